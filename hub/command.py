@@ -1,6 +1,6 @@
 #!python
 """The command `hubd` as it is installed in bin/: an executable file of our own instead of a generated one, because a
-module named `hub` in `PYTHONPATH` would be taken for ours before any code of ours could prevent it (D-38)."""
+module named `hub` in `PYTHONPATH` would be taken for ours before any code of ours could prevent it."""
 
 import os
 import sys

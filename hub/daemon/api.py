@@ -1,4 +1,4 @@
-"""`DaemonApi`: what the user whom the hub runs for may see of it and have it do, typed.
+"""`DaemonApi`: the typed interface of a running hub for its user: status, tools, logs, restarts, reloads.
 
 The control socket carries these methods out for the command line (`hub.control.methods` lists them); a page over HTTP
 may call them as well. Whoever may open the control socket is that user. Nothing is decided here: the parts of the hub
@@ -47,7 +47,7 @@ log = logging.getLogger("hubd")
 
 OPERATOR: Final = Identity(OWNER, "cli")
 CLOSE: Final = 0.7
-"""How like the name of a tool one must be to be taken for it mistyped."""
+"""Similarity above which an unknown name counts as a misspelt one (`difflib`)."""
 
 
 class DaemonApi:
@@ -104,7 +104,7 @@ class DaemonApi:
         )
 
     def _unresolved(self) -> Iterator[UpstreamRow]:
-        """The upstreams that the hub does without though its files name them."""
+        """Upstreams that the files name and the hub leaves out."""
         for name, reason in self._left_out().items():
             yield UpstreamRow(name=name, state="unresolved", last_error=reason)
 
@@ -112,14 +112,14 @@ class DaemonApi:
         return {} if self._reloader is None else self._reloader.left_out()
 
     def _stale(self, name: str) -> str | None:
-        """Why an upstream goes on as it was configured before; None: it does not."""
+        """Why an upstream still runs with its earlier settings; None: it does not."""
         candidate = self._hub.supervisor.stale(name)
         if candidate is None:
             return None
         return candidate.last_error or "with its new settings it is not ready yet"
 
     def _warnings(self) -> Iterator[str]:
-        """What of the hub as a whole should be seen to, the worst first."""
+        """Warnings about the hub as a whole, the worst first."""
         hub = self._hub
         if self._listener is not None:
             yield from _displaced(self._listener)
@@ -135,12 +135,12 @@ class DaemonApi:
         return self._hub.reads.statistics()
 
     async def logs(self, name: str, lines: int = LOG_LINES, follow: bool = False) -> AsyncGenerator[Logs, None]:  # noqa: FBT
-        """The last records of an upstream's journal; with `follow` then, for ever, those that come.
+        """The last records of an upstream's journal; with `follow` then, for ever, new ones.
 
-        Who takes them too slowly loses the oldest.
+        A reader that is too slow loses the oldest.
 
         Raises:
-            UpstreamUnavailable: there is none of this name.
+            UpstreamUnavailable: there is no upstream of this name.
         """
         if name not in self._hub.supervisor.upstreams:
             raise self._unknown(name)
@@ -160,7 +160,7 @@ class DaemonApi:
         return (await self._reloader.reload()).told()
 
     async def stop(self) -> None:
-        """Have this process end, as by a signal."""
+        """Stop the hub, as SIGTERM does."""
         os.kill(os.getpid(), signal.SIGTERM)
 
     async def tools(self) -> list[Raw]:
@@ -185,10 +185,10 @@ class DaemonApi:
         return reply.value
 
     async def restart(self, name: str) -> None:
-        """Start an upstream anew, without waiting for it.
+        """Restart an upstream, without waiting for it.
 
         Raises:
-            UpstreamUnavailable: there is none of this name that could be.
+            UpstreamUnavailable: no upstream of this name can be started.
         """
         try:
             self._hub.supervisor.restart(name)
@@ -197,10 +197,10 @@ class DaemonApi:
         log.info("%s is restarted by command", name)
 
     async def cache_clear(self, name: str | None = None) -> Cleared:
-        """Forget what was read of an upstream, or of all.
+        """Drop the cached resources of an upstream, or of all.
 
         Raises:
-            UpstreamUnavailable: there is none of this name.
+            UpstreamUnavailable: there is no upstream of this name.
         """
         if name is not None and name not in self._hub.supervisor.upstreams:
             raise self._unknown(name)
@@ -216,7 +216,7 @@ class DaemonApi:
         return UpstreamUnavailable(f"{text}; there are: {', '.join(known) or 'none'}")
 
     def _no_tool(self, name: str, known: Iterable[str]) -> str:
-        """Why a tool cannot be called that is not listed."""
+        """The reason why a tool that is not listed cannot be called."""
         catalog, upstreams = self._hub.live.everything, self._hub.supervisor.upstreams
         sid = name.partition("__")[0]
         if reason := self._left_out().get(sid):
@@ -241,7 +241,7 @@ class DaemonApi:
 
 
 def _nearest(name: str, known: Mapping[str, str]) -> str:
-    """What a key of `known` stands for that is much like `name`; "": none is."""
+    """The value of the key in `known` that is most like `name`; "": none is like it."""
     near = get_close_matches(name, known, 1, CLOSE)
     return known[near[0]] if near else ""
 

@@ -1,4 +1,4 @@
-"""What a hub says when it has begun: where hosts find it, with entries to paste into them."""
+"""The banner at the start: where the hub listens, with entries to paste into hosts."""
 
 import json
 import logging
@@ -17,10 +17,10 @@ log = logging.getLogger("hubd")
 
 
 def announce(listener: HttpListener, config: HubConfig, *, shown: bool) -> None:
-    """Log where the hub listens; if that is to be `shown`, say it on standard output, too."""
+    """Log where the hub listens; with `shown`, print it as well."""
     ways = ways_in(config, *listener.address)
     if shown:
-        with suppress(OSError, AttributeError):  # nobody reads it: the log says so too
+        with suppress(OSError, AttributeError):  # nobody reads it; the log has it, too
             print("\n".join(_entries(config, listener.url, ways)), flush=True)  # noqa: T201
     log.info("listening on %s and %s", listener.url, socket_path())
     if ways.proxied:
@@ -30,7 +30,7 @@ def announce(listener: HttpListener, config: HubConfig, *, shown: bool) -> None:
 
 
 def _entries(config: HubConfig, url: str, ways: WaysIn) -> list[str]:
-    """Where the hub listens, with entries to paste into a host."""
+    """The lines of the banner."""
     lines = [
         f"hubd listens on {url} and {socket_path()}",
         "",
@@ -48,7 +48,7 @@ def _entries(config: HubConfig, url: str, ways: WaysIn) -> list[str]:
 
 
 def _entry_by_url(config: HubConfig, whose: str, urls: Sequence[str]) -> list[str]:
-    """What to paste into a host that opens URLs: the first of `urls`; the others are named."""
+    """An entry for a host that opens URLs, with the first of `urls`; the others are named."""
     notes = ["TOKEN stands for what `hubd token` prints"] if config.auth == "token" else []
     notes += [f"{url} leads here, too" for url in urls[1:]]
     entry: dict[str, object] = {"url": urls[0]}

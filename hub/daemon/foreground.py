@@ -23,7 +23,7 @@ from upstreams.transports.stdio.orphans import adopt
 
 
 async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
-    """Serve until that host has gone, or a signal comes."""
+    """Serve until the host has gone or a signal comes."""
     keys = keys_for(loaded.config, None)
     store = store_for(loaded, keys)
     hub = Hub(loaded.config, Memory(state_path()), Sealer(keys), last_known=last_known(), boot=boot_clock())

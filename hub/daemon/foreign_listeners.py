@@ -1,4 +1,4 @@
-"""Who listens at a port of this machine: hosts that know the hub's address send their token to whoever is there.
+"""Listeners of other users at the hub's port: hosts that know its address send their token to whoever listens there.
 
 Linux keeps the uid of every TCP socket in `/proc/net/tcp` and `/proc/net/tcp6`.
 """
@@ -10,15 +10,15 @@ from typing import Final
 
 TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 MAX_BYTES: Final = 16 << 20
-"""As much of a table is read: 100 000 sockets."""
+"""The part of a table that is read: 100 000 sockets."""
 LISTENING: Final = "0A"
 
 
 def is_held_by_another_user(port: int, tables: tuple[Path, ...] = TABLES, uid: int | None = None) -> bool:
-    """Whether a socket at `port` may belong to a user other than `uid`, by default the one of this process.
+    """Whether a socket at `port` may belong to a user other than `uid`, by default that of this process.
 
-    A holder that nobody can name counts as another user: it may have bound the port without listening yet, or the
-    system may hide its tables.
+    A holder that is in no table counts as another user: it may have bound the port without listening yet, or the
+    system hides its tables.
     """
     own = os.geteuid() if uid is None else uid
     holders = {holder for table in tables for holder in _holders(table, port)}

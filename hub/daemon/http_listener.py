@@ -1,6 +1,6 @@
-"""The HTTP listener of a hub: where it is, who may come in there, and its moves to another address.
+"""The HTTP listener: its address, the token that hosts must show, and moves to another address.
 
-A move binds the new address first. The old one takes no more connections; those it has may finish what they asked for.
+A move binds the new address first. The old one takes no more connections; requests that run there may finish.
 """
 
 import logging
@@ -30,11 +30,11 @@ from upstreams.transports.http.connection import parse_url
 log = logging.getLogger("hubd")
 
 BACKLOG: Final = 4096
-"""Or what the system allows: a crowd that connects at once is not turned away before it is seen."""
+"""Or the system's limit: a crowd that connects at once must not be turned away unseen."""
 
 
 class CannotListen(Exception):
-    """The configured address cannot be had. The text says which and why."""
+    """The configured address cannot be bound. The text says which and why."""
 
 
 class HttpListener:
@@ -59,7 +59,7 @@ class HttpListener:
         """Another user held the wanted address when the hub started, and hosts send their token there. Nobody is let in
         by HTTP until the hub listens where it was told to."""
         self._stopgap = secrets.token_urlsafe() if squatted else None
-        """A token that nobody knows, for as long as none can be kept or hosts show theirs to somebody else."""
+        """A token that nobody knows, while no token can be kept or hosts show theirs to another user."""
         try:
             self._token = self._stopgap or token_of(config)
         except OSError as error:
@@ -87,7 +87,7 @@ class HttpListener:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
+        """The host and port of the present listener."""
         return self._site.host, self._site.port
 
     @property
@@ -98,7 +98,7 @@ class HttpListener:
 
     @property
     def displaced(self) -> str | None:
-        """Where it should listen and does not, since somebody else did at its start (`listen`); None: it is there."""
+        """The configured address, if it was taken at the start so that the hub listens elsewhere; else None."""
         wanted = split_listen(self._listen)[1]
         return self._listen if self._movable and wanted not in (0, self._site.port) else None
 
@@ -118,7 +118,7 @@ class HttpListener:
             task_status.started()
 
     async def drain(self) -> None:
-        """Take no more connections; return when what runs has ended. Other hubs take the sessions over at once."""
+        """Take no more connections; return when running requests have ended. Other hubs get the sessions at once."""
         if self._gate is not None:
             await self._gate.leave()
         self.endpoint.drain()
@@ -129,11 +129,11 @@ class HttpListener:
     # --- another configuration ----------------------------------------------------------------------------------------
 
     def prepare(self, config: HubConfig) -> socket.socket | None:
-        """Bind what `config` wants and is not bound; None: nothing, or it cannot be had before this one is given up.
+        """Bind the address of `config` if it is a new one; None: it is not, or the present listener holds its port.
 
         Raises:
-            CannotListen: somebody else has it.
-            ConfigError, OSError: there is no token to be had.
+            CannotListen: another process has it.
+            ConfigError, OSError: no token can be read or made.
         """
         moves = config.listen != self._listen and self._movable
         try:
@@ -150,11 +150,11 @@ class HttpListener:
             return listen_tcp(config.listen)
         except CannotListen:
             if split_listen(config.listen)[1] == self._site.port:
-                return None  # it is us
+                return None  # held by the present listener
             raise
 
     async def apply(self, config: HubConfig, tcp: socket.socket | None) -> None:
-        """Let in whom `config` lets in, and move to `tcp`, which `prepare` has bound."""
+        """Admit hosts by the rules of `config`, and move to `tcp`, which `prepare` has bound."""
         self._config = config
         if tcp is not None:
             old, self._site, self._listen = self._site, _Site(tcp), config.listen
@@ -176,14 +176,14 @@ class HttpListener:
         return Access(port=site.port, hosts=hosts, origins=config.allowed_origins, token=token)
 
     def _own_names(self) -> tuple[str, ...]:
-        """What other hubs call this one."""
+        """The host names by which other hubs reach this one."""
         if self.membership is None or not self.membership.me.url:
             return ()
         url = parse_url(self.membership.me.url)
         return (f"[{url.host}]:{url.port}" if ":" in url.host else f"{url.host}:{url.port}",)
 
     def _url(self) -> str:
-        """Where other hubs reach this one; "": nowhere, as far as it knows."""
+        """The URL at which other hubs reach this one; "": none is known."""
         host, port = self.address
         if self._named:
             return self._named
@@ -204,7 +204,7 @@ class HttpListener:
 
 
 class _Site:
-    """One address, and the server there."""
+    """One address, and the HTTP server there."""
 
     http: HttpServer
 
@@ -225,11 +225,11 @@ class _Site:
 
 
 def token_of(config: HubConfig) -> str | None:
-    """What hosts have to show; None: nothing.
+    """The token that hosts must show; None: no token is asked for.
 
     Raises:
-        ConfigError: there is no token to be had.
-        OSError: the one in the file can be neither read nor made.
+        ConfigError: the configured token is not usable.
+        OSError: the token file can be neither read nor made.
     """
     if config.auth == "none":
         return None
@@ -237,13 +237,13 @@ def token_of(config: HubConfig) -> str | None:
 
 
 def listen(config: HubConfig) -> tuple[socket.socket, bool]:
-    """A listener at `config.listen`, and False. If nobody chose it and it is taken, any other, for programs that ask
-    the hub where it is; and whether another user of this machine has taken it.
+    """A listener at `config.listen`; or at any free port, if that is the default address and taken. Also: whether
+    another user of this machine holds the address.
 
     In that case the token that hosts know is replaced, since hosts may have shown it to that user.
 
     Raises:
-        CannotListen: it cannot be had.
+        CannotListen: the address cannot be bound.
     """
     try:
         return listen_tcp(config.listen), False
@@ -279,7 +279,7 @@ def listen_tcp(address: str) -> socket.socket:
     """A listener at `address`.
 
     Raises:
-        CannotListen: it cannot be had.
+        CannotListen: the address cannot be bound.
     """
     host, port = split_listen(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -12,12 +12,12 @@ Pages = Mapping[tuple[str, str], Handler]
 
 
 def pages() -> Pages:
-    """All of them."""
+    """The table."""
     return {("GET", "/healthz"): _healthz}
 
 
 def route(pages: Pages, mcp: Handler) -> Handler:
-    """Hand each request to its page; `mcp` has all other paths, and refuses those that it does not know."""
+    """A handler that hands each request to its page; all other paths go to `mcp`, which refuses unknown ones."""
 
     async def handle(request: HttpRequest, response: HttpResponse) -> None:
         await pages.get((request.method, request.path), mcp)(request, response)
@@ -26,5 +26,5 @@ def route(pages: Pages, mcp: Handler) -> Handler:
 
 
 async def _healthz(request: HttpRequest, response: HttpResponse) -> None:
-    """The hub answers, which is all that a balancer asks."""
+    """Liveness: an answer is all that a balancer asks for."""
     response.reply(200, b'{"status":"ok"}')

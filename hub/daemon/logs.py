@@ -1,7 +1,7 @@
-"""Log records on stderr: plain lines for a person, JSON lines for a collector; never blocking the hub (D-37).
+"""Log records on stderr: plain lines for a person, JSON lines for a collector; never blocking the hub.
 
-A full stderr pipe would stop the whole daemon for good (FINDINGS 8), so a record is written only if the descriptor
-takes it now; what is dropped is counted and said once the reader is back.
+A full stderr pipe would stop the whole daemon for good, so a record is written only if the descriptor
+takes it now; dropped records are counted, and the number is said once the reader is back.
 
 Names of loggers: `hubd` or `hubd.<subject>`, which stay when modules move, for what users may filter by; `__name__` for
 all else.
@@ -47,7 +47,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class PlainFormatter(logging.Formatter):
-    """`12:34:56 warning  message`, control characters escaped (SEC-54)."""
+    """`12:34:56 warning  message`, control characters escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = record.getMessage()
@@ -84,7 +84,7 @@ class StderrHandler(logging.Handler):
                 os.write(2, b"%d log records dropped: stderr was not read\n" % self.dropped)
                 self.dropped = 0
             os.write(2, data)
-        except OSError:  # stderr closed, or its disk full: work goes on without a log (I-6)
+        except OSError:  # stderr closed, or its disk full: work goes on without a log
             self.dropped += 1
 
     def _make_room(self, renewed: Callable[[], object]) -> None:

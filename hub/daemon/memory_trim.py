@@ -1,6 +1,6 @@
-"""Gives memory that large messages have left behind back to the system: the C library keeps it for the next ones.
+"""Return freed memory of large messages to the system (`malloc_trim`); the C library would keep it for later ones.
 
-Only glibc has a call for it. It is made by a thread, and only after much was let go, more than is held.
+Only glibc has that call. A thread makes it, after much was freed, and more than is still held.
 """
 
 import ctypes
@@ -15,18 +15,18 @@ log = logging.getLogger("hubd")
 
 LOOK_S: Final = 30.0
 WORTH_BYTES: Final = 32 << 20
-"""So much must have been let go since the last time."""
+"""The least that must have been freed since the last call."""
 
 
 def trimmer() -> "ctypes._NamedFuncPointer | None":
-    """What gives memory back; None: there is nothing of the kind here."""
+    """The C library's `malloc_trim`; None: it has none."""
     return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 async def keep_trim(budget: Budget) -> None:
-    """Give back what `budget` has let go, for ever; nothing where that cannot be done.
+    """Return the memory that `budget` has freed, for ever; without `malloc_trim` do nothing.
 
-    Cancellation: a call that is being made is left to its thread.
+    Cancellation: a running call is left to its thread.
     """
     trim = trimmer()
     if trim is None:
@@ -42,5 +42,5 @@ async def keep_trim(budget: Budget) -> None:
 
 
 def is_worthwhile(budget: Budget, before: int) -> bool:
-    """Whether much was let go since `before`, and more than is held."""
+    """Whether much was freed since `before`, and more than is still held."""
     return budget.released - before >= max(WORTH_BYTES, budget.used)

@@ -1,4 +1,4 @@
-"""What a hub is told at its start, by the command line and by files; and read again whenever they change."""
+"""The options of `hubd serve`, and the configuration that they and the files make; files are read again on change."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ from config.schema import HubConfig, UpstreamConfig
 
 
 class ServeOptions(Struct, frozen=True, kw_only=True):
-    """What the command line says; None leaves it to the configuration."""
+    """Options of the command line; None leaves a setting to the configuration."""
 
     config: Path | None = None
     listen: str | None = None
@@ -25,9 +25,9 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
 
 
 def configuration(options: ServeOptions) -> Loaded:
-    """The configuration to serve: that of the files, else the demo's; the command line wins over both. Blocks.
+    """The configuration to serve: from files, else the demo; the command line wins over both. Blocks.
 
-    Upstreams with references to what is not there are left out (`Loaded.lacking`).
+    Upstreams whose references lead nowhere are left out (`Loaded.lacking`).
 
     Raises:
         ConfigError: the file cannot be used.
@@ -40,7 +40,7 @@ def configuration(options: ServeOptions) -> Loaded:
 
 
 def checked(config: HubConfig) -> HubConfig:
-    """`config`, if the hub's own settings go together.
+    """Check that the hub's own settings fit together; return `config`.
 
     Raises:
         ConfigError: they do not.
@@ -53,7 +53,7 @@ def checked(config: HubConfig) -> HubConfig:
 
 
 def demo_config() -> HubConfig:
-    """What is served without any configuration: the embedded demo server, as a real child over stdio."""
+    """The configuration served when there is none: the embedded demo server, as a real child over stdio."""
     command = (sys.executable, "-I", "-m", "upstreams.demo")
     demo = UpstreamConfig(command=command[0], args=command[1:], cwd=os.path.expanduser("~"))
     return HubConfig(upstreams={"demo": demo})

@@ -1,7 +1,7 @@
-"""Whether the hub has more rights than it needs: those of root, and with it every server that it starts (SEC-94).
+"""Root: whether the hub, and with it every server that it starts, has more rights than it needs.
 
-It is not refused: in a container root is often all there is, and it is root of little; on machines for development
-people know. But whoever runs it so is told.
+That is said, not refused: in a container root is often the only user, and has few rights; on machines for development
+people know what they do.
 """
 
 import os
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 CONTAINER_MARKS: Final = ("/.dockerenv", "/run/.containerenv", "/run/systemd/container")
-"""Files that are there in a container only."""
+"""Files that exist in containers only."""
 CONTAINER_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"
 ROOT: Final = "the hub runs as root, and so does every server it starts"
 ADVICE: Final = "run hubd as a user, or `hubd service install --system` for a service with a user of its own"
@@ -18,7 +18,7 @@ ADVICE: Final = "run hubd as a user, or `hubd service install --system` for a se
 def is_root(
     uid: int | None = None, marks: Iterable[str] = CONTAINER_MARKS, environ: Mapping[str, str] = os.environ
 ) -> bool:
-    """Whether this process, or one of `uid`, has the rights of root, and not of a container's."""
+    """Whether this process, or one of `uid`, has the rights of root outside of a container."""
     if (os.geteuid() if uid is None else uid) != 0:
         return False
     return CONTAINER_VARIABLE not in environ and not any(map(os.path.exists, marks))

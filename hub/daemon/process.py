@@ -1,7 +1,6 @@
-"""The hub as a process among others: it keeps to itself, ends what earlier hubs have left, and notices when it stands
-still.
+"""Process hygiene: hardening, limits, clean-up after dead hubs, a watchdog of the event loop, a count of faults.
 
-What it does to its children is in `upstreams.transports.stdio.process`, what becomes of those it loses in
+Children are started and stopped in `upstreams.transports.stdio.process`; orphans are found in
 `upstreams.transports.stdio.orphans`.
 """
 
@@ -29,7 +28,7 @@ log = logging.getLogger("hubd")
 UMASK: Final = 0o077
 PR_SET_DUMPABLE: Final = 4
 OPEN_TO_DEBUGGERS: Final = "HUBD_DUMPABLE"
-"""Set to 1 in the environment, it leaves debuggers and profilers of the same user their way into the hub."""
+"""Environment variable; 1 lets debuggers and profilers of the same user attach to the hub."""
 
 COLLECTOR_THRESHOLDS: Final = (10_000, 20, 20)
 """New containers before the youngest are looked at, and how often that happens before older ones are, too."""
@@ -45,9 +44,9 @@ PLACES: Final = 3
 
 
 def harden() -> None:
-    """Files only for this user, no core file, and no reading of the hub's memory and environment by its children.
+    """Make files for this user only, write no core file, and keep children out of the hub's memory and environment.
 
-    As far as the system allows (SEC-52, I-9).
+    As far as the system allows.
     """
     os.umask(UMASK)
     with suppress(OSError, ValueError):
@@ -59,7 +58,7 @@ def harden() -> None:
 
 
 def raise_fd_limit() -> None:
-    """Be allowed to open more files than a login shell is, as far as the system lets us: an upstream takes four."""
+    """Raise the limit of open files as far as the system allows: each upstream takes four."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -79,13 +78,13 @@ def calm_collector() -> None:
 
 
 async def kill_left_behind() -> None:
-    """Kill what hubs of this user left behind that were killed themselves (F-D-03)."""
+    """Kill servers that were left behind when a hub of this user was killed."""
     if left := await trio.to_thread.run_sync(kill_orphans):
         log.warning("ended what a hub had left behind when it was killed itself (%d in all)", left)
 
 
 class FaultCounter(logging.Handler):
-    """Counts the faults of the hub's own: records with a traceback, which the walls around calls and the like make."""
+    """Counts log records with a traceback: each is a fault of the hub's own, caught around a request or task."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -97,9 +96,9 @@ class FaultCounter(logging.Handler):
 
 
 class LoopWatchdog:
-    """Notices when the event loop stands still for `blocked_s`: then no host is served (F-D-12).
+    """Logs where the event loop stands still for longer than `blocked_s`, since then no host is served.
 
-    It looks from a thread of its own, since the loop itself can only tell afterwards and could not say where it was.
+    It watches from a thread: the loop itself could only tell afterwards, and not say where.
     """
 
     def __init__(
@@ -111,9 +110,9 @@ class LoopWatchdog:
         self._over = threading.Event()
         self._said_at = float("-inf")
         self.times = 0
-        """How often it stood still."""
+        """Number of blocks."""
         self.longest_s = 0.0
-        """The longest that it let the watch wait, also where that was not standing still."""
+        """The longest wait for the loop, also below `blocked_s`."""
 
     def __repr__(self) -> str:
         return f"<LoopWatchdog [{self.times} times, longest {self.longest_s:.1f} s]>"
@@ -127,7 +126,7 @@ class LoopWatchdog:
         try:
             await trio.sleep_forever()
         finally:
-            self._over.set()  # it ends by itself, soon
+            self._over.set()  # the thread ends by itself, soon
 
     def status(self) -> LoopStatus:
         """For `hubd status`."""
@@ -166,7 +165,7 @@ class LoopWatchdog:
 
 
 def _where(frame: FrameType | None) -> str:
-    """The innermost places of our own code that are being run, the innermost first."""
+    """The innermost lines of our own code on the stack, innermost first."""
     places: list[str] = []
     while frame is not None and len(places) < PLACES:
         file = Path(frame.f_code.co_filename)

@@ -1,13 +1,13 @@
-"""A running hub and its configuration files: whatever asks for it, the files are read and what differs is applied.
+"""Reloads: read the configuration files again when they change or somebody asks, and apply the difference.
 
     a file changed | SIGHUP | `hubd reload`  ->  one flag  ->  read all (in a thread)  ->  what differs?  ->  apply
 
-One reload at a time; what asks during one leads to another one after it, so the last contents always win (F-C-08). A
-configuration that cannot be used changes nothing, is said once, and shown in `hubd status` until there is one that can
-(F-C-02). Files that are gone say nothing: they never mean that there is to be nothing (F-C-03).
+One reload at a time; a request during one leads to another one after it, so the last contents always win. A
+configuration that cannot be used changes nothing, is logged once, and is shown in `hubd status` until it is right.
+Files that are gone change nothing: they never mean an empty configuration.
 
-There is nothing before the start: an upstream is left out then whose references lead to what is not there, so that the
-others run. It comes as soon as they lead somewhere, and until then it is no reason to refuse anything.
+At the start there is no earlier configuration to keep, so an upstream whose references lead nowhere is left out, and
+the others run. It is started as soon as its references can be resolved; until then no reload is refused because of it.
 """
 
 import logging
@@ -33,7 +33,7 @@ from hub.link.wakeups import DirtyFlag
 log = logging.getLogger("hubd.reload")
 
 RETRY_S: Final = 5.0
-"""How often a configuration that cannot be used is read again: not all that it needs can be watched."""
+"""Interval of retries with a configuration that cannot be used: not all that it needs can be watched."""
 
 
 @asynccontextmanager
@@ -42,16 +42,16 @@ async def _plainly() -> AsyncIterator[None]:
 
 
 class Outcome(Struct, frozen=True):
-    """What came of a reload."""
+    """The outcome of a reload."""
 
     difference: Difference = Difference()
     problem: str | None = None
-    """Why nothing was changed, though something may differ."""
+    """Why nothing was changed, though the files may differ."""
     pending: tuple[str, ...] = ()
     """Settings that take effect at the next start."""
     warnings: tuple[str, ...] = ()
     last: str | None = None
-    """If nothing differs: what did the last time that anything did, in this run of the hub."""
+    """If nothing differs: the last difference in this run of the hub."""
 
     def __str__(self) -> str:
         last = f"; the last change was taken over already: {self.last}" if self.last else ""
@@ -74,10 +74,10 @@ class Outcome(Struct, frozen=True):
 
 
 class Reloader:
-    """Keeps a hub true to its files. `run` must be running.
+    """Keeps a hub in step with its files. `run` must be running.
 
     - `read`: reads everything, as at the start; called in a thread. Raises ConfigError.
-    - `apply`: makes the hub what it is given, all of it or, raising ConfigError, nothing.
+    - `apply`: applies a configuration as a whole; or raises ConfigError, and nothing is changed.
     - `pending`: the settings that will take effect only at the next start.
     - `around`: entered around every reload that was asked for, or that changes something.
     - `wall`: the time of day in seconds.
@@ -117,7 +117,7 @@ class Reloader:
         self._wanted.set()
 
     async def reload(self) -> Outcome:
-        """Read the configuration again; what came of it. Cancellation: it is read all the same."""
+        """Read the configuration again; the outcome. Cancellation: it is read all the same."""
         waiter = _Waiter()
         self._waiting.append(waiter)
         self.request()
@@ -125,7 +125,7 @@ class Reloader:
         return waiter.outcome
 
     async def run(self) -> None:
-        """Reload whenever there is a reason to, for ever."""
+        """Reload on every change and request, for ever."""
         async with trio.open_nursery() as nursery:
             self._watcher.aim(self._loaded.files, self._loaded.directories)
             nursery.start_soon(keep_going, "Watching configuration files", self._watcher.run)
@@ -149,7 +149,7 @@ class Reloader:
         )
 
     def left_out(self) -> dict[str, str]:
-        """The upstreams that the files name and the hub does without, and why."""
+        """Upstreams that the files name and the hub leaves out, each with the reason."""
         remarks = self._loaded.lacking
         own = self._loaded.files[0].with_name(OWN_VARIABLES) if self._loaded.files else OWN_VARIABLES
         then = f"Once it is there, in {own} for instance, the server is started within seconds."
@@ -161,7 +161,7 @@ class Reloader:
     # --- one reload ---------------------------------------------------------------------------------------------------
 
     async def _reload(self) -> Outcome:
-        """The wall around one: it never raises."""
+        """One reload. Never raises."""
         asked, self._asked = self._asked, False
         if asked:
             async with self._around():
@@ -195,7 +195,7 @@ class Reloader:
         return loaded
 
     def _gone(self, loaded: Loaded) -> Path | None:
-        """What was there, and is not, although nobody can have meant that all of it is to be forgotten."""
+        """A file or directory that is gone, which cannot mean an empty configuration; None: there is none."""
         before = self._loaded
         main = before.files[:1]
         if main and main[0] in before.sources and main[0] not in loaded.sources:
@@ -219,7 +219,7 @@ class Reloader:
     def _succeeded(self, loaded: Loaded, found: Difference) -> Outcome:
         if self.problem is not None or found:
             log.info("the configuration was read again: %s", found)
-            self._watcher.again()  # what was read may be another than was looked at, and become that again
+            self._watcher.again()  # a file may have changed between its look and its reading, and change back
         for warning in loaded.warnings:
             if warning not in self._loaded.warnings:
                 log.warning("%s", warning)

@@ -1,11 +1,11 @@
-"""`hubd serve`, and the daemon that it is around a `Hub`: sockets, signals, reload, drain.
+"""`hubd serve`: the daemon around a `Hub`, with its sockets, signals, reloads and drain.
 
-    daemon -- signals | hub (supervisor, notifier, upkeep) | control listener
+    daemon -- signals | hub | HTTP, line and control listeners
       `-- handlers: one task per connection
 
 Listeners sit outside of the handlers, so that shutdown stops accepting first. With `--stdio` there are none
-(`hub.daemon.foreground`). The exit code says how it ended: 0 stopped, 69 cannot listen, 70 a fault of its own, 75
-already running, 78 bad configuration (sysexits).
+(`hub.daemon.foreground`). The exit code says how the daemon ended: 0 stopped, 69 cannot listen, 70 a fault of its own,
+75 already running, 78 bad configuration (sysexits).
 """
 
 import logging
@@ -60,11 +60,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("hubd")
 
 LOOK_S: Final = 10.0
-"""How often a hub looks whether its sockets are still where hosts look for them."""
+"""Interval at which a hub checks that its sockets still exist."""
 LAST_ANSWERS_S: Final = 0.5
-"""How long the answers to requests that are cut off may take to leave."""
+"""Time limit for sending the answers to requests that are cut off."""
 STOP_S: Final = 30.0
-"""How long, at most, upstreams take to stop once the calls have ended."""
+"""Time limit for stopping upstreams once the calls have ended."""
 
 
 def run_serve(options: ServeOptions) -> int:
@@ -102,7 +102,7 @@ def _run(options: ServeOptions) -> int:
         return _failed(os.EX_TEMPFAIL, error)
     except CannotListen as error:
         return _failed(os.EX_UNAVAILABLE, error)
-    except Exception:  # nothing inside could deal with it: everything was stopped in order (F-D-14)
+    except Exception:  # nothing inside could deal with it: everything was stopped in order
         log.exception("the hub has stopped because of a fault of its own")
         return os.EX_SOFTWARE
     finally:
@@ -130,7 +130,7 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: boo
         if tcp is None:
             tcp, squatted = listen(config)
         else:
-            checked(structs.replace(config, listen=_address(tcp)))  # who may be let in there (SEC-01)
+            checked(structs.replace(config, listen=_address(tcp)))  # an open address may need a token
         memory = Memory(state_path())
         await kill_left_behind()
         if left := await trio.to_thread.run_sync(remove_drafts, state_dir(), wall()):
@@ -232,17 +232,17 @@ class _Daemon:
             life.cancel_scope.cancel()
 
     async def _reload_until_asked(self) -> None:
-        """Follow the configuration until the hub is to stop."""
+        """Follow the configuration until a stop is asked for."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(keep_going, "Following the configuration", self._reloader.run)
             await self._asked.wait()
             nursery.cancel_scope.cancel()
 
     async def _apply(self, loaded: Loaded, found: Difference) -> None:
-        """Make everything what `loaded` says.
+        """Apply `loaded` to the hub and its listener.
 
         Raises:
-            ConfigError: something of it cannot be had; nothing is changed.
+            ConfigError: a part of it cannot be applied; nothing is changed.
         """
         config = loaded.config
         try:
@@ -256,28 +256,28 @@ class _Daemon:
             self._announce()
 
     def _announce(self) -> None:
-        """Say where it listens now."""
+        """Say where the hub listens now."""
         announce(self._listener, self._hub.config, shown=self._shown)
 
     @asynccontextmanager
     async def _reloading(self) -> AsyncIterator[None]:
-        """Around every reload that was asked for, or changes something."""
+        """Entered around every reload that was asked for or changes something."""
         with systemd.reloading():
             yield
 
     def _summary(self) -> str:
-        """What the service manager shows of this hub."""
+        """The status line for the service manager."""
         states = [upstream.state for upstream in self._hub.supervisor.upstreams.values()]
         connected = states.count(State.CONNECTED)
         return f"{connected} of {len(states)} upstreams connected, {len(self._hub.hosts)} hosts"
 
     def _cut_off(self) -> None:
-        """Answer what is still running by saying that the hub stops; wait no longer than it takes to send that."""
+        """Answer the running requests with the error that the hub stops, and wait only until that is sent."""
         self._hub.hosts.cut_off()
         self._patience.deadline = min(self._patience.deadline, trio.current_time() + LAST_ANSWERS_S)
 
     async def _drain_within(self, drain_s: float) -> None:
-        """Wait for what is running, and cut it off after `drain_s`, or when there is a second signal."""
+        """Wait for running requests, and cut them off after `drain_s` or at a second signal."""
 
         async def lose_patience() -> None:
             await trio.sleep(drain_s)
@@ -298,15 +298,15 @@ class _Daemon:
 
 
 def _reopen_log() -> None:
-    """For who moves log files aside (F-D-04)."""
+    """Reopen the log file, after it was moved aside by a log rotation."""
     log.info("log reopened" if logs.reopen(log_path()) else "SIGUSR1: the log is no file of this hub's")
 
 
 async def await_removal(own: Iterable[Path], gone: Callable[[], None]) -> None:
-    """Look now and then whether these files are what they were; `gone` is called once one is not.
+    """Check now and then that these files are the same as before; call `gone` once one is not.
 
-    Then nobody finds this hub any more, and hosts start another one: /tmp is cleaned up, for instance, and what is in
-    /run/user is removed when its user logs out, though the hub lives on.
+    Without them no host finds this hub, and hosts start another one. It happens: /tmp is cleaned up, or /run/user is
+    removed when its user logs out, though the hub lives on.
     """
     before = {path: inode_at(path) for path in own}
     while True:
@@ -325,16 +325,16 @@ def _address(tcp: socket.socket) -> str:
 
 @asynccontextmanager
 async def _unix_listener(path: Path, given: socket.socket | None) -> AsyncIterator[trio.SocketListener]:
-    """A 0600 unix socket at `path`, removed at the end; one that was handed over is the service manager's to remove.
+    """A 0600 unix socket at `path`. It is removed at the end, unless the service manager handed it over.
 
-    Needs the daemon's lock to be held.
+    The caller holds the daemon's lock.
     """
     listener = given or bind_unix(path)
     ours = inode_at(path)
     try:
         yield trio.SocketListener(trio.socket.from_stdlib_socket(listener))
     finally:
-        is_ours = given is None and inode_at(path) == ours  # not that of a hub that has come after us
+        is_ours = given is None and inode_at(path) == ours  # another hub may have made its own by now
         listener.close()
         if is_ours:
             path.unlink(missing_ok=True)  # noqa: ASYNC240 - a directory entry in memory

@@ -31,8 +31,8 @@ wall = time.time  # noqa: TID251  # for what is kept, or shown to people
 
 
 def keys_for(config: HubConfig, path: Path | None) -> Keys:
-    """Those that are configured, or else those in the file `path`; new ones, for this run, if it is None or no file can
-    be had (F-D-06).
+    """The sealing keys: from the configuration, else from the file `path`. Keys of this run only, if `path` is None or
+    the file can be neither read nor made.
 
     Raises:
         ConfigError: as `load_keys`.
@@ -47,15 +47,15 @@ def keys_for(config: HubConfig, path: Path | None) -> Keys:
 
 
 def store_for(loaded: Loaded, keys: Keys) -> "RedisStore | None":
-    """What this hub has in common with others, not connected yet; None: nothing.
+    """The store that this hub shares with others, not connected yet; None: no store is configured.
 
     Raises:
-        ConfigError: it cannot be used.
+        ConfigError: the store cannot be used as it is configured.
     """
     cache = loaded.config.cache
     if cache.url is None:
         return None
-    from cache.redis.store import RedisStore  # only who has one pays for it
+    from cache.redis.store import RedisStore  # imported only where a store is configured
 
     key, *others = derived_keys(keys, "store")
     try:
@@ -68,7 +68,7 @@ def store_for(loaded: Loaded, keys: Keys) -> "RedisStore | None":
 
 
 def sessions_for(config: HubConfig, keys: Keys, store: "RedisStore | None") -> tuple[DurableSessions, Fleet | None]:
-    """What is kept of sessions over HTTP, and the other hubs of `store`; None: this hub is alone."""
+    """The durable sessions, and the fleet of `store`; None: this hub is alone."""
     signer, journal = Signer(keys), Memory(sessions_path())
     if store is None:
         return DurableSessions(signer, journal, wall), None
@@ -79,7 +79,7 @@ def sessions_for(config: HubConfig, keys: Keys, store: "RedisStore | None") -> t
 
 
 def last_known() -> LastKnown:
-    """What upstreams offered when they were last seen."""
+    """The lists that upstreams offered when they were last seen."""
     return LastKnown(catalogue_dir(), wall=wall)
 
 

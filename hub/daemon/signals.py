@@ -1,4 +1,4 @@
-"""Signals to a hub: the first that is to stop it stops it in order, the second at once."""
+"""Signals: the first SIGTERM or SIGINT stops the hub in order, the second at once."""
 
 import logging
 import signal
@@ -17,7 +17,7 @@ STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 
 @contextmanager
 def received(*others: signal.Signals) -> Iterator[AsyncIterator[int]]:
-    """The signals that stop a hub, and `others`. Those that come before it can obey, or after, change nothing."""
+    """Receive the signals that stop a hub, and `others`. Signals before and after that change nothing."""
     for number in (*STOPS, *others):
         signal.signal(number, signal.SIG_IGN)
     with trio.open_signal_receiver(*STOPS, *others) as signals:
@@ -30,8 +30,8 @@ async def obey(
     hurry: Callable[[], None],
     others: Mapping[int, Callable[[], None]],
 ) -> None:
-    """Call `stop` at the first signal, unless it is one of the `others`, which do what they stand for. At the second
-    one call `hurry`, kill all children, and return (F-D-02)."""
+    """Call `stop` at the first signal that stops; call the function of one of the `others`. At the second call `hurry`,
+    kill all children, and return."""
     stops = 0
     async for number in signals:
         if number in others:

@@ -1,7 +1,7 @@
-"""What a service manager and the daemon say to each other: sockets handed over at the start, and how it goes.
+"""systemd: socket activation at the start, then readiness, status, reloads and the watchdog.
 
-Own code instead of a package, since it is two environment variables and one datagram (FINDINGS 11). Outside of a
-service manager everything here does nothing. Nothing here blocks or raises because of the manager.
+Own code instead of a package, since it is two environment variables and one datagram. Without a service manager all of
+it does nothing. Nothing here blocks or raises because of the manager.
 """
 
 import os
@@ -19,11 +19,11 @@ from config.errors import ConfigError
 
 FIRST_DESCRIPTOR: Final = 3
 STATUS_EVERY_S: Final = 10.0
-"""How often the manager is told the status, if it does not want to hear from us more often."""
+"""Interval of status messages, if the watchdog needs no shorter one."""
 
 
 def notify(*lines: str) -> bool:
-    """Tell the service manager, in one datagram; whether it was taken. `sd_notify(3)` lists the lines."""
+    """Send `lines` to the service manager in one datagram; return whether it was sent. See sd_notify(3)."""
     path = os.environ.get("NOTIFY_SOCKET", "")
     if not path.startswith(("/", "@")):
         return False
@@ -38,7 +38,7 @@ def notify(*lines: str) -> bool:
 
 @contextmanager
 def reloading() -> Iterator[None]:
-    """Around a reload, so that the manager sees when it is over; however it ends, the hub is ready then."""
+    """Entered around a reload, so that the manager sees when it is over. However it ends, the hub is ready then."""
     now_us = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
     notify("RELOADING=1", f"MONOTONIC_USEC={now_us}")
     try:
@@ -48,15 +48,14 @@ def reloading() -> Iterator[None]:
 
 
 def stopping(within_s: float) -> None:
-    """A stop has begun that may take so long, whatever the manager thought."""
+    """Announce a stop that may take this long, and have the manager wait for it."""
     notify("STOPPING=1", f"EXTEND_TIMEOUT_USEC={int(within_s * 1_000_000)}", "STATUS=waiting for running calls")
 
 
 async def pulse(status: Callable[[], str]) -> None:
-    """Tell the manager, for ever, that the event loop turns, twice as often as it wants to hear it, and the status.
+    """Feed the manager's watchdog for ever, at twice the rate that it asks for, and send the status.
 
-    Only the loop itself feeds the watchdog, so that a loop that hangs is noticed (F-D-12). Returns at once if nobody
-    listens.
+    A task of the event loop does it, so that a loop that hangs is noticed. Returns at once without a manager.
     """
     if "NOTIFY_SOCKET" not in os.environ:
         return
@@ -67,7 +66,7 @@ async def pulse(status: Callable[[], str]) -> None:
 
 
 def watchdog_s() -> float | None:
-    """After how many seconds of silence the manager takes this process for dead; None: never."""
+    """Seconds of silence after which the manager takes this process for dead; None: no watchdog."""
     if os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None
     interval = os.environ.get("WATCHDOG_USEC", "")
@@ -80,8 +79,8 @@ def watchdog_s() -> float | None:
 def listeners() -> list[socket.socket]:
     """The listening stream sockets that were handed over to this process, non-blocking; once.
 
-    The variables that announce them are taken away, and children inherit no descriptor: they are not meant for them.
-    What else was handed over is closed.
+    The variables that announce them are removed, and children inherit no descriptor. Descriptors of any other kind
+    are closed.
     """
     ours = os.environ.get("LISTEN_PID") == str(os.getpid())
     count = os.environ.get("LISTEN_FDS", "")
@@ -94,13 +93,13 @@ def listeners() -> list[socket.socket]:
 
 
 def _listener(descriptor: int) -> socket.socket | None:
-    """The descriptor as a listener, if it is one of a kind we serve."""
+    """The descriptor as a listener; None: it is none that the hub can serve."""
     try:
         os.set_inheritable(descriptor, False)
         if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             return None
-    except OSError:  # not open, in spite of what was announced
+    except OSError:  # announced, but not open
         return None
     it = socket.socket(fileno=descriptor)
     if (
@@ -115,24 +114,24 @@ def _listener(descriptor: int) -> socket.socket | None:
 
 
 class Handover:
-    """What was handed over, to be taken by those who would otherwise make it. `left` is what nobody took."""
+    """Sockets that were handed over; each is taken where it would otherwise be made. `left`: those not taken yet."""
 
     def __init__(self, sockets: list[socket.socket]) -> None:
         self.left = sockets
 
     def unix(self, path: Path) -> socket.socket | None:
-        """The socket that lies at `path`."""
+        """Take the unix socket at `path`; None: it was not handed over."""
         return self._take(lambda it: it.family == socket.AF_UNIX and _lies_at(it.getsockname(), path))
 
     def tcp(self) -> socket.socket | None:
-        """The first of the internet."""
+        """Take the first TCP socket; None: none was handed over."""
         return self._take(lambda it: it.family != socket.AF_UNIX)
 
     def refuse(self) -> None:
-        """Nothing may be left: it would take connections that are never answered.
+        """Refuse sockets that nobody took: connections to them would never be answered.
 
         Raises:
-            ConfigError: something is.
+            ConfigError: one is left.
         """
         names = ", ".join(str(it.getsockname()) for it in self.left)
         for it in self.left:

@@ -1,16 +1,16 @@
-"""What a shim reads and writes of JSON-RPC. Pure; without the json package, whose import alone would cost as much as
-all of a shim's start: its C scanner is a module of its own.
+"""JSON-RPC as the shim reads and writes it. Pure. Without the json package, whose import costs as much as all of a
+shim's start; its C scanner is a module of its own.
 
-Short lines are parsed whole. Of long ones only the ends are read, which hold `id` and `method` whatever wrote them,
-since `params` is the one large member; a megabyte is not parsed to learn eight bytes.
+Short lines are parsed whole. Of long ones only the ends are read: they hold `id` and `method` whoever wrote them, since
+`params` is the one large member.
 """
 
 import _json
 
 SMALL_BYTES = 256
-"""Up to here parsing all of a line is cheaper than looking for its parts."""
+"""Up to this length it is cheaper to parse a whole line than to look for its parts."""
 EDGE = 512
-"""Of each end of a long line."""
+"""The part of each end of a long line that is read."""
 LARGE_BYTES = 1 << 20
 """A longer line whose ends say nothing stays unread."""
 
@@ -19,7 +19,7 @@ Id = int | str
 
 
 class _Plain:
-    """How the scanner makes values: as `json.loads` does."""
+    """The scanner's settings, those of `json.loads`."""
 
     strict = True
     object_hook = object_pairs_hook = None
@@ -32,12 +32,12 @@ _scan = _json.make_scanner(_Plain)  # type: ignore[arg-type]
 quoted = _json.encode_basestring_ascii
 """A string as JSON."""
 UNREADABLE = (ValueError, SystemError, RecursionError, IndexError, StopIteration)
-"""What reading a line may raise, all of which mean that it cannot be read. The scanner looks for its class of errors in
+"""Exceptions of a line that cannot be read. The scanner looks for its class of errors in
 the json package; without that it fails without an exception, which the interpreter makes a SystemError."""
 
 
 def parse(line: bytes) -> object:
-    """The JSON value of a line; None, if there is none that can be read."""
+    """The JSON value of a line; None: it cannot be read."""
     try:
         text = line.decode().strip(" \t\r\n")
         value, end = _scan(text, 0)
@@ -66,7 +66,7 @@ def members_of_ends(line: bytes) -> dict[str, object]:
 
 
 def _usual(line: bytes) -> dict[str, object] | None:
-    """Method and id of a request as the SDKs write it, at a fifth of the cost."""
+    """Method and id of a request in the form that the SDKs write, at a fifth of the cost of parsing."""
     if line.startswith(b'{"method":"'):
         at = line.rfind(b',"jsonrpc":"2.0","id":', -64) + 22
         id, method = line[at:-2], 11
@@ -97,7 +97,7 @@ def ends(line: bytes) -> dict[str, object]:
 
 
 def _front(text: str, found: dict[str, object]) -> None:
-    """Members from the start up to one that has a structure, which is told as None."""
+    """Members from the start up to the first array or object, whose value is given as None."""
     at = 0
     while text[at] in "{,":
         at += 2 if text[at + 1] == " " else 1
@@ -117,7 +117,7 @@ def _front(text: str, found: dict[str, object]) -> None:
 
 
 def _back(text: str, found: dict[str, object]) -> None:
-    """Members from the end up to one that has a structure.
+    """Members from the end back to the last array or object.
 
     From the last brace on nothing is within a string. So the last quote before it closes a string, and the last one
     before that opens it, unless a backslash precedes; and so on backwards.
@@ -142,7 +142,7 @@ def _back(text: str, found: dict[str, object]) -> None:
 
 
 def first_id(data: bytes, at: int, end: int) -> tuple[Id | None, int]:
-    """The id that begins at `at` in what the hub wrote, and where it ends; None: there is none that can be read."""
+    """The id at `at` in bytes of the hub, and where it ends; None: it cannot be read."""
     stop = at
     try:
         if data[at] != 0x22:
@@ -167,7 +167,7 @@ def as_object(value: object) -> dict[str, object]:
 
 
 def params_of(line: bytes, message: dict[str, object]) -> dict[str, object]:
-    """The params of a message of which, if its line is long, only some members were read."""
+    """The params of a message; of a long line only some members were read."""
     return as_object(message.get("params") or as_object(parse(line)).get("params"))
 
 
@@ -180,23 +180,23 @@ def written(id: Id) -> str:
 
 
 def notification(method: str, params: str = "") -> bytes:
-    """A line; `params` are members as JSON."""
+    """A notification as a line; `params` are members as JSON."""
     params = params and f',"params":{{{params}}}'
     return f'{{"jsonrpc":"2.0","method":"{method}"{params}}}\n'.encode()
 
 
 def updated(uri: str, more: str = "") -> bytes:
-    """A resource has changed."""
+    """The line that says that a resource has changed."""
     return notification("notifications/resources/updated", f'"uri":{quoted(uri)}{more}')
 
 
 def changed(kind: str, params: str = "") -> bytes:
-    """The list of tools, prompts or resources has changed."""
+    """The line that says that the list of tools, prompts or resources has changed."""
     return notification(f"notifications/{kind}/list_changed", params)
 
 
 def cancelled(id: Id) -> bytes:
-    """A question of a hub that is gone is withdrawn."""
+    """The line that withdraws a question of a hub that is gone."""
     return notification("notifications/cancelled", f'"requestId":{written(id)},"reason":"The hub that asked is gone"')
 
 
@@ -207,7 +207,7 @@ _HARMLESS = "It changes nothing, so it can be repeated."
 
 
 def lost(id: Id, *, harmless: bool, orderly: bool) -> bytes:
-    """The answer to a request whose hub is gone, as faults.md 4.1 has it: `draining` when the hub was told to stop,
+    """The error for a request whose hub is gone: `draining` when the hub was told to stop,
     `upstream_lost` when it died. `harmless`: it may be repeated."""
     text = f"{_STOPPED if orderly else _DIED} {_HARMLESS if harmless else _UNKNOWN}"
     kind, retryable = "draining" if orderly else "upstream_lost", "true" if harmless else "false"
@@ -216,7 +216,7 @@ def lost(id: Id, *, harmless: bool, orderly: bool) -> bytes:
 
 
 def turned_away(id: Id, why: str) -> bytes:
-    """The answer to a request of a host that the hub does not take, for the reason that it gave."""
+    """The error for a request of a host that the hub refuses, with the reason that it gave."""
     data = '{"hub":"upstream_unavailable","executed":"no","retryable":true}'
     return _error(id, quoted(f"The hub does not take this host: {why}"), data)
 

@@ -1,13 +1,13 @@
-"""`hubd connect`: a host's stdio and the daemon's unix socket; the daemon is started if it is absent, and started anew
-if it dies, of which the host notices nothing.
+"""`hubd connect`: a relay between a host's stdio and the daemon's unix socket. It starts the daemon if there is none,
+and again if it dies; the host notices nothing.
 
-Hosts start one of these per conversation, some of them twice, so it imports next to nothing (FINDINGS 4): no trio, no
+Hosts start one of these per conversation, some of them twice, so it imports next to nothing: no trio, no
 msgspec, no argparse, json, socket, pathlib or typing.
 
     shim      the command line, and the line that says who the host is (`hub.downstream.lines.preamble` reads it)
     pump      the loop: host, hub, and what to do when the hub is gone
-    replay    what a new hub has to be told, and the host of what the old one left undone
-    pipes     bytes on their way; envelope: what is read of a line; start_daemon: a connection, and a daemon
+    replay    the requests that a new hub gets again, and the errors that the host gets for all others
+    pipes     the two directions of bytes | envelope: ids and methods of lines | start_daemon: connects, and starts it
 """
 
 import _json
@@ -18,7 +18,7 @@ from hub.shim.pump import Pump
 
 MAX_LABEL = 64
 MAX_PATH_BYTES = 1200
-"""Of a directory as JSON; two of them and the labels are less than `hub.downstream.lines.preamble.MAX_BYTES`."""
+"""Limit of a directory as JSON; two of them and the labels are less than `hub.downstream.lines.preamble.MAX_BYTES`."""
 
 OPTIONS = ("--host", "--profile", "--upstream", "--project")
 
@@ -108,7 +108,7 @@ def _project(value: str) -> str:
 
 
 def _working_directory() -> str:
-    """Where the host has started this; "" if there is no telling."""
+    """The working directory; "" if it cannot be told."""
     try:
         path = os.getcwd()
     except OSError:  # it was removed
@@ -117,7 +117,7 @@ def _working_directory() -> str:
 
 
 def _fits(path: str) -> bool:
-    """Whether a path can be told: it is text, and not of monstrous length."""
+    """Whether a path can be sent: it is text, and not too long."""
     try:
         path.encode()
     except UnicodeEncodeError:  # a name that is not UTF-8
@@ -129,7 +129,7 @@ _quoted = _json.encode_basestring_ascii
 
 
 def preamble(options: dict[str, str], cwd: str = "") -> bytes:
-    """The line that precedes the host's own. `bye`: we understand a hub that says goodbye."""
+    """The line before the host's own lines. `bye`: this shim understands a hub that says goodbye."""
     members = ['"hubd":1', '"bye":true']
     members += [f'"{name}":{_quoted(value)}' for name, value in options.items()]
     if cwd:

@@ -1,9 +1,9 @@
 """The shim's two directions, and how it writes to the host without ever waiting. Part of the shim: imports next to
 nothing.
 
-Toward the hub bytes are passed on as they come. What it has not got to the end of a line is kept, and goes to the next
-hub from the beginning of that line. Toward the host lines are passed on whole, so that a hub which dies in the middle
-of one leaves no half behind; but for those of more than a megabyte, which would cost the memory they are long.
+Toward the hub bytes are passed on as they come. An unfinished line is kept, and goes to the next hub from its
+beginning. Toward the host lines are passed on whole, so that a hub which dies in the middle of one leaves no half
+behind; except lines of more than a megabyte, which are not held in memory.
 """
 
 import _socket
@@ -13,22 +13,22 @@ from hub.shim.envelope import EDGE
 from hub.shim.replay import Replay
 
 CHUNK_BYTES, LARGE_CHUNK_BYTES = 1 << 16, 1 << 18
-"""At most this is read at once: the larger chunk, which the system has to find memory for, if the last one was full."""
+"""Sizes of one read: the larger, for which the system must find memory, follows a read that was full."""
 PARSED_BYTES = 1 << 16
-"""Of a longer line in several pieces only the ends are looked at, so that it need not be put together; unless the hub
-says something in it that the shim has to know."""
+"""Of a longer line in several pieces only the ends are read, so that the pieces need not be joined; unless the shim has
+to know what the hub says in it."""
 WHOLE_BYTES = 1 << 20
 """Longer lines of the hub are passed on as they come."""
 MAX_HOST_LINE_BYTES = 16 << 20
-"""A longer one of the host the hub does not take, so it is not kept."""
+"""Longer lines of the host are not kept, since the hub does not take them."""
 PIPE_BYTES = 4096
 """PIPE_BUF: a pipe that polls writable takes this much without blocking."""
 FILE_KIND, PIPE_KIND, SOCKET_KIND = 0o170000, 0o010000, 0o140000
-"""Of a file's mode; importing stat would only cost."""
+"""Bits of a file's mode; importing `stat` costs too much."""
 
 
 def _front(pieces: list[bytes]) -> bytes:
-    """How a line in pieces begins."""
+    """The beginning of a line in pieces."""
     front = b""
     for piece in pieces:
         front += piece[: EDGE - len(front)]
@@ -38,9 +38,9 @@ def _front(pieces: list[bytes]) -> bytes:
 
 
 class ToHub:
-    """What is on its way to the hub: one chunk, and the beginning of the line it continues.
+    """Bytes on their way to the hub: one chunk, and the beginning of the line that it continues.
 
-    `broken`: the hub has got a part of a line that is too long to be kept, so no other hub can go on from there.
+    `broken`: the hub has received part of a line that is too long to be kept, so no other hub can continue it.
     """
 
     def __init__(self, replay: Replay) -> None:
@@ -56,19 +56,19 @@ class ToHub:
 
     @property
     def within_line(self) -> bool:
-        """Whether something other than the rest of a line would not be understood now."""
+        """Whether the hub is in the middle of a line, so that only its rest may follow."""
         return bool(self) or bool(self._begun)
 
     def put(self, data: bytes, own: int = 0) -> None:
-        """The next chunk, once the last one has left; the first `own` bytes of it are not the host's."""
+        """The next chunk, once the last one has left; its first `own` bytes are the shim's."""
         self._data = data
         self._sent, self._noted = 0, own
 
     def send(self, hub: _socket.socket) -> None:
-        """Send what it takes now.
+        """Send what the hub takes now.
 
         Raises:
-            OSError: nothing, now (BlockingIOError) or ever.
+            OSError: it takes nothing now (BlockingIOError), or ever.
         """
         data = self._data
         self._sent += hub.send(memoryview(data)[self._sent :] if self._sent else data, _socket.MSG_DONTWAIT)
@@ -88,7 +88,7 @@ class ToHub:
                 self.broken = True
 
     def _complete(self, end: bytes) -> None:
-        """The line that ends so is with the hub; as much of it is noted as is of use."""
+        """The hub has received the line that ends so; note the useful parts of it."""
         if not self._begun:
             self._replay.sent(end)
             return
@@ -100,7 +100,7 @@ class ToHub:
             self._replay.sent(b"".join((*begun, end)))
 
     def lost(self) -> bytes:
-        """What the hub that is gone has not got of the host's lines: the last of them from its beginning."""
+        """The host's lines that the lost hub has not received in full, each from its beginning."""
         unsent = b"".join((*self._begun, self._data[self._noted :]))
         self._begun, self._begun_bytes = [], 0
         self.put(b"")
@@ -108,17 +108,17 @@ class ToHub:
 
 
 class ToHost:
-    """What comes from the hub and waits for the rest of its line."""
+    """Bytes from the hub that wait for the rest of their line."""
 
     def __init__(self, replay: Replay) -> None:
         self._replay = replay
         self._begun: list[bytes] = []
         self._begun_bytes = 0
         self._passing = b""
-        """How the line begins that is passed on as it comes."""
+        """The beginning of the line that is passed on as it comes."""
 
     def take(self, data: bytes) -> list[bytes]:
-        """What the host is to get now that this has come."""
+        """The bytes that the host gets after `data`."""
         pieces: list[bytes] = []
         if self._begun or self._passing:
             end = data.find(b"\n") + 1
@@ -135,7 +135,7 @@ class ToHost:
         return pieces
 
     def _complete(self, end: bytes, pieces: list[bytes]) -> None:
-        """The line that waits, or is being passed on, ends so."""
+        """The end of the line that waits, or is being passed on."""
         large = self._begun_bytes > PARSED_BYTES
         if self._passing:
             self._replay.received(self._passing)
@@ -157,23 +157,23 @@ class ToHost:
             self._begun, self._begun_bytes = [], 0
 
     def lost(self) -> bytes:
-        """What ends a line that will not be completed: hosts skip a line that they cannot read."""
+        """The end of a line that will never be completed: hosts skip a line that they cannot read."""
         passing, self._passing = self._passing, b""
         self._begun, self._begun_bytes = [], 0
         return b"\n" if passing else b""
 
 
 class Outlet:
-    """Where the hub's bytes go, and how much of them at once without ever waiting.
+    """The host's standard input as the shim writes it, without ever waiting.
 
-    The host's own descriptor stays in blocking mode, since the host may share it. A pipe is opened once more, which
-    gives it a mode of its own; a socket is told with each write.
+    The descriptor itself stays in blocking mode, since the host may share it. A pipe is opened again, which gives it a
+    mode of its own; a socket gets a flag with each write.
     """
 
     def __init__(self, stdout: int) -> None:
         self.descriptor = stdout
         self.never_waits = True
-        """Otherwise `write` may be called only if it polls writable."""
+        """False: `write` may be called only if the descriptor polls writable."""
         self._at_once = LARGE_CHUNK_BYTES
         self._socket: _socket.socket | None = None
         kind = os.fstat(stdout).st_mode & FILE_KIND
@@ -182,16 +182,16 @@ class Outlet:
         elif kind == PIPE_KIND:
             try:
                 self.descriptor = os.open(f"/proc/self/fd/{stdout}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            except OSError:  # not Linux, somebody else's, or without a reader
+            except OSError:  # another user's, or without a reader
                 self.never_waits, self._at_once = False, PIPE_BYTES
         else:
             self.never_waits, self._at_once = False, PIPE_BYTES
 
     def write(self, data: bytes | memoryview) -> int:
-        """How many bytes were taken, at least one if it polls writable.
+        """Write; the number of bytes taken, at least one if the descriptor polls writable.
 
         Raises:
-            OSError: none now (BlockingIOError), or nobody reads.
+            OSError: none is taken now (BlockingIOError), or nobody reads.
         """
         if self._socket is not None:
             return self._socket.send(data, _socket.MSG_DONTWAIT)

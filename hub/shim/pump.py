@@ -5,9 +5,9 @@
        |                      `---lost after goodbye---> waiting     it was stopped on purpose, so it stays so until
        `----the host says something, or a daemon is there----'       the host needs it, or somebody starts it
 
-What always holds: the host is read only while the hub can take what it says, so that nothing piles up here, and nothing
-of it is lost; at most one chunk and one line wait in each direction. What a new hub is told before the host's own lines
-go on is up to `hub.shim.replay`.
+What always holds: the host is read only while the hub can take its bytes, so that nothing piles up here and nothing is
+lost; at most one chunk and one line wait in each direction. `hub.shim.replay` says what a new hub gets before the
+host's own lines go on.
 """
 
 import _socket
@@ -20,22 +20,22 @@ from hub.shim.replay import UNDERSTOOD, Replay
 from hub.shim.start_daemon import DaemonStart, Unavailable, connect_if_alive, lock_owner, log_path
 
 MAX_LOSSES = 5
-"""Connections lost in a minute in which the hub has answered nothing; beyond that the shim gives up."""
+"""Connections that may be lost in a minute without an answer of the hub; then the shim gives up."""
 LOSSES_WITHIN_S = 60.0
 NEVER = float("inf")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 GRACE_S = 15.0
-"""How long a hub may say nothing to a host that has ended its input, until it is given up: for longer than it waits
+"""Time limit of a silent hub after the host has ended its input: longer than the hub waits
 itself (`hub.downstream.lines.connection.EOF_GRACE_S`)."""
 AGAIN_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
-"""How long to wait, again and again, before a new hub is asked once more for subscriptions that it refused."""
+"""Pauses before a new hub is asked again for subscriptions that it refused."""
 
 
 class Pump:
     """Copies both ways until the host has finished, or there is no hub to be had.
 
-    When the host ends its input, the hub's is ended too, and what it still has to say is passed on, until it ends the
-    connection or says nothing for `GRACE_S`.
+    When the host ends its input, the hub's is ended too; its last lines are passed on, until it ends the connection or
+    is silent for `GRACE_S`.
     `why` says at the end what went wrong, if anything did.
     """
 
@@ -51,11 +51,11 @@ class Pump:
         self._stdout = self._outlet.descriptor
         self._down: list[bytes | memoryview] = []
         self._unsent = b""
-        """What the host has said and no hub has got."""
+        """Lines of the host that no hub has received."""
         self._hub: _socket.socket | None = None
         self._hub_listens = self._parted = self._host_ended = self._had_hub = False
         self._leaving = b""
-        """Which daemon has said goodbye: until it is gone it is none to go back to."""
+        """The daemon that has said goodbye; the shim does not go back to it."""
         self._attempt: DaemonStart | None = None
         self._seek_at = self._pause_s = 0.0
         self._losses: list[float] = []
@@ -96,8 +96,8 @@ class Pump:
     # --- what to wait for
 
     def _watch(self, hub: int) -> float | None:
-        """Ask for what can be acted upon, and for nothing else: a hang-up that is not acted upon would spin. For how
-        many milliseconds."""
+        """Poll for events that can be acted upon, and no others: an ignored hang-up would spin. The time limit of the
+        poll in milliseconds."""
         over = self._code is not None
         if hub >= 0:
             events = select.POLLOUT if self._to_hub and self._hub_listens else 0
@@ -125,13 +125,13 @@ class Pump:
             self._poll.unregister(descriptor)
 
     def _hears_host(self) -> bool:
-        """While there is no hub one chunk is read, since only so it shows that the host has left."""
+        """Whether to read the host. Without a hub one chunk is read, which shows whether the host has left."""
         if self._host_ended or self._unsent:
             return False
         if self._hub is None or not self._replay.greeted:
             return self._had_hub
         if self._replay.stopping and not (self._to_hub.within_line or self._replay.questions):
-            return False  # what it says is for the next hub; while it is asked things, this one hears it out
+            return False  # its lines are for the next hub; while this one's questions are open, it gets the answers
         return self._hub_listens and not self._to_hub
 
     # --- between host and hub
@@ -163,14 +163,14 @@ class Pump:
                 self._to_hub.send(self._hub)
         except BlockingIOError:
             return
-        except OSError:  # it takes no more; what it said before is still read
+        except OSError:  # it takes no more; its earlier bytes are still read
             self._hub_listens = False
             return
         if self._replay.unsubscribed or self._replay.stopping:
             self._put_in()
 
     def _put_in(self) -> None:
-        """Send what is not the host's, if there is such and it would not come within a line of the host."""
+        """Send the shim's own lines, if there are any and the host's last line is complete."""
         replay = self._replay
         if self._to_hub.within_line or not replay.greeted:
             return
@@ -184,7 +184,7 @@ class Pump:
         self._send()
 
     def _subscribe_again(self) -> None:
-        """Ask once more for what was refused, if it is time; give up after a while."""
+        """Ask again for refused subscriptions, if it is time; give up after a while."""
         if self._again_at == NEVER:
             pause_s = next(self._pauses, None)
             if pause_s is None:
@@ -235,7 +235,7 @@ class Pump:
         if self._down and events & select.POLLOUT:
             self._write()
         else:
-            self._abandon()  # nobody reads what we write: the host is gone
+            self._abandon()  # nobody reads: the host is gone
 
     def _write(self) -> None:
         down = self._down
@@ -256,7 +256,7 @@ class Pump:
     # --- from one hub to the next
 
     def _seek(self, pause_s: float = 0.0) -> None:
-        """Look for a hub, and start one if there is none, until it is there or the attempt gives up."""
+        """Look for a hub, and start one if there is none, until one answers or the attempt gives up."""
         self._attempt = DaemonStart(self._directory)
         self._seek_at = monotonic() + pause_s
 
@@ -304,7 +304,7 @@ class Pump:
             self._send()
 
     def _resume(self, first: bytes = b"") -> None:
-        """Let the new hub know what the last one knew; then it is the host's turn."""
+        """Replay the conversation to the new hub; then the host's lines go on."""
         if self._replay.refusal:
             self._end(os.EX_UNAVAILABLE, f"the new hub does not take this host: {self._replay.refusal}")
             return
@@ -337,7 +337,7 @@ class Pump:
             self._seek(min(FIRST_PAUSE_S * 2**again, LONGEST_PAUSE_S) if again > 0 else 0.0)
 
     def _count(self, now: float) -> None:
-        """A connection was lost, which counts if the hub has neither served nor said goodbye."""
+        """Count a lost connection, if the hub has neither answered nor said goodbye."""
         self._losses = [] if self._replay.served else [at for at in self._losses if at > now - LOSSES_WITHIN_S]
         if not self._replay.stopping:
             self._losses.append(now)
@@ -345,7 +345,7 @@ class Pump:
     # --- the end
 
     def _end(self, code: int, why: str = "") -> None:
-        """Leave as soon as the host has got everything."""
+        """Leave as soon as the host has received everything."""
         self._say(self._replay.given_up(self._unsent))
         self._code, self.why = code, why
 

@@ -1,6 +1,6 @@
-"""What a shim remembers of a conversation, so that its host need not notice that the hub was started anew. Pure.
+"""Replay of a conversation to a new hub, so that the host does not notice a restart. Pure.
 
-A hub that is new to the host is told what the old one knew, and asked again what the old one did not answer:
+The new hub gets the state of the old one, and its unanswered requests:
 
     initialize               sent again, its answer kept from the host; the rest follows when it has come
     initialized, setLevel    sent again
@@ -8,12 +8,12 @@ A hub that is new to the host is told what the old one knew, and asked again wha
                              since it may have meanwhile; what is refused is tried again for a while
     subscriptions/listen     sent again; of a listen that was acknowledged before, the host does not see the second
                              acknowledgement, but that all it listens to has changed
-    requests that may be     sent again, once (faults.md 4.3)
+    requests that may be     sent again, once
     repeated
     all others               answered with an error at once: nobody knows whether they were carried out
-    questions of the hub     withdrawn; the new hub has other ids, so late answers mean nothing to it (F-H-19)
+    questions of the hub     withdrawn; the new hub has other ids, so late answers mean nothing to it
 
-A line is only remembered when the hub has got all of it: what it has not got it cannot have acted upon.
+A line is remembered once the hub has received all of it; before that it cannot have acted upon it.
 """
 
 from hub.shim.envelope import (
@@ -49,7 +49,7 @@ REPEATABLE = frozenset(
         "subscriptions/listen",
     )
 )
-"""And all lists."""
+"""Requests that may be sent twice, beside all lists."""
 INITIALIZE, SET_LEVEL, SUBSCRIBE, LISTEN = (
     "initialize",
     "logging/setLevel",
@@ -64,9 +64,9 @@ CHANGES = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resour
 MAX_RUNNING = 1024
 MAX_KEPT_LINE_BYTES = 1 << 16
 MAX_KEPT_BYTES = 1 << 20
-"""Of all lines that may have to be sent again. What is beyond it is answered with an error instead."""
+"""Limit of all lines that may have to be sent again. Requests beyond it are answered with an error instead."""
 AT_ONCE = 8
-"""Subscriptions that are made again at one time; the hub takes 64 requests of a host."""
+"""Subscriptions replayed at one time; the hub takes 64 requests of a host."""
 
 FROM_HUB = b'{"hubd":'
 ANSWERS = b'{"jsonrpc":"2.0","id":'
@@ -74,11 +74,11 @@ REFUSES = b'{"jsonrpc":"2.0","error":'
 CANCELS = b'{"jsonrpc":"2.0","method":"notifications/cancelled"'
 ACKNOWLEDGES = b'{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged"'
 UNDERSTOOD = b'{"hubd":1,"bye":"understood"}\n'
-"""To a hub that says goodbye: it gets no more requests, and so can answer those it has and go."""
+"""The answer to a goodbye: the hub gets no more requests, can answer the others, and go."""
 
 
 class Running:
-    """A request of the host that the hub has got and not answered. `line` is empty if it cannot be sent again."""
+    """A request that the hub has received and not answered. `line` is empty if it cannot be sent again."""
 
     __slots__ = ("acknowledged", "again", "line", "method", "uri")
 
@@ -90,10 +90,10 @@ class Running:
 
 
 class Replay:
-    """One conversation, over as many connections as it takes.
+    """One conversation over any number of connections.
 
     `served`: the present connection has answered a request of the host. `stopping`: the hub has said goodbye.
-    `refusal`: why it does not want this host, in its own words. `greeted`: nothing keeps the host's lines from it.
+    `refusal`: why the hub refuses this host. `greeted`: the host's lines may go to the hub.
     """
 
     def __init__(self) -> None:
@@ -106,19 +106,19 @@ class Replay:
         self._handshake: tuple[Id, bytes] | None = None
         self._version: object = None
         self._lists: list[str] = []
-        """Of which the hub tells changes."""
+        """Lists whose changes the hub announces."""
         self._initialized = b""
         self._level: tuple[Id, bytes] | None = None
         self._subscribed: dict[str, tuple[Id, bytes]] = {}
         self._kept_bytes = 0
         self._awaited: dict[Id, str] = {}
-        """Requests sent again whose answers the host must not see, and the resource each is about."""
+        """Replayed requests whose answers the host must not see, and the resource of each."""
         self._acknowledged: set[Id] = set()
-        """Listens sent again whose acknowledgement the host has seen."""
+        """Replayed listens whose acknowledgement the host has seen."""
         self.unsubscribed: list[str] = []
-        """Resources that a new hub does not know yet to be subscribed to."""
+        """Subscriptions that the new hub does not have yet."""
         self.refused: list[str] = []
-        """Those that it could not subscribe to when it was asked; `retry` has it asked again."""
+        """Subscriptions that the new hub refused; `retry` asks again."""
 
     def __repr__(self) -> str:
         return (
@@ -128,7 +128,7 @@ class Replay:
     # --- from the host
 
     def sent(self, line: bytes, *, whole: bool = True) -> None:
-        """The hub has got a line of the host. One that is not `whole` lacks its middle, and cannot be sent again."""
+        """Note a line that the hub has received. Unless it is `whole` it lacks its middle, and cannot be sent again."""
         try:
             said = members(line) if whole else members_of_ends(line)
             if isinstance(said, dict):
@@ -163,7 +163,7 @@ class Replay:
         return Running(method, self._keep(line), uri)
 
     def _keep(self, line: bytes) -> bytes:
-        """`line`, if it can be kept, else nothing."""
+        """`line`, if there is room to keep it; else b""."""
         if len(line) > MAX_KEPT_LINE_BYTES or self._kept_bytes + len(line) > MAX_KEPT_BYTES:
             return b""
         self._kept_bytes += len(line)
@@ -180,7 +180,7 @@ class Replay:
     # --- from the hub
 
     def reads(self, begun: bytes) -> bool:
-        """Whether more than the id matters of a line of the hub that begins so."""
+        """Whether the shim needs more than the id of a line of the hub that begins so."""
         if not begun.startswith(ANSWERS):
             return begun.startswith((CANCELS, ACKNOWLEDGES, FROM_HUB, REFUSES, b"["))
         id, _ = first_id(begun, len(ANSWERS), len(begun))
@@ -190,7 +190,7 @@ class Replay:
         return request is not None and request.method == INITIALIZE
 
     def received(self, data: bytes) -> bytes:
-        """Note whole lines of the hub; what the host is to see of them."""
+        """Note whole lines of the hub; the bytes of them that the host gets."""
         seen: list[bytes] | None = None
         start, size = 0, len(data)
         while start < size:
@@ -207,7 +207,7 @@ class Replay:
         return data if seen is None else b"".join(seen)
 
     def _heard(self, data: bytes, start: int, end: int) -> bytes | None:
-        """What the host is to see instead of a line; None: the line."""
+        """The bytes that the host gets in place of a line; None: the line itself."""
         if data.startswith(ANSWERS, start):
             return self._answers(data, start, end)
         if data.startswith(CANCELS, start):
@@ -242,7 +242,7 @@ class Replay:
         if request is None:
             return None
         if self.stopping and request.method == LISTEN and request.line and kind == b"r":
-            return b""  # it is opened again at the next hub
+            return b""  # the next hub opens it again
         self.served = True
         self._forget(id)
         if request.line and kind == b"r":
@@ -250,7 +250,7 @@ class Replay:
         return None
 
     def _remember(self, id: Id, request: Running, data: bytes, start: int, end: int) -> None:
-        """What a request has brought about that a new hub would not know."""
+        """Note the state that a request has made, which a new hub does not have."""
         if request.method == INITIALIZE:
             result = as_object(as_object(parse(data[start:end])).get("result"))
             abilities = as_object(result.get("capabilities"))
@@ -269,7 +269,7 @@ class Replay:
             self._subscribed[request.uri] = (id, request.line)
 
     def _cancels(self, id: Id) -> bytes | None:
-        """The hub takes back a question; or it has ended a listen, which it says twice (N-16)."""
+        """The hub withdraws a question; or has ended a listen, which it says by a notification and an answer."""
         self.questions.pop(id, None)
         request = self._running.get(id)
         return b"" if self.stopping and request is not None and request.method == LISTEN else None
@@ -293,7 +293,7 @@ class Replay:
     # --- when the connection is gone, and when there is a new one
 
     def lost(self) -> bytes:
-        """There is no hub any more; what the host is to be told at once."""
+        """The hub is lost; the lines that the host gets at once."""
         said = [cancelled(id) for id in self.questions]
         for id, request in list(self._running.items()):
             again = request.method == LISTEN or not (self.stopping or (request.again and request.method != INITIALIZE))
@@ -309,11 +309,11 @@ class Replay:
 
     @property
     def refused_host(self) -> bool:
-        """Whether the hub does not take this host."""
+        """Whether the hub refuses this host."""
         return bool(self.refusal) and not self.served
 
     def given_up(self, unsent: bytes) -> bytes:
-        """There will be no hub; what the host is to be told. `unsent`: what it has said and no hub has got."""
+        """There will be no hub; the lines that the host gets. `unsent`: lines of the host that no hub has received."""
         if self.refused_host:
             for line in unsent.split(b"\n")[:-1]:
                 self.sent(line)
@@ -325,7 +325,7 @@ class Replay:
         )
 
     def greeting(self) -> bytes:
-        """What a new hub must have answered before it gets anything else."""
+        """The line that a new hub must answer before it gets anything else."""
         self.served = self.stopping = False
         self.refusal = ""
         self.greeted = self._handshake is None
@@ -336,7 +336,7 @@ class Replay:
         return line
 
     def rest(self) -> bytes:
-        """What it gets then, before the host's own lines; `due` has more."""
+        """The lines that follow, before the host's own; `due` has more."""
         lines = [self._initialized]
         if self._level is not None:
             self._awaited[self._level[0]] = ""
@@ -350,7 +350,7 @@ class Replay:
         return b"".join((*lines, self.due()))
 
     def due(self) -> bytes:
-        """Lines for the hub that are to be sent between two of the host's."""
+        """Lines to send to the hub between two of the host's."""
         lines = []
         while self.unsubscribed and len(self._awaited) < AT_ONCE:
             uri = self.unsubscribed.pop()
@@ -361,7 +361,7 @@ class Replay:
         return b"".join(lines)
 
     def retry(self) -> None:
-        """Have `due` ask again for what was refused."""
+        """Have `due` ask again for the refused subscriptions."""
         self.unsubscribed += self.refused
         self.refused = []
 

@@ -1,7 +1,7 @@
-"""A connection to the daemon, which is started if it is absent. Part of the shim: it imports next to nothing.
+"""Connect to the daemon, and start it if there is none. Part of the shim: imports next to nothing.
 
-Twenty shims that start at once start one daemon: whoever holds `start.lock` starts it, the others wait for the socket.
-The daemon's own lock (`hubd.lock`) tells whether one is alive that does not listen yet, or no longer.
+Twenty shims that start at once start one daemon: the holder of `start.lock` starts it, the others wait for the socket.
+The daemon's own lock (`hubd.lock`) shows whether a daemon lives that does not listen yet, or no longer.
 """
 
 import _socket
@@ -16,19 +16,19 @@ from hub.net.peer_credentials import ForeignPeer, refuse_foreign_hub
 
 DAEMON = (sys.executable, "-I", "-m", "hub", "serve", "--detached")
 START_LIMIT_S = 15.0
-"""From the first look until a daemon that does not listen is given up, if none is alive."""
+"""Time limit for a new daemon to listen, if none is alive."""
 ALIVE_LIMIT_S = 45.0
-"""If one is: it may be ending in order first, which takes as long as the calls it runs (`drain_s`)."""
+"""The same if one is alive: it may be stopping in order, which takes as long as its calls (`drain_s`)."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.005, 0.25
 OWN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""How files are opened that only a hub makes: through no link, and without waiting for the writer of a pipe."""
+"""Flags for files that only hubs make: follow no link, and do not wait for the writer of a pipe."""
 TAIL_BYTES = 1 << 14
 LOG_BYTES = 4 << 20
-"""A log file that is larger is put aside, when a shim asks for it and while the hub runs (`hub.daemon.logs`)."""
+"""A larger log file is put aside, by a shim that starts a daemon and while the hub runs (`hub.daemon.logs`)."""
 
 
 class Unavailable(Exception):
-    """There is no hub to talk to. The text says why, and what to do; `code` is what to exit with."""
+    """There is no hub to talk to. The text says why, and what to do; `code` is the exit code."""
 
     def __init__(self, text: str, code: int = os.EX_UNAVAILABLE) -> None:
         super().__init__(text)
@@ -36,7 +36,7 @@ class Unavailable(Exception):
 
 
 class DaemonStart:
-    """Getting a connection to the daemon whose sockets are in `directory`; started first, if need be.
+    """One attempt to connect to the daemon whose sockets are in `directory`, and to start it if need be.
 
     `step` never waits: it is called again after `pause_s`, or when there is something to read from `child`.
 
@@ -53,7 +53,7 @@ class DaemonStart:
         self._mine = False
         self._began_at = monotonic()
         self.child: _socket.socket | None = None
-        """Ends with the daemon we have started, and then says its exit code."""
+        """A socket that ends with the daemon that was started, and then holds its exit code."""
         self.pause_s = FIRST_PAUSE_S
 
     def step(self) -> _socket.socket | None:
@@ -70,7 +70,7 @@ class DaemonStart:
             self._turn_descriptor = os.open(self._turn, OWN | os.O_RDWR | os.O_CREAT, 0o600)
         if not self._mine and (mine := _locked(self._turn_descriptor)):
             self._mine = mine
-            hub, listens = self._connect()  # whoever had the lock has started it
+            hub, listens = self._connect()  # the last owner of the lock may have started it
             if hub is not None:
                 return hub
         alive = listens or is_alive(self._life)
@@ -78,7 +78,7 @@ class DaemonStart:
             code = _exit_code(self.child)
             self.child.close()
             self.child = None
-            if not alive:  # else someone else's daemon was first
+            if not alive:  # else another daemon was first
                 text = f"the hub did not start: {_last_words()}"
                 raise Unavailable(text, code if code == os.EX_CONFIG else os.EX_UNAVAILABLE)
         elif self._mine and self.child is None and not alive:
@@ -90,7 +90,7 @@ class DaemonStart:
         return None
 
     def _connect(self) -> tuple[_socket.socket | None, bool]:
-        """As `connect`, and whether somebody listens, who may have more to do than to take connections."""
+        """As `connect`; also whether somebody listens, whose backlog may be full."""
         try:
             hub = connect(self._path)
         except BlockingIOError:
@@ -98,7 +98,7 @@ class DaemonStart:
         return hub, hub is not None
 
     def close(self) -> None:
-        """Let others try. A daemon that was started lives on."""
+        """Release the lock, so that others may try. A daemon that was started lives on."""
         if self.child is not None:
             self.child.close()
             self.child = None
@@ -108,9 +108,9 @@ class DaemonStart:
 
 
 def connect_if_alive(directory: str, gone: bytes) -> _socket.socket | None:
-    """A connection to the daemon if one is alive by itself, other than the one that is `gone`; None: not now.
+    """A connection to a daemon that is alive, and not the one that is `gone`; None: there is none now.
 
-    Its lock is looked at first: where a service manager holds the socket, connecting would start a daemon.
+    The lock is checked first: where a service manager holds the socket, connecting would start a daemon.
     """
     try:
         if is_alive(f"{directory}/hubd.lock") and lock_owner(directory) != gone:
@@ -121,7 +121,7 @@ def connect_if_alive(directory: str, gone: bytes) -> _socket.socket | None:
 
 
 def lock_owner(directory: str) -> bytes:
-    """Who has the daemon's lock, or had it last."""
+    """The contents of the daemon's lock: the pid of its present or last owner."""
     try:
         descriptor = os.open(f"{directory}/hubd.lock", OWN)
     except OSError:
@@ -133,11 +133,11 @@ def lock_owner(directory: str) -> bytes:
 
 
 def connect(path: str) -> _socket.socket | None:
-    """A connection to who listens at `path`; None if nobody does. Never waits.
+    """A connection to the listener at `path`; None: there is none. Never waits.
 
     Raises:
-        Unavailable: another user does.
-        BlockingIOError: as many as may wait to be taken by it wait already.
+        Unavailable: another user listens there.
+        BlockingIOError: the listener's backlog is full.
     """
     hub = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
@@ -158,7 +158,7 @@ def connect(path: str) -> _socket.socket | None:
 
 
 def _locked(descriptor: int) -> bool:
-    """Take the lock if it is free; whether it is ours now."""
+    """Take the lock if it is free; whether this process has it now."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -171,7 +171,7 @@ def is_alive(life: str) -> bool:
     `hub.net.unix.take_lock` waits out.
 
     Raises:
-        OSError: there is something else in its place, such as a link, or a file of another user.
+        OSError: the path is something else, such as a link or a file of another user.
     """
     try:
         descriptor = os.open(life, OWN)
@@ -195,7 +195,7 @@ def _has_ended(child: _socket.socket) -> bool:
 
 
 def _exit_code(child: _socket.socket) -> int:
-    """Of a daemon that has ended; -1: it has not said."""
+    """The exit code of a daemon that has ended; -1: it is not known."""
     try:
         said = child.recv(16)
     except OSError:
