@@ -54,7 +54,7 @@ class EraBridge:
         """Take over other settings, for calls and questions to come."""
         self._on_lost = on_lost
         self.parking.adjust(ttl_s, total_s)
-        self.tasks.handles.ttl_s = ttl_s
+        self.tasks.handles.adjust(ttl_s)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold what goes on beside the requests of hosts, until cancelled."""

@@ -311,6 +311,14 @@ class Host:
         connection.
         """
 
+    def move(self, workplace: Path | None) -> None:
+        """Take note of the directory it works in; None: nobody knows it."""
+        self.workplace = workplace
+
+    def show(self, view: View) -> None:
+        """Show it another view from now on."""
+        self.view = view
+
     # --- the handshake, and what it allows
 
     def initialize(self, router: Router, params: dict[str, Raw]) -> Result:

@@ -95,7 +95,7 @@ class Roots:
                     question = Question(LIST_ROOTS, {}, HUB_NAME, host.version)
                     reply = await host.ask(question, _beside(host))
                     if isinstance(reply, Result):
-                        host.workplace = first_directory(_uris(reply)) or self._said.get(host)
+                        host.move(first_directory(_uris(reply)) or self._said.get(host))
                 await self._settle([host])
         except Exception:
             log.exception("cannot tell where %r works", host)

@@ -191,10 +191,10 @@ class Projects:
         places = {host.workplace for host in self._hosts} | {None}
         for host in there:
             if host.workplace is not None and not is_name(host.workplace):
-                host.workplace = None
+                host.move(None)
             if host.workplace not in places and len(places) > MAX_PLACES:
                 log.warning("%s: no project is looked for, since hosts work in %d others", host.workplace, MAX_PLACES)
-                host.workplace = None
+                host.move(None)
             places.add(host.workplace)
         self._hosts.update(there)
         return there
@@ -279,7 +279,7 @@ class Projects:
         view = EVERYTHING if project is None else project_view(project.root)
         if view != host.view:
             self._leave(host)
-            host.view = view
+            host.show(view)
             self._moved.add(host)
         if project is None:
             return

@@ -121,6 +121,10 @@ class TaskHandles:
     def __repr__(self) -> str:
         return f"<TaskHandles [{len(self._gatherings)} gatherings, {len(self._told)} streams]>"
 
+    def adjust(self, ttl_s: float) -> None:
+        """Let upstreams wait so long for answers from now on."""
+        self.ttl_s = ttl_s
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold what goes on beside the requests of hosts, until cancelled."""
         async with trio.open_nursery() as self._nursery:
