@@ -243,16 +243,25 @@ class Host:
 
     transport = "memory"
 
-    def __init__(self, id: str, identity: Identity, view: View, hosts: Hosts) -> None:
+    def __init__(
+        self,
+        id: str,
+        identity: Identity,
+        view: View,
+        hosts: Hosts,
+        workplace: Path | None = None,
+        *,
+        is_bound: bool = False,
+    ) -> None:
         self.id = id
         self.identity = identity
         self.conversation = new_conversation()
         self.endpoint = view
         """View of the endpoint it came in by."""
-        self.workplace: Path | None = None
-        """A directory it works in, if it is known; it may be that of a project."""
-        self.is_bound = False
-        """The user has said where it works; nobody else is asked."""
+        self.workplace = workplace
+        """The directory that the host works in, if known; it may be in a project."""
+        self.is_bound = is_bound
+        """The user has said where the host works; its roots are not asked for."""
         self.view = view
         """View it is shown: that of a project, if it works in one."""
         self.caller: Caller | None = None

@@ -115,11 +115,20 @@ async def serve_lines(
         outbox = Outbox(writing, nursery, cancel, limit_bytes=MAX_UNREAD_BYTES, account=account)
         reader = LineReader(reading, limit_bytes=MAX_MESSAGE_BYTES, received=received, account=account)
         channel = LineChannel(reader, outbox)
-        host = LineHost(channel, identity, router, hosts, nursery, view=view, transport=transport)
-        host.account = account
-        host.workplace = workplace
-        host.is_bound = is_bound
-        host.parted = trio.Event() if goodbyes else None
+        parted = trio.Event() if goodbyes else None
+        host = LineHost(
+            channel,
+            identity,
+            router,
+            hosts,
+            nursery,
+            account,
+            parted,
+            view=view,
+            transport=transport,
+            workplace=workplace,
+            is_bound=is_bound,
+        )
         hosts.add(host)
         try:
             if hosts.workplaces is not None and workplace is not None and view == EVERYTHING:
@@ -132,8 +141,8 @@ async def serve_lines(
             host.left(router)
             outbox.close()
             account.close()
-            if host.parted is not None:
-                host.parted.set()
+            if parted is not None:
+                parted.set()
         nursery.cancel_scope.cancel()
 
 
@@ -159,21 +168,25 @@ class LineHost(Host):
         router: Router,
         hosts: Hosts,
         nursery: trio.Nursery,
+        account: Account,
+        parted: trio.Event | None,
         *,
         view: View,
         transport: str,
+        workplace: Path | None,
+        is_bound: bool,
     ) -> None:
-        super().__init__(f"{transport}-{next(self._numbers)}", identity, view, hosts)
+        """`account` counts what is held for the host. `parted`: see the attribute."""
+        super().__init__(f"{transport}-{next(self._numbers)}", identity, view, hosts, workplace, is_bound=is_bound)
         self.transport = transport
         self._channel = channel
         self._router = router
         self._nursery = nursery
         self._untold: dict[str, bytes] = {}
         self._idle = trio.Event()
-        self.account: Account | None = None
-        """What is held for it; None: nothing is counted."""
-        self.parted: trio.Event | None = None
-        """Set when the host sends no more requests, since it was told goodbye; None: it would not understand."""
+        self._account = account
+        self.parted = parted
+        """Set once the host, told goodbye, sends no more requests; None: the host does not understand goodbyes."""
 
     # --- to the host
 
@@ -323,19 +336,21 @@ class LineHost(Host):
             return False
         if caller is self.caller:
             self.open = True
-        held = size if size > FREE_BYTES and self.account is not None else 0
-        if held and self.account is not None and not self.account.take(held, trio.current_time()):
+        held = size if size > FREE_BYTES else 0
+        if held and not self._account.take(held, trio.current_time()):
             self._reply(request.id, overloaded(Overloaded(NO_ROOM, retry_after_ms=1000)))
             return False
         congested = self._channel.outbox.queued_bytes >= CONGESTED_LINES_BYTES
         try:
             taken = take_on(self, self._router, request, caller, congested=congested)
         except (RemoteProtocolError, Overloaded) as error:
-            self._give(held)
+            if held:
+                self._account.give(held)
             self._reply(request.id, overloaded(error) if isinstance(error, Overloaded) else error.failure)
             return False
         if not isinstance(taken, trio.CancelScope):
-            self._give(held)
+            if held:
+                self._account.give(held)
             self._reply(request.id, taken)
             return request.method != SET_LEVEL  # which takes no more than a look
         token = progress_token(request.params)
@@ -357,16 +372,12 @@ class LineHost(Host):
             self.identity, metadata.version, metadata.capabilities, metadata.log_level, self.conversation, lasting=True
         )
 
-    def _give(self, held: int) -> None:
-        if held and self.account is not None:
-            self.account.give(held)
-
     async def _serve(self, request: Request, exchange: HostExchange, scope: trio.CancelScope, held: int) -> None:
         try:
             reply = await answer(self, self._router, request, exchange, scope)
         finally:
             if held:
-                self._give(held)
+                self._account.give(held)
         if reply is not None:
             self._reply(request.id, reply)
             if request.method == LISTEN and isinstance(reply, Result):  # N-16
