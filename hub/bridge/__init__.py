@@ -1,4 +1,4 @@
-"""The era bridge: what an upstream wants in place of a result, and how it comes by it.
+"""The era bridge: questions and tasks that upstreams return in place of a result, for hosts of the other era.
 
     host    upstream
     legacy  legacy    asked on its own wire, by its exchange; nothing to do here

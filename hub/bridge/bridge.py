@@ -1,4 +1,4 @@
-"""Carries one operation to its upstream, and on through everything that may come back in place of a result.
+"""Bridge between the eras: sends an operation to its upstream, and handles what comes in place of a result.
 
 What the host asked for and what it gets are in words of its own era; everything between is settled here. An operation
 of a legacy host is one long wait: it is asked on the way. One of a modern host ends with `input_required` and comes
@@ -35,11 +35,11 @@ from hub.wire.mcp import MAY_ASK, RESOURCES_READ, TOOLS_CALL, Era, Kind, era_of
 
 RELAY: Final = "relay"
 RELAY_TTL_S: Final = 24 * 3600.0
-"""How long a state of an upstream is passed back to it (bridging.md 7.3)."""
+"""Lifetime of a state of an upstream."""
 
 
 class EraBridge:
-    """The bridge of one hub. `run` must be running; `on_lost` is what becomes of tool calls that cannot go on."""
+    """The bridge of one hub. `run` must be running; `on_lost`: the setting for tool calls that cannot go on."""
 
     def __init__(
         self, states: RequestStates, parking: ParkedCalls, tasks: Tasks, visits: PageVisits, *, on_lost: str = "error"
@@ -51,20 +51,20 @@ class EraBridge:
         self._on_lost = on_lost
 
     def adjust(self, ttl_s: float, total_s: float, *, on_lost: str) -> None:
-        """Take over other settings, for calls and questions to come."""
+        """Change settings, for calls and questions to come."""
         self._on_lost = on_lost
         self.parking.adjust(ttl_s, total_s)
         self.tasks.handles.adjust(ttl_s)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Hold what goes on beside the requests of hosts, until cancelled."""
+        """Run the tasks that outlive requests of hosts, until cancelled."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self.parking.run)
             await nursery.start(self.tasks.run)
             task_status.started()
 
     async def carry(self, upstream: Upstream, operation: Operation, exchange: Exchange, request: Request) -> Reply:
-        """The reply to `operation`, which is what `request` of the host of `exchange` comes to at `upstream`.
+        """Send `operation`, made from `request` of the host of `exchange`, and return the reply for that host.
 
         Raises:
             HubError: as `Upstream.call`; or the upstream asks what it may not ask.
@@ -95,7 +95,7 @@ class EraBridge:
     async def _begin(
         self, upstream: Upstream, operation: Operation, exchange: Exchange, request: Request, *, round: int = 1
     ) -> Reply:
-        """A first attempt of a modern host. A legacy upstream may ask meanwhile, so its call must be able to last."""
+        """Begin a call of a modern host. A legacy upstream may ask meanwhile, so its call may outlive the request."""
         caller = exchange.caller
         if era_of(upstream.snapshot.version) is Era.MODERN or not can_be_asked(caller.capabilities):
             reply = self._relay(await upstream.call(operation, exchange), upstream, caller, request)
@@ -108,7 +108,7 @@ class EraBridge:
     async def _resume(
         self, state: RequestState, upstream: Upstream, operation: Operation, exchange: Exchange, request: Request
     ) -> Reply:
-        """Go on from `state` with the answers that `request` brings."""
+        """Resume the call of `state` with the answers in `request`."""
         if state.mode == PARK:
             reply = await self.parking.resume(state, answers_of(request), exchange)
             return self._visit(reply, upstream, exchange.caller, request)
@@ -126,12 +126,12 @@ class EraBridge:
         return await self.tasks.settle(upstream, operation, exchange, reply, request)
 
     async def _settle(self, upstream: Upstream, operation: Operation, request: Request, exchange: Exchange) -> Reply:
-        """The reply of `upstream` when it wants nothing more, and all of it; the host is asked on the way."""
+        """The final reply of `upstream`, tasks included; the host is asked on the way."""
         reply = await settle(upstream, operation, exchange)
         return await self.tasks.settle(upstream, operation, exchange, reply, request)
 
     def _visit(self, reply: Reply, upstream: Upstream, caller: Caller, request: Request, *, round: int = 1) -> Reply:
-        """What comes of an error that asks for a visit to a page (7.6); other replies as they are."""
+        """Handle an error that asks for a visit to a page; other replies are returned unchanged."""
         if isinstance(reply, Failure) and wants_visits(reply, upstream.version_for(caller)):
             return self._urls.settle(reply, upstream, caller, request, round=round)
         return reply
@@ -139,7 +139,7 @@ class EraBridge:
     # --- modern to modern ---------------------------------------------------------------------------------------------
 
     def _relay(self, reply: Reply, upstream: Upstream, caller: Caller, request: Request) -> Reply:
-        """What a modern upstream wants to know, as its modern host may see it; other replies as they are (7.3).
+        """Pass the questions of a modern upstream on to its modern host; other replies are returned unchanged.
 
         Not for what the hub itself asks on behalf of a task: that has a state of its own.
         """
@@ -156,7 +156,7 @@ class EraBridge:
     # --- when there is nothing to go on from --------------------------------------------------------------------------
 
     def _may_begin_again(self, upstream: Upstream, operation: Operation) -> bool:
-        """Whether an operation may be carried out anew without asking: reading may, tools if the user said so."""
+        """Whether an operation may be repeated without asking: reads may, tool calls if the setting allows it."""
         if operation.method != TOOLS_CALL or self._on_lost == "restart":
             return True
         if self._on_lost != "restart_safe":
@@ -171,7 +171,7 @@ _TRUE = Raw(b"true")
 
 
 async def settle(upstream: Upstream, operation: Operation, exchange: Exchange) -> Reply:
-    """The reply of `upstream` when it wants nothing more; the host of `exchange` is asked on the way (7.2, 7.4).
+    """The final reply of `upstream`; the host of `exchange` is asked on the way.
 
     Raises:
         HubError: as `Upstream.call` and `input_required.drive`.
@@ -201,10 +201,10 @@ def _wanted_of(reply: Reply, upstream: Upstream) -> Wanted | None:
 
 
 def _retry_of(state: RequestState, request: Request) -> dict[str, Raw]:
-    """The params to call a modern upstream with again: the answers, and its own state byte for byte (R-12).
+    """The params to call a modern upstream with again: the answers, and its own state byte for byte.
 
     Raises:
-        RemoteProtocolError: -32602, an answer is none to what was asked under its key (R-10).
+        RemoteProtocolError: -32602, an answer is none to what was asked under its key.
     """
     answers = answers_of(request)
     check_answers(answers, peek_object(state.members.get("k")), state.binding.upstream)
@@ -213,7 +213,7 @@ def _retry_of(state: RequestState, request: Request) -> dict[str, Raw]:
 
 
 def _uncached(reply: Reply, method: str) -> Reply:
-    """A result that depends on answers may not be kept by anyone (R-13, K-5)."""
+    """Forbid caching of a result that depends on answers."""
     if method != RESOURCES_READ or not isinstance(reply, Result) or isinstance(reply, Interim):
         return reply
     members: Mapping[str, object] = open_object(reply.value)

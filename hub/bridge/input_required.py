@@ -1,9 +1,9 @@
-"""A modern upstream that wants input, for a legacy host: the host is asked, and the upstream called again (7.2).
+"""Input for modern upstreams from legacy hosts: the host is asked, and the upstream is called again.
 
 The upstream's call has ended with its questions, so nothing runs there while people think. Each round asks everything
-at once, each key once (F-I-09), and calls again with all answers and the upstream's own state, byte for byte (R-11,
-R-12). There is no place for errors among answers: who does not want to fill in a form has cancelled it; without what
-was to be sampled, or without roots, the operation ends here.
+at once, each key once, and calls again with all answers and the upstream's own state, byte for byte. There is no
+place for errors among answers: a refused form counts as cancelled; without a sample, or without roots, the operation
+ends here.
 """
 
 import secrets
@@ -23,12 +23,12 @@ from hub.wire.value_limits import TooManyItems, open_result
 
 FIRST_PAUSE_S: Final = 0.25
 LONGEST_PAUSE_S: Final = 10.0
-"""How long to wait before calling again when there was nothing to ask: at first not at all, then doubling."""
+"""Pause before calling again when there was nothing to ask: none at first, then doubling."""
 CANCELLED: Final = raw({"action": "cancel"})
 
 
 class InputRefused(HubError):
-    """The host did not give what the upstream cannot go on without. `refusal` is what it said."""
+    """The host refused input that the upstream cannot go on without; `refusal` is its answer."""
 
     kind = "input_refused"
 
@@ -49,18 +49,18 @@ class InputRefused(HubError):
 
 
 class Wanted(Struct, frozen=True):
-    """What an `input_required` result asks for."""
+    """Questions and state of an `input_required` result."""
 
     questions: dict[str, Question]
     state: Raw | None
-    """The upstream's, as JSON, to be echoed as it is; None: it gave none."""
+    """The upstream's state, as JSON, echoed unchanged; None: there is none."""
 
 
 def read_wanted(reply: Reply, upstream: str, version: str) -> Wanted | None:
-    """What `reply` of the modern `upstream` wants; None: it is no such result.
+    """Read an `input_required` result of the modern `upstream`; None: `reply` is another result.
 
     Raises:
-        UpstreamProtocolError: it asks for nothing (R-3), or for what no host can be asked (R-4).
+        UpstreamProtocolError: it asks for nothing, or for what no host can be asked.
     """
     if not isinstance(reply, Result) or INPUT_REQUIRED.encode() not in memoryview(reply.value).tobytes():
         return None
@@ -89,7 +89,7 @@ async def drive(
     declared: Mapping[str, Raw] | None = None,
     visited: Callable[[str], None] | None = None,
 ) -> Reply:
-    """The reply of a modern upstream once it wants nothing more. `reply` was its first.
+    """Answer the questions of a modern upstream until it gives its final reply. `reply` was its first.
 
     `retry` calls it again with the same params and those given. `declared`: the capabilities it was told of, if others
     than the host's. `visited` hears in the end of visits to pages: they have ids for hosts of 2025-11-25, which the
@@ -97,7 +97,7 @@ async def drive(
 
     Raises:
         InputRefused: the host did not sample, or has no roots to tell of.
-        UpstreamProtocolError: it asks nonsense, what the host said it cannot do (R-5), or without end (F-I-08).
+        UpstreamProtocolError: it asks nonsense, what the host said it cannot do, or without end.
         HubError: as `retry`.
     Cancellation: withdraws what is asked; nothing is called any more.
     """
@@ -137,7 +137,7 @@ def _named(question: Question, visits: list[str]) -> Question:
 
 
 async def ask_all(questions: Mapping[str, Question], exchange: Exchange) -> dict[str, Raw]:
-    """All answers, by the keys of the questions and in their order.
+    """Ask all questions; the answers by key, in the order of the questions.
 
     Raises:
         InputRefused: one cannot be done without; the others are withdrawn.

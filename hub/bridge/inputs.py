@@ -1,4 +1,4 @@
-"""Questions that come in a result, as those of modern upstreams do, and how modern hosts are asked any (R-3 to R-5).
+"""Input requests: questions in results, as modern upstreams put them and modern hosts get them.
 
 What was asked goes into the state that is sealed with the questions, as far as answers have to be judged by it; so the
 hub keeps nothing while people think.
@@ -24,13 +24,13 @@ from hub.wire.questions.question import (
 from hub.wire.value_limits import MAX_ITEMS, has_too_many_items
 
 MAX_ROUNDS: Final = 16
-"""Of questions in one operation (`max_rounds`, F-I-08)."""
+"""Rounds of questions in one operation."""
 MAX_AT_ONCE: Final = 32
 """Questions in one round."""
 
 
 def offered(config: UpstreamConfig, capabilities: Mapping[str, Raw]) -> Mapping[str, Raw]:
-    """What a modern upstream may ask of a host with `capabilities`: what it was told of them, at most (5.1)."""
+    """The capabilities of a host that a modern upstream may use: at most those that it was told."""
     if config.client_features == "none":
         return {}
     if config.roots in ("auto", "host") or "roots" not in capabilities:
@@ -39,10 +39,10 @@ def offered(config: UpstreamConfig, capabilities: Mapping[str, Raw]) -> Mapping[
 
 
 def read_questions(members: Mapping[str, Raw], upstream: str, version: str) -> dict[str, Question]:
-    """What a result, or a task, of `upstream` asks for, by key; nothing, if it has no `inputRequests`.
+    """Read the questions in a result or task of `upstream`, by key; empty without `inputRequests`.
 
     Raises:
-        UpstreamProtocolError: it asks for what no host can be asked (R-4), or for too much.
+        UpstreamProtocolError: it asks for what no host can be asked, or for too much.
     """
     try:
         if has_too_many_items(members.get("inputRequests", b"")):
@@ -64,12 +64,12 @@ def _question(value: Raw, upstream: str, version: str) -> Question:
 
 
 def judge(questions: Mapping[str, Question], declared: Mapping[str, Raw], upstream: str) -> None:
-    """Raise, unless all of them may be asked: else a person would be bothered in vain.
+    """Check that all questions may be asked, so that no person is bothered in vain.
 
     `declared`: what the upstream was told that the host can do.
 
     Raises:
-        UpstreamProtocolError: it asks for something else (R-5).
+        UpstreamProtocolError: it asks for something else.
     """
     try:
         for question in questions.values():
@@ -79,10 +79,10 @@ def judge(questions: Mapping[str, Question], declared: Mapping[str, Raw], upstre
 
 
 def input_requests(questions: Mapping[str, Question], caller: Caller, declared: Mapping[str, Raw]) -> dict[str, Raw]:
-    """The questions as a modern host may see them, by key. `declared`: as for `judge`.
+    """Write the questions for a modern host, by key. `declared`: as for `judge`.
 
     Raises:
-        UpstreamProtocolError: one asks for something else (R-5), or is not put as it must be.
+        UpstreamProtocolError: one asks for something else, or is not put as it must be.
     """
     requests = {}
     for key, question in questions.items():
@@ -94,7 +94,7 @@ def input_requests(questions: Mapping[str, Question], caller: Caller, declared: 
 
 
 def input_request(question: Question, host_version: str, declared: Mapping[str, Raw]) -> Raw:
-    """One question as a modern host may see it. `declared`: what the host can do, as far as it counts.
+    """Write one question for a modern host. `declared`: the capabilities that count.
 
     Raises:
         QuestionRefusal: it cannot be asked that.
@@ -104,15 +104,15 @@ def input_request(question: Question, host_version: str, declared: Mapping[str, 
 
 
 def kinds_of(questions: Mapping[str, Question]) -> dict[str, Any]:
-    """For a state: as much of each question as `check_answers` needs."""
+    """Summarise questions for a state, as far as `check_answers` needs."""
     return {key: {"method": question.method, "mode": mode_of(question)} for key, question in questions.items()}
 
 
 def check_answers(answers: Mapping[str, Raw], kinds: Mapping[str, Raw], upstream: str) -> None:
-    """Raise, unless each answer to one of the questions is one to it. `kinds`: from a state, what `kinds_of` gave.
+    """Check that each answer fits its question. `kinds`: the result of `kinds_of`, from a state.
 
     Raises:
-        RemoteProtocolError: -32602, an answer is none to what was asked under its key (R-10).
+        RemoteProtocolError: -32602, an answer is none to what was asked under its key.
     """
     for key in answers.keys() & kinds.keys():
         kind = peek_object(kinds[key])
@@ -121,5 +121,5 @@ def check_answers(answers: Mapping[str, Raw], kinds: Mapping[str, Raw], upstream
 
 
 def bad_input(upstream: str, how: str) -> UpstreamProtocolError:
-    """The error of an upstream that asks for input in a way, or for input, that there is not."""
+    """The error of an upstream whose input requests are malformed."""
     return UpstreamProtocolError(f"{upstream} asks for input {how}", upstream=upstream)

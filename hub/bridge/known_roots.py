@@ -1,6 +1,6 @@
-"""The roots of modern hosts, which are asked for them by ending a request, and never say when they change.
+"""Known roots of modern hosts, which are asked by ending a request and never tell of changes.
 
-So what a host once answered is good for a while, and answers what its upstreams ask for next (bridging.md 7.1). Of one
+So what a host once answered is good for a while, and answers what its upstreams ask for next. Of one
 that cannot be told from others, it is good for the call in which it was said.
 """
 
@@ -15,15 +15,15 @@ from hub.wire.questions.question import answer_for_upstream, check_capabilities
 
 ROOTS_VALID_S: Final = 600.0
 MAX_ROOTS: Final = 256
-"""Hosts whose roots are remembered."""
+"""Hosts whose roots are kept."""
 
 
 class KnownRoots:
-    """What hosts answered to `roots/list`. Pure: time is an argument, in seconds."""
+    """Answers of hosts to `roots/list`. Pure: time is an argument, in seconds."""
 
     def __init__(self) -> None:
         self._known: dict[Tenant, tuple[Raw, float]] = {}
-        """The answer, and until when it is good; the oldest first."""
+        """Answers, each with its expiry; the oldest first."""
 
     def __len__(self) -> int:
         return len(self._known)
@@ -43,12 +43,12 @@ class KnownRoots:
         return answer_for_upstream(question, roots, caller.version)
 
     def remember(self, caller: Caller, roots: Raw, now: float) -> None:
-        """`caller` answered this. Beyond `MAX_ROOTS` the oldest is forgotten."""
+        """Keep the answer of `caller`. Beyond `MAX_ROOTS` the oldest is forgotten."""
         self._known.pop(caller.tenant, None)
         self._known[caller.tenant] = detach(roots), now + ROOTS_VALID_S
         if len(self._known) > MAX_ROOTS:
             del self._known[next(iter(self._known))]
 
     def sweep(self, now: float) -> None:
-        """Forget what is out of date."""
+        """Forget expired answers."""
         self._known = {tenant: known for tenant, known in self._known.items() if known[1] > now}

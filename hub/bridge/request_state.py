@@ -1,6 +1,6 @@
-"""Request states: what a modern host carries for the hub from one round of a request to the next (bridging.md 7).
+"""Request states: sealed facts that a modern host carries from one round of a request to the next.
 
-A state is sealed, so that nobody can make or change one, and bound to who was asked, in which request (R-6, R-7, R-19).
+A state is sealed, so that nobody can make or change one, and bound to who was asked, in which request.
 One-time use is enforced by `parking`.
 """
 
@@ -32,7 +32,7 @@ from hub.wire.value_limits import MAX_ITEMS, SMALL_BYTES, has_too_many_items
 PURPOSE: Final = "rs"
 VERSION: Final = 1
 MAX_READ_BYTES: Final = 64 << 10
-"""Of what a request asks for: up to this it is compared by its meaning, which takes 20 ms at most."""
+"""Size of a request up to which it is compared by its meaning, which takes 20 ms at most."""
 _NONE: Final = Raw(b"")
 _MARK: Final = b"as written\0"
 
@@ -52,7 +52,7 @@ _WORDS: Final[Mapping[str, str]] = {
 
 
 class BadState(Exception):
-    """A request cannot go on from the state it brought. `reason` is one of the words above."""
+    """A request cannot resume from its state. `reason` is one of the words above."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(_WORDS[reason])
@@ -60,12 +60,12 @@ class BadState(Exception):
 
     @property
     def failure(self) -> Failure:
-        """What the host sees of it (bridging.md 7.1)."""
+        """The error that the host gets."""
         return Failure(INVALID_PARAMS, str(self), raw({"hub": "request_state", "reason": self.reason}))
 
 
 class Binding(Struct, frozen=True):
-    """What a state is good for: one request of one principal, to one upstream."""
+    """Binding of a state: one request of one principal, to one upstream."""
 
     upstream: str
     principal: str
@@ -74,19 +74,19 @@ class Binding(Struct, frozen=True):
 
 
 class RequestState(Struct, frozen=True):
-    """An opened state. `mode` says whose it is, `members` what they put into it."""
+    """An opened state. `mode` names the module that made it, `members` is its content."""
 
     mode: str
     binding: Binding
     members: dict[str, Raw]
     run: str = ""
-    """The run of a hub in whose memory the rest is; "": there is no rest."""
+    """Run of the hub that keeps the rest in memory; "": there is no rest."""
     expired: bool = False
-    """Whether it is older than it was to be; only of a mode whose memory knows better."""
+    """Whether the state has expired by the clock; such states are opened only for modes in `remembered`."""
 
 
 class _Sealed(Struct, frozen=True):
-    """What is in the envelope, under short names (bridging.md 7.1)."""
+    """The sealed content, under short names."""
 
     v: int
     m: str
@@ -98,8 +98,7 @@ class _Sealed(Struct, frozen=True):
     s: dict[str, Raw] = {}
     r: str = ""
     b: str = ""
-    """Which run of the machine it is from, if that is known; `y` is then until when it is good, by the clock that
-    nobody sets."""
+    """The boot of the machine that sealed it, if known; `y` is then its expiry, by the clock that counts from the boot."""
     y: float = 0.0
 
 
@@ -107,12 +106,12 @@ _decode = msgspec.json.Decoder(_Sealed).decode
 
 
 def bind(upstream: str, principal: str, request: Request) -> Binding:
-    """What a state of `request` is to be bound to."""
+    """The binding of a state of `request`."""
     return Binding(upstream, principal, request.method, digest(request))
 
 
 def digest(request: Request) -> str:
-    """What a request asks for, without how: the same however a host writes it down again.
+    """Digest of a request, independent of how the host spells its JSON.
 
     Numbers are compared by the value they have in JavaScript, since hosts written in it send 1.0 as 1 and
     large integers rounded. What is larger than `MAX_READ_BYTES` is compared as it is written, since reading it takes
@@ -130,7 +129,7 @@ def digest(request: Request) -> str:
 
 
 def _asked(request: Request) -> tuple[bytes, Raw, Raw]:
-    """What a request asks for, in the words of its host: the method, the name of the thing, the arguments."""
+    """The part of a request that binds: method, name and arguments, as spelt by the host."""
     params = request.params
     named = params.get("uri", EMPTY) if "name" not in params else params["name"]
     return encode(request.method), named, params.get("arguments", EMPTY)
@@ -177,7 +176,7 @@ class RequestStates:
         self._remembered = frozenset(remembered)
 
     def seal(self, mode: str, binding: Binding, members: Mapping[str, Any], *, ttl_s: float, here: bool = False) -> str:
-        """A state that is good for `ttl_s`. `members` may hold `Raw`; `here`: the rest is in this hub's memory."""
+        """Make a state that lasts `ttl_s`. `members` may hold `Raw`; `here`: the rest is in this hub's memory."""
         sealed = _Sealed(
             VERSION,
             mode,
@@ -238,7 +237,7 @@ class RequestStates:
 
 
 def input_required(requests: Mapping[str, Raw] | None, state: str | None) -> Interim:
-    """The result that asks a modern host for input (R-3). `requests` maps keys to what `wanted` made."""
+    """Make the result that asks a modern host for input. `requests` maps keys to what `wanted` made."""
     result: dict[str, Any] = {RESULT_TYPE: INPUT_REQUIRED}
     if requests is not None:
         result["inputRequests"] = requests
@@ -249,12 +248,12 @@ def input_required(requests: Mapping[str, Raw] | None, state: str | None) -> Int
 
 
 def wanted(question: Question, params: Mapping[str, Raw]) -> Raw:
-    """One input request: `question` with the `params` that this host may see (R-4)."""
+    """One input request: `question`, with its `params` for this host."""
     return raw({"method": question.method, "params": params})
 
 
 def answers_of(request: Request, *, needed: bool = False) -> dict[str, Raw]:
-    """The answers a retried request brings, by key.
+    """Read the answers of a retry, by key.
 
     Raises:
         RemoteProtocolError: -32602, they are too many to look through; or they are `needed`, and there are none.
@@ -266,5 +265,5 @@ def answers_of(request: Request, *, needed: bool = False) -> dict[str, Raw]:
 
 
 def state_of(request: Request) -> str | None:
-    """The state a retried request brings; None: it is a first attempt."""
+    """Read the state of a retry; None: it is a first attempt."""
     return peek_str(request.params.get("requestState"))

@@ -1,4 +1,4 @@
-"""Errors that ask for a visit to a page: -32042 of upstreams of 2025-11-25 (bridging.md 7.6).
+"""URL elicitation: errors -32042 of upstreams of 2025-11-25, which ask for a visit to a page.
 
 The upstream's call has ended; a person is to open one or more URLs, and the call is to be made again. What the host is
 told depends on what it can do:
@@ -52,18 +52,18 @@ from hub.wire.questions.question import (
 from hub.wire.value_limits import peek_limited
 
 AGAIN: Final = "again"
-"""The mode of the states made here."""
+"""Mode of the request states made here."""
 AGAIN_TTL_S: Final = 24 * 3600.0
-"""How long a person may take. Nothing is kept meanwhile."""
+"""Time for a person to visit the page. The hub keeps nothing meanwhile."""
 URL_WAIT_S: Final = 30.0
 """How long a retry waits for the upstream to say that the visits are done (`url_wait`)."""
 MAX_VISITS: Final = 1024
 MAX_SENT: Final = 64
-"""Conversations that were sent to one page, as its id goes."""
+"""Conversations that were given one visit id."""
 
 
 class PageVisits:
-    """Which conversations were given which ids of visits. Bounded: the oldest are forgotten."""
+    """Visits in progress: which conversations were given which visit ids. Bounded: the oldest are forgotten."""
 
     def __init__(self) -> None:
         self._begun: dict[str, dict[int, None]] = {}
@@ -81,7 +81,7 @@ class PageVisits:
             self.began(question.upstream, theirs, caller.conversation)
 
     def began(self, upstream: str, theirs: str, conversation: int) -> None:
-        """A host was told to visit the page that `upstream` calls `theirs`."""
+        """Note that a host was sent to the page that `upstream` calls `theirs`."""
         if len(theirs) > MAX_ID_CHARS:
             return
         sent = self._begun.setdefault(elicitation_id(upstream, theirs), {})
@@ -92,13 +92,13 @@ class PageVisits:
             del self._begun[next(iter(self._begun))]
 
     def done(self, upstream: str, theirs: str) -> tuple[str, frozenset[int]]:
-        """The hub's id of a visit that is done, and the conversations to be told: each once (C-14)."""
+        """The hub's id of a visit that is done, and the conversations to be told: each once."""
         id = elicitation_id(upstream, theirs)
         return id, frozenset(self._begun.pop(id, ()))
 
 
 class VisitNeeded(HubError):
-    """An upstream cannot go on before somebody has opened a page, and the host cannot be asked to have that done."""
+    """The upstream needs a visit to a page, and the host cannot ask for one."""
 
     kind = "url_elicitation_required"
     executed = Executed.NO
@@ -106,10 +106,10 @@ class VisitNeeded(HubError):
 
 
 class _Page(Struct, frozen=True):
-    """One page to be visited."""
+    """A page to visit."""
 
     id: str
-    """The upstream's."""
+    """Id of the visit at the upstream."""
     url: str
     message: str
     question: Question
@@ -195,7 +195,7 @@ def round_of(state: RequestState) -> int:
 
 
 def _pages(failure: Failure, upstream: str) -> list[_Page]:
-    """The pages that an error names.
+    """Read the pages that an error names.
 
     Raises:
         UpstreamProtocolError: it names none, or too many, or not how to get there, or one to which nobody is sent.
@@ -239,7 +239,7 @@ def _shown(page: _Page, caller: Caller) -> dict[str, Raw]:
 
 
 def _action(request: Raw, answer: Raw, upstream: str) -> str | None:
-    """What a person said to an input request of `settle`.
+    """Read the answer to an input request of `settle`.
 
     Raises:
         RemoteProtocolError: -32602, nothing that can be said.

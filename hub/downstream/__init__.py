@@ -1,6 +1,6 @@
-"""How hosts come in; the twin of `upstreams`.
+"""Downstream: the hosts' side of the hub, the twin of `upstreams`.
 
-`hosts` is everybody who is attached, `host_questions` what a legacy host is asked, `request_pipeline` one request from
-taking it on to its answer, `batch` the arrays of 2025-03-26. `lines` carries hosts on the unix socket and on stdio,
-`http` those of Streamable HTTP in both eras. Nothing here knows an upstream.
+`hosts` lists the attached hosts, `host_questions` asks legacy hosts, `request_pipeline` is the one way in for requests,
+`batch` reads the arrays of 2025-03-26. `lines` serves hosts on the unix socket and on stdio, `http` hosts of Streamable
+HTTP in both eras. A policy, metrics and an audit belong into `request_pipeline`. Nothing here knows an upstream.
 """

@@ -1,4 +1,4 @@
-"""Batches: the arrays of revision 2025-03-26, which no other revision knows (bridging.md 10.3)."""
+"""Batches: the arrays of revision 2025-03-26, which no other revision knows."""
 
 from collections.abc import Callable
 from typing import Final
@@ -28,12 +28,11 @@ MAX_BATCH: Final = 64
 
 
 async def read_batch(data: bytes, version: str, pace: ReadPace) -> list[Message | RemoteProtocolError]:
-    """The messages of an array; an error in place of each that is none. They are read in turns, by the `pace` of the
-    host.
+    """Read the messages of an array, each in its turn by the `pace` of the host; an error in place of a malformed one.
 
     Raises:
-        RemoteProtocolError: there is nothing to be done with it as a whole: the revision of the session has no batches
-            (F-H-09), it is empty or too long, or it holds an `initialize` (B-16).
+        RemoteProtocolError: the whole array is refused: the revision of the session has no batches
+           , it is empty or too long, or it holds an `initialize`.
     """
     if version != L2:
         raise RemoteProtocolError(INVALID_REQUEST, "An array is not a message here; send each message by itself")
@@ -59,7 +58,7 @@ def _read(part: bytes) -> Message | RemoteProtocolError:
 
 
 def wants_answer(messages: list[Message | RemoteProtocolError]) -> bool:
-    """Whether any of them has to be answered: requests, and what cannot be read."""
+    """Whether any message has to be answered: a request, or a malformed message."""
     return any(isinstance(message, Request | RemoteProtocolError) for message in messages)
 
 
@@ -72,8 +71,8 @@ async def run_batch(
     asked: Asked,
     reply: Callable[[bytes], None],
 ) -> None:
-    """Do all of it at the same time, but begin one request after another. `reply` gets each response when it is there,
-    `notify` what comes before. Questions go to `asked`.
+    """Run all requests of a batch at the same time, begun one after another. `reply` gets each response as it comes,
+    `notify` each notification before that. Questions go to `asked`.
 
     Cancellation: cancels all of it.
     """

@@ -1,16 +1,16 @@
-"""What one legacy host is asked: its open questions, and the roots it has told of (bridging.md 7.2, 7.4).
+"""Questions to one legacy host: those that are open, and the roots that the host has told.
 
 A question is a request of the hub's own, under an id the hub made, on the stream of the request that caused it and on
-no other (T-25, T-27). It is open until the first of these:
+no other. It is open until the first of these:
 
     the host answers            the upstream gets the answer, or the host's error as it is
-    nobody does, for `ttl_s`    withdrawn at the host; the upstream gets what it gets when a person says no (F-I-07)
-    the host leaves             an error (F-I-05)
+    nobody does, for `ttl_s`    withdrawn at the host; the upstream gets what it gets when a person says no
+    the host leaves             an error
     its call ends               withdrawn at the host, before the response to the call; the upstream gets an error
     the asker is cancelled      withdrawn at the host
 
 What always holds: an id is in the table just as long as it is open, so that answers that are late, second or meant for
-somebody else find nothing and are dropped (F-I-04, F-H-19). An answer cannot be refused in these revisions, which know
+somebody else find nothing and are dropped. An answer cannot be refused in these revisions, which know
 no response to a response: one that is no use makes the hub ask a person once more; then it counts as declined.
 """
 
@@ -59,11 +59,11 @@ from hub.wire.questions.question import (
 )
 
 MAX_OPEN: Final = 32
-"""Questions that one host has before it (`max_parked`, faults.md 3.2)."""
+"""Open questions of one host."""
 MAX_OPEN_BYTES: Final = 16 << 20
 PROGRESS_EVERY_S: Final = 0.1
 ROOTS_KEPT_S: Final = 600.0
-"""How long the roots of a host are believed that did not promise to tell when they change."""
+"""How long roots are believed of a host that did not promise to tell of changes."""
 
 NO_TIME: Final = "Nobody has answered in time"
 ENDED: Final = "The call that this was asked for has ended"
@@ -72,7 +72,7 @@ LEFT: Final = Failure(INTERNAL_ERROR, "The host has left")
 
 
 class _Open:
-    """One question before the host."""
+    """A question that waits for the host."""
 
     __slots__ = ("answered", "on_progress", "reached", "reported_at", "send", "size")
 
@@ -85,7 +85,7 @@ class _Open:
 
 
 class _Answer:
-    """A reply that several may wait for. None: the question was taken back, so that there will be none."""
+    """A reply that several askers may wait for. None: the question was withdrawn, so that there will be no reply."""
 
     __slots__ = ("_given", "reply")
 
@@ -111,13 +111,13 @@ class HostQuestions:
         self._numbers = count(1)
         self._open: dict[RequestId, _Open] = {}
         self._quotas: dict[str, TokenBucket] = {}
-        """What each upstream may still ask."""
+        """Allowance of questions, by upstream."""
         self._roots = _Roots()
         self._left = False
         self.strays = 0
-        """Answers to nothing that was open."""
+        """Answers to no open question."""
         self.useless = 0
-        """Answers that were none to what was asked."""
+        """Malformed answers."""
 
     def __repr__(self) -> str:
         return f"<HostQuestions [{len(self._open)} open, {self.strays} stray answers]>"
@@ -128,7 +128,7 @@ class HostQuestions:
     # --- what the host says
 
     def answered(self, response: Response) -> None:
-        """Take an answer of the host, which need not be one."""
+        """Handle a response of the host, which need not answer a question."""
         question = self._open.pop(response.id, None) if response.id is not None else None
         if question is None:
             self.strays += 1
@@ -136,7 +136,7 @@ class HostQuestions:
             question.answered.give(response.reply)
 
     def progressed(self, params: dict[str, Raw]) -> None:
-        """Take a `notifications/progress` of the host: passed on if it belongs to a question, rises, and has time."""
+        """Handle a `notifications/progress` of the host: passed on if it belongs to a question and rises."""
         question = self._open.get(peek_str(params.get(PROGRESS_TOKEN)) or "")
         value = read_number(params.get("progress"))
         if question is None or question.on_progress is None or value is None or value <= question.reached:
@@ -147,32 +147,32 @@ class HostQuestions:
             question.on_progress({name: each for name, each in params.items() if name not in (PROGRESS_TOKEN, "_meta")})
 
     def roots_changed(self) -> None:
-        """Believe no roots from before."""
+        """Forget the roots: they have changed."""
         self._roots.forget()
 
     def start_over(self) -> None:
-        """The host has forgotten all it was asked."""
+        """Void all open questions: the host has begun anew."""
         self._roots.forget()
         questions, self._open = self._open, {}
         for question in questions.values():
             question.answered.give(LEFT)
 
     def left(self) -> None:
-        """The host says nothing more: whatever is asked, now or later, fails."""
+        """The host has left: questions fail, now and later."""
         self._left = True
         self.start_over()
 
     # --- what upstreams ask
 
     def withdraw(self, send: Send) -> None:
-        """The request that `send` belongs to is over: take back what is still asked there."""
+        """Withdraw the open questions of the request of `send`, which is over."""
         for id in [id for id, question in self._open.items() if question.send == send]:
             question = self._open.pop(id)
             _take_back(id, ENDED, send)
             question.answered.give(None)
 
     async def ask(self, question: Question, caller: Caller, send: Send) -> Reply:
-        """As `hub.routing.host_exchange.Asked.ask`, of the host that is `caller` now.
+        """Ask the host, which is `caller` now, on the stream of `send`; its answer, written for the upstream.
 
         Cancellation: withdraws the question.
         """
@@ -195,7 +195,7 @@ class HostQuestions:
         return declined_reply(question, why)
 
     async def _answer(self, question: Question, caller: Caller, send: Send) -> Reply | None:
-        """What the host says, now or, of its roots, said before; several that want to know those ask once."""
+        """The host's answer. Known roots are not asked for again; several askers of the roots share one question."""
         if question.method != LIST_ROOTS:
             return await self._put(question, caller, send)
         roots = self._roots
@@ -248,7 +248,7 @@ class HostQuestions:
                 _take_back(id, why, send)
 
     def _admit(self, upstream: str, size: int) -> None:
-        """Count one more question.
+        """Admit one more question.
 
         Raises:
             QuestionRefusal: there are too many, or the host has left.
@@ -267,7 +267,7 @@ class HostQuestions:
 
 
 class _Roots:
-    """What a host said about its roots, or is being asked about them."""
+    """The roots of a host: its last answer, or the question that is open."""
 
     def __init__(self) -> None:
         self.known: Raw | None = None
@@ -279,7 +279,7 @@ class _Roots:
         self.known = self.pending = None
 
     def remember(self, reply: Reply | None, caller: Caller) -> None:
-        """Keep what the host of `caller` answered."""
+        """Keep the roots that the host of `caller` answered with."""
         if not isinstance(reply, Result):
             return
         if len(memoryview(reply.value)) > MAX_DECLARED_BYTES:

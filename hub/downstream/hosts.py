@@ -1,11 +1,11 @@
-"""Who is attached: a `Host` for each legacy session or line connection, all of them in `Hosts`.
+"""Attached hosts: a `Host` for each legacy session or line connection, all of them in `Hosts`.
 
 A `Host` is the host's side of a conversation, whatever carries it: what was agreed in the handshake, which of its
-requests are running, what it is to be told unasked. Modern requests over HTTP carry everything themselves (B-11), so
+requests are running, what it is to be told unasked. Modern requests over HTTP carry everything themselves, so
 they have none; they only count toward what their principal may have in flight.
 
 What always holds: ids of hosts are looked up in the `Host` they came from and nowhere else, so that no host can
-reach a request of another (F-H-02, F-H-06); `begin` and `end` come in pairs. The two classes are in one module, since
+reach a request of another; `begin` and `end` come in pairs. The two classes are in one module, since
 each needs the other: what a host begins counts for its principal as well, and what concerns all is told to each.
 """
 
@@ -63,11 +63,11 @@ SESSION_IN_FLIGHT: Final = 64
 PRINCIPAL_IN_FLIGHT: Final = 256
 PARK_TTL_S: Final = 900.0
 MAX_NAME: Final = 100
-"""Characters of a host's own name that are shown."""
+"""Characters shown of the name that a host gives itself."""
 
 
 class Router(Protocol):
-    """What is needed of `hub.routing.router.Router`."""
+    """The part of `hub.routing.router.Router` that hosts need."""
 
     def initialize(self, params: dict[str, Raw], view: View) -> tuple[Result, str, dict[str, Raw]]: ...
 
@@ -95,11 +95,11 @@ class Router(Protocol):
     def log_level_changed(self) -> None: ...
 
     def roots_changed(self, tenant: Tenant) -> None:
-        """A host says that it works somewhere else now."""
+        """The roots of a host have changed."""
         ...
 
     def left(self, tenant: Tenant) -> None:
-        """A conversation is over. Said once of each that lasted longer than a request."""
+        """A conversation that lasted longer than a request is over. Called once."""
         ...
 
 
@@ -113,7 +113,7 @@ class Workplaces(Protocol):
         ...
 
     def opened(self, host: "Host") -> None:
-        """Its handshake is complete, or its roots are others now."""
+        """The handshake of `host` is complete, or its roots have changed."""
         ...
 
     def left(self, host: "Host") -> None: ...
@@ -129,7 +129,7 @@ class Hosts:
         self.budget = budget or Budget()
         self.park_ttl_s = park_ttl_s
         self.asks_as = f"hub-{secrets.token_hex(4)}"
-        """How the ids of our questions begin: a late answer to one of an earlier hub is none to one of ours."""
+        """Prefix of the ids of questions, another in each run: a late answer to an earlier hub matches no question."""
         self.visits = PageVisits()
         self.workplaces: Workplaces | None = None
         self._attached: dict[str, Host] = {}
@@ -153,19 +153,19 @@ class Hosts:
         return sum(self._in_flight.values())
 
     def adjust(self, park_ttl_s: float) -> None:
-        """Let questions to hosts that come from now on wait so long for an answer."""
+        """Set how long questions wait for an answer, for hosts to come."""
         self.park_ttl_s = park_ttl_s
 
     def follow(self, workplaces: Workplaces) -> None:
-        """Have `workplaces` hear where hosts work, from now on."""
+        """Tell `workplaces` where hosts work, from now on."""
         self.workplaces = workplaces
 
     def add(self, host: "Host") -> None:
-        """A host has come. `remove` must follow."""
+        """Attach a host. `remove` must follow."""
         self._attached[host.id] = host
 
     def remove(self, host: "Host") -> None:
-        """It has left; it may have before."""
+        """Detach a host, if it is attached."""
         if self._attached.pop(host.id, None) and self.workplaces is not None:
             self.workplaces.left(host)
 
@@ -186,7 +186,7 @@ class Hosts:
         self._in_flight[principal] = running + 1
 
     def release(self, principal: str) -> None:
-        """One that `admit` has counted has ended."""
+        """A request that `admit` counted has ended."""
         left = self._in_flight[principal] - 1
         if left:
             self._in_flight[principal] = left
@@ -213,7 +213,7 @@ class Hosts:
             await self._quiet.wait()
 
     def list_changed(self, kinds: Iterable[Kind], view: View) -> None:
-        """Tell every initialised host that is shown `view` which lists differ from what it may have seen (N-8)."""
+        """Tell every initialised host that is shown `view` which lists differ from what it may have seen."""
         methods = [method for method, concerned in LIST_CHANGED.items() if set(concerned) & set(kinds)]
         messages = [(method, encode_notification(method, {})) for method in methods]
         for host in list(self._attached.values()):
@@ -222,7 +222,7 @@ class Hosts:
                     host.tell(method, message)
 
     def elicited(self, upstream: str, id: str) -> None:
-        """A visit to a page is done that `upstream` calls `id`: tell the hosts that were sent there, and no other."""
+        """Tell the hosts that `upstream` sent to the page `id`, and no others, that the visit is done."""
         ours, conversations = self.visits.done(upstream, id)
         for host in list(self._attached.values()):
             if host.open and host.conversation in conversations:
@@ -239,7 +239,7 @@ class Hosts:
 
 
 class Host:
-    """One attached host. Its carrier says how to `tell` it something, and how to `close` it."""
+    """One attached host. Subclasses know its transport: how to `tell` it something."""
 
     transport = "memory"
 
@@ -257,24 +257,24 @@ class Host:
         self.identity = identity
         self.conversation = new_conversation()
         self.endpoint = view
-        """View of the endpoint it came in by."""
+        """View of the endpoint that the host uses."""
         self.workplace = workplace
         """The directory that the host works in, if known; it may be in a project."""
         self.is_bound = is_bound
         """The user has said where the host works; its roots are not asked for."""
         self.view = view
-        """View it is shown: that of a project, if it works in one."""
+        """View that the host is shown: that of its project, if it works in one."""
         self.caller: Caller | None = None
-        """What the handshake agreed; None before it, and for hosts that speak the modern era only."""
+        """Result of the handshake; None before it, and for hosts of the modern era."""
         self.version = ""
         self.client_info: Raw = EMPTY
         self.open = False
-        """The handshake is complete, so that the host may be told things (V-17)."""
+        """The handshake is complete, so that the host may be told things."""
         self._farewell: Router | None = None
-        """Who is to hear that the conversation is over, once its requests are."""
+        """Router to notify when the last request of a host that left has ended."""
         self.calls: dict[RequestId, trio.CancelScope] = {}
         self.listens: dict[RequestId, trio.CancelScope] = {}
-        """Its subscriptions, which are requests as well."""
+        """Running `subscriptions/listen` requests, by id."""
         self.asking = HostQuestions(hosts.park_ttl_s, hosts.asks_as)
         self.since = self.seen = trio.current_time()
         self.pace = ReadPace()
@@ -286,22 +286,22 @@ class Host:
 
     @property
     def log_level(self) -> str | None:
-        """From which level on it wants log messages that belong to no request; None: it wants none."""
+        """The minimum level of log messages that belong to no request; None: the host wants none."""
         return self.caller.log_level if self.caller else None
 
     @property
     def tenant(self) -> Tenant:
-        """This conversation, for those below that keep something for it."""
+        """Key of this conversation, for state that the router and upstreams keep for it."""
         return Tenant(self.identity, self.conversation)
 
     @property
     def hears(self) -> bool:
-        """Whether it hears at once what belongs to none of its requests."""
+        """Whether notifications that belong to no request reach the host at once."""
         return True
 
     @property
     def told(self) -> "Host":
-        """As `hub.routing.host_exchange.Asked.told`."""
+        """The conversation itself, which outlives the request that asks."""
         return self
 
     # --- what a carrier says
@@ -311,14 +311,12 @@ class Host:
         raise NotImplementedError
 
     def log(self, params: dict[str, Raw]) -> None:
-        """As `hub.routing.host_exchange.Told.log`. Of those that could not be delivered the newest is kept."""
+        """Pass on a log message that belongs to no request. Of undelivered ones the newest is kept."""
         if wants_log(self.log_level, peek_str(params.get("level"))):
             self.tell(MESSAGE, encode_notification(MESSAGE, params))
 
     def watches(self, uri: str, *, on: bool) -> None:
-        """As `hub.routing.host_exchange.Told.watches`: nothing to this host, whose subscriptions end with its
-        connection.
-        """
+        """Note a subscription that must outlive the connection. Here: nothing, subscriptions end with it."""
 
     def move(self, workplace: Path | None) -> None:
         """Take note of the directory it works in; None: nobody knows it."""
@@ -351,8 +349,8 @@ class Host:
         return result
 
     def left(self, router: Router) -> None:
-        """The conversation is over; to be called once. The router hears of it when the last request has ended: until
-        then upstreams may still be at work for it."""
+        """End the conversation; called once. The router is told when the last request has ended: until then upstreams
+        may work for the host."""
         self.hosts.remove(self)
         self.asking.left()
         if self.log_level is not None:
@@ -366,7 +364,7 @@ class Host:
             router.left(self.tenant)
 
     def set_level(self, router: Router, params: Mapping[str, Raw]) -> Reply:
-        """Answer `logging/setLevel` (S-23)."""
+        """Answer `logging/setLevel`."""
         assert self.caller is not None
         level = peek_str(params.get("level"))
         if level not in LOG_LEVELS:
@@ -378,14 +376,14 @@ class Host:
     # --- requests
 
     def is_running(self, id: RequestId) -> bool:
-        """Whether it has a request of this id, which must not begin once more."""
+        """Whether a request of this id is running."""
         return id in self.calls or id in self.listens
 
     def begin(self, id: RequestId, method: str = "") -> trio.CancelScope:
-        """Take a request on. Its scope ends it; `end` must follow. A subscription counts as none: it has no end.
+        """Admit a request; the result cancels it, and `end` must follow. Subscriptions have no end and are not counted.
 
         Raises:
-            RemoteProtocolError: a request with this id is running; it goes on unharmed (F-H-06).
+            RemoteProtocolError: a request with this id is running; it goes on unharmed.
             Overloaded: too many are.
         """
         if self.is_running(id):
@@ -400,7 +398,7 @@ class Host:
         return scope
 
     def end(self, id: RequestId) -> None:
-        """A request that `begin` took on is over. With the last one of a host that has left, so is the conversation."""
+        """A request that `begin` admitted is over. The last one of a host that has left ends the conversation."""
         if self.listens.pop(id, None) is not None:
             return
         del self.calls[id]
@@ -408,7 +406,7 @@ class Host:
         self._part()
 
     def notified(self, router: Router, message: Notification) -> None:
-        """Act on a notification. What is unknown, or names nothing of this host's, is ignored (B-8)."""
+        """Handle a notification. Unknown methods and ids of other hosts are ignored."""
         if message.method == CANCELLED:
             id = request_id(message.params.get("requestId"))
             if id is not None and (scope := self.calls.get(id) or self.listens.get(id)):
@@ -426,12 +424,12 @@ class Host:
             self.at_work()
 
     def at_work(self) -> None:
-        """It may be at work in a project now."""
+        """Tell projects that the host may work in one of them now."""
         if self.hosts.workplaces is not None:
             self.hosts.workplaces.opened(self)
 
     def answered(self, message: Response) -> None:
-        """Take a host's answer. One to nothing it was asked is dropped, and nobody can tell (F-H-19)."""
+        """Handle a response of the host. A response to no open question is dropped without an error."""
         self.asking.answered(message)
 
     async def ask(self, question: Question, send: Send) -> Reply:
@@ -444,11 +442,11 @@ class Host:
         return await self.asking.ask(question, self.caller, send)
 
     def withdraw(self, send: Send) -> None:
-        """As `hub.routing.host_exchange.Asked.withdraw`."""
+        """Withdraw the questions that were asked on the stream of `send`."""
         self.asking.withdraw(send)
 
     def cancel_all(self) -> None:
-        """End all its requests."""
+        """Cancel all requests of the host."""
         for scope in (*self.calls.values(), *self.listens.values()):
             scope.cancel()
 
@@ -508,7 +506,7 @@ class StatelessHost(Struct, eq=False):
 
 
 def request_id(value: Raw | None) -> RequestId | None:
-    """The id that a notification names."""
+    """Read the request id in a notification."""
     text = peek_str(value)
     if text is not None or value is None:
         return text

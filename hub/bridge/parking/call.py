@@ -1,4 +1,4 @@
-"""One call of a modern host to a legacy upstream, which may outlive the request it came with (`state`, `parking`).
+"""A parked call: one call of a modern host to a legacy upstream, which may outlive its request (`state`, `parking`).
 
 It has two ends. The upstream sees an `Exchange` that lasts as long as the call, whoever is attached. The requests of
 the host, one after the other, wait for what comes next: the outcome, or a round of questions.
@@ -21,7 +21,7 @@ from hub.wire.questions.question import QuestionRefusal
 
 
 class Keeper(Protocol):
-    """Who keeps the calls: what a call needs of `ParkedCalls`."""
+    """The part of `ParkedCalls` that a call needs."""
 
     def open(self, call: "ParkedCall", question: Question) -> str | Reply:
         """Let `call` ask: the key of the question, or the reply where that is known already.
@@ -32,16 +32,16 @@ class Keeper(Protocol):
         ...
 
     def withdraw(self, call: "ParkedCall", key: str) -> None:
-        """The upstream waits no longer for what it asked under `key`, if it did."""
+        """Withdraw the question `key`: the upstream waits for it no longer."""
         ...
 
     def abandon(self, call: "ParkedCall") -> None:
-        """The attached request was cancelled, and so is the call."""
+        """Cancel the call: its attached request was cancelled."""
         ...
 
 
 class _Waiting:
-    """A question, and the reply to it when there is one."""
+    """A question and its reply, once there is one."""
 
     __slots__ = ("question", "reply", "settled")
 
@@ -78,20 +78,20 @@ class ParkedCall:
         self._waiting: dict[str, _Waiting] = {}
         self._over = trio.Event()
         self.account: Account | None = None
-        """Of what is held while it waits for answers; None before it asks."""
+        """Account of the memory held while the call waits; None before its first question."""
         self.state = state
         self.request = request
         self.upstream = upstream
         self.id = ""
-        """By which its states find it; "" before it asks."""
+        """Id in its request states; "" before its first question."""
         self.binding: Binding | None = None
-        """What its states are bound to; None before it asks."""
+        """Binding of its request states; None before its first question."""
         self.roots: KnownRoots | None = None
-        """What its host said in the course of it; None: nothing, or that is known for longer."""
+        """Roots that its host told during the call; None: none, or roots known beyond the call."""
         self.scope = trio.CancelScope()
-        """Of its task."""
+        """Cancels its task."""
         self.clock: trio.CancelScope | None = None
-        """Of the task that keeps its time, from the first question until a retry is attached; None: there is none."""
+        """Cancels its clock, which runs from the first question until a retry is attached; None: no clock."""
         self.patience: trio.CancelScope | None = None
         """Ends a park: at its deadline, or by being cancelled."""
         self.attach(exchange)
@@ -108,13 +108,13 @@ class ParkedCall:
         self._outcome: Reply | Exception | None = None
 
     def tell(self, outcome: Reply | Exception) -> None:
-        """End the attached request with this; or keep it, if nobody is attached."""
+        """End the attached request with this outcome; or keep the outcome for a retry."""
         self._exchange = None
         self._outcome = outcome
         self._answered.set()
 
     async def wait(self) -> Reply:
-        """What the attached request ends with.
+        """Wait for the outcome of the attached request.
 
         Raises:
             Exception: whatever the call raised.
@@ -146,7 +146,7 @@ class ParkedCall:
 
     @property
     def caller(self) -> Caller:
-        """That of the latest attempt."""
+        """The caller of the latest attempt."""
         return self.state.caller
 
     @property
@@ -154,17 +154,17 @@ class ParkedCall:
         return self._exchange is not None and self._exchange.wants_progress
 
     def progress(self, params: dict[str, Raw]) -> None:
-        """As `Exchange.progress`; dropped while nobody is attached (P-2)."""
+        """Pass progress on; dropped while no request is attached."""
         if self._exchange is not None:
             self._exchange.progress(params)
 
     def log(self, params: dict[str, Raw]) -> None:
-        """As `Exchange.log`; dropped while nobody is attached (N-9)."""
+        """Pass a log message on; dropped while no request is attached."""
         if self._exchange is not None:
             self._exchange.log(params)
 
     async def ask(self, question: Question) -> Reply:
-        """As `Exchange.ask`."""
+        """Put a question to the host: the request ends with it, and a retry brings the answer."""
         try:
             key = self._keeper.open(self, question)
         except QuestionRefusal as refused:
@@ -181,7 +181,7 @@ class ParkedCall:
         return waiting.reply
 
     def settle(self, replies: dict[str, Reply]) -> dict[str, Question]:
-        """Give the upstream the replies to what it asked. What that was, by key."""
+        """Give the upstream the replies to its questions; the questions answered, by key."""
         found = {key: self._waiting[key] for key in replies if key in self._waiting}
         for key, waiting in found.items():
             waiting.reply = replies[key]
@@ -189,7 +189,7 @@ class ParkedCall:
         return {key: waiting.question for key, waiting in found.items()}
 
     def close(self) -> None:
-        """Its task is over: no question will be answered any more."""
+        """Fail all open questions: the task of the call is over."""
         over = Failure(INVALID_PARAMS, "The call that this question belongs to is over")
         self.settle({key: over for key, waiting in self._waiting.items() if waiting.reply is None})
         self._over.set()

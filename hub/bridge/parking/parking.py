@@ -1,4 +1,4 @@
-"""The calls of modern hosts to legacy upstreams, which may ask as they run and so outlive the request they came with.
+"""Parked calls of a hub: calls of modern hosts to legacy upstreams, which may ask and so outlive their requests.
 
     begin  --- waits for ---+                            +--- task of the call: Upstream.call --- Call.ask
                             Call: outcome, or a round <--+
@@ -39,11 +39,11 @@ from hub.wire.questions.question import QuestionRefusal
 log = logging.getLogger(__name__)
 
 PARK: Final = "park"
-"""The mode of the states made here."""
+"""Mode of the request states made here."""
 COALESCE_S: Final = 0.025
-"""How long further questions are awaited once there is one."""
+"""Time to wait for further questions after the first."""
 DRAIN_S: Final = 2.0
-"""How long an upstream has to end a call by itself, when its questions stay without answers."""
+"""Time for an upstream to end a call by itself after its questions stayed unanswered."""
 MAX_PARKED: Final = 512
 MAX_PARKED_EACH: Final = 32
 """Calls that wait for answers: in all, and of one principal."""
@@ -52,10 +52,10 @@ MAX_TOMBSTONES: Final = 4096
 SWEEP_S: Final = 60.0
 
 _ALONE: Final = (Phase.PARK, Phase.DONE)
-"""When no request of the host is attached."""
+"""Phases in which no request is attached."""
 
 Work = Callable[[Exchange], Awaitable[Reply]]
-"""What is to be carried out, on the exchange it is given."""
+"""Work of a call, on the exchange that it is given."""
 
 
 class Stopping(HubError):
@@ -74,7 +74,7 @@ class ParkingStatus(Struct, frozen=True):
 
 
 class ParkedCalls:
-    """All such calls of one hub. `ttl_s` and `total_s` are how long answers are waited for, as in `ParkedState`."""
+    """All parked calls of one hub. `ttl_s` and `total_s` limit the wait for answers, as in `ParkedState`."""
 
     def __init__(self, states: RequestStates, *, ttl_s: float, total_s: float, budget: Budget | None = None) -> None:
         self._budget = budget or Budget()
@@ -84,9 +84,9 @@ class ParkedCalls:
         self._nursery: trio.Nursery | None = None
         self._running = 0
         self._calls: dict[str, ParkedCall] = {}
-        """Those that asked and are not over, by id."""
+        """Running calls that have asked, by id."""
         self._tombstones: dict[str, tuple[str, float]] = {}
-        """Why there is nothing behind an id any more, and until when that is remembered; the oldest first."""
+        """Why the call of an id is gone, and until when that is remembered; the oldest first."""
         self._roots = KnownRoots()
 
     def __repr__(self) -> str:
@@ -97,11 +97,11 @@ class ParkedCalls:
         )
 
     def adjust(self, ttl_s: float, total_s: float) -> None:
-        """Wait differently for answers, in calls to come."""
+        """Change how long answers are waited for, in calls to come."""
         self._ttl_s, self._total_s = ttl_s, total_s
 
     def status(self) -> ParkingStatus:
-        """How many calls there are; none when nothing goes on (I-12)."""
+        """How many calls there are; none when nothing goes on."""
         alone = [call for call in self._calls.values() if call.state.phase in _ALONE]
         return ParkingStatus(self._running, len(alone))
 
@@ -110,7 +110,7 @@ class ParkedCalls:
         return sum(each.upstream == upstream and each.state.phase in _ALONE for each in self._calls.values())
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Hold the tasks of all calls. Cancellation: upstreams are told; requests still attached get `Stopping`."""
+        """Run the tasks of all calls. Cancellation: upstreams are told; requests still attached get `Stopping`."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             task_status.started()
@@ -127,7 +127,7 @@ class ParkedCalls:
     # --- requests of hosts --------------------------------------------------------------------------------------------
 
     async def begin(self, work: Work, exchange: Exchange, request: Request, upstream: str) -> Reply:
-        """Carry out `work`, which is what `request` of the host of `exchange` comes to at `upstream`.
+        """Run `work` at `upstream` for `request` of the host of `exchange`.
 
         It is given an exchange that lasts as long as it does. Returns what it returns; or, if it asks before, a result
         that asks for input, and the call goes on for `resume`.
@@ -146,7 +146,7 @@ class ParkedCalls:
         return await call.wait()
 
     async def resume(self, state: RequestState, answers: dict[str, Raw], exchange: Exchange) -> Reply:
-        """Go on with the call that `state` was made for, with the answers of the host of `exchange` by key.
+        """Resume the call of `state` with the answers of the host of `exchange`, by key.
 
         Returns as `begin`.
 
@@ -175,9 +175,9 @@ class ParkedCalls:
         return await call.wait()
 
     def _remember_roots(self, call: ParkedCall, reply: Result) -> None:
-        """Believe what a host said of its roots: for a while, if its next call is known to be its own.
+        """Keep the roots that a host told: beyond the call, if its next call can be recognised.
 
-        Programs that have one token cannot be told apart, and may work in different places (I-2).
+        Programs that have one token cannot be told apart, and may work in different places.
         """
         if not call.caller.lasting and call.roots is None:
             call.roots = KnownRoots()
@@ -195,7 +195,7 @@ class ParkedCalls:
         return call
 
     def abandon(self, call: ParkedCall) -> None:
-        """As `Keeper.abandon`."""
+        """Cancel a call whose attached request was cancelled."""
         if call.state.phase is not Phase.GONE:
             call.state.expire(Event.LEFT)
             self._bury(call)
@@ -203,7 +203,7 @@ class ParkedCalls:
         call.scope.cancel()
 
     def left(self, tenant: Tenant) -> None:
-        """A host is gone for good, and with it whoever could answer: end what waits for it (F-I-05)."""
+        """End the parked calls of a host that has left for good."""
         for call in self._calls.values():
             if call.caller.tenant == tenant and call.patience is not None:
                 call.patience.cancel()
@@ -211,7 +211,7 @@ class ParkedCalls:
     # --- tasks --------------------------------------------------------------------------------------------------------
 
     async def _carry_out(self, call: ParkedCall, work: Work) -> None:
-        """The task of one call."""
+        """Run one call."""
         outcome: Reply | Exception | None = None
         self._running += 1
         try:
@@ -227,7 +227,7 @@ class ParkedCalls:
             outcome = None  # it may hold this frame
 
     def _ended(self, call: ParkedCall, outcome: Reply | Exception | None) -> None:
-        """A call is over; `outcome` None: it was cancelled."""
+        """End a call; `outcome` None: it was cancelled."""
         nobody_waits = call.state.phase is Phase.GONE
         call.state.end(lost=outcome is None or isinstance(outcome, UpstreamLost))
         call.close()
@@ -267,7 +267,7 @@ class ParkedCalls:
             call.scope.cancel()
 
     def _round(self, call: ParkedCall) -> Interim:
-        """The result that shows the latest round to a host."""
+        """The result that puts the latest round to a host."""
         state = call.state
         assert call.binding is not None, "it has asked"
         left_s = state.deadline - trio.current_time()
@@ -279,7 +279,7 @@ class ParkedCalls:
     # --- questions of upstreams ---------------------------------------------------------------------------------------
 
     def open(self, call: ParkedCall, question: Question) -> str | Reply:
-        """As `Keeper.open`."""
+        """Open a question of `call`: its key, or the reply if that is known. Raises QuestionRefusal."""
         now = trio.current_time()
         known = self._roots if call.roots is None else call.roots
         roots = known.answer(question, call.caller, now)
@@ -305,7 +305,7 @@ class ParkedCalls:
         nursery.start_soon(self._keep_time, call, call.clock)
 
     def withdraw(self, call: ParkedCall, key: str) -> None:
-        """As `Keeper.withdraw`."""
+        """Withdraw a question that the upstream waits for no longer."""
         asks = call.state.phase is Phase.ASK
         call.state.withdraw(key)
         if asks and call.state.phase is Phase.RUN:
@@ -317,7 +317,7 @@ class ParkedCalls:
         return len(waiting) < MAX_PARKED and len(of_this) < MAX_PARKED_EACH
 
     def _hold(self, call: ParkedCall, question: Question, now: float) -> bool:
-        """Count what is kept while `call` waits; False: there is no room for it."""
+        """Count the memory held while `call` waits; False: no room."""
         size = sum(map(len, question.params.values()))
         if call.account is None:
             size += sum(map(len, call.request.params.values()))
@@ -327,7 +327,7 @@ class ParkedCalls:
     # --- what is over -------------------------------------------------------------------------------------------------
 
     def _bury(self, call: ParkedCall) -> None:
-        """Forget a call that is over, but for why, in case that somebody comes back to it."""
+        """Forget a call that is over, except for the reason, which a late retry is told."""
         if call.account is not None:
             call.account.close()
         if self._calls.pop(call.id, None) is not None and call.state.round:
@@ -336,7 +336,7 @@ class ParkedCalls:
                 del self._tombstones[next(iter(self._tombstones))]
 
     def _sweep(self, now: float) -> None:
-        """Forget what is out of date."""
+        """Forget expired tombstones and roots."""
         self._tombstones = {id: grave for id, grave in self._tombstones.items() if grave[1] > now}
         self._roots.sweep(now)
 

@@ -1,4 +1,4 @@
-r"""One call that asks its host as it runs, as a table (bridging.md 7.1). Pure: time is an argument.
+r"""State of one parked call, as a table. Pure: time is an argument.
 
 A legacy upstream asks inside its running call and waits. The request of a modern host cannot wait with it: it ends with
 the questions, and comes back, perhaps, as a new request with the answers. So a call outlives the request it came with:
@@ -13,11 +13,11 @@ In `RUN` and `ASK` a request of the host is attached: it gets the outcome, and w
 waits for answers, or runs on. In `DONE` it has ended and its outcome waits. In `GONE` it is over; what a retry may then
 be told is `ParkedState.reason`.
 
-Questions go to the host in rounds. A retry answers the latest round, and uses it up (R-8): any other is told so, and
+Questions go to the host in rounds. A retry answers the latest round, and uses it up: any other is told so, and
 gets nowhere near the upstream. A retry that cannot be read uses up nothing. What it leaves open is asked again in a new
-round, with what the upstream asked meanwhile (R-10), as far as the capabilities of this retry allow (R-5).
+round, with what the upstream asked meanwhile, as far as the capabilities of this retry allow.
 
-Every question is settled exactly once: answered, refused or withdrawn. Its key is never used again (R-4).
+Every question is settled exactly once: answered, refused or withdrawn. Its key is never used again.
 """
 
 from collections.abc import Mapping
@@ -34,12 +34,12 @@ from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.questions.question import QuestionRefusal, answer_for_upstream, declined_reply
 
 MAX_OPEN: Final = 32
-"""Questions of one call that wait for an answer."""
+"""Open questions of one call."""
 UNANSWERED: Final = "Nobody answered"
 
 
 class Phase(Enum):
-    """Where a call is."""
+    """Phase of a call."""
 
     RUN = "run"
     ASK = "ask"
@@ -49,7 +49,7 @@ class Phase(Enum):
 
 
 class Event(Enum):
-    """What moves it on."""
+    """Event that changes the phase."""
 
     ASKED = "asked"
     """A question of the upstream that this host can be asked."""
@@ -95,18 +95,18 @@ _REASONS: Final[Mapping[tuple[Phase, Event], str]] = {
     (Phase.DONE, Event.LEFT): EXPIRED,
     (Phase.DONE, Event.EXPIRED): EXPIRED,
 }
-"""Why there is nothing to go on from; of every other end the host has been told, and its last round is used up."""
+"""Reason why a retry finds nothing to resume; other ends were told to the host, and used up its last round."""
 
 
 class _Open(Struct, frozen=True):
-    """A question nobody has answered yet, and how it is put to the host."""
+    """An open question, and how it is put to the host."""
 
     question: Question
     request: Raw
 
 
 class ParkedState:
-    """What is remembered of one call. `caller` is that of the latest attempt; times are in seconds of one clock.
+    """State of one call. `caller` made the latest attempt; times are in seconds of one clock.
 
     `ttl_s` is how long one round waits for its retry, `total_s` how long all of them together.
     """
@@ -130,9 +130,9 @@ class ParkedState:
         self.phase = Phase.RUN
         self.reason = USED
         self.round = 0
-        """Of the latest round; 0 before the first."""
+        """Number of the latest round; 0 before the first."""
         self.deadline = float("inf")
-        """Until when the latest round may be answered."""
+        """Deadline of the latest round."""
         self._ttl_s = ttl_s
         self._total_s = total_s
         self._until = float("inf")
@@ -170,12 +170,12 @@ class ParkedState:
         return key
 
     def withdraw(self, key: str) -> None:
-        """The upstream does not want to know any more. Nothing happens if the question is settled."""
+        """Withdraw a question. Nothing happens if it is settled."""
         if self._open.pop(key, None) is not None and not self._open:
             self.feed(Event.SETTLED)
 
     def end(self, *, lost: bool) -> None:
-        """The call ended, `lost` if its session did. The questions are void; an outcome for nobody waits."""
+        """End the call; `lost`: its session ended. Open questions are void; the outcome waits for a request."""
         self._open.clear()
         if self.phase is not Phase.GONE:
             self.feed(Event.LOST if lost else Event.ENDED)
@@ -183,7 +183,7 @@ class ParkedState:
     # --- the host's side ----------------------------------------------------------------------------------------------
 
     def show(self, now: float) -> None:
-        """Begin a round with everything that is open; `requests` is what the host gets to see."""
+        """Begin a round with all open questions; `requests` then gives them for the host."""
         if not self.round:
             self._until = now + self._total_s
         self.round += 1
@@ -196,14 +196,14 @@ class ParkedState:
         return {key: self._open[key].request for key in self._open if key in self._shown}
 
     def retry(self, round: int, answers: Mapping[str, Raw], caller: Caller, now: float) -> dict[str, Reply]:
-        """Take the answers of a retry, which may be all, some or none. What the upstream gets for which question.
+        """Handle the answers of a retry, which may be all, some or none; the replies for the upstream, by key.
 
         Then `phase` says how it goes on: `PARK`, there is a new round; `RUN`, the retry waits for the outcome; `GONE`,
         it gets the outcome that waited.
 
         Raises:
             BadState: there is nothing to go on from, or not from this round.
-            RemoteProtocolError: an answer is none to its question. Nothing has changed (F-I-11).
+            RemoteProtocolError: an answer is none to its question. Nothing has changed.
         """
         if self.phase is Phase.GONE:
             raise BadState(self.reason)
@@ -232,7 +232,7 @@ class ParkedState:
             return refused.failure
 
     def _write_again(self, now: float) -> dict[str, Reply]:
-        """Put what is open so that the host of the latest attempt can read it; what became of the rest."""
+        """Write open questions anew for the host of the latest attempt; replies to those that it cannot be asked."""
         if self._spent(now):
             return self._decline()
         refused: dict[str, Reply] = {}
@@ -245,7 +245,7 @@ class ParkedState:
         return refused
 
     def expire(self, event: Event = Event.EXPIRED) -> dict[str, Reply]:
-        """Nobody will answer: what the upstream gets for what is still open."""
+        """Give up waiting; the replies to the open questions, by key."""
         self.feed(event)
         return self._decline()
 
@@ -254,7 +254,7 @@ class ParkedState:
         return {key: declined_reply(each.question, UNANSWERED) for key, each in left.items()}
 
     def _spent(self, now: float) -> bool:
-        """Whether there may be no further round."""
+        """Whether rounds or time are used up."""
         return self.round >= MAX_ROUNDS or now >= self._until
 
 

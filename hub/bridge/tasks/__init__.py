@@ -1,4 +1,4 @@
-"""Results that come later: tasks of either era.
+"""Tasks of either era: results that come later.
 
 `tasks` decides who looks after one: `waiting` waits for it, `handles` gives it to the host, for which `task_questions`
 collects what upstreams ask. `model` has the words of both eras, `client` the requests to upstreams.

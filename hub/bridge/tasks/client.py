@@ -1,8 +1,8 @@
-"""A task where it runs: what can be asked of an upstream about one (bridging.md 11).
+"""Client of tasks: requests to an upstream about a task that runs there.
 
 Every request goes by `Upstream.call`. A legacy task is known only in the session it was begun in, which need not be the
-one that serves its host by now (16.3), so requests about it name that session. None of them is an operation of a host,
-so none reports progress of one (P-5).
+one that serves its host by now, so requests about it name that session. None of them is an operation of a host,
+so none reports progress of one.
 """
 
 from collections.abc import Mapping
@@ -25,11 +25,11 @@ from hub.wire.mcp import (
 )
 
 TTL_S: Final = 3600.0
-"""For how long a session is kept for a task whose upstream does not say when it forgets it; and never for longer."""
+"""Longest time that a session is kept for a task; also used if the upstream names none."""
 
 
 class TaskGone(HubError):
-    """The upstream knows the task no more, so nobody will learn what came of the call."""
+    """The upstream has forgotten the task; the outcome of the call is unknown."""
 
     kind = "task_lost"
 
@@ -53,15 +53,15 @@ class SilentExchange:
         self._exchange = exchange
 
     def progress(self, params: dict[str, Raw]) -> None:
-        """As `Exchange.progress`: not that of the host's request."""
+        """Drop progress: it is not that of the host's request."""
 
     def log(self, params: dict[str, Raw]) -> None:
-        """As `Exchange.log`."""
+        """Pass a log message on to the host's request, if there is one."""
         if self._exchange is not None:
             self._exchange.log(params)
 
     async def ask(self, question: Question) -> Reply:
-        """As `Exchange.ask`: nothing can be asked by such a request."""
+        """Refuse the question: such a request cannot ask."""
         return Failure(METHOD_NOT_FOUND, f"This request does not answer {question.method}")
 
 
@@ -85,11 +85,11 @@ class TaskClient:
 
     @property
     def era(self) -> Era:
-        """Which kind of task it is."""
+        """Era of the task."""
         return era_of(self.version)
 
     async def look(self) -> Task | Failure:
-        """How it is now. An upstream may refuse; `is_unknown` says whether for good.
+        """Get the task. An upstream may refuse; `is_unknown` tells whether for good.
 
         Raises:
             UpstreamProtocolError: it answers with something else.
@@ -105,20 +105,20 @@ class TaskClient:
         return task
 
     def keep(self, task: Task) -> None:
-        """Have the session kept for as long as the task may last."""
+        """Keep the session of the task for as long as the task may last."""
         self.upstream.expect(self.session, self._exchange.caller, min(task.ttl_s or TTL_S, TTL_S))
 
     async def result(self, exchange: Exchange | None = None) -> Reply:
-        """What came of a legacy task, when it is over; what the upstream wants to know goes to `exchange` (X-12)."""
+        """Wait for the result of a legacy task; questions of the upstream go to `exchange`."""
         operation = Operation(TASKS_RESULT, {"taskId": raw(self.id)}, session=self.session)
         return await self.upstream.call(operation, exchange or self._exchange)
 
     async def update(self, answers: Mapping[str, Raw]) -> Reply:
-        """Give it answers to what it asked."""
+        """Send answers to questions of the task."""
         return await self._request(TASKS_UPDATE, inputResponses=raw(answers))
 
     async def cancel(self) -> Reply:
-        """Ask the upstream to give it up (P-9)."""
+        """Ask the upstream to cancel the task."""
         return await self._request(TASKS_CANCEL)
 
     async def _request(self, method: str, **params: Raw) -> Reply:
@@ -132,5 +132,5 @@ def is_unknown(failure: Failure) -> bool:
 
 
 def nonsense(upstream: str, what: str) -> UpstreamProtocolError:
-    """The error of an upstream that answered with `what`."""
+    """The error for a malformed answer; `what` describes it."""
     return UpstreamProtocolError(f"{upstream} answered with {what}", upstream=upstream)

@@ -1,8 +1,8 @@
-"""Tasks that modern hosts look after themselves: `tasks/get`, `/update`, `/cancel`, and telling of changes unasked.
+"""Task handles: tasks that modern hosts poll themselves, by `tasks/get`, `/update`, `/cancel` and notifications.
 
-A task of the extension is passed on, one of 2025-11-25 put into the words of the extension (convert, 17.6). The id by
+A task of the extension is passed on, one of 2025-11-25 put into the words of the extension. The id by
 which a host knows a task is sealed: nobody can guess or change one, it is good for one principal, it outlives the
-daemon, and the hub keeps no table of tasks (X-8, G-2). An id that is no good is unknown, for whatever reason, and no
+daemon, and the hub keeps no table of tasks. An id that is no good is unknown, for whatever reason, and no
 more is said of it than of a task that has expired.
 """
 
@@ -64,17 +64,17 @@ log = logging.getLogger(__name__)
 
 PURPOSE: Final = "task"
 MAX_GATHERINGS: Final = 256
-"""Tasks whose upstreams wait for answers at one time, as far as the hub collects what they ask."""
+"""Tasks whose questions the hub collects at one time."""
 MAX_TOLD: Final = 64
-"""Tasks that one stream hears of."""
+"""Tasks that one stream may listen to."""
 MAX_MISSES: Final = 5
-"""How often in a row it may fail to find out how a task is, until nothing more is told of it."""
+"""Failures in a row to get a task, after which nothing more is told of it."""
 ELSEWHERE: Final = Failure(INTERNAL_ERROR, "This task is at another hub, which has to be asked; it goes on there")
 UNKNOWN: Final = Failure(INVALID_PARAMS, "There is no such task: it has expired, or there never was one of this id")
 
 
 class Viewer(Protocol):
-    """Who looks, and by which endpoint."""
+    """The host that looks, and the view of its endpoint."""
 
     @property
     def caller(self) -> Caller: ...
@@ -96,7 +96,7 @@ Show = Callable[[Reply, str, str, str, Viewer], Reply]
 
 
 class TaskHandles:
-    """Such tasks of one hub. `run` must be running. `ttl_s` is how long an upstream waits for an answer."""
+    """Tasks of one hub that hosts poll. `run` must be running. `ttl_s`: how long an upstream waits for an answer."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class TaskHandles:
         self.ttl_s = ttl_s
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Hold what goes on beside the requests of hosts, until cancelled."""
+        """Run the tasks that outlive requests of hosts, until cancelled."""
         async with trio.open_nursery() as self._nursery:
             try:
                 task_status.started()
@@ -135,7 +135,7 @@ class TaskHandles:
                 self._nursery = None
 
     def begin(self, upstream: Upstream, task: Task, caller: Caller, tool: str) -> Interim:
-        """The result of a call of `tool` that began `task`, which exists by now (X-4)."""
+        """Make the result of a call of `tool` that began `task`."""
         version = upstream.snapshot.version
         TaskClient(upstream, task.id, version, SilentExchange(caller), session=task.session).keep(task)
         created = peek_str(task.about["createdAt"]) or ""
@@ -146,7 +146,7 @@ class TaskHandles:
     # --- requests of hosts --------------------------------------------------------------------------------------------
 
     def handlers(self, show: Show) -> dict[str, Callable[[Request, Viewer], Awaitable[Reply]]]:
-        """Who answers which method. `show` makes what upstreams said fit for hosts, from now on."""
+        """Handlers by method. `show` rewrites replies of upstreams for hosts, from now on."""
         self._show = show
         doers = {TASKS_GET: self._get, TASKS_UPDATE: self._update, TASKS_CANCEL: self._cancel}
         return {method: partial(self._answer, do) for method, do in doers.items()}
@@ -154,7 +154,7 @@ class TaskHandles:
     async def _answer(
         self, do: Callable[[str, Ticket, Request, Viewer], Awaitable[Reply]], request: Request, exchange: Viewer
     ) -> Reply:
-        """Answer a request about a task, if there is such a task for this host (E-6).
+        """Answer a request about a task, if there is such a task for this host.
 
         Raises:
             HubError: as `Upstream.call`.
@@ -210,7 +210,7 @@ class TaskHandles:
         return Result(whole({}))
 
     def _open(self, id: str, viewer: Viewer) -> Ticket | None:
-        """The ticket behind `id`; None: there is none that is good for this host."""
+        """Open the ticket in `id`; None: the id is not valid for this host."""
         try:
             ticket = read_ticket(self._sealer.open(PURPOSE, id))
         except (InvalidSeal, msgspec.DecodeError):
@@ -233,13 +233,13 @@ class TaskHandles:
         return TaskClient(self._upstreams[ticket.u], ticket.t, ticket.v, SilentExchange(caller), session=ticket.s)
 
     def _is_lost(self, ticket: Ticket) -> bool:
-        """Whether the session is over that the task ended with."""
+        """Whether the task ended with its session."""
         return bool(ticket.s) and self._upstreams[ticket.u].has_lost(ticket.s)
 
     # --- how a task is ------------------------------------------------------------------------------------------------
 
     async def _look(self, id: str, ticket: Ticket, viewer: Viewer) -> dict[str, Any] | Failure:
-        """How the task is, in the words of the extension."""
+        """The state of the task, in the format of the extension."""
         if self._is_lost(ticket):
             return lost(id, ticket)
         client = self._client(ticket, viewer.caller)
@@ -255,7 +255,7 @@ class TaskHandles:
         return detailed(task, id, more, status=status)
 
     async def _requests(self, task: Task, client: TaskClient, ticket: Ticket, caller: Caller) -> dict[str, Raw]:
-        """What the upstream wants to know."""
+        """The open questions of the upstream."""
         if client.era is Era.MODERN:
             found = read_questions(task.members, ticket.u, ticket.v)
             return input_requests(found, caller, offered(client.upstream.config, caller.capabilities))
@@ -277,10 +277,10 @@ class TaskHandles:
         finally:
             del self._gatherings[key]
 
-    # --- telling unasked (N-12, P-5) ----------------------------------------------------------------------------------
+    # --- telling unasked ----------------------------------------------------------------------------------
 
     async def listen(self, ids: list[str], stream: Listener) -> list[str]:
-        """Tell `stream`, from now on, what becomes of these tasks; those that its host may hear of."""
+        """Notify `stream` of changes of these tasks, as far as its host may see them."""
         found = {id: self._open(id, stream) for id in ids[:MAX_TOLD]}
         known = {id: ticket for id, ticket in found.items() if ticket is not None and not self._is_elsewhere(ticket.r)}
         if known and self._nursery is not None:
@@ -289,7 +289,7 @@ class TaskHandles:
         return list(known)
 
     def left(self, stream: Listener) -> None:
-        """It listens no more."""
+        """Stop notifying a stream."""
         if (scope := self._told.pop(stream, None)) is not None:
             scope.cancel()
 
@@ -300,7 +300,7 @@ class TaskHandles:
                     nursery.start_soon(self._tell, id, ticket, stream)
 
     async def _tell(self, id: str, ticket: Ticket, stream: Listener) -> None:
-        """Tell of one task whenever it changed, until it is over. The wall around that."""
+        """Notify of each change of one task until it is over. Catches and logs everything."""
         try:
             await self._tell_on(id, ticket, stream)
         except Exception:
@@ -330,7 +330,7 @@ class TaskHandles:
 
 
 async def _outcome(task: Task, client: TaskClient) -> Reply:
-    """What the call came to whose task has ended."""
+    """The outcome of a call whose task has ended."""
     if client.era is Era.MODERN:
         try:
             return outcome(task)

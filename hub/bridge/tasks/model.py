@@ -1,4 +1,4 @@
-"""Tasks in the words of either kind, and into those of the other (bridging.md 11). Pure.
+"""Task model: tasks of 2025-11-25 and of the extension, and the translation between them. Pure.
 
     2025-11-25, experimental       the extension, 2026-07-28
     {"task": {...}}                {"resultType": "task", ...}      what a call begins
@@ -41,12 +41,12 @@ STATUSES: Final = frozenset({WORKING, NEEDS_INPUT, DONE, FAILED, CANCELLED})
 TERMINAL: Final = frozenset({DONE, FAILED, CANCELLED})
 
 POLL_S: Final = 1.0
-"""How often to look, if the upstream does not say."""
+"""Poll interval, if the upstream names none."""
 POLL_LEAST_S: Final = 0.25
 POLL_MOST_S: Final = 60.0
 _ERROR_CODE: Final = re.compile(rb"-?[0-9]{1,16}")
 SOME_DAY: Final = raw("1970-01-01T00:00:00Z")
-"""When something happened of which the upstream does not say when."""
+"""Timestamp of events for which the upstream names none."""
 
 
 class NoTask(ValueError):
@@ -57,29 +57,29 @@ class Task(Struct, frozen=True):
     """A task as its upstream describes it."""
 
     id: str
-    """The upstream's."""
+    """Id at the upstream."""
     status: str
     """One of `STATUSES`."""
     about: dict[str, Raw]
-    """What every message about it says besides, in the extension's names and order."""
+    """Further members of every message about the task, in the extension's names and order."""
     members: dict[str, Raw] = {}
-    """All that was said, for what depends on the status."""
+    """All members, for those that depend on the status."""
     session: str = ""
-    """The session that alone knows it, if it has just begun and is a legacy one."""
+    """Session that alone knows a legacy task that has just begun."""
 
     @property
     def message(self) -> str | None:
-        """In words, how far it is."""
+        """Progress message."""
         return peek_str(self.about.get("statusMessage"))
 
     @property
     def poll_s(self) -> float:
-        """How long to wait before looking again."""
+        """Pause before the next poll, in seconds."""
         return poll_s(self.about)
 
     @property
     def ttl_s(self) -> float | None:
-        """How long after its creation it may be forgotten; None: never."""
+        """Lifetime after creation, in seconds; None: unlimited."""
         ttl_ms = _number(self.about.get("ttlMs"))
         return None if ttl_ms is None else ttl_ms / 1000
 
@@ -142,7 +142,7 @@ def _number(value: Raw | None) -> int | None:
 
 
 def poll_s(about: Mapping[str, Raw]) -> float:
-    """How long to wait before looking again at a task that is so described, in seconds."""
+    """Pause before the next poll of a task with these members, in seconds."""
     wanted = _number(about.get("pollIntervalMs"))
     return POLL_S if wanted is None else min(max(wanted / 1000, POLL_LEAST_S), POLL_MOST_S)
 
@@ -151,7 +151,7 @@ def poll_s(about: Mapping[str, Raw]) -> float:
 
 
 def outcome(task: Task) -> Reply:
-    """What the call comes to whose task of the extension is `completed` or `failed`.
+    """The outcome of a call whose task of the extension is `completed` or `failed`.
 
     Raises:
         NoTask: it has neither a result nor an error.
@@ -190,7 +190,7 @@ def handle(task: Task, id: str) -> Raw:
 
 
 def detailed(task: Task, id: str, more: Mapping[str, Any], *, status: str | None = None) -> dict[str, Any]:
-    """How a task is: the params of `notifications/tasks`. `more` is what its status calls for.
+    """The params of `notifications/tasks`. `more` is what its status calls for.
 
     `status`: as what it is to be shown, if not as what it is.
     """
@@ -198,7 +198,7 @@ def detailed(task: Task, id: str, more: Mapping[str, Any], *, status: str | None
 
 
 def whole(members: Mapping[str, Any]) -> Raw:
-    """The result of a request about a task (X-5)."""
+    """The result of a request about a task."""
     return raw({RESULT_TYPE: COMPLETED, **members, "_meta": _META})
 
 
@@ -206,7 +206,7 @@ _META: Final = raw({SERVER_INFO_KEY: HUB_INFO})
 
 
 def shown(reply: Reply) -> tuple[str, dict[str, Any]]:
-    """The status of a task that came to `reply`, and what tells so: `failed` is for errors only (X-7)."""
+    """The status of a task that came to `reply`, and what tells so: `failed` is for errors only."""
     if isinstance(reply, Result):
         return DONE, {"result": reply.value}
     error: dict[str, Any] = {"code": reply.code, "message": reply.message}
@@ -216,7 +216,7 @@ def shown(reply: Reply) -> tuple[str, dict[str, Any]]:
 
 
 def lost(id: str, ticket: "Ticket") -> dict[str, Any]:
-    """How a task is that ended with the session it was begun in."""
+    """The state of a task that ended with its session."""
     text = f"{ticket.u} was restarted, and the task ended with it; whether it acted is unknown"
     error = {"code": INTERNAL_ERROR, "message": text, "data": {"hub": "upstream_lost", "upstream": ticket.u}}
     about = {"createdAt": ticket.c, "lastUpdatedAt": ticket.c, "ttlMs": None}
@@ -227,32 +227,32 @@ def lost(id: str, ticket: "Ticket") -> dict[str, Any]:
 
 
 def declares(capabilities: Mapping[str, Raw]) -> bool:
-    """Whether a host with `capabilities` may be given tasks (X-2)."""
+    """Whether a host with `capabilities` may be given tasks."""
     value = capabilities.get("extensions")
     return value is not None and TASKS_EXTENSION in peek_object(value)
 
 
 def augments_calls(capabilities: Mapping[str, Raw]) -> bool:
-    """Whether a legacy upstream with `capabilities` takes tool calls as tasks (X-14)."""
+    """Whether a legacy upstream with `capabilities` takes tool calls as tasks."""
     requests = peek_object(peek_object(capabilities.get("tasks")).get("requests"))
     return "call" in peek_object(requests.get("tools"))
 
 
 def requires_task(fields: Mapping[str, Raw]) -> bool:
-    """Whether a tool can be called in no other way."""
+    """Whether a tool can be called only as a task."""
     execution = fields.get("execution")
     return execution is not None and peek_str(peek_object(execution).get("taskSupport")) == "required"
 
 
 class Ticket(Struct, frozen=True):
-    """What is sealed into the id by which a host knows a task (X-8). The names are short, and so is the id."""
+    """Sealed content of the task id that a host gets. Short names keep the id short."""
 
     u: str
-    """The upstream."""
+    """Name of the upstream."""
     p: str
-    """Whose task it is."""
+    """Principal that owns the task."""
     t: str
-    """The upstream's id."""
+    """Id at the upstream."""
     n: str
     """The tool."""
     v: str

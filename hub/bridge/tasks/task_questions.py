@@ -1,8 +1,8 @@
-"""What a legacy upstream asks in the course of a task that a modern host looks after itself (bridging.md 11, convert).
+"""Questions of a legacy upstream during a task that a modern host polls.
 
 The upstream asks by requests of its own, but only while a `tasks/result` is open. So the hub holds one open, collects
 what comes, shows it with the next look at the task, and gives the upstream what `tasks/update` brings. A key is never
-used twice, whatever becomes of the request behind it (X-6).
+used twice, whatever becomes of the request behind it.
 """
 
 import logging
@@ -29,7 +29,7 @@ MAX_OPEN: Final = 32
 
 
 class _Open:
-    """A question that nobody has answered yet."""
+    """An open question."""
 
     __slots__ = ("question", "reply", "request", "settled")
 
@@ -72,13 +72,13 @@ class TaskQuestions:
     # --- the upstream's end: Exchange ---------------------------------------------------------------------------------
 
     def progress(self, params: dict[str, Raw]) -> None:
-        """As `Exchange.progress`. There is none for tasks (P-5)."""
+        """Drop progress: tasks have none."""
 
     def log(self, params: dict[str, Raw]) -> None:
-        """As `Exchange.log`. There is none for tasks (P-5)."""
+        """Drop the message: tasks have no log."""
 
     async def ask(self, question: Question) -> Reply:
-        """As `Exchange.ask`."""
+        """Open a question, and wait until the host answers it with a look at the task."""
         try:
             asked = _Open(question, input_request(question, self.caller.version, self.caller.capabilities))
             if len(self._open) >= MAX_OPEN:
@@ -98,7 +98,7 @@ class TaskQuestions:
     # --- the host's end -----------------------------------------------------------------------------------------------
 
     async def requests(self) -> dict[str, Raw]:
-        """What is open, by key; waits a moment for the first."""
+        """Open questions, by key; waits a moment for the first."""
         if not self._open and not self.over:
             self._news = trio.Event()
             with trio.move_on_after(FIRST_S):
@@ -106,12 +106,12 @@ class TaskQuestions:
         return {key: each.request for key, each in self._open.items() if each.reply is None}
 
     def update(self, answers: Mapping[str, Raw]) -> None:
-        """Give the upstream what it waits for. Answers to anything else are ignored.
+        """Give the upstream its answers. Answers to no open question are ignored.
 
         Raises:
             RemoteProtocolError: one is none to its question. Nothing has changed.
         """
-        waiting = {key for key, asked in self._open.items() if asked.reply is None}  # the first answer counts (F-I-04)
+        waiting = {key for key, asked in self._open.items() if asked.reply is None}  # the first answer counts
         replies = {key: self._reply(self._open[key], answers[key]) for key in answers.keys() & waiting}
         for key, reply in replies.items():
             self._open[key].reply = reply

@@ -1,4 +1,4 @@
-"""Results that come later: tasks of either kind, for hosts that know of them and for others (bridging.md 11).
+"""Tasks of a hub, of either kind: results that come later, for hosts with and without the extension.
 
     host                            task of 2025-11-25                      task of the extension
     legacy                          absorbed                                absorbed
@@ -6,7 +6,7 @@
     modern, with it                 converted                               relayed
 
 `waiting` waits, `handles` gives hosts tasks to look after. Only tools that can be called in no other way are called as
-tasks of 2025-11-25 (X-14); upstreams of the extension decide for themselves.
+tasks of 2025-11-25; upstreams of the extension decide for themselves.
 """
 
 import logging
@@ -30,9 +30,9 @@ from hub.wire.mcp import L4, MODERN, TOOLS_CALL, Era, Kind, Snapshot, era_of
 log = logging.getLogger(__name__)
 
 ABSORBED: Final = "task"
-"""The mode of the states made here."""
+"""Mode of the request states made here."""
 INPUT_TTL_S: Final = 24 * 3600.0
-"""How long answers for a task are taken. Nothing is kept meanwhile, and the task may well end before."""
+"""Lifetime of a state that asks for answers. The hub keeps nothing meanwhile, and the task may end before."""
 CANCEL_S: Final = 10.0
 """How long an upstream may take to acknowledge that a task is to be cancelled."""
 
@@ -53,7 +53,7 @@ class Tasks:
         return f"<Tasks, {self.handles!r}>"
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Hold what goes on beside the requests of hosts, until cancelled."""
+        """Run the tasks that outlive requests of hosts, until cancelled."""
         async with trio.open_nursery() as self._nursery:
             try:
                 await self._nursery.start(self.handles.run)
@@ -65,7 +65,7 @@ class Tasks:
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def prepare(self, upstream: Upstream, operation: Operation) -> Operation:
-        """`operation` as it has to be sent: as a task, if its tool can be called in no other way (X-14)."""
+        """Make `operation` a task, if its tool can be called only as a task."""
         snapshot = upstream.snapshot
         known = self._required.get(upstream.name)
         if known is None or known[0] is not snapshot:
@@ -76,13 +76,13 @@ class Tasks:
         return structs.replace(operation, params={**operation.params, "task": raw({"ttl": ttl_ms})})
 
     def forget(self, name: str) -> None:
-        """An upstream is no more."""
+        """Forget an upstream that was removed."""
         self._required.pop(name, None)
 
     async def settle(
         self, upstream: Upstream, operation: Operation, exchange: Exchange, reply: Reply, request: Request
     ) -> Reply:
-        """What `reply`, the first of `upstream` to `operation`, comes to for the host of `exchange`.
+        """Turn `reply`, the first of `upstream` to `operation`, into the reply for the host of `exchange`.
 
         That is `reply` itself, if it is no task; else a handle of the task, or what becomes of it, or what the upstream
         wants to know meanwhile.
@@ -114,7 +114,7 @@ class Tasks:
             raise nonsense(upstream.name, str(error)) from None
 
     async def resume(self, state: RequestState, exchange: Exchange, upstream: Upstream, request: Request) -> Reply:
-        """Go on with the task of `state`, with the answers that `request` brings. Returns as `settle`.
+        """Resume the task of `state` with the answers in `request`. Returns as `settle`.
 
         Raises:
             RemoteProtocolError: -32602, an answer is none to what was asked under its key. Nothing has changed.
@@ -145,7 +145,7 @@ class Tasks:
                 self._nursery.start_soon(_cancel, client)
 
     def _shower(self, client: TaskClient, exchange: Exchange, binding: Binding) -> Show | None:
-        """How the host of `exchange` is asked, if not by `exchange`: by the end of its request (7.3)."""
+        """The way to ask a modern host: by the end of its request."""
         caller = exchange.caller
         if caller.era is Era.LEGACY or client.era is Era.LEGACY:
             return None
@@ -159,7 +159,7 @@ class Tasks:
 
 
 async def _cancel(client: TaskClient) -> None:
-    """Have a task given up that nobody waits for any more (P-9)."""
+    """Cancel a task that no request waits for."""
     with trio.move_on_after(CANCEL_S):
         try:
             await client.cancel()

@@ -1,4 +1,4 @@
-"""A task that the host is not to know of: the hub waits for it, and the host sees a long request (bridging.md 11).
+"""Waiting for a task on behalf of a host, which sees one long request.
 
     the extension    the hub looks after the task as often as its upstream wants. What that wants to know, a legacy
                      host is asked meanwhile; the request of a modern one ends with the questions, and the retry goes on
@@ -6,7 +6,7 @@
     2025-11-25       `tasks/result` is open all the time: it brings what the upstream wants to know, and the end the
                      moment it comes. Beside it the hub looks after the task, since that request may never say a word
 
-Whoever waits no longer, for whatever reason, has the task cancelled (P-9). The total time stands still while the host
+Whoever waits no longer, for whatever reason, has the task cancelled. The total time stands still while the host
 is asked; the idle time of each request is that of any call.
 """
 
@@ -39,9 +39,9 @@ from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import METHOD_NOT_FOUND, Era
 
 MAX_MISSES: Final = 5
-"""How often in a row an upstream may fail to say how a task is."""
+"""Failures in a row of an upstream to describe a task."""
 GRACE_S: Final = 1.0
-"""How long the outcome of a task that is no longer known may still be on its way."""
+"""Time to wait for the outcome of a task that the upstream has forgotten."""
 RESULT_S: Final = 15.0
 """How long after a task has ended its outcome is waited for, until it is asked for once more."""
 JITTER: Final = 1.1
@@ -126,7 +126,7 @@ class TaskWait:
             raise nonsense(self._client.upstream.name, str(error)) from None
 
     def _new_questions(self, task: Task) -> dict[str, Question]:
-        """What nobody has answered yet; each key is asked for once (X-9)."""
+        """Unanswered questions; each key is asked once."""
         if task.status != NEEDS_INPUT:
             return {}
         found = read_questions(task.members, self._client.upstream.name, self._client.version)
@@ -175,7 +175,7 @@ class TaskWait:
         return found[0]
 
     async def _result(self) -> Reply:
-        """Ask for the outcome, which is to come when there is one. Some servers say at once that there is none."""
+        """Request the outcome, which comes when the task ends. Some servers say at once that there is none."""
         while True:
             try:
                 reply = await self._client.result(self._host)
@@ -192,7 +192,7 @@ class TaskWait:
             await self._pause()
 
     async def _keep_an_eye(self) -> Reply:
-        """Look after the task until it ends. Its outcome is about to come then, or has to be asked for again."""
+        """Poll the task until it ends. Its outcome comes then, or has to be requested again."""
         while True:
             await self._pause()
             try:
@@ -217,7 +217,7 @@ class TaskWait:
     # --- both ---------------------------------------------------------------------------------------------------------
 
     async def _look(self) -> Task:
-        """How the task is, told to the host.
+        """Poll the task, and report its progress to the host.
 
         Raises:
             HubError: nobody can tell: the upstream said so, or failed to say anything several times.
@@ -245,7 +245,7 @@ class TaskWait:
         return found
 
     async def _pause(self) -> None:
-        """Wait for as long as the upstream wants to be left alone."""
+        """Sleep for the poll interval of the upstream."""
         least = self._task.poll_s if self._task is not None else 0.0
         await trio.sleep(least * random.uniform(1.0, JITTER))
 
@@ -288,22 +288,22 @@ class _Host:
         return self._exchange.wants_progress
 
     def progress(self, params: dict[str, Raw]) -> None:
-        """As `Exchange.progress`."""
+        """Pass progress on. Once the upstream reports its own, messages of the task are not reported."""
         self._hears_itself = True
         self._exchange.progress(params)
 
     def log(self, params: dict[str, Raw]) -> None:
-        """As `Exchange.log`."""
+        """Pass a log message on."""
         self._exchange.log(params)
 
     async def ask(self, question: Question) -> Reply:
-        """As `Exchange.ask`."""
+        """Ask the host; meanwhile the total time stands still."""
         with self.asked():
             return await self._exchange.ask(question)
 
     @contextmanager
     def asked(self) -> Iterator[None]:
-        """Somebody thinks meanwhile: that time does not count."""
+        """Stop the total time while a person thinks."""
         self._open += 1
         if self._open == 1:
             self._left_s = self.scope.deadline - trio.current_time()
@@ -316,7 +316,7 @@ class _Host:
                 self.scope.deadline = trio.current_time() + self._left_s
 
     def report(self, message: str | None) -> None:
-        """A task says how far it is."""
+        """Report the message of a task as progress."""
         if message and message != self._said and self.wants_progress and not self._hears_itself:
             self._said = message
             self._steps += 1

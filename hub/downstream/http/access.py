@@ -1,4 +1,4 @@
-"""Who may talk to the HTTP listener: Host and Origin first, then a bearer token (SEC-02, SEC-03, D-16).
+"""Access to the HTTP listener: Host and Origin are checked first, then a bearer token.
 
 Nothing here reads a body or knows a path: a refusal is decided from the head alone, before anything else is done for
 the request. A page that a browser loaded from somewhere else is kept out by Host and Origin; another program of this
@@ -33,7 +33,7 @@ _NAME = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(:[0-9]{1,5})?")
 
 
 class Head(Protocol):
-    """What is looked at of a request (`http_server.HttpRequest` has it)."""
+    """The part of an HTTP request that is checked."""
 
     headers: dict[str, str]
     identity: Identity | None
@@ -71,7 +71,7 @@ class Access:
         self._identity = Identity(OWNER, "http")
 
     def check(self, request: Head) -> Identity | Denied:
-        """Who sends this, or the refusal: 403 for a wrong Host or Origin, 401 for a missing or wrong token.
+        """The identity of the sender, or the refusal: 403 for a wrong Host or Origin, 401 for a missing or wrong token.
 
         Values are compared whole, with the few that are allowed: nothing is parsed that could be read in two ways.
         Only the case of Host is ignored (RFC 9110 4.2.3).
@@ -111,13 +111,13 @@ class WaysIn(Struct, frozen=True):
     """The URLs by which hosts reach a hub, as far as its own settings tell; each is let in by `Access`."""
 
     here: str | None
-    """For programs of this machine; None: there is none but by a proxy."""
+    """URL for programs of this machine; None: only the proxy reaches the hub."""
     proxied: tuple[str, ...]
-    """By the proxy that ends TLS before it."""
+    """URLs of the proxy that ends TLS."""
 
 
 def ways_in(config: HubConfig, host: str, port: int) -> WaysIn:
-    """The ways in to a hub that listens at `host` and `port`."""
+    """The URLs of a hub that listens at `host` and `port`."""
     local = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     own = f"[{local}]:{port}" if ":" in local else f"{local}:{port}"
     names = [_with_port(name.lower(), port) for name in config.allowed_hosts]
@@ -128,7 +128,7 @@ def ways_in(config: HubConfig, host: str, port: int) -> WaysIn:
 
 
 def checked_token(text: str) -> str:
-    """The setting `token`, if a host can send it.
+    """Check the setting `token`: a host must be able to send it.
 
     Raises:
         ConfigError: it is too short, or not what a bearer token may be; the text does not repeat it.
@@ -175,7 +175,7 @@ def _read_token(path: Path) -> str:
 
 
 def replace_token(path: Path) -> None:
-    """Make a new token in place of the one kept in `path`, if there is one: somebody else may know that.
+    """Replace the token kept in `path`, if there is one: another user may know it.
 
     Raises:
         OSError: it cannot be written. Then the old one is gone all the same, if that can be done.

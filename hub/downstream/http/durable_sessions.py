@@ -1,8 +1,8 @@
-"""How legacy sessions over HTTP outlive the daemon (bridging.md 10.1, F-D-03).
+"""Durable sessions: legacy sessions over HTTP outlive the daemon.
 
 The id of a session says what its handshake agreed on, signed: a hub that does not know the id, since an earlier run of
 it made it, makes the session anew from what it says. The id is bound to who asked for it and at which endpoint; for
-anybody else it is as good as none (F-H-14). What came after the handshake is in a journal, since it is rare: the log
+anybody else it is as good as none. What came after the handshake is in a journal, since it is rare: the log
 level, the subscriptions, which sessions are over, and what the lists were that hosts have seen.
 
     handshake --mint--> id
@@ -14,7 +14,7 @@ level, the subscriptions, which sessions are over, and what the lists were that 
 
 A session older than `LIFE_S` is not revived, and so everything in the journal is forgotten some day: once hubs have run
 for so long since it was written (`hub.downstream.http.running_time`). A journal that cannot be written costs what is in
-it and nothing else (F-D-05).
+it and nothing else.
 """
 
 import logging
@@ -53,14 +53,14 @@ MAX_KEPT: Final = 4_096
 MAX_URIS: Final = 256
 """Subscriptions of one session that are kept."""
 MAX_KEPT_CHARS: Final = 1 << 20
-"""Of the URIs of all sessions."""
+"""Characters kept of the URIs of all sessions."""
 MAX_RUNS: Final = 8
 
 _PURPOSE: Final = "session"
 
 
 class _Handshake(Struct, array_like=True, frozen=True):
-    """What is in an id."""
+    """The signed content of a session id."""
 
     run: str
     name: str
@@ -79,11 +79,11 @@ class _Kept(Struct, array_like=True, frozen=True):
 
 
 class Past(Struct, frozen=True):
-    """A session as it is known."""
+    """A session of an earlier run."""
 
     id: str
     name: str
-    """Short for the id; "": it cannot be revived."""
+    """Short name for the id; "": the session cannot be revived."""
     minted: int = 0
     """Seconds of the time of day."""
     version: str = ""
@@ -92,13 +92,13 @@ class Past(Struct, frozen=True):
     level: str | None = None
     uris: tuple[str, ...] = ()
     lists: dict[str, str] = {}
-    """Digests of the lists its host may have seen; nothing: nobody knows which."""
+    """Digests of the lists that the host may have seen; empty: unknown."""
     missed: tuple[str, ...] = ()
-    """Notifications of changed lists that its host has not had."""
+    """Methods of list-changed notifications that the host has not received."""
 
 
 class Minted(Struct, frozen=True):
-    """What an id says of where its session began."""
+    """Origin of a session, read from its id."""
 
     name: str
     run: str
@@ -109,7 +109,7 @@ class Minted(Struct, frozen=True):
 
 
 class DurableSessions:
-    """Makes ids, and knows again those of earlier runs.
+    """Makes session ids, and reads those of earlier runs.
 
     `wall` is the time of day in seconds. Of hubs behind one balancer, `replica` is the name that ids begin with,
     another for each hub, and `publish` tells the others a fact of the journal by its name. `run` must be running;
@@ -132,7 +132,7 @@ class DurableSessions:
         self._wall = wall
         self._odometer = Odometer(journal)
         self._chars = 0
-        """Of all URIs in the journal."""
+        """Characters of all URIs in the journal."""
         for name in journal.keys("kept"):
             self._chars += sum(map(len, kept.uris)) if (kept := self._kept(name)) else 0
         self._changed = DirtyFlag()
@@ -147,7 +147,7 @@ class DurableSessions:
     def mint(
         self, identity: Identity, view: View, version: str, capabilities: dict[str, Raw], client_info: Raw
     ) -> Past:
-        """A new session, after its handshake."""
+        """Make the id of a new session, after its handshake."""
         shown = peek_object(client_info)
         names = {key: (peek_str(shown.get(key)) or "")[:MAX_SHOWN] for key in ("name", "title", "version")}
         info = {key: text for key, text in names.items() if text}
@@ -161,7 +161,7 @@ class DurableSessions:
         return Past(id, name, minted)
 
     def _open(self, id: str, identity: Identity, view: View) -> _Handshake | None:
-        """What an id says that a hub of this key made for `identity`; None: it is none, or that session is over."""
+        """Read an id that a hub of this key made for `identity`; None: it is no such id, or its session is over."""
         if len(id) > MAX_ID:
             return None
         replica, _, signed = id.rpartition("~")
@@ -179,16 +179,16 @@ class DurableSessions:
         return self._is_young(found.minted) and found.minted > self._floor()
 
     def origin(self, id: str, identity: Identity, view: View) -> Minted | None:
-        """Where a session began that is not here; None: there is no such session."""
+        """The origin of a session, by its id; None: there is no such session."""
         found = self._open(id, identity, view)
         return None if found is None else Minted(found.name, found.run, found.minted, self._is_youthful(found))
 
     def find(
         self, id: str, identity: Identity, view: View, *, claimed: bool = False, kept: bytes | None = None
     ) -> Past | None:
-        """A session of another run that is to go on; None: there is none that could.
+        """Find a session of another run that can be revived; None: there is none.
 
-        `claimed`: other hubs know that it is this one's, wherever it began; `kept` is what they have told of it last.
+        `claimed`: this hub has taken the session over, wherever it began; `kept` is what its last hub published of it.
         """
         found = self._open(id, identity, view)
         if found is None or not self._is_youthful(found) or (found.run == self.run_id and not claimed):
@@ -211,13 +211,13 @@ class DurableSessions:
         return abs(self._wall() - minted) < LIFE_S
 
     def _floor(self) -> int:
-        """Sessions that began before are not revived: it is not known any more whether they are over."""
+        """Time before which sessions are not revived, since the journal has forgotten which of them are over."""
         return _read(self._journal.get("floor", "minted"), int) or 0
 
     # --- the journal
 
     def keep(self, past: Past, level: str | None, uris: list[str], missed: list[str]) -> None:
-        """Remember what a living session has set beyond its handshake, and what could not be told to its host."""
+        """Keep the settings of a session beyond its handshake, and the notifications that its host has not received."""
         if past.name:
             self._drop(past.name)
             chars = sum(map(len, uris[:MAX_URIS]))
@@ -245,7 +245,7 @@ class DurableSessions:
         self._odometer.put("kept", name, None)
 
     def end(self, past: Past) -> None:
-        """A session is over for good."""
+        """Note that a session is over for good."""
         if past.name:
             self.end_elsewhere(past.name, past.minted)
             self._tell(f"over/{past.name}", b"1")
@@ -274,12 +274,12 @@ class DurableSessions:
         self._odometer.put("over", name, None)
 
     def give_up(self, past: Past) -> None:
-        """A session goes on at another hub."""
+        """Forget a session that goes on at another hub."""
         if past.name:
             self._drop(past.name)
 
     def note_lists(self, view: View, digests: dict[str, str]) -> None:
-        """Remember what the hosts of an endpoint are shown, or have been told of."""
+        """Keep digests of the lists that hosts of an endpoint are shown."""
         mine = self._lists(self.run_id)
         if mine.get(view.name) != digests:
             self._journal.put("lists", self.run_id, {**mine, view.name: digests})
@@ -317,21 +317,21 @@ class DurableSessions:
             self._journal.put("lists", run, None)
 
     async def run(self) -> None:
-        """Save what changes, for ever."""
+        """Save changes until cancelled."""
         await autosave(self._journal, self._changed, barrier=self._save_barrier)
 
     async def saved(self) -> None:
-        """Wait until what was kept or ended so far is on disk, as far as that can be had."""
+        """Wait until all changes so far are on disk, or cannot be written."""
         await self._save_barrier.saved(self._changed)
 
     def save(self) -> None:
-        """Save at once what is unsaved. Blocks; never raises."""
+        """Save all changes now. Blocks; never raises."""
         self._odometer.note()
         self._journal.save()
 
 
 def _bound(identity: Identity, view: View, replica: str = "") -> bytes:
-    """What an id is good for. The name at its front belongs to it, so that a session has one id only."""
+    """The binding of an id: principal, host, view, and the name at its front, so that a session has only one id."""
     whose = (identity.principal, identity.host, view.name or None)
     return msgspec.json.encode((*whose, replica) if replica else whose)
 
@@ -344,7 +344,7 @@ def _decoded(kept: bytes | None) -> _Kept | None:
 
 
 def _read(value: object, type: Any) -> Any:
-    """A value of the journal; None: it is none, or another than we would write."""
+    """Decode a value of the journal; None: there is none, or not one that this version writes."""
     try:
         return None if value is None else msgspec.convert(value, type)
     except msgspec.ValidationError:

@@ -1,13 +1,12 @@
 """Streamable HTTP, both eras on one path, decided message by message.
 
     POST    a request, notification, response or batch: `answer` sorts it
-    GET     legacy sessions only: a stream for what belongs to no request, or the rest of one that broke
+    GET     legacy sessions only: a stream of notifications, or the rest of a broken stream
     DELETE  legacy sessions only: the end
 
 `/mcp` is everything, `/mcp/<upstream>` one upstream with its own names. Any other path is a 404.
 
-Where the eras differ most: a modern host that closes the connection cancels its request (T-16), a legacy one does not
-(T-28); its answer waits for it in the session.
+A modern host that closes the connection cancels its request. A legacy host does not: the answer waits in the session.
 """
 
 from typing import Final, Protocol
@@ -62,12 +61,12 @@ from hub.wire.request_meta import Metadata
 TICK_S: Final = 0.5
 UPKEEP_S: Final = 10.0
 LARGE_BYTES: Final = 1 << 20
-"""Of a body: beyond this others have their turn before it is read."""
+"""Size of a body beyond which other tasks have their turn before it is decoded."""
 SESSION_HEADER: Final = "Mcp-Session-Id"
 
 
 class Access(Protocol):
-    """What is needed of `hub.downstream.http.access.Access`."""
+    """The part of `hub.downstream.http.access.Access` that the endpoint needs."""
 
     def check(self, request: HttpRequest) -> Identity | Denied: ...
 
@@ -75,7 +74,7 @@ class Access(Protocol):
 
 
 class Endpoint:
-    """All of MCP over HTTP. `handle` answers one request; `run` must be running beside it; `guard` sees heads first."""
+    """MCP over HTTP. `handle` answers one request, `guard` checks its head before that; `run` must be running."""
 
     def __init__(self, access: Access, router: Router, hosts: Hosts, durable: DurableSessions) -> None:
         self.guard = access.guard
@@ -88,13 +87,13 @@ class Endpoint:
         self._asleep: trio.Event | None = None
         """Upkeep has nothing to do, and waits for this."""
         self._soon: dict[Answer, float] = {}
-        """Answers that are not streams yet, and when they become some; the first first."""
+        """Pending answers and when each one turns into an SSE stream, soonest first."""
 
     def __repr__(self) -> str:
         return f"<Endpoint {self.sessions!r}, {self.sessions.archive!r}, {len(self._soon)} answers pending>"
 
     def admit_by(self, access: Access) -> None:
-        """Let another one say who may come in."""
+        """Check requests by `access` from now on."""
         self.guard = access.guard
         self._access = access
 
@@ -103,7 +102,7 @@ class Endpoint:
         self.sessions.stop_listening()
 
     async def run(self) -> None:
-        """Upkeep, for ever: open the streams of slow answers, end silent sessions, keep what outlives the hub.
+        """Upkeep until cancelled: open the streams of slow answers, end silent sessions, keep what outlives the hub.
 
         Cancellation: what is unsaved is saved; blocks briefly.
         """
@@ -157,10 +156,10 @@ class Endpoint:
             refused.reply(response)
 
     async def read(self, request: HttpRequest, response: HttpResponse) -> Inbound | None:
-        """Read what a request says; None: it was answered, since it may not come in.
+        """Read a request; None: it has been answered with a refusal.
 
         Raises:
-            Refused: nobody could answer it.
+            Refused: the request is malformed.
         """
         path = request.path
         view = EVERYTHING
@@ -252,7 +251,7 @@ class Endpoint:
         reply_to: ModernAnswer,
         cancel: trio.CancelScope,
     ) -> Reply | None:
-        """The answer to a request that has to be waited for; None: the host left."""
+        """Wait for the answer to a modern request; None: the host left."""
         token = progress_token(request.params)
         exchange = HostExchange(caller, reply_to.send, progress_token=token, view=inbound.view)
         if request.method == LISTEN:
@@ -283,7 +282,7 @@ class Endpoint:
         inbound.response.reply(200, encode_response(request.id, result), ((SESSION_HEADER, session.id),))
 
     def _session(self, inbound: Inbound, message: Message | None = None) -> HttpSession:
-        """The legacy session a request belongs to.
+        """Find the legacy session of a request.
 
         Raises:
             Refused: 400, 404 or 405.

@@ -1,10 +1,10 @@
-"""Streams of a legacy HTTP session: they outlive their connections, so that a host may come back (bridging.md 10.2).
+"""Event streams of a legacy HTTP session: they outlive their connections, so that a host may resume them.
 
     attached --connection lost--> detached --GET with Last-Event-ID--> attached
        |                             |
        +----------- finish ----------+--> done; whoever attaches gets what it missed, then the end
 
-Every event has the id `<stream>-<n>`, unique in the session (T-29), and is kept: `RING_EVENTS` of them while the stream
+Every event has the id `<stream>-<n>`, unique in the session, and is kept: `RING_EVENTS` of them while the stream
 lives. A stream that no connection and no request uses is put into the `StreamArchive`, which forgets it after `KEEP_S`,
 or when there are too many.
 """
@@ -21,24 +21,24 @@ from hub.wire.http.sse import encode_event
 
 RING_EVENTS: Final = 256
 RING_BYTES: Final = 1 << 20
-"""Of what may be dropped."""
+"""Bytes kept of messages that may be dropped."""
 VITAL_BYTES: Final = 16 << 20
-"""Of questions and answers. The newest of them is kept whatever its size, until the archive is full."""
+"""Bytes kept of questions and answers. The newest is kept whatever its size, until the archive is full."""
 KEEP_S: Final = 300.0
 RETRY_MS: Final = 1000
 LISTEN_RETRY_MS: Final = 3000
-"""How soon to come back: for an answer, and for a stream that has none. A host may try only once (Python's SDK), and a
-hub that was killed takes its time to start."""
+"""SSE `retry`: for a stream with an answer, and for one without. A host may try only once (Python's SDK), and a killed
+hub takes time to start."""
 SLACK_BYTES: Final = 1 << 10
-"""What is kept, and what is counted of it, may differ by so much."""
+"""Largest difference between the bytes kept and the bytes counted for the account."""
 CONGESTED_STREAM_BYTES: Final = 512 << 10
-"""Beyond this much unread, what may be dropped is (F-H-04)."""
+"""Unread bytes beyond which messages that may be dropped are dropped."""
 
 
 class EventStream:
-    """One stream: on the connection of a POST or GET, or on none for the moment.
+    """One stream, attached to the connection of a POST or GET, or detached.
 
-    `primed`: the first event only gives an id, and how soon to come back (T-30); for sessions of 2025-11-25, since
+    `primed`: the first event only gives an id, and how soon to come back; for sessions of 2025-11-25, since
     hosts of older ones try to parse it.
     """
 
@@ -60,7 +60,7 @@ class EventStream:
     def __init__(self, name: str, *, primed: bool, retry_ms: int = RETRY_MS, account: Account | None = None) -> None:
         self._account = account
         self._held = 0
-        """Of what is kept, for the account."""
+        """Bytes counted for the account."""
         self.name = name
         self.number = 0
         self.done = False
@@ -83,7 +83,7 @@ class EventStream:
 
     @property
     def congested(self) -> bool:
-        """The host does not keep up."""
+        """Whether the host reads too slowly."""
         return self._response is not None and self._response.queued_bytes > CONGESTED_STREAM_BYTES
 
     def attach(
@@ -92,7 +92,7 @@ class EventStream:
         """Carry on over `response`: with the events after number `after` if the host has been here before.
 
         `on_left` is called once, when this response carries the stream no longer. A connection that carried it before
-        is ended: an event goes to one connection only (T-27).
+        is ended: an event goes to one connection only.
         """
         self.detach()
         response.open_stream()
@@ -134,7 +134,7 @@ class EventStream:
             self._count(self._account)
 
     def _count(self, account: Account) -> None:
-        """Hold what is kept; if there is no room for it, keep less."""
+        """Count the kept bytes for the account; if it has no room, keep less."""
         now = trio.current_time()
         while (more := self.bytes_kept - self._held) > 0 and not account.take(more, now):
             self._forget_oldest(vital=self._events[0][2])
@@ -143,14 +143,14 @@ class EventStream:
         self._held += more
 
     def forget(self) -> None:
-        """Keep nothing any more."""
+        """Forget all events."""
         self._events.clear()
         self.bytes_kept = self._vital_bytes = 0
         if self._account is not None:
             self._count(self._account)
 
     def _forget_oldest(self, *, vital: bool) -> None:
-        """Forget what came first of what is `vital`, or of what is not."""
+        """Forget the oldest event that is `vital`, or that is not."""
         at = next(at for at, event in enumerate(self._events) if event[2] is vital)
         size = len(self._events[at][1])
         del self._events[at]
@@ -183,7 +183,7 @@ class EventStream:
 
 
 class StreamArchive:
-    """The streams that wait for a host to come back, of all sessions; the oldest give way."""
+    """Detached streams of all sessions, kept for hosts that come back; the oldest give way."""
 
     LIMIT_BYTES: Final = 64 << 20
     PER_SESSION: Final = 32
@@ -216,12 +216,12 @@ class StreamArchive:
             self._forget(next(iter(self._kept)))
 
     def take(self, stream: EventStream) -> None:
-        """Keep it no longer: it is read again, or its session is over."""
+        """Remove a stream: it is read again, or its session is over."""
         if self._kept.pop(stream, None) is not None:
             self._bytes -= stream.bytes_kept
 
     def expire(self, now: float) -> None:
-        """Forget what was kept long enough."""
+        """Forget streams kept for longer than `KEEP_S`."""
         for stream, (_, since) in list(self._kept.items()):
             if now - since < KEEP_S:
                 break

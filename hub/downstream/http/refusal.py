@@ -1,4 +1,4 @@
-"""Why a request is turned away before anything is done for it: one exception, and the tests that raise it."""
+"""Refusals of HTTP requests before anything is done for them: one exception, and the checks that raise it."""
 
 from typing import Final
 
@@ -43,12 +43,12 @@ class Refused(Exception):
         self.headers = headers
 
     def reply(self, response: HttpResponse) -> None:
-        """Answer so."""
+        """Answer with this refusal."""
         response.reply(self.status, encode_response(self.id, self.failure), self.headers)
 
 
 def check_arguments(request: Request, headers: dict[str, str], router: Router, view: View) -> None:
-    """Hold the headers that repeat arguments of a tool against the arguments (H-11).
+    """Check that headers that repeat arguments of a tool match the arguments.
 
     Raises:
         Refused: they differ.

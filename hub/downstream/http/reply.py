@@ -1,8 +1,8 @@
-"""The answer to one POSTed request: one JSON message if that is all there is to say soon, else server-sent events.
+"""Answers to POSTed requests: one JSON message if the response comes soon and alone, else server-sent events.
 
 An answer becomes a stream when something is to be said before the end, or when the end is not near (`SSE_AFTER_S`), so
-that keep-alives flow. A modern one is scoped to its connection: gone with it, cancelled with it (T-14 to T-17). A
-legacy one has a stream of its session beneath it, which outlives the connection (bridging.md 10.2).
+that keep-alives flow. A modern one is scoped to its connection: gone with it, cancelled with it. A
+legacy one has a stream of its session beneath it, which outlives the connection.
 """
 
 from functools import lru_cache
@@ -23,7 +23,7 @@ SSE_AFTER_S: Final = 2.0
 
 
 class Accepted(Struct, frozen=True):
-    """Which forms of an answer a host takes. Without the header: both."""
+    """Content types that a host accepts. Without the header: both."""
 
     json: bool = True
     events: bool = True
@@ -33,7 +33,7 @@ class Accepted(Struct, frozen=True):
 
 @lru_cache(maxsize=256)
 def accepted(header: str | None) -> Accepted:
-    """What an `Accept` header allows; weights other than 0 make no difference."""
+    """Read an `Accept` header; weights other than 0 make no difference."""
     if header is None:
         return Accepted()
     ranges = set()
@@ -49,14 +49,14 @@ def accepted(header: str | None) -> Accepted:
 
 @lru_cache(maxsize=256)
 def is_json(content_type: str | None) -> bool:
-    """Whether a body is JSON by its `Content-Type`; anything else could come from a form of a web page (SEC-04)."""
+    """Whether a body is JSON by its `Content-Type`; anything else could come from a form of a web page."""
     name, *parameters = (content_type or "").lower().split(";")
     charsets = {"".join(parameter.split()).replace('"', "") for parameter in parameters}
     return name.strip() == "application/json" and charsets <= {"charset=utf-8", ""}
 
 
 class Answer(Protocol):
-    """What is common to both eras: `open` a stream now, `send` something before the end. Neither blocks nor raises."""
+    """Answer of either era: `open` a stream now, `send` a message before the response. Neither blocks nor raises."""
 
     def open(self) -> None: ...
 
@@ -94,14 +94,14 @@ class ModernAnswer:
             self._response.reply(status_of(reply), message)
 
     def abandon(self) -> None:
-        """End without one: the host is gone."""
+        """End without a response: the host is gone."""
         if not self._response.started:
             self._response.open_stream()
         self._response.close_stream()
 
 
 def status_of(reply: Reply) -> int:
-    """The HTTP status of a modern response that is not streamed (T-21, T-22)."""
+    """The HTTP status of a modern response that is not streamed."""
     if not isinstance(reply, Failure):
         return 200
     if reply.code == METHOD_NOT_FOUND:
@@ -134,7 +134,7 @@ class LegacyAnswer:
 
     @property
     def told(self) -> HttpSession:
-        """As `hub.routing.host_exchange.Asked.told`."""
+        """The session, which outlives the request."""
         return self._session
 
     async def ask(self, question: Question, send: Send) -> Reply:
@@ -147,11 +147,11 @@ class LegacyAnswer:
         return await self._session.ask(question, send)
 
     def withdraw(self, send: Send) -> None:
-        """As `hub.routing.host_exchange.Asked.withdraw`."""
+        """Withdraw the questions of this request."""
         self._session.withdraw(send)
 
     def finish(self, message: bytes | None) -> None:
-        """End with a response; None: the request was cancelled, so that there is none (P-10)."""
+        """End with a response; None: the request was cancelled, so that there is none."""
         if message is not None and (self._accept.events_first or not self._accept.json):
             self.open()
         if self._stream is not None:
@@ -183,13 +183,13 @@ class BatchAnswer(LegacyAnswer):
             self._replies.clear()
 
     def add(self, message: bytes) -> None:
-        """One of the responses."""
+        """Add one response."""
         self._replies.append(message)
         if self._stream is not None:
             self.open()
 
     def end(self) -> None:
-        """All of them are there."""
+        """End the answer: all responses are there."""
         if not self._accept.json:
             self.open()
         self.finish(b"[%b]" % b",".join(self._replies) if self._replies and self._stream is None else None)

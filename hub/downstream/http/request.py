@@ -1,4 +1,4 @@
-"""An HTTP request of a host as it comes in, and what a POST says.
+"""HTTP requests of hosts as they come in, and the reading of POSTed messages.
 
 What a POST says is a function of a few header fields and the body. Many hosts read the same resource in the same words,
 and to decode these takes as long as to find the resource in the cache; so a read that was decoded before is recognised.
@@ -20,14 +20,14 @@ from hub.wire.mcp import INITIALIZE
 from hub.wire.request_meta import Metadata, RequestRefusal, check_headers, read_metadata
 
 FIELDS: Final = ("content-type", "accept", "mcp-protocol-version", "mcp-method", "mcp-name")
-"""All that is looked at of a head."""
+"""Header fields that the reading depends on."""
 _ID: Final = rb'"id":(0|[1-9][0-9]{0,14})'
 _READ: Final = re.compile(
     rb'\{"jsonrpc":"2\.0",%b,"method":"resources/read",.*|\{"method":"resources/read",.*,"jsonrpc":"2\.0",%b\}'
     % (_ID, _ID),
     re.DOTALL,
 )
-"""A read with its id where it can be nothing else, in the ways that SDKs write it."""
+"""A `resources/read` as SDKs write it, with its id where it can be nothing else."""
 
 
 class Inbound(Struct, frozen=True):
@@ -39,7 +39,7 @@ class Inbound(Struct, frozen=True):
     view: View
     """The part of the catalogue that its path names."""
     post: "Post | None" = None
-    """What it POSTs; None: a batch, or no POST."""
+    """The POSTed message; None: a batch, or no POST."""
 
 
 class Post(Struct, frozen=True):
@@ -48,11 +48,11 @@ class Post(Struct, frozen=True):
     message: Message
     accept: Accepted
     metadata: Metadata | None
-    """Of a modern request; None: it is none."""
+    """Metadata of a modern request; None: it is not one."""
 
 
 class Posts:
-    """Reads POSTs by `read_post`, and remembers small reads of resources but for their ids.
+    """Reads POSTs by `read_post`, and caches small `resources/read` requests apart from their ids.
 
     The cache key is the body without the digits of the id.
     """
@@ -67,7 +67,7 @@ class Posts:
         return f"<Posts: {len(self._known)} known>"
 
     def read(self, headers: Mapping[str, str], body: bytes) -> Post:
-        """As `read_post`."""
+        """Read a POST; a read that was decoded before is answered from the cache. Raises as `read_post`."""
         found = _READ.fullmatch(body) if len(body) <= self.LARGEST else None
         if found is None:
             return read_post(headers, body)
@@ -85,7 +85,7 @@ class Posts:
 
 
 def read_post(headers: Mapping[str, str], body: bytes) -> Post:
-    """What a POST says, by the first tests of bridging.md 1.1.
+    """Decode a POST, and read the metadata of a modern request.
 
     Raises:
         Refused: 406, 415; or 400, a modern request that contradicts itself or its head.
@@ -101,7 +101,7 @@ def read_post(headers: Mapping[str, str], body: bytes) -> Post:
 
 
 def _metadata_of(request: Request, headers: Mapping[str, str]) -> Metadata | None:
-    """What a modern request says about itself, if it is one."""
+    """Read the metadata of a request; None: it is not of the modern era."""
     if "_meta" not in request.params or (request.method == INITIALIZE and "protocolVersion" in request.params):
         return None
     try:

@@ -1,4 +1,4 @@
-"""How old the entries of a journal are, by how long hubs have run since they were written.
+"""Age of journal entries, counted in the time that hubs have run since the entries were written.
 
 The time of day cannot tell: it may be wrong for a while, by days, in both directions, and what was forgotten meanwhile
 does not come back. How long hubs have run can only be too short: while none runs, while the machine sleeps, and for a
@@ -10,7 +10,7 @@ from typing import Final
 from config.saved_state import Memory
 
 NOTE_S: Final = 600.0
-"""How often the journal is told how long hubs have run; what a hub runs after that may not count."""
+"""Interval for noting the running time; time after the last note is lost with the hub."""
 
 
 class Odometer:
@@ -19,7 +19,7 @@ class Odometer:
     def __init__(self, journal: Memory) -> None:
         self._journal = journal
         self._before = self._noted
-        """How long hubs had run when this one began."""
+        """Running time of all hubs when this one began."""
         self._ran = self._before
         self._began: float | None = None
 
@@ -32,7 +32,7 @@ class Odometer:
         return float(noted) if isinstance(noted, int | float) else 0.0
 
     def run_on(self, now: float) -> None:
-        """It is `now`, and this hub still runs."""
+        """Count the time until `now`."""
         if self._began is None:
             self._began = now
         self._ran = self._before + now - self._began
@@ -40,17 +40,17 @@ class Odometer:
             self.note()
 
     def note(self) -> None:
-        """Have the journal know how long hubs have run."""
+        """Write the running time into the journal."""
         self._journal.put("clock", "ran", self._ran)
 
     def put(self, section: str, name: str, value: object) -> None:
-        """Into the journal, and that it was now; None: out of it."""
+        """Write an entry with its time; None: remove the entry."""
         self._journal.put(section, name, value)
         self._journal.put("since", f"{section}/{name}", None if value is None else int(self._ran))
 
     def is_older(self, section: str, name: str, than_s: float) -> bool:
-        """Whether an entry was written so long ago. If another version wrote it, or a hub that was killed before it
-        noted the time, that counts from now."""
+        """Whether an entry is older than `than_s`. An entry without a time, by another version or a
+        killed hub, counts from now."""
         since = self._journal.get("since", f"{section}/{name}")
         if not isinstance(since, int) or since > self._ran:
             self._journal.put("since", f"{section}/{name}", int(self._ran))

@@ -1,6 +1,6 @@
-"""Sessions of legacy hosts over HTTP: minted at `initialize`, bound to who made them, ended by DELETE or by silence.
+"""Legacy sessions over HTTP: made at `initialize`, bound to their identity, ended by DELETE or by silence.
 
-A session id is a name, not a credential (T-36, SEC-06): a request must also come from the same identity and to the same
+A session id is a name, not a credential: a request must also come from the same identity and to the same
 endpoint, or the session does not exist for it. One that an earlier run of the hub minted is revived
 (`hub.downstream.http.durable_sessions`): what its host has agreed on, set and subscribed to is as before. Its streams
 are gone, and so are the requests that were running: hosts send them again, or do not, as they see fit.
@@ -35,14 +35,14 @@ MAX_LISTENERS: Final = 8
 """GET streams of one session; the oldest gives way, since it is likely the one whose end was not noticed."""
 
 RESUBSCRIBE_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
-"""How long to wait, again and again, before a lost subscription is asked for once more."""
+"""Pauses between attempts to restore a lost subscription."""
 
 _ANSWERS, _NOTICES = "a", "n"
-"""How the names of streams that answer a POST, and of those opened by a GET, begin."""
+"""Prefixes of stream names: streams that answer a POST, and streams opened by a GET."""
 
 
 class HttpSession(Host):
-    """One legacy session: its streams, and what waits for a GET stream to be opened."""
+    """One legacy session: its streams, and the notifications that wait for a GET stream."""
 
     transport = "http"
 
@@ -52,26 +52,26 @@ class HttpSession(Host):
         super().__init__("", identity, view, hosts)
         self.streams: dict[str, EventStream] = {}
         self._account = hosts.budget.account(identity.principal)
-        """Of what is kept of its streams."""
+        """Account of the events kept of its streams."""
         self._archive = archive
         self._durable = durable
         self._known = Past("", "")
         self._life = ""
-        """In the names of streams: those of a revived session are others than those it had before (T-29)."""
+        """Part of stream names, so that a revived session reuses none from before."""
         self._watched: dict[str, None] = {}
-        """What it is subscribed to, or is about to be again."""
+        """URIs that the session subscribes to, or is about to again."""
         self._restoring = trio.CancelScope()
         self._listening: list[EventStream] = []
         self._has_listened = False
         self._untold: dict[str, bytes] = {}
         self._missed: list[str] = []
-        """Which changes of lists it has not been told of."""
+        """Methods of list-changed notifications that the host has not received."""
         self._opened = 0
         self._closed = False
 
     @property
     def idle(self) -> bool:
-        """Nothing runs, and nobody listens."""
+        """Whether no request is running and no connection is open."""
         return not self.calls and not any(stream.attached for stream in self.streams.values())
 
     @property
@@ -89,7 +89,7 @@ class HttpSession(Host):
     # --- what outlives the hub
 
     def name(self) -> None:
-        """Give it its id, after the handshake."""
+        """Make the session id, after the handshake."""
         assert self.caller is not None
         self._known = self._durable.mint(
             self.identity, self.endpoint, self.version, self.caller.capabilities, self.client_info
@@ -97,7 +97,7 @@ class HttpSession(Host):
         self.id = self._known.id
 
     def revive(self, past: Past) -> None:
-        """Be the session that it was in an earlier run; `restore` does what takes time."""
+        """Take over the state of a session of an earlier run; `restore` does the rest, which takes time."""
         self._known, self.id = past, past.id
         self._life = f"{self._durable.run_id}.{self.conversation}."
         self.version = past.version
@@ -109,7 +109,7 @@ class HttpSession(Host):
         self._watched = dict.fromkeys(past.uris)
 
     async def restore(self, router: Router) -> None:
-        """Subscribe again to what it was subscribed to. Tell it what may have changed meanwhile (N-8, N-17)."""
+        """Subscribe again to all URIs, and tell the host which lists may have changed meanwhile."""
         with self._restoring:
             await router.settled.wait()
             shown = router.digests(self.endpoint)
@@ -162,14 +162,14 @@ class HttpSession(Host):
         return stream
 
     def retire(self, stream: EventStream) -> None:
-        """Keep a stream that nobody reads, for a host that may have missed some of it."""
+        """Archive a detached stream, for a host that may have missed events."""
         if not self._closed:
             self._archive.put(stream, self.streams, trio.current_time())
 
     # --- streams opened by a GET
 
     def resume(self, event_id: str) -> tuple[EventStream, int] | None:
-        """The stream of an event id, and the number of the event; None if there is nothing to carry on with.
+        """Find the stream of an event id, and the number of the event; None: the stream is not kept any more.
 
         A GET stream that is forgotten carries on as a new one: it has no end that could be missed.
         """
@@ -182,11 +182,11 @@ class HttpSession(Host):
         return None if stream is None else (stream, int(digits))
 
     def notice_stream(self) -> EventStream:
-        """A new stream for what belongs to no request."""
+        """A new stream for notifications that belong to no request."""
         return self._new_stream(_NOTICES)
 
     async def carry(self, stream: EventStream, after: int | None, response: HttpResponse) -> None:
-        """Let the GET answered by `response` carry `stream`, until it is over or the host has left.
+        """Attach `stream` to a GET, until the stream is over or the host has left.
 
         Cancellation: detaches the stream.
         """
@@ -236,14 +236,14 @@ class HttpSession(Host):
         self._note_missed()
 
     def tell_untold(self) -> None:
-        """Try again to deliver what nobody was there to hear."""
+        """Send undelivered notifications again."""
         messages, self._untold = self._untold, {}
         for subject, message in messages.items():
             self.tell(subject, message)
         self._note_missed()
 
     def _note_missed(self) -> None:
-        """Have the next run of the hub tell what this one could not."""
+        """Keep undelivered list changes for the next run of the hub."""
         missed = [method for method in LIST_CHANGED if method in self._untold]
         if missed != self._missed:
             self._missed = missed
@@ -265,7 +265,7 @@ class HttpSession(Host):
         return bool(self._life)
 
     def close(self, *, moved: bool = False) -> None:
-        """End it: running requests are cancelled, streams ended, nothing kept. `moved`: it goes on in another run."""
+        """End the session: cancel its requests, end its streams, keep nothing. `moved`: it goes on in another run."""
         self._closed = True
         if moved:
             self._durable.give_up(self._known)
@@ -289,7 +289,7 @@ class HttpSessions:
         self._durable = durable
         self._sessions: dict[str, HttpSession] = {}
         self._views: set[View] = set()
-        """The endpoints there were sessions of."""
+        """Views of the endpoints that had sessions."""
         self._unrestored: list[HttpSession] = []
         self._revived = DirtyFlag()
 
@@ -306,13 +306,13 @@ class HttpSessions:
         return id in self._sessions
 
     def mint(self, identity: Identity, view: View) -> HttpSession | None:
-        """A session that has still to `initialize`, and is then to be `add`ed; None: there are too many."""
+        """Make a session, to be `add`ed after its handshake; None: there are too many."""
         if not self._has_room(identity.principal) and not self._make_room(identity.principal):
             return None
         return HttpSession(identity, view, self._hosts, self.archive, self._durable)
 
     def add(self, session: HttpSession) -> None:
-        """Take a session in, after its handshake."""
+        """Add a session after its handshake."""
         session.name()
         self._take_in(session)
 
@@ -324,7 +324,7 @@ class HttpSessions:
             self.note_lists()
 
     async def run(self) -> None:
-        """Restore sessions that were revived, for ever."""
+        """Restore revived sessions until cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
                 await self._revived.take()
@@ -341,7 +341,7 @@ class HttpSessions:
         return mine < MAX_SESSIONS_OF_PRINCIPAL
 
     def _make_room(self, principal: str) -> bool:
-        """End the session of `principal` that was silent longest, if there is one worth ending."""
+        """End the idle session of `principal` that was silent longest; False: there is none."""
         latest = trio.current_time() - SPARE_S
         spare = [
             session
@@ -354,7 +354,7 @@ class HttpSessions:
         return True
 
     def find(self, id: str, identity: Identity, view: View) -> HttpSession | None:
-        """The session, if it is one of this identity at this endpoint; a foreign one is like one that never was."""
+        """Find or revive a session of this identity at this endpoint; None: there is none, or it belongs to others."""
         session = self._sessions.get(id)
         if session is None:
             return self.revive(id, identity, view)
@@ -365,7 +365,7 @@ class HttpSessions:
     def revive(
         self, id: str, identity: Identity, view: View, *, claimed: bool = False, kept: bytes | None = None
     ) -> HttpSession | None:
-        """Take up a session of another run, if there was one; `claimed` and `kept` as for `DurableSessions.find`."""
+        """Revive a session of another run; None: it cannot be. `claimed` and `kept` as for `DurableSessions.find`."""
         if id in self._sessions:
             return None
         past = self._durable.find(id, identity, view, claimed=claimed, kept=kept)
@@ -382,13 +382,13 @@ class HttpSessions:
         return session
 
     def note_lists(self) -> None:
-        """Keep what hosts are shown now: it tells the next run what they may have missed."""
+        """Keep digests of the current lists, so that the next run knows which changes hosts missed."""
         if self._router.settled.is_set():
             for view in self._views:
                 self._durable.note_lists(view, self._router.digests(view))
 
     def close(self, session: HttpSession, *, moved: bool = False) -> None:
-        """End a session, and say so; or, `moved`, let another hub have it."""
+        """End a session for good; `moved`: it goes on at another hub."""
         del self._sessions[session.id]
         session.close(moved=moved)
         session.left(self._router)
@@ -399,7 +399,7 @@ class HttpSessions:
             session.stop_listening()
 
     def expire(self, now: float) -> None:
-        """End the sessions that were silent for too long, forget old streams."""
+        """End sessions that were silent for too long; forget old streams."""
         for session in list(self._sessions.values()):
             if now - session.seen >= SESSION_IDLE_S and session.idle:
                 self.close(session)

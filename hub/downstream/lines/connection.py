@@ -1,7 +1,7 @@
 """Hosts on a newline-framed connection: the shim's unix socket, or standard input and output.
 
-Both eras share such a connection, message by message (bridging.md 1.1). Each request is a task of the connection's
-nursery; when the host is gone, they all are (F-H-01). Reading waits for nothing that was begun, so a cancellation
+Both eras share such a connection, message by message. Each request is a task of the connection's
+nursery; when the host is gone, they all are. Reading waits for nothing that was begun, so a cancellation
 always arrives; it is held back only for a host that floods, or that goes on asking while it reads no answers.
 """
 
@@ -67,19 +67,19 @@ from hub.wire.salvage import id_at_edges
 log = logging.getLogger("hubd.host")
 
 MAX_MESSAGE_BYTES: Final = 16 << 20
-"""As over HTTP."""
+"""The same limit as over HTTP."""
 EOF_GRACE_S: Final = 5.0
-"""How long running requests of a host that has said all it wanted to say may take."""
+"""Time for running requests after the host has ended its input."""
 FLUSH_S: Final = 2.0
 MAX_UNREAD_BYTES: Final = 256 << 20
-"""Answers are not dropped while the host reads at all (F-H-04); it is given up when it stalls, or beyond this."""
+"""Unread bytes beyond which the connection is closed; until then answers are never dropped."""
 MUCH_UNREAD_BYTES: Final = 16 << 20
-"""Beyond this no more is read from the host until it has read."""
+"""Unread bytes beyond which no more is read from the host."""
 CONGESTED_LINES_BYTES: Final = 1 << 20
-"""Beyond this much unread, progress and logs are dropped and list changes merge (F-H-04)."""
+"""Unread bytes beyond which progress and logs are dropped and list changes merge."""
 
 TURN: Final = 32
-"""How many messages of one host are taken, and perhaps answered, before others have their turn."""
+"""Messages of one host that are handled before other hosts have their turn."""
 
 
 async def serve_lines(
@@ -176,7 +176,7 @@ class LineHost(Host):
         workplace: Path | None,
         is_bound: bool,
     ) -> None:
-        """`account` counts what is held for the host. `parted`: see the attribute."""
+        """`account` counts the memory held for the host; `parted` as the attribute."""
         super().__init__(f"{transport}-{next(self._numbers)}", identity, view, hosts, workplace, is_bound=is_bound)
         self.transport = transport
         self._channel = channel
@@ -205,7 +205,7 @@ class LineHost(Host):
             self._send(message)
 
     def _say(self, message: bytes, *, vital: bool = False) -> bool:
-        """Send what belongs to a request and may be dropped, unless it is `vital`."""
+        """Send a message of a request; one that is not `vital` is dropped while the host is congested."""
         if vital or self._channel.outbox.queued_bytes < CONGESTED_LINES_BYTES:
             self._send(message)
             return True
@@ -267,7 +267,7 @@ class LineHost(Host):
             await self._hold_back(len(line))
 
     async def _take_turns(self) -> None:
-        """Go on after others have had their turn, and not while the host has too many answers to read."""
+        """Let other hosts have their turn; wait while this host has too many answers to read."""
         await checkpoint()
         if self._channel.queued_bytes > MUCH_UNREAD_BYTES:
             await self._channel.flush()
@@ -314,13 +314,13 @@ class LineHost(Host):
         return False
 
     def _disappoint(self, line: bytes, error: RemoteProtocolError) -> None:
-        """Let whoever waits for the answer in a malformed message know that there will be none."""
+        """Fail the question whose answer is malformed."""
         for found in recover_ids(line, error):
             if found.is_answer and found.id is not None:
                 self.answered(Response(found.id, error.failure))
 
     def _take_request(self, request: Request, size: int = 0) -> bool:
-        """Start, or answer at once. False: that took no more than a look at it.
+        """Start a request, or answer it at once. False: it cost no more than a look.
 
         Raises:
             RemoteProtocolError: what to answer.
@@ -354,13 +354,13 @@ class LineHost(Host):
             self._reply(request.id, taken)
             return request.method != SET_LEVEL  # which takes no more than a look
         token = progress_token(request.params)
-        host = self if caller is self.caller else None  # a modern request is never asked by another (R-2)
+        host = self if caller is self.caller else None  # a modern request is never asked by another
         exchange = HostExchange(caller, self._say, progress_token=token, view=self.view, host=host)
         self._nursery.start_soon(self._serve, request, exchange, taken, held)
         return True
 
     def _caller(self, request: Request) -> Caller | None:
-        """Who asks, by the request's own era (F-H-25); None: of neither."""
+        """The caller of a request, by the era of the request; None: the request is of neither era."""
         metadata = read_metadata(request.params) if "_meta" in request.params else None
         if metadata is None:
             return self.caller
@@ -380,7 +380,9 @@ class LineHost(Host):
                 self._account.give(held)
         if reply is not None:
             self._reply(request.id, reply)
-            if request.method == LISTEN and isinstance(reply, Result):  # N-16
+            if request.method == LISTEN and isinstance(
+                reply, Result
+            ):  # the subscription ended well: the host is told that no more comes
                 self._send(encode_notification(CANCELLED, {"requestId": raw(request.id)}))
 
     def end(self, id: int | str) -> None:

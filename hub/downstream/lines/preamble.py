@@ -1,4 +1,4 @@
-"""What the hub and `hubd connect` say to each other: lines that are no JSON-RPC, so they cannot be mistaken for it.
+"""Preamble and goodbye between `hubd connect` and the hub: lines that cannot be mistaken for JSON-RPC.
 
     {"hubd":1,"host":"...","upstream":"...",...}    the shim, before the host's own bytes: who connects
     {"hubd":1,"bye":"stopping"}                     the hub is about to end in order, and asks for no more requests
@@ -23,25 +23,25 @@ UNDERSTOOD: Final = b'{"hubd":1,"bye":"understood"}'
 
 
 class Preamble(Struct, frozen=True, kw_only=True):
-    """Who connects. Labels, not credentials: any program of this user may claim any of them."""
+    """The host that connects. Labels, not credentials: any program of this user may claim any of them."""
 
     hubd: int = VERSION
     host: str = ""
     profile: str | None = None
     upstream: str | None = None
     bye: bool = False
-    """It understands a goodbye."""
+    """Whether the host understands a goodbye."""
     cwd: str | None = None
-    """Where the host has started it."""
+    """Directory in which the host started the shim."""
     project: str | None = None
-    """The directory the host works on, if that is another."""
+    """Directory that the host works in, if it is another."""
 
 
 _decode = msgspec.json.Decoder(Preamble).decode
 
 
 def parse_preamble(line: bytes) -> Preamble | None:
-    """The preamble in `line`; None, if it is something else.
+    """Decode the preamble in `line`; None: it is something else.
 
     Raises:
         ValueError: it is one, but damaged or of another version.

@@ -1,5 +1,4 @@
-"""The unix socket for hosts: who connects, with which first line, served by `hub.downstream.lines.connection` until it
-leaves.
+"""The unix socket for hosts: accepts connections and reads preambles; `connection` serves each host.
 
 The counterpart of `hub.net.http_server` for shims.
 """
@@ -26,9 +25,9 @@ log = logging.getLogger("hubd.lines")
 
 PREAMBLE_S: Final = 10.0
 PARTING_S: Final = 1.0
-"""How long hosts have to answer a goodbye. One that reads nothing does not."""
+"""Time for hosts to answer a goodbye. A host that does not read does not answer."""
 MAX_CONNECTIONS: Final = 256
-"""Or a quarter of the descriptors, if that is less."""
+"""At most a quarter of the descriptors."""
 ONLY_PROFILE: Final = "default"
 
 
@@ -124,6 +123,6 @@ class LineServer:
 
 
 def _workplace(preamble: Preamble) -> Path | None:
-    """Where a host works, as far as its shim knows."""
+    """The directory that a host works in, as its shim knows it."""
     named = preamble.project or preamble.cwd
     return Path(named) if named else None
