@@ -98,7 +98,7 @@ class _Sealed(Struct, frozen=True):
     s: dict[str, Raw] = {}
     r: str = ""
     b: str = ""
-    """The boot of the machine that sealed it, if known; `y` is then its expiry, by the clock that counts from the boot."""
+    """The boot of the machine that sealed it, if known; `y` is the expiry by the clock that runs from then on."""
     y: float = 0.0
 
 

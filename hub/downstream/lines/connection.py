@@ -380,9 +380,7 @@ class LineHost(Host):
                 self._account.give(held)
         if reply is not None:
             self._reply(request.id, reply)
-            if request.method == LISTEN and isinstance(
-                reply, Result
-            ):  # the subscription ended well: the host is told that no more comes
+            if request.method == LISTEN and isinstance(reply, Result):
                 self._send(encode_notification(CANCELLED, {"requestId": raw(request.id)}))
 
     def end(self, id: int | str) -> None:
