@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class Remark(NamedTuple):
+class Diagnostic(NamedTuple):
     """One problem or warning about a place in a file: the fault, and what to write instead."""
 
     file: Path
@@ -18,7 +18,7 @@ class Remark(NamedTuple):
     keys: tuple[str, ...]
     """Keys as the file spells them; none if the whole file is meant."""
     text: str
-    lacking: str = ""
+    unresolved: str = ""
     """The upstream whose reference here leads nowhere; all others can be used without it."""
 
     def __str__(self) -> str:
@@ -44,11 +44,11 @@ def _escaped(character: str) -> str:
 class ConfigError(Exception):
     """A configuration that cannot be used. The text names file, line or key, and what to write instead."""
 
-    def __init__(self, text: str, remarks: Sequence[Remark] = ()) -> None:
+    def __init__(self, text: str, diagnostics: Sequence[Diagnostic] = ()) -> None:
         super().__init__(text)
-        self.remarks = tuple(remarks)
+        self.diagnostics = tuple(diagnostics)
         """All that is wrong, where files are to blame; the text says the first."""
-        self.warnings: tuple[Remark, ...] = ()
+        self.warnings: tuple[Diagnostic, ...] = ()
         """As `Loaded.warnings`."""
         self.files: tuple[Path, ...] = ()
         """As `Loaded.files`: a change of any of these may mend it."""
@@ -56,11 +56,11 @@ class ConfigError(Exception):
         """As `Loaded.directories`."""
 
     @classmethod
-    def of(cls, remarks: Sequence[Remark]) -> "ConfigError":
+    def of(cls, diagnostics: Sequence[Diagnostic]) -> "ConfigError":
         """The error about these problems, of which there is at least one."""
-        rest = len(remarks) - 1
+        rest = len(diagnostics) - 1
         more = f" ({rest} more {'problem' if rest == 1 else 'problems'}: see `hubd validate`)" if rest else ""
-        return cls(f"{remarks[0]}{more}", remarks)
+        return cls(f"{diagnostics[0]}{more}", diagnostics)
 
 
 class EditError(Exception):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from config.errors import ConfigError, Remark
+from config.errors import ConfigError, Diagnostic
 from config.loading.layers import Layer, Origin, Stack, check_names, origins_of, stacks, upstream_of
 from config.loading.one_file import Source, read_source
 from config.loading.source import PROJECT_FILES as PROJECT_FILES
@@ -50,7 +50,7 @@ class Project(Struct, frozen=True, kw_only=True):
     upstreams: dict[str, UpstreamConfig]
     """Upstreams that the project names, in its order: new ones, and others in place of the user's."""
     origins: Mapping[Keys, Origin]
-    warnings: tuple[Remark, ...]
+    warnings: tuple[Diagnostic, ...]
 
 
 def find_project(directory: Path, home: Path) -> Path | None:
@@ -120,7 +120,7 @@ def load_project(
         digest=_digests(root, sources),
         upstreams=upstreams,
         origins={keys: origin for name, stack in found.items() for keys, origin in origins_of(name, stack)},
-        warnings=tuple(doubt for source in sources for doubt in source.findings.doubts),
+        warnings=tuple(warning for source in sources for warning in source.findings.warnings),
     )
 
 

@@ -21,7 +21,7 @@ from config.editing.imported import without
 from config.editing.text import serverfile, toml
 from config.editing.text.change import Edit, Refused
 from config.editing.text.serverfile import Shape
-from config.errors import ConfigError, EditError, Remark
+from config.errors import ConfigError, Diagnostic, EditError
 from config.files import read_file, replace_file
 from config.loading.all_files import gather
 from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES
@@ -145,25 +145,25 @@ class Draft:
 
     # --- and what becomes of them -------------------------------------------------------------------------------------
 
-    def problems(self) -> list[Remark]:
+    def problems(self) -> list[Diagnostic]:
         """Problems that the draft would add, with the lines of the draft."""
         known = {(each.file, each.keys, each.text) for each in self._load({})}
         found = self._load(self._texts)
         return [each for each in found if (each.file, each.keys, each.text) not in known]
 
-    def problems_of_main(self) -> list[Remark]:
+    def problems_of_main(self) -> list[Diagnostic]:
         """Problems that the main file would have; if none, those of `problems`."""
         return [each for each in self._load(self._texts) if each.file == self.main] or self.problems()
 
-    def doubts(self, name: str) -> list[Remark]:
+    def warnings(self, name: str) -> list[Diagnostic]:
         """Warnings about this upstream."""
         return [each for each in self._doubts() if name in each.keys]
 
-    def doubts_of_main(self) -> list[Remark]:
+    def warnings_of_main(self) -> list[Diagnostic]:
         """Warnings about the main file."""
         return [each for each in self._doubts() if each.file == self.main]
 
-    def _doubts(self) -> Sequence[Remark]:
+    def _doubts(self) -> Sequence[Diagnostic]:
         try:
             return load_all(self.main, self._environ, texts=self._texts).warnings
         except ConfigError:
@@ -234,13 +234,13 @@ class Draft:
         if not self._texts[path].strip():  # an empty file counts as truncated
             self._texts[path] = NEW_FILE if path == self.main else "# No servers are left here.\n"
 
-    def _load(self, texts: Mapping[Path, str]) -> list[Remark]:
+    def _load(self, texts: Mapping[Path, str]) -> list[Diagnostic]:
         if empty := [path for path, text in texts.items() if not text.strip()]:
-            return [Remark(path, None, (), "is empty, which no hub takes for a configuration") for path in empty]
+            return [Diagnostic(path, None, (), "is empty, which no hub takes for a configuration") for path in empty]
         try:
             load_all(self.main, self._environ, texts=texts)
         except ConfigError as error:
-            return list(error.remarks) or [Remark(self.main, None, (), str(error))]
+            return list(error.diagnostics) or [Diagnostic(self.main, None, (), str(error))]
         return []
 
 

@@ -119,7 +119,7 @@ def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home
     (table,) = tables
     variables = Variables(environ, place.path.parent, project=place.project)
     values = _translated(table.values, place, home)
-    notes = [f"{remark.keys[-1]} {remark.text}" for remark in findings.doubts if "is called" not in remark.text]
+    notes = [f"{each.keys[-1]} {each.text}" for each in findings.warnings if "is called" not in each.text]
     off = _with_variables_of(table, values, variables)
     original, behind = identity(values, variables), unwrapped(values)
     if behind is not None:

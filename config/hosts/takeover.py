@@ -137,7 +137,7 @@ def _problems(path: Path, text: str, environ: Mapping[str, str]) -> dict[str, st
     try:
         load_all(path, environ, texts={path: text})
     except ConfigError as error:
-        return {each.keys[1] if len(each.keys) > 1 else "": each.text for each in error.remarks} or {"": str(error)}
+        return {each.keys[1] if len(each.keys) > 1 else "": each.text for each in error.diagnostics} or {"": str(error)}
     return {}
 
 

@@ -43,7 +43,7 @@ class Gathered(Struct, frozen=True, kw_only=True):
     """Their paths, that of the main file even if it is missing."""
     directories: tuple[Path, ...]
     """Directories in which new files count, whether they exist or not."""
-    places: tuple[Path, ...]
+    named_directories: tuple[Path, ...]
     """The directories that are named and not only found: `upstreams.d`, and the beginnings of patterns."""
     findings: Findings
     """Findings about no single file."""
@@ -60,11 +60,11 @@ def gather(named: Path | None, environ: Mapping[str, str], texts: Mapping[Path, 
     main = read_source(path, Layer.USER, environ, is_main=True, text=texts.get(path)) if found else None
     sources = [] if main is None else [main]
     directories: dict[Path, None] = {}
-    places: list[Path] = []
+    named_directories: list[Path] = []
     if main is None or not main.is_dialect:
-        places = [path.parent / DROP_INS, path.parent / IMPORTED]
-        user = [*_within(places[0], findings), *_included_by(main, directories, places)]
-        imported = _within(places[1], findings)
+        named_directories = [path.parent / DROP_INS, path.parent / IMPORTED]
+        user = [*_within(named_directories[0], findings), *_included_by(main, directories, named_directories)]
+        imported = _within(named_directories[1], findings)
         seen = {path}
         for each, layer in ((user, Layer.USER), (imported, Layer.IMPORTED)):
             fresh = [file for file in dict.fromkeys(each) if file not in seen]
@@ -74,8 +74,8 @@ def gather(named: Path | None, environ: Mapping[str, str], texts: Mapping[Path, 
         main=main,
         sources=tuple(sources),
         files=tuple(dict.fromkeys([path, *(source.path for source in sources), *own])),
-        directories=tuple(dict.fromkeys((*places, *directories))),
-        places=tuple(dict.fromkeys(places)),
+        directories=tuple(dict.fromkeys((*named_directories, *directories))),
+        named_directories=tuple(dict.fromkeys(named_directories)),
         findings=findings,
     )
 
@@ -110,15 +110,15 @@ def _with_own(environ: Mapping[str, str], path: Path, findings: Findings) -> Map
     return environ
 
 
-def _included_by(main: Source | None, directories: dict[Path, None], places: list[Path]) -> list[Path]:
-    """Files that the main file includes. `directories` gets those where more may come, `places` the beginnings of
-    patterns."""
+def _included_by(main: Source | None, directories: dict[Path, None], named_directories: list[Path]) -> list[Path]:
+    """Files that the main file includes. `directories` gets those where more may come, `named_directories` those where
+    patterns begin."""
     files: list[Path] = []
     texts = main.settings.get("include") if main is not None else None
     if main is not None and isinstance(texts, list):
         for text in texts:
             if isinstance(text, str):  # else it is refused later
-                files += _included(text, main, directories, places)
+                files += _included(text, main, directories, named_directories)
     return files
 
 
@@ -134,14 +134,14 @@ def _within(directory: Path, findings: Findings) -> list[Path]:
     return [directory / name for name in names if not name.startswith(".") and name.endswith(SUFFIXES)]
 
 
-def _included(text: str, main: Source, directories: dict[Path, None], places: list[Path]) -> list[Path]:
+def _included(text: str, main: Source, directories: dict[Path, None], named_directories: list[Path]) -> list[Path]:
     if "\0" in text:
         main.findings.wrong(("include",), "holds a NUL character, which no path has")
         return []
     pattern = read_pattern(text, main.path.parent)
     if not pattern.parts:
         return [pattern.base]
-    places.append(pattern.base)
+    named_directories.append(pattern.base)
     matches, more = expand(pattern)
     directories |= dict.fromkeys(islice(more, MAX_FILES))
     found = list(islice(matches, MAX_FILES + 1))

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from config.declarations import declarations
-from config.loading.check_fleet import doubts_of_sharing, problems_of_sharing
+from config.loading.check_fleet import problems_of_sharing, warnings_of_sharing
 from config.loading.source import Keys, Problem
 from config.names import is_server_id, is_usable, suggest_id
 from config.schema import HubConfig, Setting, UpstreamConfig
@@ -88,9 +88,9 @@ def _size(count: float) -> str:
     return f"{count:g} TiB"
 
 
-def doubts_of_hub(config: HubConfig) -> Iterator[Problem]:
+def warnings_of_hub(config: HubConfig) -> Iterator[Problem]:
     """Warnings about the hub's own settings."""
-    return doubts_of_sharing(config)
+    return warnings_of_sharing(config)
 
 
 def _problems_of_access(config: HubConfig, host: str) -> Iterator[Problem]:
@@ -147,7 +147,7 @@ def problems_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple
             bare = bare or name
 
 
-def doubts_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:
+def warnings_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:
     """Warnings about names that work and could be better, each with the name of the upstream."""
     for name, upstream in upstreams.items():
         for id, where in _claimed(name, upstream):
@@ -181,7 +181,7 @@ def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
     yield from problems_of_bounds(upstream)
 
 
-def doubts_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
+def warnings_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
     """Warnings about one upstream."""
     program, *rest = (upstream.command or "").split() or [""]
     if rest and "/" not in program and not upstream.disabled:

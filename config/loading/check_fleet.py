@@ -105,7 +105,7 @@ def _is_base(url: str) -> bool:
     return is_bare and is_plain and parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
-def doubts_of_sharing(config: HubConfig) -> Iterator[Problem]:
+def warnings_of_sharing(config: HubConfig) -> Iterator[Problem]:
     """Warnings about settings without effect, or probably not with the one that is meant."""
     cache, replica = config.cache, config.replica
     if cache.url is None:

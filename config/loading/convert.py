@@ -24,7 +24,7 @@ Place = Callable[[Keys], Keys]
 """The keys of a setting as its file has them."""
 
 
-def fit(values: dict[str, Any], type: type[T], findings: Findings, place: Place) -> tuple[dict[str, Any], T]:
+def convert_known(values: dict[str, Any], type: type[T], findings: Findings, place: Place) -> tuple[dict[str, Any], T]:
     """The values that fit, and their struct. Those that do not fit are among the findings."""
     values = _known(values, type, (), findings, place)
     for setting, declared in declarations(type).items():
@@ -79,7 +79,7 @@ def _known(values: dict[str, Any], type: type[Struct], path: Keys, findings: Fin
     known = type.__struct_fields__
     for key in values:
         if key not in known:
-            findings.doubt(place((*path, key)), _unknown(key, type))
+            findings.warn(place((*path, key)), _unknown(key, type))
     return {key: value for key, value in values.items() if key in known}
 
 

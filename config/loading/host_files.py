@@ -49,7 +49,7 @@ def servers(tree: Any, findings: Findings) -> list[Table]:
             if not isinstance(entry, dict):
                 raise Problem(keys, "expected an object with `command` or `url`")
             if ids[name] != name:
-                findings.doubt(keys, f'"{name}" is called "{ids[name]}" here, a name that all hosts accept')
+                findings.warn(keys, f'"{name}" is called "{ids[name]}" here, a name that all hosts accept')
             tables.append(Entry(entry, keys, host, findings).table(ids[name]))
     return tables
 

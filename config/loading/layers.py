@@ -15,17 +15,17 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from config.errors import ConfigError, Remark
+from config.errors import ConfigError, Diagnostic
 from config.loading.all_files import Gathered, gather
 from config.loading.check import (
-    doubts_of_hub,
-    doubts_of_names,
-    doubts_of_upstream,
     problems_of_hub,
     problems_of_names,
     problems_of_upstream,
+    warnings_of_hub,
+    warnings_of_names,
+    warnings_of_upstream,
 )
-from config.loading.convert import UPSTREAM, convert, fit, nearest
+from config.loading.convert import UPSTREAM, convert, convert_known, nearest
 from config.loading.host_files import Table
 from config.loading.one_file import Layer as Layer
 from config.loading.one_file import Source, resolved, resolved_settings
@@ -49,18 +49,18 @@ class Loaded(Struct, frozen=True, kw_only=True):
     """Files that were read, or would be if they were there: a change of any may change `config`."""
     directories: tuple[Path, ...] = ()
     """Directories in which new files count, too, whether they exist or not."""
-    places: tuple[Path, ...] = ()
+    named_directories: tuple[Path, ...] = ()
     """The directories that are named and not only found: removing one of these is no way to remove a server."""
     origins: Mapping[Keys, Origin] = {}
     """By keys such as ("listen",), ("upstreams", "a"), ("upstreams", "a", "env", "TOKEN"); defaults have none."""
-    warnings: tuple[Remark, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
     """Warnings about what works, probably not as meant; each names file, line and key."""
     sources: tuple[Path, ...] = ()
     """The files that were there; empty if nothing is configured."""
-    lacking: tuple[Remark, ...] = ()
+    unresolved: tuple[Diagnostic, ...] = ()
     """The references that lead nowhere, for which upstreams that the files name are not in `config`."""
 
-    def error(self, problems: Sequence[Remark]) -> ConfigError:
+    def error(self, problems: Sequence[Diagnostic]) -> ConfigError:
         """The error that this cannot be used because of `problems`."""
         error = ConfigError.of(problems)
         error.files, error.directories, error.warnings = self.files, self.directories, self.warnings
@@ -94,21 +94,21 @@ def loaded(gathered: Gathered, *, partly: bool = False) -> Loaded:
     ]
     files = (*gathered.files, *(path for source in gathered.sources for path in source.variables.files))
     files = tuple(dict.fromkeys(files))
-    warnings = tuple(doubt for source in gathered.sources for doubt in source.findings.doubts)
-    lacking = tuple(problem for problem in problems if problem.lacking)
-    without = {problem.lacking for problem in lacking}
+    warnings = tuple(warning for source in gathered.sources for warning in source.findings.warnings)
+    unresolved = tuple(problem for problem in problems if problem.unresolved)
+    without = {problem.unresolved for problem in unresolved}
     upstreams = {name: upstream for name, upstream in config.upstreams.items() if name not in without}
     found = Loaded(
         config=msgspec.structs.replace(config, upstreams=upstreams),
         files=files,
         directories=gathered.directories,
-        places=gathered.places,
+        named_directories=gathered.named_directories,
         origins=origins,
         warnings=warnings,
         sources=tuple(source.path for source in gathered.sources),
-        lacking=lacking,
+        unresolved=unresolved,
     )
-    if len(problems) > (len(lacking) if partly else 0):
+    if len(problems) > (len(unresolved) if partly else 0):
         raise found.error(problems)
     return found
 
@@ -155,21 +155,21 @@ class Stack(Struct, frozen=True):
                     return entry
         return self.used[-1]
 
-    def lacks(self, path: Keys) -> bool:
+    def is_unresolved(self, path: Keys) -> bool:
         """Whether a setting holds a reference to what is not there."""
         entry = self.holder(path)
         keys = entry.table.place(path)
-        return any(problem.lacking and problem.keys == keys for problem in entry.source.findings.problems)
+        return any(problem.unresolved and problem.keys == keys for problem in entry.source.findings.problems)
 
     def wrong(self, path: Keys, text: str) -> None:
         """Add a problem of a setting to the findings of the file that has it."""
         entry = self.holder(path)
         entry.source.findings.wrong(entry.table.place(path), text)
 
-    def doubt(self, path: Keys, text: str) -> None:
+    def warn(self, path: Keys, text: str) -> None:
         """Add a warning about a setting to the findings of the file that has it."""
         entry = self.holder(path)
-        entry.source.findings.doubt(entry.table.place(path), text)
+        entry.source.findings.warn(entry.table.place(path), text)
 
 
 def _is_there(values: Any, path: Keys) -> bool:
@@ -221,11 +221,11 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     origins: dict[Keys, Origin] = {}
     main = gathered.main
     if main is not None:
-        values, config = fit(resolved_settings(main), HubConfig, main.findings, tuple)
+        values, config = convert_known(resolved_settings(main), HubConfig, main.findings, tuple)
         for problem in problems_of_hub(config):
             main.findings.wrong(problem.keys, str(problem))
-        for doubt in () if main.findings.problems else doubts_of_hub(config):
-            main.findings.doubt(doubt.keys, str(doubt))
+        for warning in () if main.findings.problems else warnings_of_hub(config):
+            main.findings.warn(warning.keys, str(warning))
         origins = {keys: Origin(main.path, main.findings.line(keys), main.layer) for keys in _keys(values)}
     found = stacks(gathered.sources)
     upstreams = {name: upstream_of(stack) for name, stack in found.items()}
@@ -233,7 +233,7 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     for name, stack in found.items():
         origins |= origins_of(name, stack)
     if main is not None and not upstreams and not main.findings.problems:
-        main.findings.doubt((), "names no upstreams; add [upstreams.NAME] with `command` or `url`")
+        main.findings.warn((), "names no upstreams; add [upstreams.NAME] with `command` or `url`")
     return msgspec.structs.replace(config, upstreams=upstreams), origins
 
 
@@ -253,7 +253,7 @@ def upstream_of(stack: Stack, below: UpstreamConfig | None = None) -> UpstreamCo
     merged: dict[str, Any] = {}
     for entry in reversed(stack.used):
         values = resolved(entry.source, entry.table, is_disabled=is_disabled)
-        values, upstream = fit(values, UpstreamConfig, entry.source.findings, entry.table.place)
+        values, upstream = convert_known(values, UpstreamConfig, entry.source.findings, entry.table.place)
         merged = _merged(merged, values)
     if below is not None and not stack.defines():
         merged = _merged(msgspec.to_builtins(below, enc_hook=reveal), merged)
@@ -261,13 +261,13 @@ def upstream_of(stack: Stack, below: UpstreamConfig | None = None) -> UpstreamCo
         upstream = convert(merged, UpstreamConfig)
     mistaken = None if upstream.command or upstream.url else _mistaken(stack)
     for problem in problems_of_upstream(upstream):
-        if stack.lacks(problem.keys):
+        if stack.is_unresolved(problem.keys):
             continue  # the value is not known yet
         if mistaken and not problem.keys:
             problem = Problem((mistaken[0],), f'{problem}; is this meant to be "{mistaken[1]}"?')
         stack.wrong(problem.keys, str(problem))
-    for doubt in doubts_of_upstream(upstream):
-        stack.doubt(doubt.keys, str(doubt))
+    for warning in warnings_of_upstream(upstream):
+        stack.warn(warning.keys, str(warning))
     return upstream
 
 
@@ -292,9 +292,9 @@ def check_names(found: Mapping[str, Stack], upstreams: Mapping[str, UpstreamConf
     for name, problem in problems_of_names(upstreams):
         if name in found:
             found[name].wrong(problem.keys, str(problem))
-    for name, problem in doubts_of_names(upstreams):
+    for name, problem in warnings_of_names(upstreams):
         if name in found:
-            found[name].doubt(problem.keys, str(problem))
+            found[name].warn(problem.keys, str(problem))
 
 
 def origins_of(name: str, stack: Stack) -> Iterator[tuple[Keys, Origin]]:

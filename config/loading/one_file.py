@@ -1,7 +1,7 @@
 """Reading one configuration file: its upstream tables and settings of the hub, still as the file has them.
 
 A file passes through these steps: text (`source`), a tree with lines (`document`), upstream tables by name (here for
-our TOML, `mcpservers` for a host's file), values with variables replaced (here). What follows needs all files and is
+our TOML, `host_files` for a host's file), values with variables replaced (here). What follows needs all files and is
 `layers`' work. Nothing here raises: what is wrong is among the file's findings.
 """
 
@@ -14,10 +14,9 @@ from typing import Any
 from msgspec import Struct
 
 from config.declarations import declarations
-from config.loading import host_files as mcpservers
 from config.loading.convert import HUB
 from config.loading.document import parse
-from config.loading.host_files import Table, refuse_crowd
+from config.loading.host_files import SUFFIXES, Table, is_dialect, refuse_crowd, servers
 from config.loading.source import Content, Findings, Keys, Problem, decoded, fetch, refuse_large
 from config.loading.variables import Missing, Unresolved, Variables
 from config.paths import config_file
@@ -95,10 +94,10 @@ def read_source(
         document = parse(source.text, path)
         findings.line = document.line
         tree = document.tree
-        is_toml = isinstance(tree, dict) and path.suffix not in mcpservers.SUFFIXES
-        source.is_dialect = not is_toml or mcpservers.is_dialect(tree, HUB)
+        is_toml = isinstance(tree, dict) and path.suffix not in SUFFIXES
+        source.is_dialect = not is_toml or is_dialect(tree, HUB)
         if source.is_dialect:
-            source.tables = mcpservers.servers(tree, findings)
+            source.tables = servers(tree, findings)
         else:
             source.tables, source.settings = _tables(tree, findings)
     if not is_main:
@@ -129,7 +128,7 @@ def _refuse_settings(source: Source) -> None:
             text = "is a setting of the whole hub, and this file may only name upstreams; move it to hubd.toml"
             source.findings.wrong((key,), text)
         else:
-            source.findings.doubt((key,), "is passed over: this file may only hold [upstreams.NAME]")
+            source.findings.warn((key,), "is passed over: this file may only hold [upstreams.NAME]")
     source.settings = {}
 
 
@@ -186,11 +185,11 @@ def _expanded(value: Any, path: Keys, source: Source, table: Table) -> Any:
     try:
         return source.variables.expand(value)
     except Unresolved as error:
-        source.findings.wrong(table.place(path), str(error), lacking=_lacking(error, table))
+        source.findings.wrong(table.place(path), str(error), unresolved=_unresolved_upstream(error, table))
         return value
 
 
-def _lacking(error: Unresolved, table: Table) -> str:
+def _unresolved_upstream(error: Unresolved, table: Table) -> str:
     """The upstream that can be left out until the reference leads somewhere; "" if a file has to be mended."""
     return table.name if isinstance(error, Missing) else ""
 
@@ -206,7 +205,7 @@ def _add_variables(values: dict[str, Any], source: Source, table: Table) -> None
         try:
             added |= source.variables.env_file(table.env_file)
         except Unresolved as error:
-            source.findings.wrong(table.place(("env",)), str(error), lacking=_lacking(error, table))
+            source.findings.wrong(table.place(("env",)), str(error), unresolved=_unresolved_upstream(error, table))
     values["env"] = {**added, **env}
 
 

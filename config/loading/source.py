@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from config.errors import Remark
+from config.errors import Diagnostic
 
 PROJECT_FILES: Final = (".hubd.toml", ".mcp.json")
 """The names of the files of a project. The first wins."""
@@ -46,16 +46,16 @@ class Findings:
         self.path = path
         self.line: Callable[[Keys], int | None] = lambda keys: None
         """Finds the line of keys."""
-        self.problems: list[Remark] = []
-        self.doubts: list[Remark] = []
+        self.problems: list[Diagnostic] = []
+        self.warnings: list[Diagnostic] = []
 
-    def wrong(self, keys: Keys, text: str, *, line: int | None = None, lacking: str = "") -> None:
-        """Add a problem: the file cannot be used. `lacking`: as `Remark.lacking`."""
-        self.problems.append(Remark(self.path, line or self.line(keys), keys, text, lacking))
+    def wrong(self, keys: Keys, text: str, *, line: int | None = None, unresolved: str = "") -> None:
+        """Add a problem: the file cannot be used. `unresolved`: as `Diagnostic.unresolved`."""
+        self.problems.append(Diagnostic(self.path, line or self.line(keys), keys, text, unresolved))
 
-    def doubt(self, keys: Keys, text: str) -> None:
+    def warn(self, keys: Keys, text: str) -> None:
         """Add a warning: it works, and probably not as meant."""
-        self.doubts.append(Remark(self.path, self.line(keys), keys, text))
+        self.warnings.append(Diagnostic(self.path, self.line(keys), keys, text))
 
     @contextmanager
     def gathered(self) -> Iterator[None]:

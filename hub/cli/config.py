@@ -15,7 +15,7 @@ from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, a
 
 if TYPE_CHECKING:
     from config.effective import ShownSetting, ShownUpstream
-    from config.errors import Remark
+    from config.errors import Diagnostic
     from config.loading.layers import Origin
     from config.projects import Project
     from config.schema import HubConfig
@@ -104,7 +104,7 @@ def _as_object(
     sources: Any,
     hub: "list[ShownSetting]",
     found: "list[ShownUpstream]",
-    warnings: "list[Remark]",
+    warnings: "list[Diagnostic]",
     root: Path | None,
     allowed: bool,
 ) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def _as_object(
         "project": None if root is None else {"root": str(root), "allowed": allowed},
         "settings": [_setting(setting) for setting in hub],
         "upstreams": [_upstream(upstream) for upstream in found],
-        "warnings": [remark_object(warning) for warning in warnings],
+        "warnings": [diagnostic_object(warning) for warning in warnings],
     }
 
 
@@ -136,12 +136,17 @@ def _origin(origin: "Origin | None") -> dict[str, Any]:
     return {"layer": origin.layer.value, "file": str(origin.file), "line": origin.line}
 
 
-def remark_object(remark: "Remark") -> dict[str, Any]:
+def diagnostic_object(diagnostic: "Diagnostic") -> dict[str, Any]:
     """What is said about a place in a file, for programs."""
-    return {"file": str(remark.file), "line": remark.line, "key": list(remark.keys), "text": remark.text}
+    return {
+        "file": str(diagnostic.file),
+        "line": diagnostic.line,
+        "key": list(diagnostic.keys),
+        "text": diagnostic.text,
+    }
 
 
-def _say(warnings: "Sequence[Remark]", output: Output) -> None:
+def _say(warnings: "Sequence[Diagnostic]", output: Output) -> None:
     for warning in warnings:
         output.warn(str(warning))
 
@@ -168,13 +173,13 @@ def _validate(options: argparse.Namespace) -> int:
             loaded = load_all(file, os.environ)
             names, warnings = list(loaded.config.upstreams), list(loaded.warnings)
     except ConfigError as error:
-        problems, warnings = list(error.remarks), list(error.warnings)
+        problems, warnings = list(error.diagnostics), list(error.warnings)
         if not problems:
             raise
     if options.json:
         found = {
-            "problems": [remark_object(each) for each in problems],
-            "warnings": [remark_object(each) for each in warnings],
+            "problems": [diagnostic_object(each) for each in problems],
+            "warnings": [diagnostic_object(each) for each in warnings],
         }
         print(as_json({"sound": not problems, **found}))
     else:

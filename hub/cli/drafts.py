@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hub.cli.change_report import configuration_diff
-from hub.cli.config import remark_object
+from hub.cli.config import diagnostic_object
 from hub.cli.subcommand import Output, client, now
 from hub.control.errors import HubNotRunning
 
 if TYPE_CHECKING:
     from config.editing.draft import Change, Draft
-    from config.errors import Remark
+    from config.errors import Diagnostic
     from hub.control.status import ConfigStatus
 
 
-def say_problems(problems: "Sequence[Remark]", output: Output) -> None:
+def say_problems(problems: "Sequence[Diagnostic]", output: Output) -> None:
     """Say what is wrong with a draft."""
-    output.set(problems=[remark_object(each) for each in problems])
+    output.set(problems=[diagnostic_object(each) for each in problems])
     for problem in problems:
         print(f"hubd: {problem}", file=sys.stderr)
 

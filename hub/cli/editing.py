@@ -242,7 +242,7 @@ def _changed(
         if problems := draft.problems():
             say_problems(problems, output)
             return output.fail(EX_CONFIG, "that would be no configuration a hub can use; nothing was changed")
-        for warning in (*draft.doubts(options.name), *warnings):
+        for warning in (*draft.warnings(options.name), *warnings):
             output.warn(str(warning))
         if options.dry_run:
             show(draft, did, output)

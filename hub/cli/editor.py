@@ -14,7 +14,7 @@ from hub.cli.subcommand import EX_FAILED, Output, UsageError, agreed
 
 if TYPE_CHECKING:
     from config.editing.draft import Draft
-    from config.errors import Remark
+    from config.errors import Diagnostic
 
 EDITORS: Final = ("sensible-editor", "editor", "nano", "vi")
 """Tried when neither $VISUAL nor $EDITOR names one."""
@@ -45,8 +45,8 @@ def edit(options: argparse.Namespace) -> int:
             output.set(did="unchanged", dry_run=False, files=[])
             output.say(f"nothing changed in {draft.main}")
         else:
-            for doubt in draft.doubts_of_main():
-                output.warn(str(doubt))
+            for warning in draft.warnings_of_main():
+                output.warn(str(warning))
             code = tell_hub(save(draft, "edited", "edited", output), output)
     except EditError as error:
         if copy.exists() and copy.read_bytes() != was.encode():
@@ -57,7 +57,7 @@ def edit(options: argparse.Namespace) -> int:
     return code
 
 
-def _edited(editor: list[str], copy: Path, draft: "Draft", output: Output) -> "Sequence[Remark]":
+def _edited(editor: list[str], copy: Path, draft: "Draft", output: Output) -> "Sequence[Diagnostic]":
     """Have a person edit the copy; what is wrong with the draft now.
 
     Raises:

@@ -27,7 +27,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
 def configuration(options: ServeOptions) -> Loaded:
     """The configuration to serve: from files, else the demo; the command line wins over both. Blocks.
 
-    Upstreams whose references lead nowhere are left out (`Loaded.lacking`).
+    Upstreams whose references lead nowhere are left out (`Loaded.unresolved`).
 
     Raises:
         ConfigError: the file cannot be used.

@@ -96,7 +96,7 @@ class Reloader:
         self.problem: str | None = None
         self._loaded = first
         self._loaded_at = wall()
-        self._there = {path for path in first.places if path.is_dir()}
+        self._there = {path for path in first.named_directories if path.is_dir()}
         self._read = read
         self._apply = apply
         self._pending = pending
@@ -150,12 +150,12 @@ class Reloader:
 
     def left_out(self) -> dict[str, str]:
         """Upstreams that the files name and the hub leaves out, each with the reason."""
-        remarks = self._loaded.lacking
+        diagnostics = self._loaded.unresolved
         own = self._loaded.files[0].with_name(OWN_VARIABLES) if self._loaded.files else OWN_VARIABLES
         then = f"Once it is there, in {own} for instance, the server is started within seconds."
         reasons: dict[str, list[str]] = {}
-        for remark in remarks:
-            reasons.setdefault(remark.lacking, []).append(str(remark))
+        for diagnostic in diagnostics:
+            reasons.setdefault(diagnostic.unresolved, []).append(str(diagnostic))
         return {name: f"{'; '.join(texts)}. {then}" for name, texts in reasons.items()}
 
     # --- one reload ---------------------------------------------------------------------------------------------------
@@ -185,9 +185,9 @@ class Reloader:
 
     def _read_all(self) -> Loaded:
         loaded = self._read()
-        before = {remark.lacking for remark in self._loaded.lacking}
-        if lacking := [remark for remark in loaded.lacking if remark.lacking not in before]:
-            raise loaded.error(lacking)
+        before = {diagnostic.unresolved for diagnostic in self._loaded.unresolved}
+        if unresolved := [diagnostic for diagnostic in loaded.unresolved if diagnostic.unresolved not in before]:
+            raise loaded.error(unresolved)
         if gone := self._gone(loaded):
             text = f"{gone}: is gone; what it said still holds. Put it back; or, to do without it, run `hubd stop`, and"
             text += " the next host or `hubd serve` starts the hub anew"
@@ -226,7 +226,7 @@ class Reloader:
         self.problem = None
         self._loaded = loaded
         self._loaded_at = self._wall()
-        self._there = {path for path in loaded.places if path.is_dir()}
+        self._there = {path for path in loaded.named_directories if path.is_dir()}
         self._watcher.aim(loaded.files, loaded.directories)
         warnings = tuple(str(warning) for warning in loaded.warnings)
         last, self._last = self._last, str(found) if found else self._last

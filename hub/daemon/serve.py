@@ -90,8 +90,8 @@ def _run(options: ServeOptions) -> int:
             log.warning("%s; %s", ROOT, ADVICE)
         for warning in loaded.warnings:
             log.warning("%s", warning)
-        for remark in loaded.lacking:
-            log.warning("%s is not started until there is what it needs: %s", remark.lacking, remark)
+        for diagnostic in loaded.unresolved:
+            log.warning("%s is not started until there is what it needs: %s", diagnostic.unresolved, diagnostic)
         if not loaded.sources:
             log.info("no configuration found: serving the demo until there is %s", loaded.files[0])
         serve = serve_stdio if options.stdio else partial(serve_daemon, shown=not options.detached)

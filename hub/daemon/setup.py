@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from config.errors import ConfigError, Remark
+from config.errors import ConfigError, Diagnostic
 from config.loading.layers import Loaded
 from config.paths import catalogue_dir, sessions_path, trust_path
 from config.saved_state import Memory
@@ -64,7 +64,7 @@ def store_for(loaded: Loaded, keys: Keys) -> "RedisStore | None":
         where = ("cache", "url")
         if (origin := loaded.origins.get(where)) is None:
             raise
-        raise loaded.error([Remark(origin.file, origin.line, where, str(error))]) from None
+        raise loaded.error([Diagnostic(origin.file, origin.line, where, str(error))]) from None
 
 
 def sessions_for(config: HubConfig, keys: Keys, store: "RedisStore | None") -> tuple[DurableSessions, Fleet | None]:

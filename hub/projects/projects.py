@@ -141,8 +141,8 @@ class Projects:
     def warnings(self) -> list[str]:
         """What is wrong with projects that hosts are at work in."""
         places = {host.workplace for host in self._hosts}
-        doubts = [str(remark) for live in self.live.values() for remark in live.project.warnings]
-        return [*dict.fromkeys(text for place, text in self.problems.items() if place in places), *doubts]
+        warnings = [str(warning) for live in self.live.values() for warning in live.project.warnings]
+        return [*dict.fromkeys(text for place, text in self.problems.items() if place in places), *warnings]
 
     # --- hosts --------------------------------------------------------------------------------------------------------
 

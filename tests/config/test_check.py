@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.loading.check import check_hub, doubts_of_upstream, is_loopback, problems_of_upstream
+from config.loading.check import check_hub, is_loopback, problems_of_upstream, warnings_of_upstream
 from config.loading.source import Problem
 from config.schema import HubConfig, Secret, Timeouts, UpstreamConfig
 
@@ -79,13 +79,13 @@ def test_times_that_cannot_be(settings, key):
 
 
 @pytest.mark.parametrize(
-    ("command", "is_doubtful"),
+    ("command", "is_warned"),
     [("npx -y foo", True), ("npx", False), ("/opt/my program", False), ("./my program", False), (None, False)],
 )
-def test_a_command_that_holds_its_arguments(command, is_doubtful):
+def test_a_command_that_holds_its_arguments(command, is_warned):
     upstream = UpstreamConfig(command=command)
-    assert ['command = "npx"' in str(doubt) for doubt in doubts_of_upstream(upstream)] == [True] * is_doubtful
-    assert list(doubts_of_upstream(UpstreamConfig(command=command, disabled=True))) == []
+    assert ['command = "npx"' in str(warning) for warning in warnings_of_upstream(upstream)] == [True] * is_warned
+    assert list(warnings_of_upstream(UpstreamConfig(command=command, disabled=True))) == []
 
 
 @pytest.mark.covers("F-C-02")

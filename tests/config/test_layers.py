@@ -31,7 +31,7 @@ def refusal(directory: Path) -> list[str]:
     """What is wrong, without the directory."""
     with pytest.raises(ConfigError) as caught:
         read(directory)
-    return [str(remark).replace(f"{directory}/", "") for remark in caught.value.remarks]
+    return [str(diagnostic).replace(f"{directory}/", "") for diagnostic in caught.value.diagnostics]
 
 
 # --- which files belong to it -----------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def test_the_name_of_its_own_directory_is_no_pattern(write, tmp_path, monkeypatc
         write(f"a [b] */{name}", text)
     loaded = read(here)
     assert list(loaded.config.upstreams) == ["more", "y", "one", "c1", "d"]
-    assert loaded.places == (here / "upstreams.d", here / "imported", here / "x", tmp_path)
+    assert loaded.named_directories == (here / "upstreams.d", here / "imported", here / "x", tmp_path)
 
 
 def test_links_that_lead_back_do_no_harm(write, tmp_path):
@@ -420,17 +420,17 @@ def test_who_lacks_something_can_be_left_out(tmp_path, write):
     write("hubd.toml", LACKING)
     with pytest.raises(ConfigError) as caught:
         read(tmp_path)
-    assert [(each.lacking, each.line, each.keys[2:]) for each in caught.value.remarks] == [
+    assert [(each.unresolved, each.line, each.keys[2:]) for each in caught.value.diagnostics] == [
         ("b", 4, ("url",)),
         ("b", 5, ("headers", "X")),
     ]
     found = load_all(tmp_path / "hubd.toml", {}, partly=True)
     assert list(found.config.upstreams) == ["a"]
-    assert found.lacking == caught.value.remarks
+    assert found.unresolved == caught.value.diagnostics
     assert tmp_path / "none" in found.files
     write("none", "x")
     found = load_all(tmp_path / "hubd.toml", {"NOT_SET": "https://example.com/mcp"}, partly=True)
-    assert (list(found.config.upstreams), found.lacking) == (["a", "b"], ())
+    assert (list(found.config.upstreams), found.unresolved) == (["a", "b"], ())
 
 
 @pytest.mark.covers("F-C-11")
@@ -447,7 +447,7 @@ def test_what_no_variable_mends_is_refused_as_ever(tmp_path, write, more, says):
     write("hubd.toml", LACKING + more)
     with pytest.raises(ConfigError) as caught:
         load_all(tmp_path / "hubd.toml", {}, partly=True)
-    assert says in str([str(each) for each in caught.value.remarks if not each.lacking])
+    assert says in str([str(each) for each in caught.value.diagnostics if not each.unresolved])
 
 
 def test_what_is_imported_and_added_to_is_left_out_as_a_whole(tmp_path, write):
@@ -455,4 +455,4 @@ def test_what_is_imported_and_added_to_is_left_out_as_a_whole(tmp_path, write):
     write("imported/host.json", '{"mcpServers": {"a": {"command": "sh"}, "b": {"command": "sh"}}}')
     found = load_all(tmp_path / "hubd.toml", {}, partly=True)
     assert list(found.config.upstreams) == ["b"]
-    assert [(each.file.name, each.lacking) for each in found.lacking] == [("hubd.toml", "a")]
+    assert [(each.file.name, each.unresolved) for each in found.unresolved] == [("hubd.toml", "a")]

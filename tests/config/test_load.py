@@ -305,7 +305,7 @@ def test_all_that_is_wrong_is_found(file):
     """)
     with pytest.raises(ConfigError, match=r"\(10 more problems: see `hubd validate`\)") as caught:
         load(path, {})
-    assert {(remark.line, ".".join(remark.keys)) for remark in caught.value.remarks} == {
+    assert {(diagnostic.line, ".".join(diagnostic.keys)) for diagnostic in caught.value.diagnostics} == {
         (2, "listen"),
         (3, "page_size"),
         (4, "upstreams.three"),
@@ -318,8 +318,8 @@ def test_all_that_is_wrong_is_found(file):
         (14, "upstreams.4 u"),
         (15, "upstreams.4 u.command"),
     }
-    assert [remark.line for remark in caught.value.warnings] == [9]
-    assert {remark.file for remark in caught.value.remarks} == {path}
+    assert [diagnostic.line for diagnostic in caught.value.warnings] == [9]
+    assert {diagnostic.file for diagnostic in caught.value.diagnostics} == {path}
 
 
 @pytest.mark.covers("F-C-01")

@@ -178,10 +178,10 @@ def test_a_problem_carries_the_keys_and_the_line_of_the_file():
 )
 def test_what_is_lost_is_said(entry, key, text):
     _, findings = found(f'{{"s": {{"command": "x",\n{entry}}}}}')
-    [doubt] = findings.doubts
-    assert (doubt.keys, doubt.line) == (("s", key), 2)
-    assert doubt.text.startswith("is passed over")
-    assert doubt.text.endswith(text)
+    [warning] = findings.warnings
+    assert (warning.keys, warning.line) == (("s", key), 2)
+    assert warning.text.startswith("is passed over")
+    assert warning.text.endswith(text)
 
 
 @pytest.mark.parametrize(
@@ -212,4 +212,4 @@ def test_what_hosts_keep_for_themselves_is_passed_over():
     [table], findings = found(json.dumps({"mcpServers": {"s": {"command": "npx", **own}}}))
     assert table.values == {"command": "npx"}
     assert not findings.problems
-    assert not findings.doubts
+    assert not findings.warnings

@@ -31,7 +31,7 @@ def load(root: Path, environ: dict[str, str] | None = None, **upstreams: Upstrea
 def refusal(root: Path, **upstreams: UpstreamConfig) -> list[str]:
     with pytest.raises(ConfigError) as caught:
         load(root, **upstreams)
-    return [str(remark).replace(f"{root}/", "") for remark in caught.value.remarks]
+    return [str(diagnostic).replace(f"{root}/", "") for diagnostic in caught.value.diagnostics]
 
 
 # --- where they are ---------------------------------------------------------------------------------------------------

@@ -31,12 +31,12 @@ def file(tmp_path: Path):
 def refusal(path: Path, environ: dict[str, str] | None = None) -> list[str]:
     with pytest.raises(ConfigError) as caught:
         load_all(path, environ or {})
-    texts = [str(each).removeprefix(f"{path}, line ") for each in caught.value.remarks]
+    texts = [str(each).removeprefix(f"{path}, line ") for each in caught.value.diagnostics]
     assert "c4" not in "".join(texts).replace(str(path.parent), "")
     return texts
 
 
-def doubts(path: Path) -> list[str]:
+def warnings(path: Path) -> list[str]:
     return [str(each).removeprefix(f"{path}, line ") for each in load_all(path, {}).warnings]
 
 
@@ -174,7 +174,7 @@ def test_addresses_of_no_store_are_refused_and_not_shown(file, url):
 def test_addresses_of_stores(file, url):
     path = file(f'sealing_key = "{KEY}"\n[cache]\nurl = "{url}"')
     assert load_all(path, {}).config.cache.url == Secret(url)
-    assert doubts(path) == []
+    assert warnings(path) == []
 
 
 @pytest.mark.parametrize(
@@ -239,13 +239,13 @@ def test_what_is_small_needs_no_second_setting(file):
     ],
 )
 def test_what_works_and_is_not_meant(file, text, expected):
-    [found] = doubts(file(text))
+    [found] = warnings(file(text))
     assert found.startswith(expected)
     assert "c4n4ry" not in found
 
 
 def test_a_table_of_the_hub_in_an_upstream(file):
-    [found] = doubts(file('[upstreams.b]\ncommand = "x"\nreplica = {}'))
+    [found] = warnings(file('[upstreams.b]\ncommand = "x"\nreplica = {}'))
     assert (
         found == "3: upstreams.b.replica: is passed over: it is a table of the whole hub; write [replica] in hubd.toml"
     )
@@ -253,16 +253,18 @@ def test_a_table_of_the_hub_in_an_upstream(file):
 
 def test_replicas_need_what_they_have_in_common(file):
     secrets = f'token = "{TOKEN}"\nsealing_key = "{KEY}"\n'
-    found = doubts(file('listen = "0.0.0.0:8765"\nbehind_tls_proxy = true\n[replica]\nname = "hub1"'))
+    found = warnings(file('listen = "0.0.0.0:8765"\nbehind_tls_proxy = true\n[replica]\nname = "hub1"'))
     assert [text.split("; ")[0] for text in found] == [
         "3: replica: has no effect without [cache] url, the Redis or Valkey in which hubs find each other",
         "3: replica: needs `sealing_key`, the same in all hubs: what one of them sealed no other can open",
         "3: replica: needs `token`, the same in all hubs, or else each asks hosts for its own",
         "3: replica: needs `url`: other hubs cannot find this one at 0.0.0.0:8765",
     ]
-    assert doubts(file(f'{secrets}[cache]\nurl = "redis://h"\n[replica]\nname = "hub1"')) == []
+    assert warnings(file(f'{secrets}[cache]\nurl = "redis://h"\n[replica]\nname = "hub1"')) == []
     assert (
-        doubts(file('auth = "none"\n' + secrets.split("\n")[1] + '\n[cache]\nurl = "redis://h"\n[replica]\nname = "a"'))
+        warnings(
+            file('auth = "none"\n' + secrets.split("\n")[1] + '\n[cache]\nurl = "redis://h"\n[replica]\nname = "a"')
+        )
         == []
     )
 
@@ -275,7 +277,7 @@ def test_files_that_may_only_name_upstreams(tmp_path, file):
     with pytest.raises(ConfigError) as caught:
         load_all(path, {})
     text = "is a setting of the whole hub, and this file may only name upstreams; move it to hubd.toml"
-    assert [(each.file, each.keys, each.text) for each in caught.value.remarks] == [
+    assert [(each.file, each.keys, each.text) for each in caught.value.diagnostics] == [
         (more, ("token",), text),
         (more, ("cache",), text),
     ]

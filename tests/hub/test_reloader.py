@@ -128,7 +128,7 @@ async def test_a_fault_of_ours_is_a_problem_and_no_end(caplog):
 async def test_files_that_are_gone_say_nothing(tmp_path):
     main, more = tmp_path / "hubd.toml", tmp_path / "upstreams.d"
     more.mkdir()
-    first = Loaded(config=HubConfig(), files=(main,), directories=(more,), places=(more,), sources=(main,))
+    first = Loaded(config=HubConfig(), files=(main,), directories=(more,), named_directories=(more,), sources=(main,))
     async with staged(first) as stage:
         stage.next = structs.replace(first, config=HubConfig(page_size=1), sources=())
         assert f"{main}: is gone" in (await stage.reloader.reload()).problem
@@ -146,7 +146,7 @@ async def test_a_directory_that_a_pattern_found_may_go(tmp_path):
     """To remove it is to remove what was in it, as with a file of `upstreams.d`."""
     found = tmp_path / "found"
     found.mkdir()
-    first = structs.replace(EMPTY, directories=(tmp_path, found), places=(tmp_path,))
+    first = structs.replace(EMPTY, directories=(tmp_path, found), named_directories=(tmp_path,))
     async with staged(first) as stage:
         found.rmdir()
         stage.next = structs.replace(first, config=HubConfig(page_size=1), directories=(tmp_path,))

@@ -32,19 +32,19 @@ _PINNED = re.compile(r"[@=]=?v?\d")
 
 
 def configuration(examined: Examined) -> Iterator[Finding]:
-    """What hubd refuses, or doubts; unset variables are among it."""
+    """Problems and warnings of the configuration; unset variables are among them."""
     if examined.error is not None:
-        for remark in examined.error.remarks or ():
-            what = f"{remark.file}{f', line {remark.line}' if remark.line else ''}: {dotted(remark.keys)}"
-            then = f"the hub starts without {remark.lacking}" if remark.lacking else "the hub does not start"
-            why = f"{remark.text}; until it is right {then}, or keeps what it had"
+        for problem in examined.error.diagnostics:
+            what = f"{problem.file}{f', line {problem.line}' if problem.line else ''}: {dotted(problem.keys)}"
+            then = f"the hub starts without {problem.unresolved}" if problem.unresolved else "the hub does not start"
+            why = f"{problem.text}; until it is right {then}, or keeps what it had"
             yield Finding("configuration", "problem", what.rstrip(": "), why, "correct it there, or by `hubd edit`")
-        if not examined.error.remarks:
+        if not examined.error.diagnostics:
             yield Finding("configuration", "problem", str(examined.error), "it cannot be used", "correct it")
     if examined.loaded is not None:
-        for remark in examined.loaded.warnings:
+        for diagnostic in examined.loaded.warnings:
             why = "it works, and probably not as meant"
-            yield Finding("configuration", "warning", str(remark), why, "correct it there")
+            yield Finding("configuration", "warning", str(diagnostic), why, "correct it there")
 
 
 def same_server_twice(examined: Examined) -> Iterator[Finding]:
