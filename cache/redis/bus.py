@@ -1,7 +1,7 @@
-"""What hubs on one store tell each other, and how each knows that it still hears it.
+"""Bus: messages between hubs on one store, and proof that they arrive.
 
-A message is sealed, so that nobody else can speak. Each hub says every second that it is there and must hear itself:
-what it says reaches others, and what they say reaches it, as long as that works. Pure: time is an argument.
+Messages are sealed, so that only hubs of the same key can send them. Each hub publishes a heartbeat every second and
+must receive it: as long as it does, its messages reach other hubs, and theirs reach it. Pure: time is an argument.
 """
 
 import secrets
@@ -13,26 +13,26 @@ from msgspec import Struct
 from cache.redis.sealed_values import ValueSealer
 
 BEAT_S: Final = 1.0
-"""How often a hub says that it is there."""
+"""Seconds between heartbeats."""
 DEAF_S: Final = 3.0
-"""A hub that did not hear itself for so long hears nobody."""
+"""A hub that did not receive its own heartbeat for so long receives nothing."""
 ABSENT_S: Final = 5.0
-"""A hub that was not heard for so long is gone."""
+"""A hub that sent nothing for so long is gone."""
 
 
 class Message(Struct, frozen=True, array_like=True):
-    """What one hub tells the others."""
+    """A message of one hub to the others."""
 
     hub: str
     number: int
     source: str | None = None
-    """What became stale; None: nothing, the hub only is there."""
+    """The source with stale resources; None: a heartbeat only."""
     uris: tuple[str, ...] | None = None
-    """Which resources of it; None: all."""
+    """The stale resources of the source; None: all."""
 
 
 class Invalidation(Struct, frozen=True):
-    """What became stale, as another hub says."""
+    """Stale resources, as another hub reports."""
 
     source: str
     uris: tuple[str, ...] | None
@@ -40,13 +40,13 @@ class Invalidation(Struct, frozen=True):
 
 
 class Bus:
-    """One hub's part in it, link after link."""
+    """One hub's end of the bus, over any number of connections."""
 
     def __init__(self, sealer: ValueSealer) -> None:
         self.channel = ""
-        """Where it hears others, and says that it is there."""
+        """The channel of messages, its own heartbeats included."""
         self.foreign = 0
-        """Messages that no hub of this key has written."""
+        """Messages that no hub of this key wrote."""
         self._me = secrets.token_hex(8)
         self._sealer = sealer
         self._said = 0
@@ -57,35 +57,35 @@ class Bus:
         self._hubs: dict[str, float] = {}
 
     def begin(self, channel: str, now: float) -> None:
-        """Another link: nothing is proven."""
+        """Begin with new connections: nothing is proven."""
         self.channel = channel
         self._heard = self._begun = self._said
         self._heard_at = now
 
     @property
     def is_proven(self) -> bool:
-        """Whether this hub has heard itself over this link."""
+        """Whether this hub has received its own heartbeat over these connections."""
         return self._heard > self._begun
 
     def is_deaf(self, now: float) -> bool:
-        """Whether it has not heard itself for too long."""
+        """Whether this hub has not received its own heartbeat for too long."""
         return now - self._heard_at > DEAF_S
 
     def hubs(self, now: float) -> int:
-        """How many were heard lately, this one included."""
+        """Hubs heard lately, including this one."""
         return sum(now - heard_at < ABSENT_S for heard_at in self._hubs.values())
 
     def heartbeat(self) -> bytes:
-        """That it is there, sealed."""
+        """A sealed heartbeat."""
         return self._sealer.seal(self.channel, self.message())
 
     def message(self, source: str | None = None, uris: tuple[str, ...] | None = None) -> bytes:
-        """A message, to be sealed for whoever is to hear it."""
+        """A message, to be sealed for its receivers."""
         self._said += 1
         return msgspec.msgpack.encode(Message(self._me, self._said, source, uris))
 
     def receive(self, sealed: bytes, now: float) -> Invalidation | None:
-        """What another hub says is stale; None: nothing."""
+        """Receive a message; the invalidation that another hub reports, None: none."""
         body = self._sealer.open(self.channel, sealed)
         if body is None:
             self.foreign += 1

@@ -1,12 +1,11 @@
-"""Two connections to a Redis or Valkey, from their making to the end of either: one asks, one listens.
+"""A pair of connections to Redis or Valkey: one for commands, one that listens. The end of either ends both.
 
-Of coredis only its connections are used, not its client: they match answers to requests and speak TLS and RESP3, while
-the client's pool, retries and re-subscriptions would hide what must be seen here (a slow server, a lost subscription).
-A connection that fails in any way is never used again, so no answer is ever taken for that of another request; one who
-gave up waiting leaves its place in the row to the answer (F-X-05). What comes is decoded in `cache.redis.replies`,
-which believes nothing.
+Of coredis only the connections are used, not the client: connections match answers to requests and speak TLS and RESP3,
+while the client's pool, retries and re-subscriptions would hide a slow server or a lost subscription. A connection that
+fails in any way is never used again, and a caller that stops waiting leaves its place in the queue to the answer. So no
+answer is ever taken for that of another request. `cache.redis.replies` decodes answers with limits.
 
-To import this module takes 0.2 s and 15 MB; only `cache.redis.member` does, in a thread and when a store is configured.
+Importing this module takes 0.2 s and 15 MB; only `cache.redis.member` does, in a thread and if a store is configured.
 """
 
 import logging
@@ -39,28 +38,27 @@ from hub.wire.printable import printable
 logging.getLogger("coredis").setLevel(logging.CRITICAL + 1)  # it logs tracebacks of what is said here in a word
 
 OPEN_S: Final = 3.0
-"""How long it may take until both connections can be used."""
+"""How long opening both connections may take."""
 REASON_CHARS: Final = 200
 STEP_BYTES: Final = 16 << 10
-"""Read at a time from the connection that listens: messages may be as short as they like, and each costs a step."""
+"""Bytes read at a time from the listening connection: messages may be short, and each costs a step."""
 MAX_UNHEARD: Final = 256
-"""Messages that have come and were not heard yet; as long as there are more, nothing is read."""
+"""Unhandled messages above which nothing more is read."""
 SECTIONS: Final = (b"server", b"replication")
-"""Of INFO."""
+"""Sections of INFO that identify the primary."""
 MAX_FACTS_BYTES: Final = 64 << 10
-"""Of each section that is read."""
+"""Bytes of each section that are parsed."""
 _CODES: Final = {ReadOnlyError: "READONLY", AuthorizationError: "NOPERM", WrongTypeError: "WRONGTYPE"}
 
 
 class ConnectionPair:
-    """One life of two connections to the same primary."""
+    """Two connections to the same primary."""
 
     def __init__(self, address: StoreAddress) -> None:
         self.address = address
         self.primary = ""
-        """Which primary it is: the run of the server, and its replication id, which is another one each time that a
-        server becomes a primary. After a failover and back the same server, in the same run, may have got deleted
-        tokens back from the other one."""
+        """Identity of the primary: the run of the server, and its replication id, which changes whenever it becomes a
+        primary. A server that was a replica meanwhile may have got deleted tokens back from the other server."""
         self._reason = ""
         self._scope = trio.CancelScope()
         self._asking: _Connection | None = None
@@ -85,7 +83,7 @@ class ConnectionPair:
                     self.fail(self._silence)
                 if not self._reason:
                     await serve(self)
-                    self.fail("it is of no more use")
+                    self.fail("it is no longer needed")
         return self._reason
 
     @property
@@ -94,12 +92,12 @@ class ConnectionPair:
         return f"no answer within {OPEN_S:g} s{tls}"
 
     def fail(self, reason: str) -> None:
-        """End it; the first reason counts."""
+        """End both connections; the first reason counts."""
         self._reason = self._reason or reason
         self._scope.cancel()
 
     async def ask(self, *command: bytes | str | int) -> Any:
-        """The answer to one command, as coredis decodes RESP3: bytes, int, list, None.
+        """The answer to one command: bytes, int, list, None.
 
         Raises: Refused; Unreachable.
         Cancellation: the command may or may not have been carried out.
@@ -108,7 +106,7 @@ class ConnectionPair:
         return answer
 
     async def ask_each(self, commands: Iterable[Sequence[bytes | str | int]]) -> list[Any]:
-        """As `ask`, for commands that are sent in one piece.
+        """The answers to commands that are sent in one piece.
 
         Raises: Refused, if the server refuses any of them; Unreachable.
         """
@@ -122,7 +120,7 @@ class ConnectionPair:
         return answers
 
     async def ask_all(self, commands: Iterable[Sequence[bytes | str | int]]) -> list[Any]:
-        """The answers to commands that are sent in one piece; what the server refuses is a `Refused` there.
+        """The answers to commands that are sent in one piece; a refused command has a `Refused` as its answer.
 
         Raises: Unreachable.
         """
@@ -151,7 +149,7 @@ class ConnectionPair:
             raise Unreachable("a failover made it a primary anew")
 
     async def subscribe(self, channel: str) -> None:
-        """Hear what is said in `channel` from now on. Raises: Refused; Unreachable."""
+        """Subscribe to `channel`. Raises: Refused; Unreachable."""
         connection = self._listening
         assert connection is not None
         try:
@@ -165,7 +163,7 @@ class ConnectionPair:
             raise _refusal(answer)
 
     async def listen(self, hear: Callable[[bytes], None]) -> None:
-        """Tell `hear` what others say in the channel, until the link ends."""
+        """Pass each message of the channel to `hear`, until the connection ends."""
         assert self._listening is not None
         try:
             async with aclosing(self._listening.push_messages) as messages:
@@ -203,9 +201,9 @@ class ConnectionPair:
 
 
 class _Connection(BaseConnection):
-    """One of coredis over a stream that is there: one that cannot connect leaves streams of its own behind.
+    """A connection of coredis over an open stream: coredis would leak streams when it fails to connect.
 
-    One that does not listen is told nothing but answers; one that does is told no more than it can hear.
+    A connection for commands accepts answers only; a listening one reads no more messages than are handled.
     """
 
     def __init__(self, address: StoreAddress, stream: ByteStream, *, listens: bool) -> None:
@@ -215,7 +213,7 @@ class _Connection(BaseConnection):
         self._parser: Any = ReplyParser(lambda is_message: listens if is_message else bool(self._requests))
         self._paced = _Paced(stream, self._unheard if listens else None)
         self.heard = self._paced.go_on
-        """To be called after each message: more may be read."""
+        """Called after each message: more may be read."""
 
     async def _connect(self) -> ByteStream:
         return self._paced
@@ -225,7 +223,7 @@ class _Connection(BaseConnection):
 
     @property
     def problem(self) -> BaseException | None:
-        """What has ended it."""
+        """The error that ended it."""
         return self._last_error
 
     def describe(self) -> str:
@@ -233,7 +231,7 @@ class _Connection(BaseConnection):
 
 
 class _Paced(ByteStream):
-    """A stream of which nothing is read while too many messages are `unheard`; None: there are none."""
+    """A stream that is not read while too many messages are `unheard`; None: no limit."""
 
     def __init__(self, stream: ByteStream, unheard: Callable[[], int] | None) -> None:
         self._stream = stream
@@ -273,7 +271,7 @@ def _tls(address: StoreAddress) -> ssl.SSLContext | None:
 
 
 def _primary_of(info: list[Any]) -> str:
-    """The identity of a server that can be written to, by its answers to INFO. Raises: Unreachable."""
+    """The identity of a writable server, from its answers to INFO. Raises: Unreachable."""
     facts = dict[str, str]()
     for answer in info:
         if not isinstance(answer, bytes):
@@ -288,7 +286,7 @@ def _primary_of(info: list[Any]) -> str:
 
 
 def _refusal(error: Exception) -> Refused:
-    """What the server said, with the code in front that coredis made a class of."""
+    """The refusal, with the code that coredis turned into a class."""
     for kind, code in _CODES.items():
         if isinstance(error, kind):
             return Refused(code, why(error))
@@ -301,7 +299,7 @@ def _word(word: bytes | str | int) -> bytes:
 
 
 def why(error: BaseException) -> str:
-    """What went wrong, in a few words: the innermost cause."""
+    """The innermost cause of an error, in a few words."""
     while (inner := _cause(error)) is not None:
         error = inner
     if isinstance(error, EndOfStream | BrokenResourceError | ClosedResourceError):

@@ -1,8 +1,8 @@
 """Health of the shared store: when to bypass it, and what to log, once per change. Pure.
 
-AWAY --> CONNECTED <--> SLOW                an answer makes a slow one connected again
-  ^          ^-------> FULL, READ-ONLY      something that is written does so
-  '----------'------------'                 it is lost
+AWAY --> CONNECTED <--> SLOW                an answer in time ends SLOW
+  ^          ^-------> FULL, READ-ONLY      a successful write ends these
+  '----------'------------'                 the connection is lost
 """
 
 import logging
@@ -15,18 +15,18 @@ from cache.statistics import StoreStatistics
 log = logging.getLogger("cache.redis")
 
 MISSES: Final = 5
-"""Answers in a row that came too late, until the store is not asked for a while."""
+"""Late answers in a row before the store is bypassed for a while."""
 BYPASS_S: Final = 10.0
 REFUSALS: Final[Mapping[str, "State"]] = {"OOM": "full", "MISCONF": "read-only"}
-"""What the server answers when it takes nothing new."""
+"""Error codes of a server that refuses writes."""
 SAID_S: Final = 600.0
-"""How long one that is full now and then is not spoken of again."""
+"""Seconds before a store that is full now and then is logged again."""
 
 State = Literal["away", "connected", "slow", "full", "read-only"]
 
 
 class StoreHealth:
-    """One store, as one hub finds it. Times are the hub's clock's."""
+    """Health of one store, as one hub finds it. Times are of the hub's clock."""
 
     def __init__(self, place: str, now: float) -> None:
         self.place = place
@@ -46,11 +46,11 @@ class StoreHealth:
         return f"<StoreHealth of {self.place}: {self.state}{': ' * bool(self.reason)}{self.reason}>"
 
     def is_bypassed(self, now: float) -> bool:
-        """Whether it is left alone now."""
+        """Whether the store is not to be asked now."""
         return now < self._bypassed_until
 
     def on_lost(self, reason: str, now: float) -> None:
-        """There is no connection, again or still."""
+        """The connection was lost, or could not be made."""
         self.reason = reason
         if self.state != "away":
             self._turn("away", now)
@@ -59,7 +59,7 @@ class StoreHealth:
             log.warning("the shared store at %s is not reached, so hubs share no cache: %s", self.place, reason)
 
     def on_reached(self, now: float) -> None:
-        """It can be used."""
+        """The store can be used."""
         self._turn("connected", now)
         self.reason = ""
         self._misses, self._bypassed_until, self._said_away = 0, 0.0, False
@@ -88,7 +88,7 @@ class StoreHealth:
             log.info("the shared store at %s answers in time again", self.place)
 
     def on_refused(self, code: str, text: str, now: float) -> None:
-        """It would not write something."""
+        """The store refused a write."""
         if self.state != "connected" or code not in REFUSALS:
             return
         self.reason = f"{code} {text}"
@@ -100,17 +100,17 @@ class StoreHealth:
             )
 
     def on_written(self, now: float) -> None:
-        """It wrote something."""
+        """A write succeeded."""
         if self.state not in REFUSALS.values():
             return
         was_said = self._since == self._said_refused
         self._turn("connected", now)
         self.reason = ""
         if was_said:
-            log.info("the shared store at %s takes what is new again", self.place)
+            log.info("the shared store at %s accepts writes again", self.place)
 
     def on_altered(self) -> None:
-        """Something there is not what a hub of this key put there."""
+        """A value was found that no hub of this key wrote."""
         self.altered += 1
         if self.altered == 1:
             log.warning(
@@ -118,7 +118,7 @@ class StoreHealth:
             )
 
     def statistics(self, now: float, hubs: int) -> StoreStatistics:
-        """What is shown of it."""
+        """State and counts, for `hubd cache` and `hubd status`."""
         return StoreStatistics(
             state=self.state,
             since_s=max(0.0, now - self._since),

@@ -1,10 +1,10 @@
-"""How things lie in Redis: names, and the scripts that read and write them in one step. Pure.
+"""Layout of the store in Redis: names, and the scripts that read and write atomically. Pure.
 
-Each source has one hash of tokens, random texts: `*` for all of it; for each URI `s` (it or a part of it changed) and
-`d` (it itself changed, or a whole of it: the reason why its parts may have). What is kept of a resource is named by the
-tokens of `*`, of `s` of itself and of `d` of all that it is a part of, at the moment before it was read. To invalidate
-is to delete tokens: nobody finds what was named by them any more, and a reading that was under way puts its result
-where nobody looks. So it also is when Redis evicts or loses the tokens, and deleting is allowed when it is full.
+Each source has one hash of tokens, random texts: `*` for all of it; for each URI `s` (the resource or a part of it
+changed) and `d` (the resource or a parent of it changed, so that its parts may have changed). The name of an entry
+holds the tokens of `*`, of `s` of its own URI and of `d` of all parents, as they were just before the read. To
+invalidate is to delete tokens: no hub finds the entries named by them any more, and a read under way puts its result
+where no hub looks. The same happens when Redis evicts or loses tokens; and deleting is allowed when Redis is full.
 
 All names begin with the namespace of the hubs' key and the identity of the primary (`cache.redis.connection`). So no
 hub finds data that a restart, a restored snapshot or a failover brings back, with tokens that were deleted before.
@@ -18,13 +18,13 @@ from cache.shared_store import Unreachable
 from hub.wire.uri_parents import normalized, parents
 
 HASH_TTL_S: Final = 3600
-"""How long tokens are kept after the last one was made; nothing is kept longer under them."""
+"""Lifetime of tokens after the last one was made; no entry lives longer."""
 MAX_FIELDS: Final = 20_000
-"""Tokens per source; more, and it begins anew, which invalidates all of it."""
+"""Tokens per source; with more, all are deleted, which invalidates all of the source."""
 MAX_DELETED: Final = 4_000
-"""Tokens that are deleted one by one: a script takes fewer than 8 000 words at a time. More, and it is all of them."""
+"""Tokens deleted one by one, since a script takes fewer than 8 000 arguments; with more, all are deleted."""
 MAX_PARENTS: Final = 48
-"""What is a part of more than that is not shared."""
+"""A resource with more parents is not shared."""
 
 LOOK_UP: Final = b"""
 local tokens = redis.call('HMGET', KEYS[1], unpack(ARGV, 7))
@@ -67,9 +67,10 @@ for i = 5, 6 do
 end
 return found
 """
-"""KEYS: the hash. ARGV: a token to make missing ones of, bytes of the largest value, seconds, fields at most, the names
-of two entries without stamp ("": none), then fields. Returns the stamp, the server's time in seconds and microseconds,
-and two values: bytes, false for none, -1 for what cannot be one. An error: a missing token could not be made."""
+"""KEYS: the hash. ARGV: a token in place of missing ones, bytes of the largest value, lifetime of the hash in seconds,
+most fields of the hash, the names of two entries without stamp ("": none), then fields. Returns the stamp, the server's
+time in seconds and microseconds, and two values: bytes, false for none, -1 for a value of another type or too large. An
+error: a missing token could not be written."""
 
 INVALIDATE: Final = b"""
 if #ARGV > 2 then
@@ -92,8 +93,8 @@ local size = redis.pcall('STRLEN', KEYS[1])
 if type(size) ~= 'number' or size > tonumber(ARGV[1]) then return -1 end
 return redis.call('GET', KEYS[1])
 """
-"""KEYS: the name. ARGV: bytes of the largest value. Returns what is there: bytes, null for none, -1 for what is too
-large, or of another kind."""
+"""KEYS: the name. ARGV: bytes of the largest value. Returns the value: bytes, null for none, -1 for one that is too
+large or of another type."""
 
 SWAP: Final = b"""
 local now = redis.call('GET', KEYS[1])
@@ -101,11 +102,12 @@ if now ~= (ARGV[1] ~= '' and ARGV[1]) then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1
 """
-"""KEYS: the name. ARGV: what is there now ("": nothing), what is to be there, milliseconds. Returns 1: done."""
+"""KEYS: the name. ARGV: the present value ("": none), the new value, its lifetime in milliseconds. Returns 1: done, 0:
+another value is there."""
 
 
 class Refused(Unreachable):
-    """The server answered, with an error."""
+    """The server answered with an error."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(f"{code} {text}")
@@ -146,7 +148,7 @@ def read_command(key: str, max_bytes: int) -> list[bytes | str | int]:
 
 
 class Layout:
-    """The names that hubs of one key use at one primary."""
+    """Names that hubs of one key use at one primary."""
 
     def __init__(self, sealer: ValueSealer, primary: str) -> None:
         """`primary`: see `cache.redis.connection.ConnectionPair.primary`."""
@@ -155,23 +157,23 @@ class Layout:
 
     @property
     def channel(self) -> str:
-        """What hubs tell each other."""
+        """The channel of messages between hubs."""
         return self._prefix + "bus"
 
     def tokens(self, source: str) -> str:
-        """The hash of a source."""
+        """The hash of tokens of a source."""
         return f"{self._prefix}t:{self.sealer.digest(source)}"
 
     def entry(self, source: str, uri: str, owner: str, abilities: str) -> str:
-        """What is kept of a resource, to be followed by the stamp."""
+        """The name of an entry, to be followed by the stamp."""
         return f"{self._prefix}e:{self.sealer.digest(source, uri, owner, abilities)}:"
 
     def fact(self, name: str) -> str:
-        """One name of the directory."""
+        """The name of a fact in the directory."""
         return f"{self._prefix}d:{self.sealer.digest(name)}"
 
     def token_fields(self, uri: str) -> list[str] | None:
-        """The fields whose tokens name what is kept of `uri`; None: it cannot be shared."""
+        """The fields whose tokens name entries of `uri`; None: it cannot be shared."""
         plain = normalized(uri)
         above = list(dict.fromkeys(parents(plain or "")))
         if plain is None or len(above) > MAX_PARENTS:
@@ -179,13 +181,13 @@ class Layout:
         return ["*", "s" + self.sealer.digest(plain), *("d" + self.sealer.digest(whole) for whole in above)]
 
     def voided_fields(self, uri: str) -> list[str]:
-        """The fields to delete when `uri` changed, whose parts and wholes are known (`cache.index.is_followed`): its
-        own, and those of all that it is a part of."""
+        """The fields to delete when `uri` changed: its own, and those of all parents, which must be known
+        (`cache.index.is_trackable`)."""
         plain = normalized(uri) or uri
         own = self.sealer.digest(plain)
         above = dict.fromkeys(parents(plain))
         return ["s" + own, "d" + own, *("s" + self.sealer.digest(whole) for whole in above)]
 
     def fields(self, uris: Iterable[str]) -> dict[str, None]:
-        """The same of many, each once."""
+        """The fields to delete for many URIs, each once."""
         return dict.fromkeys(field for uri in uris for field in self.voided_fields(uri))

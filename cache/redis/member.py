@@ -1,10 +1,10 @@
-"""One hub among those that use a store: the task that keeps a link alive, says what became stale, and hears it.
+"""Member: one hub's use of the store. It keeps the connections, writes invalidations, and receives those of others.
 
-    connect -> the same run of the server on both connections? -> listen -> write what could not be written
-            -> hear oneself -> VOUCHED -> until anything of it fails -> pause -> connect
+    connect -> same primary on both connections? -> subscribe -> write pending invalidations
+            -> receive the own heartbeat -> COHERENT -> until any of it fails -> pause -> connect
 
-Nothing here is mended in place: whatever goes wrong ends the connections, and the next ones begin with nothing. So does
-an exception that nobody expected.
+Nothing is repaired in place: any failure, even an unexpected exception, ends the connections, and the next ones begin
+from nothing.
 """
 
 import importlib
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from cache.redis.connection import ConnectionPair
 
 FIRST_PAUSE_S: Final = 0.5
-"""After the first attempt to connect that failed."""
+"""Pause after the first failed attempt to connect."""
 HURRY_S: Final = 2.0
-"""The longest pause while others may find what this hub knows to be stale."""
+"""Longest pause while other hubs may find entries that this hub knows to be stale."""
 GREETING_S: Final = 3.0
-"""How long the first answers may take; from then on the hub must hear itself (`cache.redis.bus`)."""
+"""How long the first answers may take; after that, heartbeats count (`cache.redis.bus`)."""
 STEADY_S: Final = 10.0
-"""After a link that lived so long, the pauses begin anew."""
+"""After connections that lived so long, pauses begin anew."""
 
 
 class Member:
-    """It lives through any number of links. `run` it once."""
+    """Lives through any number of connections. `run` it once."""
 
     def __init__(
         self,
@@ -49,12 +49,12 @@ class Member:
         clock: Callable[[], float],
         others: Collection[ValueSealer] = (),
     ) -> None:
-        """`others`: of hubs that go by another key meanwhile, because it is being replaced. They are told, too."""
+        """`others`: for hubs that seal with another key while the key is being replaced. They are told, too."""
         self.health = StoreHealth(str(address), clock())
         self.connection: ConnectionPair | None = None
-        """None: there is none that can be used."""
+        """The usable connections; None: there are none."""
         self.layouts = [Layout(each, "") for each in (sealer, *others)]
-        """Its own first."""
+        """The layouts of all keys, this hub's first."""
         self.pending = PendingWrites()
         self.on_stale: Callable[[str, str | None], None] = lambda source, uri: None
         self.on_gap: Callable[[], None] = lambda: None
@@ -71,26 +71,26 @@ class Member:
 
     @property
     def is_coherent(self) -> bool:
-        """Whether what hubs invalidate reaches this one now, and what it invalidates reaches them."""
+        """Whether invalidations travel between this hub and the others now, in both directions."""
         return self._is_coherent and not self.bus.is_deaf(self._clock())
 
     @property
     def layout(self) -> Layout:
-        """Where it keeps what it keeps."""
+        """The layout of this hub's own key."""
         return self.layouts[0]
 
     def invalidate(self, source: str, uri: str | None) -> None:
-        """Have it written, and said, as soon as there is a connection."""
+        """Write and publish an invalidation as soon as there is a connection. Never blocks."""
         self.pending.add(source, uri)
         self._wakeup.set()
 
     async def until_written(self, source: str) -> None:
-        """Wait until all hubs go by what was to be invalidated of `source`."""
+        """Wait until no invalidation of `source` is pending."""
         while source in self.pending:
             await self._written.wait()
 
     async def run(self) -> None:
-        """Keep a link alive until cancelled."""
+        """Keep the connections alive until cancelled."""
         pauses = ExponentialBackoff(jitter, first_s=FIRST_PAUSE_S, healthy_s=STEADY_S)
         while True:
             pauses.opened(self._clock())
@@ -106,7 +106,7 @@ class Member:
             await self.pause(pauses.next_s(self._clock()))
 
     async def _use_link(self) -> str:
-        """Connect, and use the link until it ends; returns why."""
+        """Connect, and use the connections until they end; returns why."""
         connection = sys.modules.get("cache.redis.connection")
         if connection is None:
             # 0.2 s that nobody waits for
@@ -115,7 +115,7 @@ class Member:
         return await made.run(self._serve)
 
     async def pause(self, seconds: float) -> None:
-        """Let the store be for a while; a shorter one, if there is something to be written."""
+        """Wait before the next attempt; for less time if invalidations are pending."""
         began = self._clock()
         with trio.move_on_after(seconds):
             while not self.pending:
@@ -134,7 +134,7 @@ class Member:
         except Unreachable as error:
             return connection.fail(str(error))
         self.connection = connection
-        self.pending.requeue()  # of an earlier connection: it cannot be known whether it was written
+        self.pending.requeue()  # of earlier connections: it may or may not have been written
         self._wakeup.set()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(connection.listen, partial(self._on_message, connection))
@@ -142,7 +142,7 @@ class Member:
             nursery.start_soon(self._beat, connection)
 
     async def _greet(self, connection: "ConnectionPair") -> None:
-        """Subscribe, and ask once what will be asked later: not every user may, and not every server can.
+        """Subscribe, and try each command once: not every user may, and not every server can.
 
         Raises: Unreachable.
         """
@@ -166,7 +166,7 @@ class Member:
     def _check_coherence(self, connection: "ConnectionPair") -> None:
         if self._is_coherent or connection is not self.connection or self.pending or not self.bus.is_proven:
             return
-        self.on_gap()  # what was kept since the link was lost, nobody could have told us of
+        self.on_gap()  # no change could be reported of entries kept since the connection was lost
         self._is_coherent = True
         self.health.on_reached(self._clock())
 
@@ -176,7 +176,7 @@ class Member:
             self.on_gap()
 
     async def _beat(self, connection: "ConnectionPair") -> None:
-        """Say each second that this hub is there; end the link when that does not come back, or the primary changed."""
+        """Send a heartbeat each second; end the connections when it does not return, or the primary changed."""
         while True:
             at = self._clock()
             with trio.move_on_after(BEAT_S):
@@ -190,7 +190,7 @@ class Member:
                 return connection.fail("what hubs say there does not arrive")
 
     async def _write(self, connection: "ConnectionPair") -> None:
-        """Write what is to be invalidated, and tell the others."""
+        """Write pending invalidations, and publish them."""
         while True:
             await self._wakeup.wait()
             self._wakeup = trio.Event()
@@ -205,7 +205,7 @@ class Member:
                 self._check_coherence(connection)
 
     async def _write_taken(self, connection: "ConnectionPair", taken: dict[str, set[str] | None]) -> None:
-        """Raises: Unreachable; then it may have been written or not."""
+        """Write a batch. Raises: Unreachable; the batch may or may not have been written."""
         commands = []
         for source, uris in taken.items():
             all_fields = [layout.fields(uris or ()) for layout in self.layouts]

@@ -1,19 +1,19 @@
-"""Invalidations that the shared store does not know of yet. Pure; bounded."""
+"""Pending writes: invalidations that are not in the shared store yet. Pure; bounded."""
 
 from collections.abc import Iterator
 from typing import Final
 
 MAX_URIS: Final = 64
-"""Per source; more are "all of it"."""
+"""URIs per source; more count as all of the source."""
 MAX_CHARS: Final = 64 << 10
-"""Of those URIs together; the same."""
+"""Characters of those URIs together; more count as all of the source."""
 
 All = None
-"""Instead of URIs: all of a source."""
+"""In place of URIs: all of a source."""
 
 
 class PendingWrites:
-    """What is still to be written, and what is being written. Sources are few: they are configurations of servers."""
+    """Invalidations waiting or being written, by source. Sources are few: configurations of servers."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[str] | None] = {}
@@ -27,7 +27,7 @@ class PendingWrites:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is something to take."""
+        """Whether something waits to be taken."""
         return bool(self._waiting)
 
     def __repr__(self) -> str:
@@ -44,16 +44,16 @@ class PendingWrites:
             self._waiting[source] = All
 
     def take(self) -> dict[str, set[str] | None]:
-        """What is to be written now; until `written` or `requeue` it counts as being written."""
+        """Take all that waits; it counts as being written until `written` or `requeue`."""
         self._writing, self._waiting = self._waiting, {}
         return self._writing
 
     def written(self) -> None:
-        """What was taken is in the store."""
+        """All that was taken is in the store."""
         self._writing = {}
 
     def requeue(self) -> None:
-        """What was taken may not be in the store."""
+        """Queue again all that was taken: it may not be in the store."""
         taken, self._writing = self._writing, {}
         for source, uri in _each(taken):
             self.add(source, uri)

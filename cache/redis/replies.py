@@ -1,8 +1,8 @@
-"""Answers of a store, decoded from RESP3 with limits. Pure.
+"""Decoder of RESP3, the protocol of the store, with limits. Pure.
 
-The decoder of coredis believes what a server says of the size of its answers, keeps what nobody asked for, and nests
-calls in C as deep as answers are nested. Another program on the port, a broken proxy or somebody in the network can say
-anything. So this one takes its place. It knows what a store may say to a hub:
+The decoder of coredis trusts announced sizes, keeps unrequested answers, and recurses in C as deep as answers nest. But
+another program on the port, a broken proxy or somebody in the network can send anything. So this decoder replaces it.
+It accepts what a store may send to a hub:
 
     + text   : integer   $ = bytes   _ nothing   - ! error   * ~ list   % map   > message   , # ( kept as text
 
@@ -20,14 +20,14 @@ from coredis.exceptions import ConnectionError as Lost
 from coredis.parser import NOT_ENOUGH_DATA, NotEnoughData, Parser
 
 MAX_BULK_BYTES: Final = (1 << 20) + (64 << 10)
-"""Of one text: the largest result that hubs share, and what precedes it."""
+"""Bytes of one text: the largest shared result, and its head."""
 MAX_ANSWER_BYTES: Final = 4 << 20
-"""Of one answer with all that is in it."""
+"""Bytes of one answer with all its values."""
 MAX_ITEMS: Final = 1_024
-"""Values in one answer. Those of our scripts have five; a greeting names the modules of the server, too."""
+"""Values in one answer. Scripts answer five; a greeting also lists the modules of the server."""
 MAX_DEPTH: Final = 8
 MAX_REPLY_LINE_BYTES: Final = 16 << 10
-"""Of an error, most likely."""
+"""Bytes of one line. The longest are errors."""
 
 _COUNT: Final = re.compile(rb"-1|\d{1,9}")
 _INTEGER: Final = re.compile(rb"[+-]?\d{1,19}")
@@ -39,11 +39,11 @@ _MAP, _PUSH, _NOTHING, _VERBATIM, _NUMBER = b"%>_=:"
 
 
 class ProtocolViolation(Lost):
-    """What came is no answer of a store that a hub can use. The connection is of no more use."""
+    """The server sent something that is not accepted. The connection cannot be used any more."""
 
 
 class _Group:
-    """A list, map or message of which not all has come."""
+    """An incomplete list, map or message."""
 
     __slots__ = ("items", "marker", "missing")
 
@@ -63,39 +63,39 @@ class _Group:
 
 
 class ReplyParser:
-    """What one connection says; in place of `coredis.parser.Parser`, by the same names."""
+    """Parses the answers on one connection; replaces `coredis.parser.Parser`, with the same methods."""
 
     def __init__(self, may_come: Callable[[bool], bool] = lambda is_message: True) -> None:
-        """`may_come` says whether an answer, or a message, was asked for."""
+        """`may_come` tells whether an answer (False) or a message (True) is expected now."""
         self._may_come = may_come
         self._buffer = bytearray()
         self._at = 0
-        """What lies before it in the buffer was read."""
+        """Start of the unread part of the buffer."""
         self._groups: list[_Group] = []
-        """Those that are open, the outermost first."""
+        """Incomplete groups, the outermost first."""
         self._items = 0
         self._bytes = 0
-        """Of the answer at hand, as far as they were announced."""
+        """Announced bytes of the present answer."""
         self._errors = Parser()
 
     def __repr__(self) -> str:
         return f"<ReplyParser [{len(self._buffer) - self._at} bytes unread]>"
 
     def feed(self, data: bytes) -> None:
-        """Something has come."""
+        """Take received bytes."""
         if self._at:
             del self._buffer[: self._at]
             self._at = 0
         self._buffer += data
 
     def on_disconnect(self) -> None:
-        """Nothing more will come."""
+        """Forget everything: the connection ended."""
         self._buffer.clear()
         self._groups.clear()
         self._at = 0
 
     def parse(self, decode: bool = False, encoding: str | None = None) -> tuple[DataType, Any] | NotEnoughData:
-        """The next answer; texts are bytes, whatever is asked for. Raises: Nonsense."""
+        """The next answer; texts are always bytes. Raises: ProtocolViolation."""
         while (found := self._next()) is not None:
             marker, value = found
             if isinstance(value, _Group):
@@ -127,7 +127,7 @@ class ReplyParser:
         self._groups[-1].missing -= 1
 
     def _next(self) -> tuple[int, Any] | None:
-        """One value, or the beginning of a group; None: not all of it is there."""
+        """One value, or the start of a group; None: incomplete."""
         end = self._buffer.find(b"\r\n", self._at, self._at + MAX_REPLY_LINE_BYTES)
         if end < 0:
             if len(self._buffer) - self._at >= MAX_REPLY_LINE_BYTES:

@@ -1,7 +1,7 @@
-"""What hubs keep in a store that others may read and write: names that tell nothing, values that nobody else can make.
+"""Sealed values: names that reveal nothing, and values that only hubs of the same key can make.
 
-A value is sealed with AES-256-GCM under the name it is kept by: changed, swapped or foreign ones do not open (F-X-04,
-SEC-23). All keys come from the one key that the hubs share. Pure, but for the random numbers.
+A value is sealed with AES-256-GCM under the name it is kept by: a changed, moved or foreign value does not open. All
+keys are derived from the one key that hubs share. Pure, except for random numbers.
 """
 
 import hmac
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 NONCE_BYTES: Final = 12
 TAG_BYTES: Final = 16
 OVERHEAD_BYTES: Final = NONCE_BYTES + TAG_BYTES
-"""How much longer a value is when it is sealed."""
+"""Bytes that sealing adds."""
 
 
 class ValueSealer:
-    """Names and seals, by a key. `cryptography` is loaded at the first use: it costs memory."""
+    """Names and seals by one key. `cryptography` is loaded at the first use, since it costs memory."""
 
     def __init__(self, key: bytes) -> None:
         self._names = _derived(key, b"names")
         self._values = _derived(key, b"values")
         self.namespace = _derived(key, b"namespace").hex()[:16]
-        """What hubs of this key, and no others, have in common. No secret."""
+        """Common to hubs of this key, and to no others. Not secret."""
 
     def __repr__(self) -> str:
         return f"<ValueSealer {self.namespace}>"
 
     def digest(self, *parts: str) -> str:
-        """Short text that stands for `parts` and shows nothing of them."""
+        """A short text that stands for `parts` and reveals nothing of them."""
         digest = blake2b(key=self._names, digest_size=12)
         for part in parts:
             encoded = part.encode(errors="surrogatepass")
@@ -40,12 +40,12 @@ class ValueSealer:
         return digest.hexdigest()
 
     def seal(self, name: str, value: bytes) -> bytes:
-        """`value`, to be kept under `name`; never twice the same."""
+        """Seal `value` under `name`; never twice the same."""
         nonce = os.urandom(NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, value, name.encode())
 
     def open(self, name: str, sealed: bytes) -> bytes | None:
-        """What was sealed under `name`; None: it was not, or not like that."""
+        """Open a value that was sealed under `name`; None: it was not."""
         from cryptography.exceptions import InvalidTag
 
         if len(sealed) < OVERHEAD_BYTES:

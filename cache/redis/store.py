@@ -1,11 +1,6 @@
-"""The store that hubs have in common, in a Redis or Valkey (bridging.md 13, faults.md 6.7).
+"""The shared store in Redis or Valkey: looks up and puts entries, within 50 ms or not at all.
 
-Nothing in it may not be lost, and nothing in it is believed. Here is what is asked and put, within 50 ms or not at all;
-in `cache.redis.directory`, what hubs tell each other of themselves. `cache.redis.layout` says how things lie there and
-what invalidates them, `cache.redis.sealed_values` seals them, `cache.redis.url` says where the server is,
-`cache.redis.connection` holds connections to it, `cache.redis.bus` is what hubs tell each other, `cache.redis.member`
-keeps all that alive and writes what is `cache.redis.pending_writes`, `cache.redis.health` decides whether the server is
-fast enough to be asked.
+`cache.redis.member` keeps the connections and invalidates; `cache.redis.layout` has the names and scripts.
 """
 
 import secrets
@@ -29,15 +24,15 @@ from cache.statistics import StoreStatistics
 from config.schema import CacheConfig
 
 BUDGET_S: Final = 0.05
-"""How long a look or a put may take."""
+"""How long a look-up or a put may take."""
 MAX_VALUE_BYTES: Final = 1 << 20
 """Larger results are not shared: small ones would wait behind them."""
 HEAD_BYTES: Final = 256
-"""Room for what precedes a result."""
+"""Room for the head of a value."""
 
 
 class _Head(Struct, frozen=True, array_like=True):
-    """What precedes a result in the store, on a line of its own. Times are the store's, in seconds."""
+    """First line of a value, before the result. Times are seconds of the store's clock."""
 
     version: str
     public: bool
@@ -46,22 +41,22 @@ class _Head(Struct, frozen=True, array_like=True):
     """None: as long as it is observed."""
     stale_until: float
     read_at: int
-    """When the ticket of the read was issued, in microseconds. An entry from the future was written before the store's
-    clock was set back, by an honest administrator or time server: its time-to-live would count too late."""
+    """When the ticket of the read was issued, in microseconds. An entry from the future was put before the store's
+    clock was set back, by an administrator or a time server. It is not used: its time-to-live would end too late."""
 
 
 class _Look:
-    """A look under way."""
+    """A look-up under way."""
 
     __slots__ = ("spoiled",)
 
     def __init__(self) -> None:
         self.spoiled = False
-        """Something of its source was invalidated, and it may find what was there before."""
+        """Whether its source was invalidated meanwhile, so that it may find a stale entry."""
 
 
 class RedisStore:
-    """A `cache.shared_store.SharedStore`, and a `Directory` beside it. Whoever makes it runs `run`."""
+    """A `cache.shared_store.SharedStore`, with a `Directory` beside it. Its maker runs `run`."""
 
     def __init__(
         self,
@@ -72,8 +67,8 @@ class RedisStore:
         others: Collection[bytes] = (),
         budget_s: float = BUDGET_S,
     ) -> None:
-        """`key`: what the hubs have in common and nobody else knows, 32 bytes. `others`: the keys of hubs that do not
-        have this one as their first yet, or any more: they share no entries, but tell each other all the rest.
+        """`key`: the secret that hubs share, 32 bytes. `others`: keys of hubs that do not seal with `key` yet, or any
+        more. These share no entries with this hub, but invalidations and facts.
 
         Raises: ConfigError, for a URL that cannot be used, and when the client library is not installed.
         """
@@ -103,12 +98,12 @@ class RedisStore:
         return self._member.is_coherent
 
     def statistics(self) -> StoreStatistics:
-        """See `SharedStore.facts`."""
+        """See `SharedStore.statistics`."""
         now = self._clock()
         return self._health.statistics(now, self._member.bus.hubs(now))
 
     async def run(self) -> None:
-        """Reach the store, and reach it again when it is lost, until cancelled."""
+        """Connect to the store, again whenever the connection is lost, until cancelled."""
         await self._member.run()
 
     async def look_up(
@@ -174,10 +169,10 @@ class RedisStore:
         self._spoil(source)
 
     async def _ask(self, command: list[bytes | str | int], within_s: float) -> Any:
-        """The answer to a command, in time. Raises: Unreachable."""
+        """The answer to a command within the time given. Raises: Unreachable."""
         connection = self._member.connection
         if connection is None or self._health.is_bypassed(self._clock()):
-            raise Unreachable("it is not asked now")
+            raise Unreachable("the store is bypassed now")
         with trio.move_on_after(max(0.01, within_s)):
             try:
                 answer = await connection.ask(*command)
@@ -198,7 +193,7 @@ class RedisStore:
             self._health.on_refused(error.code, error.text, self._clock())
 
     def _opened(self, name: str, value: object, ticket: Ticket) -> Entry | None:
-        """What is kept under `name`, its times those of this hub; None: nothing that it may believe."""
+        """Open the value under `name`, with times of this hub's clock; None: no value, or not a usable one."""
         if value is None:
             return None
         opened = self._sealer.open(name, value) if isinstance(value, bytes) else None

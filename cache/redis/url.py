@@ -1,4 +1,4 @@
-"""Where the shared store is and how one logs in there, read from a configuration. Pure."""
+"""Address of the shared store and its login, parsed from the configuration. Pure."""
 
 import importlib.util
 import os
@@ -19,7 +19,7 @@ CLIENT: Final = "coredis>=6.9,<7"
 
 
 class StoreAddress(Struct, frozen=True, kw_only=True):
-    """One server. Its text and repr show where it is, never who logs in."""
+    """Address and login of one server. Text and repr never show the login."""
 
     host: str = ""
     """Empty: a unix socket."""
@@ -28,7 +28,7 @@ class StoreAddress(Struct, frozen=True, kw_only=True):
     db: int = 0
     tls: bool = False
     ca: str | None = None
-    """The file of certificates that the server's is checked against; None: the system's."""
+    """File of trusted certificates; None: those of the system."""
     username: str | None = None
     password: Secret | None = None
 
@@ -43,9 +43,9 @@ class StoreAddress(Struct, frozen=True, kw_only=True):
 
 
 def address_of(config: CacheConfig) -> StoreAddress:
-    """What `[cache]` says.
+    """The address that `[cache]` configures.
 
-    Raises: ConfigError, which never shows the URL, since that may hold a password.
+    Raises: ConfigError, which never shows the URL: it may hold a password.
     """
     for problem in problems_of_store(config):
         raise ConfigError(f"{'.'.join(map(str, problem.keys))}: {problem}")
@@ -66,13 +66,13 @@ def address_of(config: CacheConfig) -> StoreAddress:
 
 
 def require_client() -> None:
-    """Find out whether the client library is installed, without loading it. Raises: ConfigError."""
+    """Check that the client library is installed, without loading it. Raises: ConfigError."""
     if importlib.util.find_spec("coredis") is None:
         raise ConfigError(f"the client for Redis and Valkey is not installed; run `{_install()}`")
 
 
 def _install() -> str:
-    """What puts it beside this very program."""
+    """The command that installs it beside this program."""
     if "/pipx/venvs/" in sys.prefix:
         return f"pipx inject {os.path.basename(sys.prefix)} {CLIENT!r}"
     return f"{shlex.quote(sys.executable)} -m pip install {CLIENT!r}"

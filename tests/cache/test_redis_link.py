@@ -54,7 +54,7 @@ async def test_no_answer_is_ever_that_of_another_request(server, nursery):
     while cuts == limit:  # until nothing was cut
         limit += 1
         reason = await ConnectionPair(StoreAddress(host="127.0.0.1", port=relay.port)).run(serve)
-        if reason != "it is of no more use":
+        if reason != "it is no longer needed":
             cuts += 1
     assert limit > 300
     assert answered > limit
@@ -103,5 +103,5 @@ async def test_those_who_give_up_leave_no_answer_to_others(server):
                 for n in range(20):
                     nursery.start_soon(ask, link, n)
 
-    assert await ConnectionPair(StoreAddress(path=str(server.socket))).run(serve) == "it is of no more use"
+    assert await ConnectionPair(StoreAddress(path=str(server.socket))).run(serve) == "it is no longer needed"
     assert asked - got > 100
