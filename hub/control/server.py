@@ -39,6 +39,7 @@ OUTBOX_BYTES: Final = 256 << 20
 MAX_CONTROL_LINE_BYTES: Final = (16 << 20) + (64 << 10)
 """The largest message of a host, as the arguments of `hubd call`, and what goes around it."""
 LINGER_S: Final = 5.0
+_DECODE_PARAMS: Final = {method.name: msgspec.json.Decoder(method.params).decode for method in METHODS.values()}
 TOO_LONG: Final = "The message is too long; the arguments of a call may have up to 16 MiB"
 MAX_CONNECTIONS: Final = 64
 """Or an eighth of the descriptors, if that is less."""
@@ -119,7 +120,7 @@ async def _carry_out(request: Request, channel: LineChannel, api: object) -> Non
         _refuse(channel, request, METHOD_NOT_FOUND, text)
         return
     try:
-        params = structs.asdict(msgspec.json.decode(msgspec.json.encode(request.params), type=method.params))
+        params = structs.asdict(_DECODE_PARAMS[method.name](msgspec.json.encode(request.params)))
     except msgspec.MsgspecError as error:
         _refuse(channel, request, INVALID_PARAMS, f"{method.name}: {error}")
         return
