@@ -1,6 +1,6 @@
-"""`KEY=VALUE` words of a command line become the arguments of a tool call. Pure.
+"""Arguments of a tool call, from the `KEY=VALUE` words of a command line. Pure.
 
-A value that is JSON is taken as JSON, unless the tool's schema wants text there and nothing that the JSON could be.
+A value that is JSON is taken as JSON, unless the tool's schema wants text there and no type that the JSON has.
 """
 
 import json
@@ -16,11 +16,11 @@ KINDS: Final[Sequence[tuple[type | tuple[type, ...], frozenset[str]]]] = (
     (dict, frozenset({"object"})),
     (type(None), frozenset({"null"})),
 )
-"""What JSON Schema calls a value of each Python type; the first match counts, since a bool is an int to Python."""
+"""Type names of JSON Schema for each Python type; the first match counts, since a bool is an int to Python."""
 
 
 def split(words: Sequence[str]) -> dict[str, str]:
-    """Names and the text given for them; the last of a name counts.
+    """Names and the text given for each; the last one of a name counts.
 
     Raises:
         ValueError: a word is not KEY=VALUE.
@@ -35,12 +35,12 @@ def split(words: Sequence[str]) -> dict[str, str]:
 
 
 def depends_on_schema(texts: Mapping[str, str]) -> bool:
-    """Whether any value could be meant in two ways."""
+    """Whether any value is JSON, which could be meant as text, too."""
     return any(not isinstance(parse(text), str) for text in texts.values())
 
 
 def typed(texts: Mapping[str, str], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments, as JSON or text, whichever `schema` (a tool's inputSchema) wants."""
+    """The arguments, each as JSON or as text, as `schema` (a tool's inputSchema) wants it."""
     return {name: _choose(text, wanted(schema, name)) for name, text in texts.items()}
 
 
@@ -56,7 +56,7 @@ def _kinds_of(value: Any) -> frozenset[str]:
 
 
 def wanted(schema: Mapping[str, Any], name: str) -> frozenset[str]:
-    """The types a schema allows for one property, as far as it says so in plain words; empty: anything."""
+    """The types that a schema allows for one property, as far as it says so by `type`; empty: any."""
     properties = schema.get("properties")
     prop = properties.get(name) if isinstance(properties, dict) else None
     return _types(prop) if isinstance(prop, dict) else frozenset()

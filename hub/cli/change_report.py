@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def of_place(place: "Place") -> dict[str, Any]:
-    """To programs: which file it is."""
+    """The file of a host, for programs."""
     return {"host": place.host.id, "title": place.title, "file": str(place.path)}
 
 
 def as_object(planned: "Plan", backup: Path | None) -> dict[str, Any]:
-    """To programs: what was done, or would be."""
+    """The change of one file, done or planned, for programs."""
     by_us = planned.changes and not planned.program
     return {
         **of_place(planned.place),
@@ -34,7 +34,7 @@ def as_object(planned: "Plan", backup: Path | None) -> dict[str, Any]:
 
 
 def say_refused(planned: "Plan", by_hand: Callable[["Host"], Mapping[str, Any]] | None, output: Output) -> int:
-    """To both: why nothing was done, and the entry to put there `by_hand`; the exit code."""
+    """Say why a file was left alone, and which entry to put there `by_hand`; the exit code."""
     from config.editing.text import serverfile
     from config.hosts.entry import KEY
 
@@ -50,7 +50,7 @@ def say_refused(planned: "Plan", by_hand: Callable[["Host"], Mapping[str, Any]] 
 
 
 def as_sentence(planned: "Plan", backup: Path | None) -> str:
-    """To people: what was done."""
+    """The change of one file as a sentence, for people."""
     place = planned.place
     words = {
         "added": "added to",
@@ -69,7 +69,7 @@ def as_sentence(planned: "Plan", backup: Path | None) -> str:
 
 
 def show(planned: "Plan", output: Output) -> None:
-    """To people: what would be done, as a diff."""
+    """Show a planned change as a diff, for people."""
     if not planned.changes:
         output.say(as_sentence(planned, None))
     for command in planned.program:
@@ -104,7 +104,7 @@ def host_diff(place: "Place", before: bytes, after: bytes) -> str:
 
 
 def configuration_diff(path: Path, before: str, after: str) -> str:
-    """The same of a file of hubd's own; "" if the file cannot be read, so that nobody knows what is secret in it."""
+    """The same for a file of hubd's own; "" if it cannot be parsed, so that its secrets are not known."""
     from config.loading.document import parse
     from config.loading.source import Problem
     from config.secret_detection import secrets_in
@@ -117,7 +117,7 @@ def configuration_diff(path: Path, before: str, after: str) -> str:
 
 
 def text_diff(path: Path, before: str, after: str, secrets: Sequence[str]) -> str:
-    """The same of any file, without `secrets`. A terminal obeys nothing of it."""
+    """The same for any file, without `secrets`. A terminal obeys nothing of it."""
     return "\n".join(_lines(path, before, after, secrets))
 
 

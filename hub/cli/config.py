@@ -1,4 +1,4 @@
-"""Commands about the configuration as files have it: show it, check it, describe it, trust a project's.
+"""Commands about the configuration in files: show it, check it, describe it, trust that of a project.
 
 None of them needs a running hub.
 """
@@ -86,7 +86,7 @@ def _config(options: argparse.Namespace) -> int:
 
 
 def _project_of(named: Path | None, base: "HubConfig") -> "tuple[Path | None, Project | None, tuple[Any, ...]]":
-    """The root of a folder's project; and if the user allowed it, the project and its sources."""
+    """The root of a folder's project; with the project and its sources, if the user allowed it."""
     from config.paths import trust_path
     from config.projects import find_project
     from config.trust import Trust
@@ -137,7 +137,7 @@ def _origin(origin: "Origin | None") -> dict[str, Any]:
 
 
 def diagnostic_object(diagnostic: "Diagnostic") -> dict[str, Any]:
-    """What is said about a place in a file, for programs."""
+    """A remark about a place in a file, for programs."""
     return {
         "file": str(diagnostic.file),
         "line": diagnostic.line,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 STRANGER_S: Final = 2.0
-"""How long a hub other than this shell's may take to say what it is."""
+"""Time limit for the answer of a hub other than this shell's."""
 
 
 def add_commands(commands: Any) -> None:
@@ -63,7 +63,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _asked(path: "Path", patience_s: float | None = None) -> "Status | None":
-    """What the hub behind a control socket says; None: nothing."""
+    """The status of the hub behind a control socket; None: it does not answer."""
     from hub.control.client import ControlClient
     from hub.control.errors import ControlFailed, HubNotRunning
     from hub.control.methods import STATUS
@@ -76,7 +76,7 @@ def _asked(path: "Path", patience_s: float | None = None) -> "Status | None":
 
 
 def _status() -> "Status | None":
-    """What the running hub says; None: there is none, and none is started for this."""
+    """The status of the running hub; None: none runs, and none is started for this."""
     from pathlib import Path
 
     from config import directories

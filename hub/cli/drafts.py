@@ -1,6 +1,6 @@
-"""A draft of the configuration, on its way: shown, or saved and taken up by the hub that runs.
+"""Drafts: a changed configuration that is shown, or saved and taken up by the running hub.
 
-That hub may refuse what was saved, since it has an environment of its own: it is asked.
+The hub may refuse what was saved, since it has an environment of its own: it is asked.
 """
 
 import os
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 
 def say_problems(problems: "Sequence[Diagnostic]", output: Output) -> None:
-    """Say what is wrong with a draft."""
+    """Report the problems of a draft."""
     output.set(problems=[diagnostic_object(each) for each in problems])
     for problem in problems:
         print(f"hubd: {problem}", file=sys.stderr)
 
 
 def show(draft: "Draft", did: str, output: Output) -> None:
-    """What would be done."""
+    """Show the changes of a draft, without making them."""
     files = [_as_object(change, None) for change in draft.changes()]
     output.set(did=did, dry_run=True, files=files)
     output.say("\n".join(each["diff"] for each in files) if files else "nothing would be changed")
 
 
 def save(draft: "Draft", did: str, done: str, output: Output) -> list[Path]:
-    """Put a draft in place, and say so; the files that were changed."""
+    """Save a draft and report it; the files that were changed."""
     from config.paths import backup_dir
 
     changes = draft.changes()
@@ -51,13 +51,13 @@ def save(draft: "Draft", did: str, done: str, output: Output) -> list[Path]:
 
 
 def _as_object(change: "Change", backup: Path | None) -> dict[str, Any]:
-    """To programs: what changes in one file."""
+    """The change of one file, for programs."""
     diff = configuration_diff(change.path, change.before or "", change.after)
     return {"file": str(change.path), "backup": backup and str(backup), "diff": diff}
 
 
 def tell_hub(changed: Sequence[Path], output: Output) -> int:
-    """Have a hub that runs read what was changed, and say what it makes of that; the exit code."""
+    """Have the running hub reload, and report whether it accepts the change; the exit code."""
     if not changed:
         return EX_OK
     from hub.control.methods import RELOAD, STATUS
@@ -85,11 +85,11 @@ def tell_hub(changed: Sequence[Path], output: Output) -> int:
 
 
 def _watched(config: "ConfigStatus") -> Sequence[str]:
-    """What a hub reads that says this of its configuration, the main file first."""
+    """The paths that a hub of this configuration reads, the main file first."""
     return config.watched or config.files
 
 
 def _is_watched(changed: Sequence[Path], config: "ConfigStatus") -> bool:
-    """Whether a hub that says this of its configuration reads any of these files."""
+    """Whether a hub of this configuration reads any of the changed files."""
     watched = [path for path in _watched(config) if os.path.exists(path)]
     return any(os.path.samefile(place, path) for each in changed for place in (each, each.parent) for path in watched)

@@ -64,7 +64,7 @@ def add_commands(commands: Any) -> None:
 
 
 def split_command(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """The command line, and what follows `--` of `hubd add`: a command line of its own, whose options are not ours."""
+    """The command line, and the words after `--` of `hubd add`: a command line of its own, with options of its own."""
     if arguments[:1] != ["add"] or "--" not in arguments:
         return arguments, ()
     at = list(arguments).index("--")
@@ -91,7 +91,7 @@ def _settings_of(options: argparse.Namespace) -> dict[str, Any]:
     """The settings of the new server, in the order in which they are written.
 
     Raises:
-        UsageError: they make no sense.
+        UsageError: the options contradict each other, or one is wrong.
     """
     if bool(options.words) == (options.url is not None):
         raise UsageError("say either which command to run, after `--`, or which URL to open, with --url")
@@ -125,7 +125,7 @@ def _refuse_unknown(setting: str) -> None:
 
 
 def _pair(text: str, setting: str) -> tuple[str, str]:
-    """Key and value; a header may be written with a colon, too."""
+    """Key and value. A header may also be written with a colon."""
     found = re.fullmatch(r"([^=:]+)[=:]\s*(.*)" if setting == "headers" else r"([^=]+)=(.*)", text, re.S)
     if found is None:
         option = {"headers": "header"}.get(setting, setting)
@@ -145,7 +145,7 @@ def _set(values: dict[str, Any], path: str, text: str) -> None:
 
 
 def _typed(text: str) -> Any:
-    """The value that TOML reads there, or else the text itself."""
+    """The text as a TOML value; if it is none, the text itself."""
     import tomllib
 
     try:
@@ -157,7 +157,7 @@ def _typed(text: str) -> Any:
 
 
 def _doubts_of(name: str, values: dict[str, Any]) -> list[str]:
-    """What is doubtful about a new server beyond what the configuration itself says. Shows no values (SEC-61)."""
+    """Doubts about a new server, beyond the warnings of the configuration itself. Shows no values of settings."""
     import shutil
 
     found = [_of_secret(name, setting, key, value) for setting, key, value in _secrets(values)]
@@ -168,7 +168,7 @@ def _doubts_of(name: str, values: dict[str, Any]) -> list[str]:
 
 
 def _secrets(values: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """What looks like a secret: the setting, the name in it ("" for none), and the value. Types may be wrong yet."""
+    """Values that look like secrets, each with its setting and the name in it, or "". Types are not checked yet."""
     from config.secret_detection import secrets_in
 
     for setting in ("env", "headers", "url", "args"):
@@ -229,7 +229,7 @@ def _switch(options: argparse.Namespace, *, disabled: bool) -> int:
 def _changed(
     options: argparse.Namespace, change: "Callable[[Draft], tuple[str, str]]", warnings: Sequence[str] = ()
 ) -> int:
-    """Make one change, unless it would break something. `change` says what it did, in one word and in some."""
+    """Make one change, unless it would break the configuration. `change` says what it did by a word and a sentence."""
     from config.editing.draft import Draft
     from config.files import locked
     from config.paths import state_dir

@@ -1,4 +1,4 @@
-"""`hubd edit`: the main file in the editor of whoever runs it. It is put in place only once it is right."""
+"""`hubd edit`: the main file in the user's editor. It is saved only once it is right."""
 
 import argparse
 import os
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from config.errors import Diagnostic
 
 EDITORS: Final = ("sensible-editor", "editor", "nano", "vi")
-"""Tried when neither $VISUAL nor $EDITOR names one."""
+"""Editors to try when neither $VISUAL nor $EDITOR is set."""
 
 
 def edit(options: argparse.Namespace) -> int:
-    """Have a person edit the main file until it is right, or given up; the exit code."""
+    """Have the user edit the main file until it is right or given up; the exit code."""
     import shutil
     import tempfile
 
@@ -58,7 +58,7 @@ def edit(options: argparse.Namespace) -> int:
 
 
 def _edited(editor: list[str], copy: Path, draft: "Draft", output: Output) -> "Sequence[Diagnostic]":
-    """Have a person edit the copy; what is wrong with the draft now.
+    """Have the user edit the copy; the problems of the draft now.
 
     Raises:
         EditError: the editor failed, or what it saved is no text.
@@ -97,5 +97,5 @@ def _editor() -> list[str]:
 
 
 def _again(output: Output) -> bool:
-    """Whether to go on editing; nobody who could be asked does not."""
+    """Ask whether to go on editing; without a user to ask: no."""
     return output.is_attended() and agreed("edit it again?", default=True)

@@ -1,4 +1,4 @@
-"""Which hosts, and which of their files, a command line means."""
+"""Selection of hosts, and of their files, by the words of a command line."""
 
 import argparse
 import os
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def chosen_places(options: argparse.Namespace, machine: "Machine") -> list["Place"]:
-    """The files of the hosts that were named, or that are here; each file once.
+    """The files of the named hosts, or of all hosts that are here; each file once.
 
     Raises:
-        UsageError: there is no such host, or nothing of it here.
+        UsageError: a named host is not known, or has no file here.
     """
     from config.hosts.facts import project_place, user_places
 
@@ -38,7 +38,7 @@ def chosen_places(options: argparse.Namespace, machine: "Machine") -> list["Plac
 
 
 def project_of(options: argparse.Namespace) -> Path | None:
-    """The folder that --project names, as an absolute path; None: it names none.
+    """The folder of --project as an absolute path; None: the option is not given.
 
     Raises:
         UsageError: there is no such folder.
@@ -52,10 +52,10 @@ def project_of(options: argparse.Namespace) -> Path | None:
 
 
 def chosen_hosts(options: argparse.Namespace, machine: "Machine") -> list["Host"]:
-    """The hosts that were named, else those that are here.
+    """The named hosts, else all that are here.
 
     Raises:
-        UsageError: there is no such host.
+        UsageError: a named host is not known.
     """
     from config.hosts.facts import all_hosts, is_found
 

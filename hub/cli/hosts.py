@@ -1,4 +1,4 @@
-"""Commands about the hosts of this machine: put the hub into their files, and take it out."""
+"""`hubd install` and `uninstall`: put the hub into the files of hosts, and take it out."""
 
 import argparse
 import os
@@ -121,7 +121,7 @@ def _uninstall(options: argparse.Namespace) -> int:
 
 
 def _originals(place: "Place") -> "list[Original]":
-    """What an import took out of a host's file."""
+    """The servers that an import took out of a host's file."""
     from config.hosts.originals import Originals
     from config.paths import originals_path
 
@@ -169,9 +169,9 @@ def _carry_out(
     plan: Callable[["Place", "Records"], "Plan"],
     by_hand: Callable[["Host"], Mapping[str, Any]] | None = None,
 ) -> int:
-    """Decide for each file and do it, one after the other; what fails for one does not keep the others from it.
+    """Decide and carry out the change of each file in turn; a failure of one does not stop the others.
 
-    `by_hand`: the entry that a person may put where it is refused.
+    `by_hand`: the entry to put by hand into a file where the change is refused.
     """
     from config.errors import EditError
     from config.files import locked
@@ -205,7 +205,7 @@ def _carry_out(
 
 
 def _remember(planned: "Plan") -> None:
-    """What is known of servers that an import took out, now that the file was changed."""
+    """Update the record of servers that an import took out, after the change of a file."""
     from config.hosts.originals import Originals
     from config.paths import originals_path
 
@@ -271,7 +271,7 @@ def _state(place: "Place", records: "Records") -> str:
 
 
 def _address(named: Path | None) -> tuple[str, str | None]:
-    """The URL of the hub and its token, by its configuration; None: it asks for none.
+    """The URL of the hub and its token, from its configuration; None: no token is needed.
 
     Raises:
         UsageError: the configuration leaves the port to the kernel, or does not name the proxy.

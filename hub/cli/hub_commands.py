@@ -1,4 +1,4 @@
-"""Commands about the hub that runs: serve it, ask it, stop it."""
+"""Commands about the running hub: serve, ask and stop it."""
 
 import argparse
 import json
@@ -133,10 +133,10 @@ def _tools(options: argparse.Namespace) -> int:
 
 
 def _tools_of(name: str, tools: list[dict[str, Any]], upstreams: "Sequence[UpstreamRow]") -> list[dict[str, Any]]:
-    """Those whose names begin with `name`, which may be an upstream that has none.
+    """The tools whose names begin with `name`.
 
     Raises:
-        ControlFailed: there is nothing of this name.
+        ControlFailed: there is none; the text says why, if `name` is an upstream.
     """
     found = [tool for tool in tools if str(tool.get("name")).startswith(f"{name}__")]
     found = found or [tool for tool in tools if str(tool.get("name")).startswith(name)]
@@ -260,7 +260,7 @@ def _count(text: str) -> int:
     """A number of lines.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: the text is no number.
     """
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f"expected a number of lines such as 50, not {text}")

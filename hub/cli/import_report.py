@@ -1,4 +1,4 @@
-"""What `hubd import` says to people: what becomes of each server and why, and what is left to do."""
+"""The report of `hubd import` for people: what happens to each server and why, and what is left to do."""
 
 import argparse
 import shlex
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from config.schema import HubConfig
 
 WIDTH: Final = 100
-"""Of sentences below a table."""
+"""Width of the sentences below the table."""
 
 
 def summarise(result: "Import", skipped: list["Skipped"], config: "HubConfig", output: Output) -> None:
-    """What becomes of each server, in a table; below it, why. `config`: what the hub has already."""
+    """A table of what happens to each server, and below it why. `config`: the hub's present configuration."""
     from hub.cli.render.tables import table
     from hub.wire.printable import printable
 
@@ -69,7 +69,7 @@ def _remarks(server: "Server") -> str:
 def say_elsewhere(
     options: argparse.Namespace, machine: "Machine", known: "Mapping[Identity, str]", output: Output
 ) -> None:
-    """The servers of single folders in the users' files, where a host puts them unasked; only --project takes those."""
+    """Report servers of single folders in the user's files, put there unasked by hosts; only --project takes these."""
     from config.editing.text.change import Refused
     from config.errors import EditError
     from config.hosts.facts import every_user_file, local_place
@@ -92,7 +92,7 @@ def say_elsewhere(
 
 
 def _below_home(path: Path, home: Path) -> str:
-    """A path as people write it in a shell."""
+    """A path as people write it in a shell, with `~`."""
     if path.is_relative_to(home) and path != home:
         return f"~/{shlex.quote(str(path.relative_to(home)))}"
     return shlex.quote(str(path))
@@ -101,7 +101,7 @@ def _below_home(path: Path, home: Path) -> str:
 def say_next(
     options: argparse.Namespace, result: "Import", machine: "Machine", records: "Records", output: Output
 ) -> None:
-    """What is left to do after an import: the hub belongs into hosts, and the servers out of them."""
+    """Report what is left to do after an import: put the hub into hosts, and take the servers out of them."""
     from config.hosts.takeover import has_hub
 
     places = [server.place for _, server in (*result.taken, *result.known)]

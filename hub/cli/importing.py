@@ -99,7 +99,7 @@ def _import(options: argparse.Namespace) -> int:
 def _survey(
     options: argparse.Namespace, machine: "Machine", records: "Records"
 ) -> tuple[list["Server"], list["Skipped"], int]:
-    """What all the files hold, in the order of the hosts. What cannot be read is said, and the code is not 0."""
+    """The servers in all files, in the order of the hosts. An unreadable file is reported, and the code is not 0."""
     from config.editing.text import serverfile
     from config.editing.text.change import Refused
     from config.errors import EditError
@@ -118,7 +118,7 @@ def _survey(
             continue
         servers += found
         skipped += not_found
-        if (hub := records.get(place.path)) is not None:  # by URL it looks like any other server
+        if (hub := records.get(place.path)) is not None:  # an entry by URL looks like any other server
             entries = serverfile.entries(place.kept, text)
             servers = [s for s in servers if s.place != place or s.key != KEY or not is_ours(entries.get(KEY), hub)]
     return servers, skipped, code
@@ -148,7 +148,7 @@ def _places(options: argparse.Namespace, machine: "Machine") -> Iterator["Place"
 
 
 def _decided(options: argparse.Namespace, take: "Callable[[Secrets], Import]", directory: Path) -> "Import":
-    """What is taken over, once it is known what becomes of secrets. A trial asks nothing, and says so.
+    """The import, after the decision about secrets. A trial asks nothing, and says so.
 
     Raises:
         UsageError: as `_secrets`.
@@ -163,10 +163,10 @@ def _decided(options: argparse.Namespace, take: "Callable[[Secrets], Import]", d
 
 
 def _secrets(options: argparse.Namespace, result: "Import", directory: Path) -> "Secrets":
-    """What is to become of secrets.
+    """The decision what to do with secrets.
 
     Raises:
-        UsageError: nobody says it, and nobody can be asked.
+        UsageError: no option says it, and there is nobody to ask.
     """
     if options.secrets is not None:
         chosen: Secrets = options.secrets
@@ -187,7 +187,7 @@ def _secrets(options: argparse.Namespace, result: "Import", directory: Path) -> 
 
 
 def _held(result: "Import") -> str:
-    """The servers that hold what looks like secrets, and where."""
+    """The servers with values that look like secrets, and where."""
     lines = [
         f"  {name} ({server.place.title}): {', '.join(f'{setting}.{at}' if at else setting for setting, at in spots)}"
         for name, server in result.taken
@@ -197,7 +197,7 @@ def _held(result: "Import") -> str:
 
 
 def _may_write(options: argparse.Namespace, writes: "list[Write]", left: "Leaving") -> bool:
-    """Whether nobody objects; nobody does who cannot be asked, or does not want to be."""
+    """Ask whether to write; yes without asking, if nobody can or wants to be asked."""
     if options.yes or not options.output.is_attended():
         return True
     names = ", ".join(str(each.path) for each in (*writes, *left.writes)) or "by the programs of the hosts"
@@ -208,7 +208,7 @@ def _may_write(options: argparse.Namespace, writes: "list[Write]", left: "Leavin
 
 
 def _diffs(result: "Import", writes: "list[Write]", left: "Leaving") -> list[tuple[Path, str]]:
-    """What changes in each file, in the order in which they are written, without secrets."""
+    """The diff of each file, without secrets, in the order in which the files are written."""
     from config.secret_detection import secrets_in
 
     secrets = [secret for _, server in result.taken for secret in secrets_in(server.values)]
@@ -226,7 +226,7 @@ def _carry_out(
     machine: "Machine",
     diffs: list[tuple[Path, str]],
 ) -> bool:
-    """Do it all, or show what would be done; False: nothing was done, since somebody objects."""
+    """Carry out the import, or show it; False: nothing was done, since the user said no."""
     if options.dry_run:
         _show(diffs, left, options.output)
     elif writes or left.writes or left.programs:
@@ -237,7 +237,7 @@ def _carry_out(
 
 
 def _show(diffs: list[tuple[Path, str]], left: "Leaving", output: Output) -> None:
-    """What would be done."""
+    """Show what the import would change."""
     commands = [shlex.join(call.command) for call in left.programs]
     output.set(files=[_file(path, None, diff) for path, diff in diffs], commands=commands)
     for _, diff in diffs:
@@ -253,7 +253,7 @@ def _file(path: Path, backup: Path | None, diff: str) -> dict[str, Any]:
 def _write(
     writes: "list[Write]", left: "Leaving", machine: "Machine", diffs: list[tuple[Path, str]], output: Output
 ) -> None:
-    """First what the hub will have, then what hosts no longer start. `diffs`: of each file, in this order."""
+    """Write first the hub's files, then those of hosts. `diffs`: one for each file, in this order."""
     from config.files import locked
     from config.hosts.originals import Originals
     from config.hosts.programs import run_program
@@ -263,7 +263,7 @@ def _write(
     with locked(state_dir()):
         remembered = Originals(originals_path())
         for write, (path, diff) in zip((*writes, *left.writes), diffs, strict=True):
-            if write.originals:  # before it is done: what is not out is never put back
+            if write.originals:  # recorded before the change: what was not taken out is never put back
                 remembered.add(write.path, write.originals)
             backup = carry_out(write, now())
             output.append("files", _file(path, backup, diff))

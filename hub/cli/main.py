@@ -20,7 +20,7 @@ FAMILIES: Final = {
     "its configuration": (editing, config),
     "hosts": (hosts, importing),
 }
-"""Modules that `add_commands`, below the titles that the help has them under."""
+"""The modules with `add_commands`, by their titles in the help."""
 
 DESCRIPTION: Final = """One MCP server for every AI host on this machine, and the client of all their MCP servers.
 
@@ -67,11 +67,11 @@ files:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command; the exit code. Never raises for what a user can cause."""
-    if isinstance(sys.stdout, TextIOWrapper):  # what servers say need not be text, and in JSON it stays what it is
+    """Run one command; the exit code. Never raises for anything that a user can cause."""
+    if isinstance(sys.stdout, TextIOWrapper):  # texts of servers may hold lone surrogates, which JSON keeps
         sys.stdout.reconfigure(errors="backslashreplace")
     arguments, words = editing.split_command(arguments)
-    # before the arguments are parsed: what is wrong with them is told in the same form
+    # made before the arguments are parsed, so that their errors have the same form
     output = Output(json=("--raw" if arguments[:1] == ["call"] else "--json") in arguments)
     with _printable():
         return _tell(arguments, words, output)
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def _printable() -> Iterator[None]:
-    """Whatever is printed meanwhile may come from servers, files and arguments: a terminal is to obey nothing of it."""
+    """Make standard output and error safe: texts of servers, files and arguments must not control the terminal."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (stream and cast(TextIO, Printable(stream)) for stream in before)
     try:
@@ -104,7 +104,7 @@ def _tell(arguments: Sequence[str], words: Sequence[str], output: Output) -> int
 
 
 def _run(arguments: Sequence[str], words: Sequence[str], output: Output) -> int:
-    """Run one command and say what went wrong; the exit code.
+    """Run one command and report its error; the exit code.
 
     Raises:
         OSError: standard output cannot be written.
@@ -133,12 +133,12 @@ def _run(arguments: Sequence[str], words: Sequence[str], output: Output) -> int:
         if error.filename is None:
             raise
         return output.fail(EX_FAILED, f"{error.filename}: {error.strerror}")
-    except Exception as error:  # noqa: BLE001 - the wall of one command: whatever it met is told in one line
+    except Exception as error:  # noqa: BLE001 - the outermost level of a command: whatever it met is told in one line
         return output.fail(EX_SOFTWARE, _unexpected(error))
 
 
 def _unexpected(error: Exception) -> str:
-    """What is said of an error that no command expects: also where it was, since there is no traceback."""
+    """The message for an error that no command expects. It names the line, since there is no traceback."""
     from traceback import extract_tb
 
     last = extract_tb(error.__traceback__)[-1]
@@ -150,7 +150,7 @@ def _unexpected(error: Exception) -> str:
 
 
 class _Family:
-    """Stands for the commands of a parser, and notes those of one family for the help, which argparse cannot group."""
+    """One family of commands: passes them to the parser, and lists them in the help, which argparse cannot group."""
 
     def __init__(self, commands: Any, title: str) -> None:
         self._commands = commands

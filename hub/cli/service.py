@@ -116,7 +116,7 @@ def _put_in_place(service: "Service", options: argparse.Namespace) -> int:
 
 
 def _unlinked(path: str, flags: int) -> int:
-    """Open a file of the hub's own, which no link leads to."""
+    """Open a file of the hub's own, and follow no link."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
 
 
@@ -142,7 +142,7 @@ def _nobody_starts_a_hub(system: bool, output: Output) -> Iterator[None]:
 
 
 def _concern(system: bool) -> str | None:
-    """Why the hub might not start as a service, though it does from this shell."""
+    """The reason why the hub might not start as a service, though it does from this shell; None: there is none."""
     from config import directories
     from config.errors import ConfigError
     from config.loading.layers import load_all
@@ -166,7 +166,7 @@ def _concern(system: bool) -> str | None:
 
 
 def _show(service: "Service", output: Output) -> None:
-    """The files, which are not written."""
+    """Show the files without writing them."""
     output.set(files=[{"file": str(path), "did": "shown", "text": text} for path, text in service.files.items()])
     output.say("\n".join(f"# --- {path}\n{text}" for path, text in service.files.items()))
 

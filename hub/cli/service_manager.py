@@ -1,8 +1,8 @@
 """The hub as a systemd service: its units, and the calls of systemctl that put them in place and take them away.
 
 A `Service` is plain data, of one user or of the whole machine; `hub.cli.service` shows, installs and removes it. The
-units are templates (`systemd/` of the repository, `hub/units` in a wheel) that want little: the absolute path of
-the command, and those variables of the installing shell without which the service would look elsewhere than the shim.
+units are templates (`systemd/` of the repository, `hub/units` in a wheel) with two blanks: the absolute path of
+the command, and the variables of the installing shell that make the service look where the shim looks.
 """
 
 import os
@@ -21,12 +21,12 @@ from config.hosts.directories import carried
 from config.paths import backup_dir, state_dir
 
 MARK: Final = "hubd service install"
-"""In each of our files; one without it is somebody else's."""
+"""A mark in each unit that hubd wrote; a unit without it belongs to somebody else."""
 CALL_S: Final = 120.0
 PASSED: Final = ("HUBD_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
-"""Where this user's shell says that files are; a service would not know."""
+"""Variables of the shell that say where files are, and that a service would lack."""
 HIDDEN: Final = ("/home/", "/root/", "/tmp/", "/var/tmp/", "/run/user/")
-"""What the system unit cannot see (ProtectHome, PrivateTmp)."""
+"""Directories that the system unit cannot see (ProtectHome, PrivateTmp)."""
 
 Call = tuple[str, ...]
 
@@ -67,7 +67,7 @@ def system_service(command: str, directory: Path = Path("/etc/systemd/system")) 
 
 
 def out_of_reach(command: str) -> str | None:
-    """Why the hardened unit could not start this command."""
+    """The reason why the hardened unit could not start this command; None: it could."""
     paths = (command, os.path.realpath(command))
     hidden = next((place for place in HIDDEN for path in paths if path.startswith(place)), None)
     if hidden is None:
@@ -102,7 +102,7 @@ def template(name: str) -> str:
 
 
 def _filled(name: str, command: str, environ: Mapping[str, str]) -> str:
-    """A unit of this user, with what the shell knows and a service would not."""
+    """A unit of this user, with the variables of the shell that a service would lack."""
     passed = carried(environ, Path.home())
     text = template(name).replace("@HUBD@", _word(command))
     if "HUBD_RUNTIME_DIR" in passed:
@@ -128,11 +128,11 @@ def _specified(text: str) -> str:
 
 
 def write(service: Service, now: datetime) -> list[Path]:
-    """Put the files in place; those that changed. Earlier ones are kept among the backups.
+    """Write the units; return those that changed. Earlier ones are kept among the backups.
 
     Raises:
-        ServiceError: a file of that name is not ours; nothing was changed.
-        EditError: one cannot be written.
+        ServiceError: a file of that name was not written by hubd; nothing was changed.
+        EditError: a file cannot be written.
     """
     with locked(state_dir()):
         before = {path: read_file(path) for path in service.files}
@@ -146,10 +146,10 @@ def write(service: Service, now: datetime) -> list[Path]:
 
 
 def remove(service: Service, now: datetime) -> list[Path]:
-    """Take our files away; those that were there.
+    """Remove the units that hubd wrote; return those that were there.
 
     Raises:
-        EditError: one cannot be removed.
+        EditError: a file cannot be removed.
     """
     removed = []
     with locked(state_dir()):
@@ -165,7 +165,7 @@ def remove(service: Service, now: datetime) -> list[Path]:
 
 
 def refusal(service: Service) -> str | None:
-    """Why there is no such service manager here; None: there is."""
+    """The reason why this service manager cannot be used here; None: it can."""
     program = service.manager[0]
     if shutil.which(program) is None:
         return f"there is no {program} on this machine"
@@ -174,10 +174,10 @@ def refusal(service: Service) -> str | None:
 
 
 def call(service: Service, arguments: Call) -> None:
-    """Have the manager do something.
+    """Call the manager.
 
     Raises:
-        ServiceError: it refuses.
+        ServiceError: the call fails.
     """
     done = _run((*service.manager, *arguments))
     if done.returncode != 0:

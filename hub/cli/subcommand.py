@@ -1,4 +1,4 @@
-"""What all commands share: exit codes, what is said on standard error, how a command is added, the running daemon."""
+"""Parts that all commands share: exit codes, output for people and programs, the parser, questions, the client."""
 
 import argparse
 import json
@@ -20,14 +20,14 @@ EX_INTERRUPTED: Final = 130
 """Exit codes that `os` has no name for; all others are those of sysexits.h (`os.EX_OK`, `os.EX_CONFIG`, ...)."""
 
 CLOSE: Final = 0.7
-"""How like a known name one must be to be taken for it mistyped."""
+"""Similarity above which an unknown name counts as a misspelt one (`difflib`)."""
 
 Command = Callable[[argparse.Namespace], int]
-"""Carries out a command; the exit code."""
+"""A command: takes its options, returns the exit code."""
 
 
 class UsageError(Exception):
-    """The command line makes no sense; the text says how."""
+    """The command line is wrong; the text says why."""
 
     def __init__(self, text: str, usage: str = "") -> None:
         super().__init__(text)
@@ -36,10 +36,10 @@ class UsageError(Exception):
 
 
 class Output:
-    """What a command says: sentences as they come to people, or one JSON object at its end to programs (`--json`).
+    """Output of a command: sentences for people as it runs, or one JSON object for programs at its end (`--json`).
 
-    That object stands alone on standard output. What went wrong is its member `error`, and the same sentence is on
-    standard error, where people look who have put another program behind this one.
+    The object stands alone on standard output. A failure is its member `error`, and the same sentence is on standard
+    error, where people look when another program reads the output.
     """
 
     def __init__(self, *, json: bool) -> None:
@@ -47,32 +47,32 @@ class Output:
         self._members: dict[str, Any] = {}
 
     def say(self, text: str) -> None:
-        """To people, on standard output."""
+        """Print a sentence for people."""
         if not self.json:
             print(text)
 
     def set(self, **members: Any) -> None:
-        """To programs."""
+        """Add members to the object for programs."""
         self._members |= members
 
     def append(self, name: str, item: Any) -> None:
-        """To programs: one more of a list."""
+        """Add an item to a list in the object for programs."""
         self._members.setdefault(name, []).append(item)
 
     def warn(self, text: str) -> None:
-        """What works, and probably not as meant."""
+        """Warn of something that works, and probably not as meant."""
         self.append("warnings", text)
         if not self.json:
             print(f"hubd: warning: {text}", file=sys.stderr)
 
     def note(self, text: str) -> None:
-        """What is worth knowing."""
+        """Note something worth knowing."""
         self.append("notes", text)
         if not self.json:
             print(f"hubd: note: {text}", file=sys.stderr)
 
     def fail(self, code: int, text: str) -> int:
-        """What went wrong; `code`. The first code counts, and all that is said."""
+        """Report a failure; returns `code`. Of several failures the first code counts, and all texts are kept."""
         before = self._members.get("error")
         message = text if before is None else f"{before['message']}\n{text}"
         self._members["error"] = {"code": code if before is None else before["code"], "message": message}
@@ -86,22 +86,22 @@ class Output:
             print(as_line(self._members) if alone else as_json(self._members))
 
     def is_attended(self) -> bool:
-        """Whether there is somebody to ask."""
+        """Whether there is a person to ask."""
         return not self.json and sys.stdin is not None and sys.stdin.isatty()
 
 
 class Parser(argparse.ArgumentParser):
-    """One that raises its errors, and knows what was probably meant."""
+    """An argument parser that raises its errors, and suggests what was probably meant."""
 
     hint = ""
-    """What to do with an argument too many."""
+    """Advice for an argument too many."""
 
     def error(self, message: str) -> NoReturn:
         """Raises: UsageError, which argparse would end the process for."""
         raise UsageError(message, self.format_usage())
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Also the one place where argparse looks commands up."""
+        """Refuse an unknown value. argparse looks commands up here, too."""
         if action.choices is None or value in action.choices:
             return
         meant = nearest(value, action.choices)
@@ -112,7 +112,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"there is no command {self.prog} {value}; {meant or f'`{self.prog} --help` lists them'}")
 
     def refuse(self, words: Sequence[str]) -> NoReturn:
-        """Say that it takes none of these.
+        """Refuse words that the parser does not take.
 
         Raises:
             UsageError: always.
@@ -126,7 +126,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The question whether another of `known` was meant; "" if none is like it."""
+    """A question whether a name of `known` was meant; "" if none is like it."""
     from difflib import get_close_matches
 
     found = get_close_matches(name, list(known), 1, CLOSE)
@@ -134,10 +134,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def ask(question: str) -> str:
-    """What is answered, in lower case.
+    """Ask; the answer in lower case.
 
     Raises:
-        UsageError: nothing is, standard input has ended.
+        UsageError: there is none, since standard input has ended.
     """
     print(question, end=" ", file=sys.stderr, flush=True)
     line = sys.stdin.readline()
@@ -147,7 +147,7 @@ def ask(question: str) -> str:
 
 
 def agreed(question: str, *, default: bool) -> bool:
-    """Whether the answer is yes; `default` is what a mere Enter means. No answer at all is a no."""
+    """Ask for a yes; `default` is what a mere Enter means. No answer at all is a no."""
     try:
         answer = ask(f"{question} {'[Y/n]' if default else '[y/N]'}")
     except UsageError:
@@ -156,8 +156,8 @@ def agreed(question: str, *, default: bool) -> bool:
 
 
 def add(commands: Any, name: str, command: Command, text: str, *, json: bool | str = False) -> Parser:
-    """A command of this name; `text` says what it does or shows, `json` gives it the option `--json`, and may say what
-    that prints."""
+    """Add a command. `text` says what it does or shows; `json` gives it the option `--json`, and may describe its
+    members."""
     members = f"--json prints one object:\n{json}\n\n" if isinstance(json, str) else ""
     parser: Parser = commands.add_parser(
         name,
@@ -174,15 +174,15 @@ def add(commands: Any, name: str, command: Command, text: str, *, json: bool | s
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
-    """The option `--config`."""
+    """Add the option `--config`."""
     parser.add_argument("--config", type=Path, metavar="FILE", help="in place of the user's own hubd.toml")
 
 
 def client() -> "ControlClient":
-    """The running daemon.
+    """A connection to the running daemon.
 
     Raises:
-        HubNotRunning: there is none.
+        HubNotRunning: none runs.
     """
     from config.paths import control_path
     from hub.control.client import ControlClient
@@ -191,12 +191,12 @@ def client() -> "ControlClient":
 
 
 def as_json(value: object) -> str:
-    """`value` for people and programs alike: nothing in it is unseen, and a terminal obeys nothing of it."""
+    """`value` as JSON for people and programs: control characters are escaped."""
     return printable_json(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def as_line(value: object) -> str:
-    """As `as_json`, on one line."""
+    """`value` as JSON on one line, for people and programs."""
     return printable_json(json.dumps(value, ensure_ascii=False))
 
 
@@ -208,11 +208,11 @@ def now() -> "datetime":
 
 
 def own_command() -> str:
-    """The absolute path by which others are to start hubd: the one on PATH if that is this program, since it outlives
-    updates; else this program's own.
+    """The absolute path by which hosts start hubd: that on PATH if it is this program, since it outlives updates; else
+    this program's own.
 
     Raises:
-        UsageError: it cannot be found.
+        UsageError: the command cannot be found.
     """
     import os
     import shutil

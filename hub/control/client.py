@@ -64,16 +64,16 @@ class ControlClient:
         self._socket.close()
 
     def ask(self, method: Method[Result], **params: object) -> Result:
-        """The result; `params` that are None are left out."""
+        """Send a request; its result. `params` that are None are left out."""
         return self._ask(method, params)[1]
 
     def answer(self, method: Method[Any], **params: object) -> Any:
-        """The result as `ask`, but as the JSON that the hub sent, for programs."""
+        """Send a request; its result as the JSON that the hub sent, for programs."""
         return self._ask(method, params)[0]
 
     def follow(self, name: str, lines: int) -> Iterator[dict[str, Any]]:
-        """The last records of an upstream's journal, and then for ever those that come. A record of the kind `lost`
-        says how many are missing."""
+        """The last records of an upstream's journal, then new ones for ever. Records of kind `lost` say how many are
+        missing."""
         yield from self.answer(LOGS, name=name, lines=lines, follow=True)["records"]
         while True:
             line = self._line(LOGS, None)
@@ -146,7 +146,7 @@ class ControlClient:
         return line
 
     def _received_more(self, until: float | None) -> bool:
-        """Wait for more bytes and keep them; False: there will be none.
+        """Wait for more bytes and keep them; False: the hub has ended the connection.
 
         Raises:
             TimeoutError: nothing came until then.
@@ -158,11 +158,11 @@ class ControlClient:
         return bool(data)
 
     def _wait_until(self, until: float | None) -> None:
-        """Have the socket wait no longer than that: all its waits together, and not each, which a few bytes now and
-        then would prolong for ever.
+        """Limit all waits of the socket together; a limit for each would be prolonged for ever by a few bytes now and
+        then.
 
         Raises:
-            TimeoutError: it is later already.
+            TimeoutError: `until` is over.
         """
         left_s = None if until is None else until - _now()
         if left_s is not None and left_s <= 0:
@@ -179,7 +179,7 @@ def _object(method: Method[Any], line: bytes) -> dict[str, Any]:
     """The object on a line.
 
     Raises:
-        NotUnderstood: there is none.
+        NotUnderstood: the line is no object.
     """
     try:
         value = json.loads(line)
@@ -194,7 +194,7 @@ def _message(method: Method[Any], error: object) -> str:
     """The text of an error.
 
     Raises:
-        NotUnderstood: it has none.
+        NotUnderstood: the error has no text.
     """
     if not (isinstance(error, dict) and isinstance(error.get("message"), str)):
         raise _not_understood(method, "is not of the shape expected (see its error.message)")
@@ -205,7 +205,7 @@ def _read(method: Method[Result], value: object, name: str) -> Result:
     """`value`, the part `name` of an answer, as a result.
 
     Raises:
-        NotUnderstood: it is none.
+        NotUnderstood: it is no such result.
     """
     try:
         return read(method, value)

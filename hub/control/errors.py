@@ -10,4 +10,4 @@ class ControlFailed(Exception):
 
 
 class NotUnderstood(ControlFailed):
-    """The hub's answer is none that a hub of this version gives."""
+    """The hub's answer cannot be read: the hub is probably another version."""

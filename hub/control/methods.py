@@ -15,7 +15,7 @@ from hub.wire.jsonrpc import EMPTY
 
 ANSWER_S: Final = 30.0
 LOG_LINES: Final = 100
-"""Of a journal, unless the client says how many."""
+"""Default number of journal lines."""
 
 Result = TypeVar("Result")
 
@@ -28,7 +28,7 @@ class Call(Struct, frozen=True):
     """A tool and its arguments, an object."""
 
     name: str
-    """Of a tool, as hosts see it."""
+    """The tool's name as hosts see it."""
     arguments: Raw = EMPTY
 
 
@@ -54,7 +54,7 @@ class Follow(Struct, frozen=True):
 
 
 class Method(NamedTuple, Generic[Result]):
-    """One row."""
+    """One row of the table."""
 
     name: str
     params: type[Struct]
@@ -81,7 +81,7 @@ METHODS: Final[Mapping[str, Method[Any]]] = {
     method.name: method for method in (STATUS, TOOLS, CALL, CACHE, CACHE_CLEAR, RESTART, RELOAD, LOGS, STOP)
 }
 ENDLESS: Final = frozenset({LOGS.name})
-"""Methods that answer once and then, as notifications of the same name, for as long as there is more to say."""
+"""Methods that answer once, and send further results as notifications of the same name."""
 
 
 def read(method: Method[Result], value: object) -> Result:

@@ -37,7 +37,7 @@ log = logging.getLogger("hubd.control")
 OUTBOX_BYTES: Final = 256 << 20
 """A list of 100 000 tools is one message."""
 MAX_CONTROL_LINE_BYTES: Final = (16 << 20) + (64 << 10)
-"""The largest message of a host, as the arguments of `hubd call`, and what goes around it."""
+"""The largest message of a host, as the arguments of `hubd call`, and the rest of the request."""
 LINGER_S: Final = 5.0
 _DECODE_PARAMS: Final = {method.name: msgspec.json.Decoder(method.params).decode for method in METHODS.values()}
 TOO_LONG: Final = "The message is too long; the arguments of a call may have up to 16 MiB"
@@ -109,10 +109,10 @@ async def _answer(line: bytes, channel: LineChannel, api: object) -> None:
 
 
 async def _carry_out(request: Request, channel: LineChannel, api: object) -> None:
-    """Have `api` do what is asked, and answer.
+    """Call the method of `api`, and send its result.
 
     Raises:
-        HubError: it refuses.
+        HubError: the method refuses.
     """
     method = METHODS.get(request.method)
     if method is None:
@@ -153,7 +153,7 @@ def _send(channel: LineChannel, message: bytes) -> None:
 
 
 def _json(value: object) -> Raw:
-    """As JSON. Names of files need not be UTF-8, so whatever is no text is escaped."""
+    """Encode as JSON. Names of files need not be UTF-8: bytes that are no text are escaped."""
     try:
         return raw(value)
     except UnicodeEncodeError:

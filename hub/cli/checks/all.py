@@ -31,12 +31,12 @@ CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
 
 
 def findings(examined: Examined) -> list[Finding]:
-    """What all checks find, the worst first. That a server failed is left out if another check found out why."""
+    """The findings of all checks, the worst first. A failed server is left out if another check found the cause."""
     found: list[Finding] = []
     for check in CHECKS:
         try:
             found.extend(check(examined))
-        except OSError as error:  # it looked at something that it may not look at; the others are none the worse
+        except OSError as error:  # a file that may not be read; the other checks go on
             found.append(unreadable(error.filename or check.__name__, error.strerror or str(error)))
     explained = {each.server for each in found if each.level == "problem" and each.check != "upstream"}
     found = [each for each in found if each.check != "upstream" or each.server not in explained]

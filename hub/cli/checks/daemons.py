@@ -16,7 +16,7 @@ from hub.shim.start_daemon import is_alive
 
 SOCKETS: Final = Path("/proc/net/unix")
 MAX_TABLE_BYTES: Final = 16 << 20
-"""As much of it is read: 100 000 sockets, which other users can make, too."""
+"""The part of it that is read: 100 000 sockets, which other users can make, too."""
 SQUATTED = (
     "another user of this machine held that address when the hub started, and hosts with the usual URL show their "
     "token there; the token was replaced, and nobody is let in by HTTP"
@@ -28,7 +28,7 @@ UNSQUAT = (
 
 
 def daemon(examined: Examined) -> Iterator[Finding]:
-    """Whether the hub runs, as what, and with which of its servers."""
+    """The running hub: its version, its address and settings that wait for a restart."""
     status = examined.status
     if status is None:
         why = "the first host that needs it starts it, if it has `hubd connect`; by URL it is not reached"
@@ -53,7 +53,7 @@ def daemon(examined: Examined) -> Iterator[Finding]:
 
 
 def root(examined: Examined) -> Iterator[Finding]:
-    """Whether the hub has, or would have, the rights of root."""
+    """A hub that has, or would have, the rights of root."""
     status = examined.status
     if status is None and examined.root:
         what = "you are root here, and so would be a hub that is started, with every server of it"
@@ -66,7 +66,7 @@ def root(examined: Examined) -> Iterator[Finding]:
 
 
 def upstreams(examined: Examined) -> Iterator[Finding]:
-    """The servers that the hub that runs cannot use, with what it knows of why."""
+    """Servers that the running hub cannot use, with the reason that it knows."""
     for upstream in () if examined.status is None else examined.status.upstreams:
         name, error = upstream.name, upstream.last_error or ""
         reason, *said = [line.strip() for line in error.splitlines() if line.strip()] or ["the hub does not know why"]
@@ -85,9 +85,9 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
 
 
 def other_daemons(examined: Examined) -> Iterator[Finding]:
-    """Hubs of this user whose sockets are elsewhere, so that some hosts reach one and some the other."""
+    """Further hubs of this user with sockets elsewhere, so that some hosts reach one and some the other."""
     if examined.config.replica.name or examined.config.replica.url:
-        return  # one of several, and meant so
+        return  # a fleet: several hubs are meant
     ours = directories.runtime_dir()
     for pid, directory in _daemons():
         if directory != ours:
@@ -104,9 +104,9 @@ def other_daemons(examined: Examined) -> Iterator[Finding]:
 
 
 def _daemons() -> Iterator[tuple[int, str]]:
-    """Hubs of this user that run, and the directories of their sockets. Linux only.
+    """Running hubs of this user: process ids, and the directories of their sockets.
 
-    Known by their sockets and locks, since a hub does not let others of its user look into it (SEC-52).
+    They are found by sockets and locks, since a hub lets no other process of its user look into it.
     """
     with suppress(OSError):
         for directory in sorted({path.rpartition("/")[0] for path in _listening()}):
@@ -117,20 +117,20 @@ def _daemons() -> Iterator[tuple[int, str]]:
 
 
 def _is_private(directory: str) -> bool:
-    """Whether only this user can have put there what is in it, as in every hub's directory of sockets.
+    """Whether only this user can have made the files in a directory, as in every hub's directory of sockets.
 
     Raises:
-        OSError: there is no telling.
+        OSError: the directory cannot be examined.
     """
     found = os.lstat(directory)
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
 
 
 def _listening() -> set[str]:
-    """The paths of all unix sockets that somebody listens on, as they were when it began.
+    """The paths of all listening unix sockets, as they were bound.
 
     Raises:
-        OSError: the kernel does not say.
+        OSError: the kernel does not show its table.
     """
     with SOCKETS.open("rb") as table:
         lines = os.fsdecode(table.read(MAX_TABLE_BYTES)).split("\n")[1:]
@@ -138,9 +138,9 @@ def _listening() -> set[str]:
 
 
 def stale_sockets(examined: Examined) -> Iterator[Finding]:
-    """Sockets that nobody listens on: neither a hub, which holds its lock, nor a service manager in its place.
+    """Sockets on which neither a hub nor a service manager listens.
 
-    They are looked up, since to connect would have a service manager start the hub.
+    They are looked up in a table, since a connection would have a service manager start the hub.
     """
     try:
         if is_alive(f"{directories.runtime_dir()}/hubd.lock"):
@@ -157,7 +157,7 @@ def stale_sockets(examined: Examined) -> Iterator[Finding]:
 
 
 def left_behind(examined: Examined) -> Iterator[Finding]:
-    """Servers of hubs that were killed."""
+    """Servers that were left behind by hubs that were killed."""
     from upstreams.transports.stdio.orphans import orphans
 
     for orphan in orphans():

@@ -1,4 +1,4 @@
-"""What the checks look at, and what they find."""
+"""`Examined`, the input of all checks, and `Finding`, their result."""
 
 import os
 import shlex
@@ -22,13 +22,13 @@ from config.schema import HubConfig, UpstreamConfig
 from hub.control.status import Status
 
 GUI_PATH: Final = "/usr/bin:/bin:/usr/sbin:/sbin"
-"""What a program has as PATH that no shell has started."""
+"""The PATH of a program that no shell has started."""
 
 MAX_TOKEN_BYTES: Final = 2048
 
 
 class Finding(Struct, frozen=True):
-    """One thing to know. `problem`: something does not work; `warning`: it will not always, or costs something."""
+    """One result of a check. `problem`: something does not work; `warning`: it will not always, or costs something."""
 
     check: str
     level: Literal["problem", "warning", "note"]
@@ -36,7 +36,7 @@ class Finding(Struct, frozen=True):
     why: str
     fix: str
     server: str = ""
-    """The upstream that it is about; "" if it is about none."""
+    """The upstream that the finding is about; "": none."""
 
 
 def unreadable(path: object, why: str) -> Finding:
@@ -52,34 +52,34 @@ class HostFile(Struct, frozen=True):
     place: Place
     exists: bool
     entry: Any = None
-    """Ours, or what has its name."""
+    """The hub's entry, or another one of that name."""
     record: Record | None = None
     servers: tuple[Server, ...] = ()
     error: str = ""
 
 
 class Examined(Struct, frozen=True, kw_only=True):
-    """What the checks look at."""
+    """The state of this machine that the checks examine."""
 
     machine: Machine
     version: str
     status: Status | None
-    """What the running hub says of itself; None: none runs."""
+    """The status of the running hub; None: none runs."""
     loaded: Loaded | None
     error: ConfigError | None
     files: tuple[HostFile, ...]
     token: str | None
-    """The one that the hub made."""
+    """The token in the hub's token file."""
     trust: Path
-    """Which projects the user allowed."""
+    """The file of the projects that the user allowed."""
     directory: Path
-    """Where the user is at work."""
+    """The user's working directory."""
     unread: tuple[Finding, ...] = ()
-    """The hub's own files that could not be read for this."""
+    """Findings on the hub's own files that could not be read."""
     ask: Callable[[Path], Status | None]
-    """What the hub says of itself whose control socket is there; None: it does not."""
+    """Asks the hub behind a control socket for its status; None: it does not answer."""
     root: bool = False
-    """Whoever looks has the rights of root, and not only in a container."""
+    """This process has the rights of root, outside of a container."""
 
     @property
     def config(self) -> HubConfig:
@@ -87,11 +87,11 @@ class Examined(Struct, frozen=True, kw_only=True):
 
     @property
     def wanted(self) -> str | None:
-        """The token that HTTP asks for."""
+        """The token that hosts must show over HTTP."""
         return self.token if self.config.token is None else self.config.token.reveal()
 
     def upstreams(self) -> Iterator[tuple[str, UpstreamConfig]]:
-        """Those that are started, by name."""
+        """The upstreams that are not disabled, by name."""
         return ((name, each) for name, each in self.config.upstreams.items() if not each.disabled)
 
 
@@ -114,7 +114,7 @@ def examine(
         loaded = load_all(config, machine.environ)
     except ConfigError as found:
         error = found
-        with suppress(ConfigError):  # as a hub starts with it
+        with suppress(ConfigError):  # a hub starts with these parts
             loaded = load_all(config, machine.environ, partly=True)
     secret = None
     with suppress(OSError):
@@ -142,7 +142,7 @@ def examine(
 
 
 def _host_files(machine: Machine, records: Records | None, unread: list[Finding]) -> Iterator[HostFile]:
-    """Of all hosts that are here. What may not even be looked for is added to `unread`."""
+    """The files of all hosts that are here. Places that cannot be examined are added to `unread`."""
     for host in all_hosts().values():
         try:
             places = _places(machine, host.id) if is_found(host, machine) else []

@@ -1,4 +1,4 @@
-"""What is wrong with the files of hosts: where the hub is missing, and where servers run twice."""
+"""Checks of the files of hosts: a missing hub, and servers that run twice."""
 
 import os
 import shlex
@@ -40,7 +40,7 @@ def double_imports(examined: Examined) -> Iterator[Finding]:
 
 
 def double_projects(examined: Examined) -> Iterator[Finding]:
-    """Servers of the project one is at work in that hosts start themselves, and that the hub may start, too."""
+    """Servers of the present project that hosts start themselves, and that the hub may start, too."""
     root = find_project(examined.directory, examined.machine.home)
     if root is None:
         return
@@ -64,12 +64,12 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _having(examined: Examined) -> set[str]:
-    """The hosts that have the hub."""
+    """The hosts whose files have the hub."""
     return {file.place.host.id for file in examined.files if file.entry is not None}
 
 
 def entries(examined: Examined) -> Iterator[Finding]:
-    """Hosts that do not have the hub, or in a way that does not work."""
+    """Hosts without the hub, or with an entry that does not work."""
     having = _having(examined)
     without: dict[str, str] = {}
     for file in examined.files:
@@ -118,7 +118,7 @@ def _entry_by_command(file: HostFile, examined: Examined) -> Iterator[Finding]:
 
 
 def _port_of(url: str) -> str:
-    """As the URL says it; "" if it says none, or is no URL."""
+    """The port in a URL; "": it has none, or is no URL."""
     with suppress(ValueError):
         return urlsplit(url).netloc.rpartition(":")[2]
     return ""

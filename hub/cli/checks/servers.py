@@ -1,4 +1,4 @@
-"""What is wrong with the configuration, and with the servers it names."""
+"""Checks of the configuration, and of the servers in it."""
 
 import os
 import re
@@ -27,7 +27,7 @@ from hub.cli.checks.examined import GUI_PATH, Examined, Finding
 
 CONNECT_S: Final = 2.0
 ALL_CONNECTS_S: Final = 6.0
-"""For all addresses of all names together; who has not answered then is not waited for."""
+"""Time limit for all addresses together."""
 _PINNED = re.compile(r"[@=]=?v?\d")
 
 
@@ -60,7 +60,7 @@ def same_server_twice(examined: Examined) -> Iterator[Finding]:
 
 
 def commands(examined: Examined) -> Iterator[Finding]:
-    """Programs that are not there, or only where a shell looks for them."""
+    """Programs that do not exist, or only on the PATH of a shell."""
     path = examined.machine.environ.get("PATH", os.defpath)
     for name, upstream in examined.upstreams():
         if upstream.command is None:
@@ -85,7 +85,7 @@ def commands(examined: Examined) -> Iterator[Finding]:
 
 
 def working_directories(examined: Examined) -> Iterator[Finding]:
-    """Directories to run in that are not there."""
+    """Working directories that do not exist."""
     for name, upstream in examined.upstreams():
         if upstream.cwd is not None and not os.path.isdir(upstream.cwd):
             what = f"{name}: its cwd {upstream.cwd} is not a directory"
@@ -106,7 +106,7 @@ def unpinned_packages(examined: Examined) -> Iterator[Finding]:
 
 
 def _unpinned(words: list[str]) -> str | None:
-    """The package without a version that this runs; None: it runs none, or a pinned one."""
+    """The package without a version that a command runs; None: it runs none, or a pinned one."""
     found = package_of(words)
     if found is None:
         runner, rest = os.path.basename(words[0]), words[1:]
@@ -128,7 +128,7 @@ def _unpinned(words: list[str]) -> str | None:
 
 
 def addresses(examined: Examined) -> Iterator[Finding]:
-    """URLs behind which nobody listens. All are tried at once."""
+    """URLs at which nothing listens. All are tried at once."""
     wanted = [(name, upstream.url) for name, upstream in examined.upstreams() if upstream.url]
     reasons: dict[str, Future[str]] = {url: Future() for _, url in wanted}
     for url, future in reasons.items():  # not an executor, which would wait for all of them in the end
@@ -146,7 +146,7 @@ def addresses(examined: Examined) -> Iterator[Finding]:
 
 
 def _try(url: str, reason: "Future[str]") -> None:
-    """Connect; the reason why that cannot be done, or ""."""
+    """Connect; the reason why that fails, or ""."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:

@@ -1,4 +1,4 @@
-"""What is wrong with the store that hubs share, with other hubs there, and with files that hold secrets."""
+"""Checks of the shared store, of the other hubs there, and of files that hold secrets."""
 
 import errno
 import os
@@ -21,15 +21,15 @@ from hub.control.status import Status
 
 TRY_S: Final = 2.0
 MIN_SECRET: Final = 8
-"""Shorter values are found in files by chance."""
+"""The least length of a secret that is searched for; shorter values occur by chance."""
 SECRET: Final = ("token", "keys", "installed.json", "originals.json")
 OWN: Final = (*SECRET, "trust.json", "memory.json", "sessions.json")
-"""The files of the state directory."""
+"""Files of the state directory that hold secrets."""
 WITHOUT: Final = "the hub works on as if nothing were kept there, and other hubs do not find it"
 
 
 def store(examined: Examined) -> Iterator[Finding]:
-    """A store that cannot be used: it is tried once, as a hub does it."""
+    """A store that cannot be used. It is tried once, as a hub does."""
     cache = examined.config.cache
     if cache.url is None:
         return
@@ -92,12 +92,12 @@ def _fix(reason: str, *, tls: bool) -> str:
 
 
 def _store_of(status: Status | None) -> StoreStatistics | None:
-    """The shared store as the hub that runs sees it; None: there is none of either."""
+    """The shared store as the running hub sees it; None: no hub runs, or it has no store."""
     return status.cache.store if status is not None and status.cache else None
 
 
 def same_names(examined: Examined) -> Iterator[Finding]:
-    """Hubs that have one name, as the hub that runs sees them."""
+    """Hubs that share a name, as the running hub sees them."""
     if examined.status is None or not (replica := examined.status.replica):
         return
     hubs = [(replica.name, replica.url), *((peer.name, peer.url) for peer in replica.peers)]
@@ -110,7 +110,7 @@ def same_names(examined: Examined) -> Iterator[Finding]:
 
 
 def secret_files(examined: Examined) -> Iterator[Finding]:
-    """Files that secrets come from and that others may read: those of `${file:...}`, hubd.env, the hub's own."""
+    """Files with secrets that others may read: those of `${file:...}`, hubd.env, the hub's own."""
     loaded = examined.loaded
     named = [] if loaded is None else [path for path in loaded.files if path not in loaded.sources]
     secrets = {secret for secret in _secrets(examined.config) if len(secret) >= MIN_SECRET}
@@ -125,7 +125,7 @@ def secret_files(examined: Examined) -> Iterator[Finding]:
 
 
 def unreadable_files(examined: Examined) -> Iterator[Finding]:
-    """The hub's own files and directories that it cannot use, since a command run by root made them, say."""
+    """Files and directories of the hub that it cannot use, for instance because a command run by root made them."""
     yield from examined.unread
     said = {finding.what for finding in examined.unread}
     state = Path(directories.state_dir())
@@ -158,10 +158,10 @@ def _why_unread(path: Path) -> str:
 
 
 def _holds(path: Path, secrets: Iterable[str]) -> bool:
-    """Whether any of these is in the file.
+    """Whether any of the secrets is in the file.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     text = read_plain(path, MAX_FILE_BYTES)[0].decode(errors="replace")
     return any(secret in text for secret in secrets)

@@ -1,5 +1,6 @@
-"""The texts of the command line. Pure: the data is what the control socket answered.
+"""Texts of the command line, from the answers of the control socket. Pure.
 
-`status`, `answers` (logs, tools, results) and `cache` have a function for each command, `tables` what they are made of.
-Names, errors and results come from servers, so control characters are shown, not obeyed (SEC-54).
+`status`, `answers` (logs, tools, results) and `cache` have a function for each command; `tables` formats columns, times
+and sizes.
+Names, errors and results come from servers, so control characters are shown, not obeyed.
 """

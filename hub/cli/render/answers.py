@@ -26,7 +26,7 @@ def tools(entries: Iterable[Mapping[str, Any]]) -> str:
 
 
 def result(value: Mapping[str, Any]) -> str:
-    """What a tool answered: its text as it is, other content as one line each."""
+    """The result of a tool: text as it is, other content as one line each."""
     parts = [_content(part) for part in value.get("content") or [] if isinstance(part, dict)]
     if not parts and "structuredContent" in value:
         parts = [json.dumps(value["structuredContent"], indent=2, ensure_ascii=False)]

@@ -9,7 +9,7 @@ from hub.wire.printable import printable
 
 _HEADS: Final = ("UPSTREAM", "RESOURCES", "SIZE", "READS", "HITS", "MISSES", "JOINED", "STALE", "KEPT", "TOO LARGE")
 _FOUND: Final = "FROM STORE"
-"""After the misses, where there is a store."""
+"""A column after the misses, if there is a store."""
 _AWAY: Final = (
     "the hub works on as if nothing were kept there, and tries it again by itself",
     "see that it runs, and what [cache] in hubd.toml says of it; `hubd doctor` tries it now",
@@ -38,7 +38,7 @@ def cache(data: CacheStatistics) -> str:
 
 
 def brief(data: CacheStatistics) -> str:
-    """All of it on one line, for `hubd status`."""
+    """The cache on one line, for `hubd status`."""
     if not data.enabled:
         text = "off"
     elif not data.entries:
@@ -89,7 +89,7 @@ def _reads(counts: CacheCounts) -> int:
 
 
 def _rate(counts: CacheCounts, before: str) -> str:
-    """How many of the reads were answered from the cache; "" if there were none."""
+    """The share of reads that were answered from the cache; "" if there were no reads."""
     reads = _reads(counts)
     return f"{before}{100 * counts.hits / reads:.0f} % hits" if reads else ""
 

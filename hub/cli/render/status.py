@@ -87,17 +87,17 @@ def _configuration(config: ConfigStatus) -> list[str]:
 
 _HEADS: Final = ("UPSTREAM", "STATE", "FOR", "VERSION", "VIA", "SESSIONS", "TOOLS", "PROMPTS", "RESOURCES", "TMPL")
 SAID_LINES: Final = 4
-"""Of the last words of a process."""
+"""Lines shown of the last stderr of a process."""
 NOTE_CHARS: Final = 100
-"""How wide the lines below an upstream may be."""
+"""Width of the lines below an upstream."""
 _WRAPPER: Final = TextWrapper(
     NOTE_CHARS, initial_indent="    ", subsequent_indent="      ", break_long_words=False, break_on_hyphens=False
 )
-"""Paths stay in one piece."""
+"""Wraps notes, and keeps paths in one piece."""
 
 
 def _upstreams(upstreams: Sequence[UpstreamRow]) -> list[str]:
-    """A table in which what there is to say of an upstream stands below its row."""
+    """The table of upstreams, with the notes of each below its row."""
     heads, *rows = table(_HEADS, [_upstream(upstream) for upstream in upstreams])
     lines = [heads]
     for row, upstream in zip(rows, upstreams, strict=True):
@@ -116,7 +116,7 @@ def _upstream(upstream: UpstreamRow) -> Row:
 
 
 def _notes(upstream: UpstreamRow) -> list[str]:
-    """What is out of the ordinary, the worst first."""
+    """Notes on an upstream, the worst first."""
     notes = []
     if upstream.crash_loop:
         notes.append(f"crash loop: ended or failed to start {times(upstream.ends_lately or 0)} within 5 min")
@@ -137,7 +137,7 @@ def _notes(upstream: UpstreamRow) -> list[str]:
 
 
 def _trouble(upstream: UpstreamRow) -> list[str]:
-    """Why an upstream is away, or was, and what comes next; all of its last words are in `--json` and `hubd logs`."""
+    """Why an upstream is or was away, and what comes next. The whole error is in `--json` and `hubd logs`."""
     state = upstream.state
     error, *said = (upstream.last_error or "").splitlines() or [""]
     if error and upstream.last_error_ago_s is not None:

@@ -1,6 +1,6 @@
-"""Columns, and figures with their units, as people read them. Pure.
+"""Tables, durations and sizes as people read them. Pure.
 
-What stands in a cell may come from servers, so control characters are shown, not obeyed (SEC-54).
+Texts of cells may come from servers, so control characters are shown, not obeyed.
 """
 
 from collections.abc import Sequence
