@@ -1,8 +1,8 @@
 """Bridge between the eras: sends an operation to its upstream, and handles what comes in place of a result.
 
-What the host asked for and what it gets are in words of its own era; everything between is settled here. An operation
-of a legacy host is one long wait: it is asked on the way. One of a modern host ends with `input_required` and comes
-back with the answers and a sealed state, which says where to go on.
+Request and reply are in the host's own era; everything between happens here. A legacy host waits for its operation to
+end, and is asked meanwhile. The request of a modern host ends with `input_required`; its retry brings the answers and a
+sealed state, from which the operation goes on.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Input requests: questions in results, as modern upstreams put them and modern hosts get them.
 
-What was asked goes into the state that is sealed with the questions, as far as answers have to be judged by it; so the
-hub keeps nothing while people think.
+The facts about questions that are needed to check the answers are sealed into the state, so the hub keeps nothing
+while people think.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Known roots of modern hosts, which are asked by ending a request and never tell of changes.
 
-So what a host once answered is good for a while, and answers what its upstreams ask for next. Of one
-that cannot be told from others, it is good for the call in which it was said.
+So an answer is reused for a while for further questions of upstreams. The answer of a host that cannot be told from
+others is reused only within its call.
 """
 
 from typing import Final

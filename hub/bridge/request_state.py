@@ -1,7 +1,7 @@
 """Request states: sealed facts that a modern host carries from one round of a request to the next.
 
-A state is sealed, so that nobody can make or change one, and bound to who was asked, in which request.
-One-time use is enforced by `parking`.
+A state is sealed, so that hosts can neither make nor change one, and bound to the principal and the request. `parking`
+enforces one-time use.
 """
 
 import json

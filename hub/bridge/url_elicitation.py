@@ -1,13 +1,13 @@
 """URL elicitation: errors -32042 of upstreams of 2025-11-25, which ask for a visit to a page.
 
-The upstream's call has ended; a person is to open one or more URLs, and the call is to be made again. What the host is
-told depends on what it can do:
+The upstream's call has ended; a person has to open one or more URLs, and then the call is made again. The host is told
+by its revision and capabilities:
 
-    2025-11-25, mode url    the error, with ids of the hub's own; `PageVisits` knows later whom to tell that one is done
+    2025-11-25, mode url    the error, with ids of the hub's own; `PageVisits` knows which hosts to tell when a visit ends
     modern, mode url        an input request for each page. Its retry waits a while for the upstream to say that all
                             visits are done, then the upstream is called afresh
-    modern, no mode url     -32021: here it is certain that there is no other way
-    others                  the pages in words, for the model to pass on
+    modern, no mode url     -32021: there is no other way
+    others                  the pages as text, for the model to pass on
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,17 +1,17 @@
 """Questions to one legacy host: those that are open, and the roots that the host has told.
 
-A question is a request of the hub's own, under an id the hub made, on the stream of the request that caused it and on
-no other. It is open until the first of these:
+A question is a request of the hub's own, under an id of the hub, on the stream of the request that caused it and on no
+other. It is open until the first of these:
 
     the host answers            the upstream gets the answer, or the host's error as it is
-    nobody does, for `ttl_s`    withdrawn at the host; the upstream gets what it gets when a person says no
+    no answer for `ttl_s`       withdrawn at the host; the upstream gets the answer of a person who declines
     the host leaves             an error
     its call ends               withdrawn at the host, before the response to the call; the upstream gets an error
     the asker is cancelled      withdrawn at the host
 
-What always holds: an id is in the table just as long as it is open, so that answers that are late, second or meant for
-somebody else find nothing and are dropped. An answer cannot be refused in these revisions, which know
-no response to a response: one that is no use makes the hub ask a person once more; then it counts as declined.
+What always holds: an id is in the table just as long as its question is open, so that late, second and misdirected
+answers find nothing and are dropped. These revisions have no response to a response, so an answer cannot be refused:
+after a malformed one the hub asks a person once more; then the question counts as declined.
 """
 
 from collections.abc import Callable

@@ -1,12 +1,11 @@
 """Attached hosts: a `Host` for each legacy session or line connection, all of them in `Hosts`.
 
-A `Host` is the host's side of a conversation, whatever carries it: what was agreed in the handshake, which of its
-requests are running, what it is to be told unasked. Modern requests over HTTP carry everything themselves, so
-they have none; they only count toward what their principal may have in flight.
+A `Host` is the host's side of a conversation over any transport: the result of the handshake, the running requests,
+and the notifications that belong to none of them. A modern request over HTTP carries all this itself: it has a
+`StatelessHost`, and only counts toward the requests of its principal.
 
-What always holds: ids of hosts are looked up in the `Host` they came from and nowhere else, so that no host can
-reach a request of another; `begin` and `end` come in pairs. The two classes are in one module, since
-each needs the other: what a host begins counts for its principal as well, and what concerns all is told to each.
+What always holds: the id of a request is looked up in its own `Host` and nowhere else, so that no host can reach a
+request of another; `begin` and `end` come in pairs. The classes share a module since each needs the other.
 """
 
 import secrets

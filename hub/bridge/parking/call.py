@@ -1,7 +1,7 @@
 """A parked call: one call of a modern host to a legacy upstream, which may outlive its request (`state`, `parking`).
 
-It has two ends. The upstream sees an `Exchange` that lasts as long as the call, whoever is attached. The requests of
-the host, one after the other, wait for what comes next: the outcome, or a round of questions.
+It has two ends. The upstream sees an `Exchange` that lasts as long as the call, whichever request is attached. The
+requests of the host, one after the other, wait for the outcome or for a round of questions.
 """
 
 from typing import Protocol

@@ -1,11 +1,11 @@
 """Parked calls of a hub: calls of modern hosts to legacy upstreams, which may ask and so outlive their requests.
 
-    begin  --- waits for ---+                            +--- task of the call: Upstream.call --- Call.ask
-                            Call: outcome, or a round <--+
+    begin  --- waits for ---+                            +--- task of the call: Upstream.call, ParkedCall.ask
+                      ParkedCall: outcome, or a round <--+
     resume --- waits for ---+                            +--- its clock: window, deadline, drain
 
-All tasks are in one nursery. A clock runs only from the first question of a call until a retry is attached. What may
-happen when is in `parked`.
+All tasks are in one nursery. A clock runs only from the first question of a call until a retry is attached. The
+phases of a call are in `state`.
 """
 
 import logging
@@ -219,7 +219,7 @@ class ParkedCalls:
                 outcome = await work(call)
         except HubError as error:
             outcome = kept(error)
-        except Exception as error:  # noqa: BLE001 the wall around serving one request: raised again where it is awaited
+        except Exception as error:  # noqa: BLE001 raised again where the outcome is awaited
             outcome = error
         finally:
             self._running -= 1
@@ -244,7 +244,7 @@ class ParkedCalls:
             self._bury(call)
 
     async def _keep_time(self, call: ParkedCall, clock: trio.CancelScope) -> None:
-        """Collect the questions of a call, show them, wait for answers, give up. The wall around one of them."""
+        """Collect the questions of a call, show them, wait for answers, give up. Catches and logs everything."""
         try:
             await self._keep(call, clock)
         except Exception:

@@ -9,13 +9,13 @@ the questions, and comes back, perhaps, as a new request with the answers. So a 
      +-----------------ANSWERED----+   \--> GONE      \--> GONE
 
 In `RUN` and `ASK` a request of the host is attached: it gets the outcome, and when it is cancelled the call is. In
-`ASK` questions are collected for a moment, since upstreams ask several at once. In `PARK` nobody is attached: the call
-waits for answers, or runs on. In `DONE` it has ended and its outcome waits. In `GONE` it is over; what a retry may then
-be told is `ParkedState.reason`.
+`ASK` questions are collected for a moment, since upstreams ask several at once. In `PARK` no request is attached: the
+call waits for answers, or runs on. In `DONE` it has ended and its outcome waits. In `GONE` it is over; a retry is then
+told `ParkedState.reason`.
 
-Questions go to the host in rounds. A retry answers the latest round, and uses it up: any other is told so, and
-gets nowhere near the upstream. A retry that cannot be read uses up nothing. What it leaves open is asked again in a new
-round, with what the upstream asked meanwhile, as far as the capabilities of this retry allow.
+Questions go to the host in rounds. A retry answers the latest round, and uses it up: a retry of an earlier round is
+refused. A malformed retry uses up nothing. Questions left open are asked again in a new round, together with new
+questions of the upstream, as far as the capabilities of this retry allow.
 
 Every question is settled exactly once: answered, refused or withdrawn. Its key is never used again.
 """

@@ -1,8 +1,8 @@
 """Client of tasks: requests to an upstream about a task that runs there.
 
-Every request goes by `Upstream.call`. A legacy task is known only in the session it was begun in, which need not be the
-one that serves its host by now, so requests about it name that session. None of them is an operation of a host,
-so none reports progress of one.
+Every request goes by `Upstream.call`. A legacy task is known only in the session it was begun in, which need not be
+the one that serves its host now, so requests about it name that session. None is an operation of a host, so none
+reports progress.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,8 @@
 """Task handles: tasks that modern hosts poll themselves, by `tasks/get`, `/update`, `/cancel` and notifications.
 
-A task of the extension is passed on, one of 2025-11-25 put into the words of the extension. The id by
-which a host knows a task is sealed: nobody can guess or change one, it is good for one principal, it outlives the
-daemon, and the hub keeps no table of tasks. An id that is no good is unknown, for whatever reason, and no
-more is said of it than of a task that has expired.
+A task of the extension is passed on; a task of 2025-11-25 is converted to the extension. The id that a host gets is
+sealed: it cannot be guessed or changed, is valid for one principal, outlives the daemon, and spares the hub a table of
+tasks. The error for an invalid id is that of an expired task, whatever the reason.
 """
 
 import logging
@@ -272,7 +271,7 @@ class TaskHandles:
     async def _gather(self, key: tuple[str, str, str], gathering: TaskQuestions, client: TaskClient) -> None:
         try:
             await gathering.run(client)
-        except Exception:  # the wall around the questions of one task
+        except Exception:  # its questions fail, and nothing else
             log.exception("what a task of %s asks cannot be gathered", client.upstream.name)
         finally:
             del self._gatherings[key]

@@ -6,8 +6,8 @@
     tasks/result                   `result` or `error`, in `tasks/get`
     questions of the server        `inputRequests`, in `tasks/get`
 
-Inside the hub a task has the names of the extension. What an upstream got wrong is put right where nothing depends on
-it, so that hosts see only what the schema allows; a task without id or status is none.
+Inside the hub a task has the names of the extension. Malformed members on which nothing depends are corrected, so that
+hosts see only what the schema allows; a task without id or status is an error.
 """
 
 import re

@@ -5,8 +5,8 @@
     modern, without the extension   absorbed, as a call that may park       absorbed; questions end the request
     modern, with it                 converted                               relayed
 
-`waiting` waits, `handles` gives hosts tasks to look after. Only tools that can be called in no other way are called as
-tasks of 2025-11-25; upstreams of the extension decide for themselves.
+Absorbed tasks are awaited by `waiting`, the others polled by hosts through `handles`. Only tools that can be called in
+no other way are called as tasks of 2025-11-25; upstreams of the extension decide for themselves.
 """
 
 import logging

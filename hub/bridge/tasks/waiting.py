@@ -1,12 +1,12 @@
 """Waiting for a task on behalf of a host, which sees one long request.
 
-    the extension    the hub looks after the task as often as its upstream wants. What that wants to know, a legacy
-                     host is asked meanwhile; the request of a modern one ends with the questions, and the retry goes on
-                     from there by its state
-    2025-11-25       `tasks/result` is open all the time: it brings what the upstream wants to know, and the end the
-                     moment it comes. Beside it the hub looks after the task, since that request may never say a word
+    the extension    the hub polls the task as often as its upstream wants. A legacy host is asked its questions
+                     meanwhile; the request of a modern host ends with the questions, and the retry goes on from there
+                     by its state
+    2025-11-25       `tasks/result` is open all the time: it brings questions of the upstream, and the outcome at once.
+                     The hub polls the task as well, since that request may never be answered
 
-Whoever waits no longer, for whatever reason, has the task cancelled. The total time stands still while the host
+The task is cancelled when the wait ends early, for whatever reason. The total time stands still while the host
 is asked; the idle time of each request is that of any call.
 """
 

@@ -1,20 +1,18 @@
 """Durable sessions: legacy sessions over HTTP outlive the daemon.
 
-The id of a session says what its handshake agreed on, signed: a hub that does not know the id, since an earlier run of
-it made it, makes the session anew from what it says. The id is bound to who asked for it and at which endpoint; for
-anybody else it is as good as none. What came after the handshake is in a journal, since it is rare: the log
-level, the subscriptions, which sessions are over, and what the lists were that hosts have seen.
+A session id contains the result of the handshake, signed: a hub that does not know an id, since an earlier run made
+it, makes the session anew from the id. The id is bound to its principal, host and endpoint; for all others there is no
+such session. Later facts are rare and go into a journal: the log level, the subscriptions, which sessions are over,
+and digests of the lists that hosts have seen.
 
     handshake --mint--> id
-    journal:  kept    session -> when it began, its level and subscriptions, the run in which it lived last, and what
-                        its host was not told in that
+    journal:  kept    session -> when it began, its level and subscriptions, its last run, and the notifications that
+                        its host did not receive in that run
               over    session -> when it began; a session that has ended stays ended
               lists   run -> endpoint -> digests of its lists
 
-
-A session older than `LIFE_S` is not revived, and so everything in the journal is forgotten some day: once hubs have run
-for so long since it was written (`hub.downstream.http.running_time`). A journal that cannot be written costs what is in
-it and nothing else.
+A session older than `LIFE_S` is not revived, so each entry of the journal is forgotten once hubs have run for that long
+since it was written (`hub.downstream.http.running_time`). If the journal cannot be written, only its facts are lost.
 """
 
 import logging

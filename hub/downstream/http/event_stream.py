@@ -2,10 +2,10 @@
 
     attached --connection lost--> detached --GET with Last-Event-ID--> attached
        |                             |
-       +----------- finish ----------+--> done; whoever attaches gets what it missed, then the end
+       +----------- finish ----------+--> done; a connection gets the missed events, then the end
 
-Every event has the id `<stream>-<n>`, unique in the session, and is kept: `RING_EVENTS` of them while the stream
-lives. A stream that no connection and no request uses is put into the `StreamArchive`, which forgets it after `KEEP_S`,
+Every event has the id `<stream>-<n>`, unique in the session. The last `RING_EVENTS` events of a stream are kept while
+it lives. A stream that no connection and no request uses goes into the `StreamArchive`, which forgets it after `KEEP_S`
 or when there are too many.
 """
 

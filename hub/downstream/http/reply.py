@@ -1,8 +1,8 @@
 """Answers to POSTed requests: one JSON message if the response comes soon and alone, else server-sent events.
 
-An answer becomes a stream when something is to be said before the end, or when the end is not near (`SSE_AFTER_S`), so
-that keep-alives flow. A modern one is scoped to its connection: gone with it, cancelled with it. A
-legacy one has a stream of its session beneath it, which outlives the connection.
+An answer becomes a stream when a message has to be sent before the response, or when the response takes longer than
+`SSE_AFTER_S`, so that keep-alives flow. The end of the connection cancels a modern request. A legacy answer is written
+to a stream of its session, which outlives the connection.
 """
 
 from functools import lru_cache

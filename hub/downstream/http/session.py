@@ -1,9 +1,9 @@
 """Legacy sessions over HTTP: made at `initialize`, bound to their identity, ended by DELETE or by silence.
 
-A session id is a name, not a credential: a request must also come from the same identity and to the same
-endpoint, or the session does not exist for it. One that an earlier run of the hub minted is revived
-(`hub.downstream.http.durable_sessions`): what its host has agreed on, set and subscribed to is as before. Its streams
-are gone, and so are the requests that were running: hosts send them again, or do not, as they see fit.
+A session id is a name, not a credential: a request must also come from the same identity and to the same endpoint, or
+the session does not exist for it. A session of an earlier run of the hub is revived
+(`hub.downstream.http.durable_sessions`) with its handshake, settings and subscriptions. Its streams and running
+requests are lost: hosts may send those again.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,8 @@
 """Hosts on a newline-framed connection: the shim's unix socket, or standard input and output.
 
-Both eras share such a connection, message by message. Each request is a task of the connection's
-nursery; when the host is gone, they all are. Reading waits for nothing that was begun, so a cancellation
-always arrives; it is held back only for a host that floods, or that goes on asking while it reads no answers.
+Both eras share such a connection, message by message. Each request is a task of the connection's nursery; all are
+cancelled when the host is gone. Reading waits for no request, so a cancellation always arrives; reading slows down only
+for a host that floods the hub, or that sends requests while it reads no answers.
 """
 
 import logging

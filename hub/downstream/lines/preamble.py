@@ -1,12 +1,11 @@
 """Preamble and goodbye between `hubd connect` and the hub: lines that cannot be mistaken for JSON-RPC.
 
     {"hubd":1,"host":"...","upstream":"...",...}    the shim, before the host's own bytes: who connects
-    {"hubd":1,"bye":"stopping"}                     the hub is about to end in order, and asks for no more requests
-    {"hubd":1,"bye":"understood"}                   the shim: you have got all; the rest is for the next hub
+    {"hubd":1,"bye":"stopping"}                     the hub is about to stop, and asks for no more requests
+    {"hubd":1,"bye":"understood"}                   the shim has sent its last request; the rest is for the next hub
 
-The goodbye is for those only that have said `"bye":true` in their first line. What a shim or a hub of another age does
-not know of these is ignored by it. A program that connects to the socket and speaks MCP at once is welcome too: it is
-simply nobody in particular.
+The goodbye goes only to shims with `"bye":true` in their preamble. Shims and hubs ignore members that they do not know.
+A program that connects and speaks MCP at once is served too, without a name.
 """
 
 from typing import Final
