@@ -3,7 +3,7 @@
 The upstream's call has ended; a person has to open one or more URLs, and then the call is made again. The host is told
 by its revision and capabilities:
 
-    2025-11-25, mode url    the error, with ids of the hub's own; `PageVisits` knows which hosts to tell when a visit ends
+    2025-11-25, mode url    the error, with ids of the hub's own; `PageVisits` tells hosts when a visit ends
     modern, mode url        an input request for each page. Its retry waits a while for the upstream to say that all
                             visits are done, then the upstream is called afresh
     modern, no mode url     -32021: there is no other way
