@@ -8,7 +8,7 @@ reads them for all that deal with settings: bounds (`loading.check`), variables 
 A new setting counts in our own files only: in files of hosts a closed list counts (`loading.host_entry.OUR_SETTINGS`).
 """
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Struct, field
 
@@ -84,6 +84,12 @@ MIN_TOKEN: Final = 16
 TOKEN: Final = rf"[A-Za-z0-9._~+/-]{{{MIN_TOKEN},1024}}=*"
 """What a bearer token may be (RFC 6750)."""
 
+
+def _server(**facts: Any) -> Setting:
+    """Facts of a setting that says which server this is, with variables replaced."""
+    return Setting(reload="reconnect", identity="server", expanded=True, **facts)
+
+
 Seconds = Annotated[float, Setting(reload="live", above=0, unit="seconds")]
 
 
@@ -114,65 +120,22 @@ class Restart(Struct, frozen=True, forbid_unknown_fields=True):
 class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One MCP server: a command to run (stdio) or a URL (Streamable HTTP, or HTTP+SSE)."""
 
-    command: Annotated[
-        str | None,
-        Setting(reload="reconnect", identity="server", expanded=True, instead_of=("cmd", "program", "executable")),
-    ] = None
+    command: Annotated[str | None, _server(instead_of=("cmd", "program", "executable"))] = None
     """The program to start: a name that is looked for in PATH, or a path, relative to `cwd`."""
-    args: Annotated[
-        tuple[str, ...],
-        Setting(reload="reconnect", identity="server", expanded=True, mask="arguments", needs="command"),
-    ] = ()
+    args: Annotated[tuple[str, ...], _server(mask="arguments", needs="command")] = ()
     """What the program is given; `${VAR}`, `${VAR:-default}` and `${file:path}` are replaced, as in all texts here."""
-    env: Annotated[
-        dict[str, Secret],
-        Setting(
-            reload="reconnect",
-            identity="server",
-            expanded=True,
-            needs="command",
-            instead_of=("environment", "envs", "environ"),
-        ),
-    ] = {}
+    env: Annotated[dict[str, Secret], _server(needs="command", instead_of=("environment", "envs", "environ"))] = {}
     """Variables for the program, beside the few that every program needs (PATH, HOME, ...)."""
-    cwd: Annotated[
-        str | None,
-        Setting(
-            reload="reconnect",
-            identity="server",
-            expanded=True,
-            mask="never",
-            needs="command",
-            instead_of=("workdir", "directory"),
-        ),
-    ] = None
+    cwd: Annotated[str | None, _server(mask="never", needs="command", instead_of=("workdir", "directory"))] = None
     """Where the program runs: relative to the configuration file, and its directory unless said."""
     url: Annotated[
-        str | None,
-        Setting(
-            reload="reconnect",
-            identity="server",
-            expanded=True,
-            mask="url",
-            pattern=r"https?://",
-            instead_of=("serverUrl", "httpUrl", "uri", "endpoint"),
-        ),
+        str | None, _server(mask="url", pattern=r"https?://", instead_of=("serverUrl", "httpUrl", "uri", "endpoint"))
     ] = None
     """The address of a server that runs already."""
-    headers: Annotated[
-        dict[str, Secret],
-        Setting(
-            reload="reconnect",
-            identity="server",
-            expanded=True,
-            needs="url",
-            instead_of=("http_headers", "httpHeaders"),
-        ),
-    ] = {}
+    headers: Annotated[dict[str, Secret], _server(needs="url", instead_of=("http_headers", "httpHeaders"))] = {}
     """Sent with each request to `url`."""
     transport: Annotated[
-        Literal["auto", "stdio", "http", "sse"],
-        Setting(reload="reconnect", identity="server", instead_of=("type",)),
+        Literal["auto", "stdio", "http", "sse"], Setting(reload="reconnect", identity="server", instead_of=("type",))
     ] = "auto"
     """`http` is Streamable HTTP, `sse` the deprecated HTTP+SSE of 2024-11-05; `auto` finds out."""
     prefix: Annotated[str | None, Setting(reload="live")] = None
@@ -214,8 +177,7 @@ class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     replace: Annotated[Literal["auto", "start-first", "stop-first"], Setting(reload="live")] = "auto"
     """When its settings change: whether the new one is started before the old one stops. `auto`: over HTTP."""
     timeouts: Annotated[
-        Timeouts,
-        Setting(reload="live", instead_of=("timeout", "timeout_s", "startup_timeout_sec", "tool_timeout_sec")),
+        Timeouts, Setting(reload="live", instead_of=("timeout", "timeout_s", "startup_timeout_sec", "tool_timeout_sec"))
     ] = Timeouts()
     """How many seconds it may take."""
     tool_timeouts: Annotated[dict[str, Seconds], Setting(reload="live")] = {}
@@ -230,8 +192,7 @@ class CacheConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     enabled: Annotated[bool, Setting(reload="live")] = True
     """Whether anything is kept."""
     max_bytes: Annotated[
-        int,
-        Setting(reload="live", min=0, unit="bytes", instead_of=("max_size", "size", "limit", "max_memory")),
+        int, Setting(reload="live", min=0, unit="bytes", instead_of=("max_size", "size", "limit", "max_memory"))
     ] = 64 << 20
     """How much is kept in memory, all entries together."""
     max_entries: Annotated[int, Setting(reload="live", min=0, unit="entries")] = 10_000
@@ -275,11 +236,7 @@ class ReplicaConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     url: Annotated[
         str,
         Setting(
-            reload="restart",
-            expanded=True,
-            mask="url",
-            pattern=r"https?://[^/@]+$|$",
-            instead_of=("uri", "endpoint"),
+            reload="restart", expanded=True, mask="url", pattern=r"https?://[^/@]+$|$", instead_of=("uri", "endpoint")
         ),
     ] = ""
     """Where the other hubs reach this one, such as `http://10.0.0.5:8765`; unless said, the address it listens on."""
@@ -325,8 +282,7 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What HTTP asks for, in place of the token that the hub made: 16 or more characters; for hubs behind one
     balancer."""
     sealing_key: Annotated[
-        Secret | None,
-        Setting(reload="restart", expanded=True, pattern=r"[0-9A-Fa-f]{64}( [0-9A-Fa-f]{64})?$"),
+        Secret | None, Setting(reload="restart", expanded=True, pattern=r"[0-9A-Fa-f]{64}( [0-9A-Fa-f]{64})?$")
     ] = None
     """What seals all that hosts carry for the hub, in place of the key that it made: 64 hexadecimal digits, the same
     for all hubs behind one balancer. After a space another key that opens, too: the one before it, or the next one."""

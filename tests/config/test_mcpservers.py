@@ -1,10 +1,12 @@
 """Hosts' own JSON files, in all the spellings they use."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+import config
 from config.errors import ConfigError
 from config.loading.document import parse
 from config.loading.host_entry import HOSTS_OWN, OUR_SETTINGS, command_of, is_hub
@@ -204,6 +206,9 @@ def test_a_new_setting_of_ours_changes_no_file_of_a_host():
         "prefix", "replace", "restart", "roots", "session_mode", "start", "tasks", "timeouts", "tool_timeouts",
     }  # fmt: skip
     assert set(OUR_SETTINGS) <= set(UpstreamConfig.__struct_fields__)
+    readme = (Path(config.__file__).parent / "README.md").read_text(encoding="utf-8")
+    said = readme.partition("may hold these settings of ours: ")[2].partition(". ")[0]
+    assert set(re.findall(r"`(\w+)`", said)) == set(OUR_SETTINGS)
     assert not OUR_SETTINGS & HOSTS_OWN
 
 
