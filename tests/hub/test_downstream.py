@@ -693,6 +693,7 @@ async def test_the_requests_of_a_batch_begin_one_after_another(host, router, mon
     async def answer(host, router, request, exchange, scope, pace):
         await pace.next()
         began.append((len(rounds), request.id))
+        host.end(request.id)
         return Result(raw({}))
 
     monkeypatch.setattr(hub.downstream.batch, "answer", answer)
