@@ -1,15 +1,14 @@
-"""What hosts watch at one upstream, and over which of its sessions (bridging.md 8).
+"""Host subscriptions: what each host is subscribed to at one upstream, moved from session to session.
 
-A watch belongs in the session that the calls of its host go to: what changes in there is what that host may hear of.
-Each session keeps its own `SessionSubscriptions`; here it is known who holds what, so that it can be moved:
+A subscription belongs in the session that the calls of its host go to: the host may hear of what changes there. Each
+session has its own `SessionSubscriptions`; here is noted which host subscribed to what, so that it can be moved:
 
-    the host asks        into the session of its calls, opened if it would get one of its own; held once the upstream
-                         agreed
-    it gets another      moved there, and the host is told that all of it may have changed meanwhile (N-17)
-    it has none          kept for the next; if no call has to open that, it is opened for what was watched: at once, and
-                         at longer and longer intervals if it does not last
+    the host subscribes           in the session of its calls, which is opened if it would be its own
+    the host changes session      moved there, and the host is told that all of it may have changed meanwhile
+    the host has no session       kept for the next one, which is opened for it unless a call has to: at once, and at
+                                  growing intervals if it does not last
 
-So a host that only watches has a process of its own where one that calls has. `Pool.borrowed_main` is the exception.
+So a host that only subscribes has a process of its own where a calling host has. `Pool.borrowed_main` is the exception.
 """
 
 import logging
@@ -30,16 +29,16 @@ log = logging.getLogger(__name__)
 
 
 class HostEntry:
-    """What one host holds, and where."""
+    """The subscriptions of one host, and its session."""
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
         self.pooled: PooledSession | None = None
         self.held: dict[tuple[str, ResourceSubscriber], None] = {}
         self.is_sought = False
-        """A task sees to it that there is a session."""
+        """A task is opening a session for it."""
         self.pauses: ExponentialBackoff | None = None
-        """Between the sessions that were opened for it; None: there were none."""
+        """Pauses between the sessions that were opened for it; None: there were none."""
 
     def move(self, pooled: PooledSession | None) -> None:
         """Have all of it watched in `pooled` from now on."""
@@ -52,7 +51,7 @@ class HostEntry:
 
 
 class HostSubscriptions:
-    """All hosts. `settle` is to be called whenever a host may have another session than before."""
+    """Subscriptions of all hosts. `settle` is called whenever a host may have another session than before."""
 
     def __init__(self, name: str, selector: SessionSelector) -> None:
         self._name = name
@@ -65,7 +64,7 @@ class HostSubscriptions:
         return f"<HostSubscriptions at {self._name}: {held} of {len(self._hosts)} hosts>"
 
     def __bool__(self) -> bool:
-        """Whether anything is held."""
+        """Whether there is any subscription."""
         return bool(self._hosts)
 
     async def subscribe(self, uri: str, subscriber: ResourceSubscriber) -> Failure | None:
@@ -130,7 +129,7 @@ class HostSubscriptions:
             del self._hosts[subscriber.host]
 
     def take_over(self, other: "HostSubscriptions") -> None:
-        """Have all that is held at `other` watched here from now on; hosts are told that it may have changed."""
+        """Take all subscriptions of `other`; hosts are told that the resources may have changed."""
         old, other._hosts = other._hosts, {}
         for host, entry in old.items():
             entry.move(None)
@@ -140,7 +139,7 @@ class HostSubscriptions:
         self.settle()
 
     def settle(self) -> None:
-        """Have everything watched where it belongs now."""
+        """Move all subscriptions to the sessions where they belong now."""
         for entry in list(self._hosts.values()):
             try:
                 pooled = self._selector.for_subscriptions(entry.exchange.caller)
@@ -152,7 +151,7 @@ class HostSubscriptions:
                 self._missing.set()
 
     async def run(self) -> None:
-        """Open the sessions that are missing, for ever."""
+        """Open missing sessions, for ever."""
         self._missing.set()
         async with trio.open_nursery() as nursery:
             while True:
@@ -172,7 +171,7 @@ class HostSubscriptions:
             if entry.held and entry.pooled is None:
                 await self._selector.reopen_for_subscriptions(entry.exchange)
         except HubError as error:
-            log.debug("%s is not watched for %r: %s", self._name, entry.exchange.caller.identity, error)
+            log.debug("%s has no session to subscribe for %r: %s", self._name, entry.exchange.caller.identity, error)
             self._missing.set()
         finally:
             entry.is_sought = False

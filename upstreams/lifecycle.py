@@ -1,13 +1,13 @@
-"""The life of one upstream as a table, and when to try again (D-10). Pure: time and chance are arguments.
+"""Lifecycle of one upstream: its states as a table, and when to try again. Pure: time and chance are arguments.
 
     python -m upstreams.lifecycle         prints the table as a state diagram (the README's is this one)
 
 An upstream is `CONNECTING` until its first session opens or fails, and `RECONNECTING` from then on, between attempts
 and during them. After `restart.attempts` attempts in a row that failed it is `FAILED`: nothing is tried until a call
 needs it, and then once in `FAILED_PAUSE_S` (half open: one attempt that fails leads back at once). `UNAUTHORIZED` is
-`FAILED` for want of credentials. `IDLE` is one that nobody needs: it is lazy and was not called yet, or was stopped
-after `idle_stop_s`; it costs nothing and the first call starts it. `DISABLED`, by configuration, is left by nothing but
-another configuration, which makes another upstream. `RESTART`, by command, starts over from everywhere else.
+`FAILED` for want of credentials. `IDLE` is an upstream that no host needs: it is lazy and was not called yet, or was
+stopped after `idle_stop_s`; it costs nothing, and the first call starts it. Only another configuration, which makes
+another upstream, leads out of `DISABLED`. `RESTART`, by command, starts over from every other state.
 """
 
 import sys
@@ -38,7 +38,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What moves it on."""
+    """What moves an upstream from state to state."""
 
     START = "start"
     """An attempt begins."""
@@ -85,7 +85,7 @@ def diagram() -> str:
 
 
 class Backoff:
-    """When to try again, and when to give up: after so many `attempts` in a row that failed; 0: never."""
+    """When to try again, and when to give up: after `attempts` failed attempts in a row; 0: never."""
 
     def __init__(self, jitter: Callable[[], float], *, attempts: int = ATTEMPTS) -> None:
         self._jitter = jitter
@@ -127,7 +127,7 @@ class Backoff:
 
 
 class CrashCounter:
-    """When it ended by itself lately, or could not be started; what a command or the hub ended is not counted."""
+    """Counts how often an upstream ended by itself or could not be started lately; ends by the hub are not counted."""
 
     def __init__(self) -> None:
         self._at: deque[float] = deque(maxlen=100)
@@ -136,11 +136,11 @@ class CrashCounter:
         return f"<CrashCounter {list(self._at)}>"
 
     def note(self, now: float) -> None:
-        """It ended."""
+        """Count an end."""
         self._at.append(now)
 
     def lately(self, now: float) -> int:
-        """How often within `LOOP_WINDOW_S`; `LOOP_ENDS` and more is a crash loop."""
+        """How many ends lie within `LOOP_WINDOW_S`; `LOOP_ENDS` or more are a crash loop."""
         return sum(at > now - LOOP_WINDOW_S for at in self._at)
 
 

@@ -1,4 +1,4 @@
-"""What is heard from the sessions of one upstream that belongs to no call; a flood of it is bounded here."""
+"""Notifications of one upstream that belong to no call; their rate is limited here."""
 
 import logging
 from collections.abc import Callable
@@ -29,7 +29,7 @@ TELL_REFUSED_S: Final = 60.0
 
 
 class NotificationSink:
-    """The `UpstreamEvents` of one upstream. What concerns its sessions goes on to `on_asked` and `on_ended`."""
+    """The `UpstreamEvents` of one upstream; `on_asked`, `on_ended` and `on_elicited` pass events on."""
 
     def __init__(
         self,
@@ -43,9 +43,9 @@ class NotificationSink:
         listener: InvalidationListener = NO_LISTENER,
     ) -> None:
         self.elicitations = Elicitations(on_elicited)
-        """What was begun at URLs and is done."""
+        """Elicitations at URLs that are done."""
         self.unattributed_count = 0
-        """Questions of which nobody can tell whose they are."""
+        """Questions that were refused because they could not be attributed to a host."""
         self._name = name
         self._offered = offered
         self._listener = listener
@@ -60,18 +60,18 @@ class NotificationSink:
         return f"<NotificationSink of {self._name}: {self.unattributed_count} unattributed>"
 
     def follow(self, old: "NotificationSink") -> None:
-        """Go on where that of another upstream ends, in whose place this one is."""
+        """Go on where the sink of the predecessor ends."""
         self.elicitations = old.elicitations
         self.unattributed_count += old.unattributed_count
 
     def changed(self, kinds: tuple[Kind, ...]) -> None:
-        """As `UpstreamEvents.changed`."""
+        """Have these lists read again."""
         if Kind.RESOURCE in kinds:
             self._listener.resources_relisted()
         self._offered.changed(kinds)
 
     def log(self, params: dict[str, Raw]) -> None:
-        """As `UpstreamEvents.log`: into the hub's own log and the journal, `LOGS_PER_S` and no more."""
+        """Write a log message to the hub's log and the journal, at most `LOGS_PER_S`."""
         if (second := int(trio.current_time())) != self._second:
             self._second, self._logs_left = second, LOGS_PER_S
         if not self._logs_left:
@@ -90,7 +90,7 @@ class NotificationSink:
         self._history.note(text)
 
     def exited(self, exit: Exit) -> None:
-        """As `UpstreamEvents.exited`."""
+        """Note the end of a process."""
         self._history.exited(exit, trio.current_time())
 
     def asked(self) -> None:
@@ -102,14 +102,14 @@ class NotificationSink:
         self._on_ended()
 
     def unattributed(self, method: str) -> None:
-        """As `UpstreamEvents.unattributed`: counted, and said now and then (bridging.md 16.3)."""
+        """Count a question that could not be attributed; warn at most every `TELL_REFUSED_S`."""
         self.unattributed_count += 1
         if trio.current_time() >= self._told_refused + TELL_REFUSED_S:
             self._told_refused = trio.current_time()
-            text = "%s asked something (%s), and nobody can tell which host it is for: refused, %d so far."
+            text = "%s asked a question (%s), and nobody can tell which host it is for: refused, %d so far."
             text += ' With session_mode = "per_host" each host has its own %s'
             log.warning(text, self._name, method, self.unattributed_count, self._name)
 
     def elicited(self, id: str) -> None:
-        """As `UpstreamEvents.elicited`."""
+        """Note that an elicitation at a URL is done."""
         self.elicitations.note(id)

@@ -1,12 +1,12 @@
-"""One upstream, kept running: an attempt, a session while it lasts, a pause, the next attempt (D-10).
+"""Upstream runner: keeps one upstream running by attempts, sessions and pauses.
 
-    keep:  attempt -> (session: opened -> upkeep until it ends) -> pause, or wait until wanted -> attempt ...
+    run:   attempt -> (session: opened -> upkeep until it ends) -> pause, or wait until wanted -> attempt ...
            and, if nobody has needed it for `idle_stop_s`, from any of these: stop -> wait until wanted -> attempt ...
 
-While the main session is open its upkeep reads the lists, again whenever the upstream says that they changed, or a host
-wants to see one that may have (K-7: nothing is read only because time passes). A flood of changes costs one walk at a
-time and one that follows (F-P-15). Sessions that some hosts have for themselves are opened by `connector` when they
-are needed; a restart closes them, too.
+While the main session is open, the lists are read again whenever the upstream says that they changed, or a host wants
+to see a list that may have changed; nothing is read only because time passes. A flood of changes costs one reading at
+a time and one that follows. Sessions of single hosts are opened by `connector` when they are needed; a restart closes
+them, too.
 """
 
 import logging
@@ -36,7 +36,7 @@ UNKNOWN_RETRY_S: Final = 300.0
 
 
 class UpstreamRunner:
-    """The task of one upstream. `on_settled` is called whenever it has listed what it offers, or failed."""
+    """Runs one upstream. `on_settled` is called whenever it has listed what it offers, or failed."""
 
     def __init__(self, upstream: Upstream, slots: trio.Semaphore, on_settled: Callable[[], None]) -> None:
         self.upstream = upstream
@@ -61,7 +61,7 @@ class UpstreamRunner:
 
     @contextmanager
     def _not_lost(self) -> Iterator[None]:
-        """A fault of the hub's own leaves no session behind that calls would go to."""
+        """Let no session stay open to calls after a fault of the hub."""
         try:
             yield
         except Exception:
@@ -69,7 +69,7 @@ class UpstreamRunner:
             raise
 
     def restart(self) -> None:
-        """Start over at once, whatever it is doing."""
+        """Start over at once, whatever the upstream is doing."""
         self.upstream.lost()
         self._scope.cancel()
 
@@ -95,13 +95,13 @@ class UpstreamRunner:
                 await upstream.availability.until_wanted()
 
     async def _wait_until_wanted(self, error: HubError | None) -> None:
-        """Wait until a host needs it. As long as nobody knows what it offers, no call can: it is tried now and then."""
+        """Wait until a host needs the upstream. While nobody knows what it offers, no call can: try it now and then."""
         for_good = isinstance(error, UpstreamVersionError | UpstreamLoop | UpstreamUnauthorized)
         with trio.move_on_after(inf if for_good or self.upstream.offered.known else UNKNOWN_RETRY_S):
             await self.upstream.availability.until_wanted()
 
     async def _is_unused_during(self, pause_s: float) -> bool:
-        """Wait so long before the next attempt; whether there need not be one, since nobody has needed it for long."""
+        """Wait before the next attempt; whether it can be spared, since no host has needed the upstream for long."""
         with trio.move_on_after(pause_s):
             await unused(self.upstream)
             return True
@@ -115,7 +115,7 @@ class UpstreamRunner:
 
 
 class MainSession:
-    """One main session in office: from the attempt to open it to its end, with the upkeep its lists need meanwhile."""
+    """One main session, from the attempt to open it to its end, and the reading of lists meanwhile."""
 
     def __init__(self, upstream: Upstream, on_listed: Callable[[], None]) -> None:
         self._upstream = upstream
@@ -126,7 +126,7 @@ class MainSession:
         self._pace = ReadPacing()
 
     async def run(self, slots: trio.Semaphore) -> HubError | None:
-        """Open the session and keep it until it ends; why it ended. As `PooledSession.run`."""
+        """Open the session and keep it until it ends; why it ended, None: it was closed."""
         return await self._pooled.run(slots, self._opened, self._upstream.lost)
 
     def _opened(self, nursery: trio.Nursery) -> None:
@@ -139,7 +139,7 @@ class MainSession:
         nursery.start_soon(keep_subscribed, self._pooled, self._upstream.notifications)
 
     def _is_loop(self, behind: HubChain) -> bool:
-        """Whether the upstream leads back to this hub; then the session ends for that reason (F-D-17)."""
+        """Whether the upstream leads back to this hub; then the session ends for that reason."""
         if behind.is_loop:
             name = self._upstream.name
             text = f"{name} leads back to this hub: remove one of the hubs on that way from the other's configuration"
@@ -175,14 +175,14 @@ class MainSession:
             self._on_listed()
 
     def _take(self, found: Mapping[Kind, Listing]) -> bool | None:
-        """Show what was found; whether it differs, None: the upstream leads back here, and is being stopped."""
+        """Show what was read; whether it differs, None: the upstream leads back here, and is being stopped."""
         if self._is_loop(join_chains(listing.behind for listing in found.values())):
             return None
         degraded = (self._degraded[kind] for kind in Kind if kind in self._degraded)
         return self._upstream.offered.take(self._pooled.session.facts, found, degraded)
 
     async def _keep_fresh(self) -> None:
-        """Read again what somebody asks for, one reading of each list at a time."""
+        """Read lists again on demand, one reading of each list at a time."""
         rereading = self._upstream.offered.rereading
         try:
             async with trio.open_nursery() as nursery:
@@ -204,7 +204,7 @@ class MainSession:
             more = self._upstream.offered.rereading.done(kind)
 
     async def _read(self, kinds: set[Kind]) -> dict[Kind, Listing]:
-        """Those of these lists that could be read; the others are tried again later."""
+        """Read these lists; those that could not be read are tried again later."""
         found: dict[Kind, Listing] = {}
         async with trio.open_nursery() as nursery:
             for kind in kinds:
@@ -226,8 +226,8 @@ class MainSession:
 
 
 async def unused(upstream: Upstream) -> None:
-    """Wait until nobody has needed an upstream for its `idle_stop_s`, and what it offers is known; for ever, if it has
-    none."""
+    """Wait until no host has needed an upstream for its `idle_stop_s`, and what it offers is known; for ever, if it
+    has no such setting."""
     while True:
         idle_s, now = upstream.config.idle_stop_s, trio.current_time()
         due = upstream.needed_until + idle_s if idle_s and upstream.offered.known else inf
@@ -238,7 +238,7 @@ async def unused(upstream: Upstream) -> None:
 
 
 class ReadPacing:
-    """When the lists may be read next: at once, unless reading them has been in vain several times (F-P-15)."""
+    """Pacing of list readings: at once, unless several readings have brought nothing new."""
 
     def __init__(self) -> None:
         self.next_at = float("-inf")

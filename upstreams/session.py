@@ -1,9 +1,9 @@
-"""What a session with an upstream is, whatever its transport, and what all sessions share.
+"""Session: the contract of a session with an upstream, whatever its transport, and what all sessions share.
 
 A session is made unopened and opened by running it: `await nursery.start(session.run)` returns when the handshake is
-complete, and `run` goes on until the connection ends. One that ended is never opened again; the supervisor makes a new
-one, or the pool. Above sessions nobody writes for a transport or an era: `open_session` chooses the one, `stamp_call`
-and `stamp_own` write for the other.
+complete, and `run` goes on until the connection ends. A session that ended is never opened again; the runner or the
+connector makes a new one. Nobody above writes for a transport or an era: `open_session` chooses the transport,
+`stamp_call` and `stamp_own` write for the era.
 """
 
 from collections.abc import Callable
@@ -20,40 +20,40 @@ from hub.wire.mcp import ELICITED, LIST_CHANGED, PROGRESS_TOKEN, UPDATED, Era, K
 from hub.wire.request_meta import stamp
 
 OWN_CAPABILITIES: Final[dict[str, Raw]] = {}
-"""What the hub can do for an upstream by itself, with no host behind it."""
+"""Capabilities of the hub itself, with no host behind it."""
 _DECLARED: Final = {"extensions": PASSIVE}
-"""What it declares in its own requests to modern upstreams."""
+"""Declared in the hub's own requests to modern upstreams."""
 
 
 class CallTimeouts(Struct, frozen=True):
-    """How long one call may take, in seconds (D-15)."""
+    """How long one call may take, in seconds."""
 
     idle_s: float
-    """Without answer, progress or other message for it."""
+    """Without an answer, progress or another message for the call."""
     total_s: float
-    """Whatever it reports."""
+    """In all, whatever is reported."""
 
 
 class SessionTerms(Struct, frozen=True):
-    """On what terms a session is held (bridging.md 5.2, 6)."""
+    """Terms of a session: what it declares, whom it serves, how it is kept alive."""
 
     capabilities: dict[str, Raw] = OWN_CAPABILITIES
-    """Declared in `initialize`; a modern upstream hears those of each request instead."""
+    """Declared in `initialize`; to a modern upstream each request declares its own."""
     exclusive: bool = False
-    """One host has it for itself: what the upstream asks is asked of that host."""
+    """One host has the session for itself: questions of the upstream go to that host."""
     client_features: str = "auto"
     absorbs_tasks: bool = True
     tells_roots: bool = True
-    """What a modern upstream hears of those: "none" of what a host can be asked; that results may come later; where
-    hosts work."""
+    """What requests to a modern upstream declare: `client_features` "none": nothing that a host can be asked;
+    `absorbs_tasks`: that results may come later; `tells_roots`: the roots of hosts."""
     roots: tuple[str, ...] | None = None
-    """URIs that answer `roots/list` whoever asks; None: those of the host (G-11)."""
+    """URIs that answer `roots/list`; None: the roots of the host do."""
     ping_s: float = 60.0
-    """How long nothing may be heard in a session of the handshake era until it is pinged; 0: never."""
+    """Seconds of silence after which a legacy session is pinged; 0: never."""
 
 
 COMMON: Final = SessionTerms()
-"""The terms of a session that is nobody's in particular."""
+"""The terms of a session that no host owns."""
 
 
 class Exit(Struct, frozen=True):
@@ -63,16 +63,16 @@ class Exit(Struct, frozen=True):
     how: str
     """As a clause: `exited with status 1`."""
     code: int | None
-    """Of an exit; None: it was killed."""
+    """The exit status; None: the process was killed."""
     signal: str | None
     by_itself: bool
-    """Nobody here had told it to."""
+    """The hub had not told it to end."""
     said: tuple[str, ...]
     """The last lines of its stderr."""
 
 
 class UpstreamEvents(Protocol):
-    """Who hears what a session has to say of its upstream. No method blocks or raises."""
+    """Events of an upstream that its sessions report. No method blocks or raises."""
 
     def changed(self, kinds: tuple[Kind, ...]) -> None:
         """The upstream says that its lists of these kinds changed."""
@@ -83,27 +83,27 @@ class UpstreamEvents(Protocol):
         ...
 
     def said(self, line: str, pid: int) -> None:
-        """A line on the stderr of its process, without secrets or control characters."""
+        """The process wrote a line to stderr, which is without secrets and control characters."""
         ...
 
     def exited(self, exit: Exit) -> None:
-        """Its process has ended."""
+        """The process has ended."""
         ...
 
     def note(self, text: str) -> None:
-        """Something became of one of its sessions, for whoever reads `hubd logs`."""
+        """A note about a session, for `hubd logs`."""
         ...
 
     def asked(self) -> None:
-        """The upstream asked a question: it is interactive from now on (bridging.md 6)."""
+        """The upstream asked a question: it is interactive from now on."""
         ...
 
     def unattributed(self, method: str) -> None:
-        """A question was refused because nobody can tell which host it is for (bridging.md 16.3)."""
+        """A question was refused because nobody can tell which host it is for."""
         ...
 
     def elicited(self, id: str) -> None:
-        """What was begun at a URL under this `elicitationId` is done (bridging.md 7.6)."""
+        """The elicitation at a URL with this `elicitationId` is done."""
         ...
 
     def ended(self) -> None:
@@ -112,23 +112,23 @@ class UpstreamEvents(Protocol):
 
 
 class SessionEvents(UpstreamEvents, Protocol):
-    """Who hears all that a session has to say that belongs to no call."""
+    """All events of one session that belong to no call."""
 
     def updated(self, uri: str) -> None:
-        """The resource `uri` changed, or a part of one that is watched over this session."""
+        """The resource `uri` changed; it may be a part of one that is subscribed to."""
         ...
 
     def forgotten(self) -> None:
-        """The upstream may have forgotten what it was told to watch, or said things that nobody heard."""
+        """The upstream may have forgotten subscriptions, or said things that nobody heard."""
         ...
 
     def hears(self, on: bool) -> None:
-        """Whether the upstream can say anything unasked now. Not said of sessions that always hear."""
+        """Whether the upstream can say anything unasked now. Sessions that always can do not report this."""
         ...
 
 
 class EraMemory(Protocol):
-    """Where it is kept which era an upstream spoke; `config.saved_state.Memory` is one."""
+    """Remembers which era upstreams spoke; `config.saved_state.Memory` is one."""
 
     def era(self, config_key: str) -> str | None: ...
 
@@ -143,7 +143,7 @@ class Session(Protocol):
 
     @property
     def facts(self) -> ServerFacts:
-        """What the upstream said about itself, `version` being the revision in use. Known once `run` has started."""
+        """What the upstream said about itself; `version` is the revision in use. Known once `run` has started."""
         ...
 
     @property
@@ -153,25 +153,25 @@ class Session(Protocol):
 
     @property
     def pid(self) -> int | None:
-        """Of the process, if it is one of ours."""
+        """The process id, if the upstream is a child process."""
         ...
 
     @property
     def is_pinged(self) -> bool:
-        """Whether pings tell if it is well: not in the modern era, nor if it is configured otherwise."""
+        """Whether the session is pinged: not in the modern era, nor if the configuration says so."""
         ...
 
     @property
     def silent_s(self) -> float | None:
-        """How long it has left pings unanswered, in seconds; None: it has not, or was heard of since."""
+        """Seconds since the first unanswered ping; None: there is none, or the upstream was heard since."""
         ...
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Connect, shake hands, call `started`, serve until the connection ends; then return, or raise why.
+        """Connect, shake hands, call `started`, serve until the connection ends; then raise why.
 
         Raises:
-            HubError: before `started`: it could not be opened. After: it ended for a reason worth telling.
-        Cancellation: closes the connection in order. Either way calls still running get `UpstreamLost`.
+            HubError: before `started`: it could not be opened; after: why it ended.
+        Cancellation: closes the connection in order. Either way running calls get `UpstreamLost`.
         """
         ...
 
@@ -193,22 +193,22 @@ class Session(Protocol):
         ...
 
     def speak_of(self, conversation: int) -> None:
-        """Note that the upstream is told something of this conversation apart from its calls: what it says for a while
-        may be about that. `recent_calls.SEVERAL`: of several."""
+        """Note that the upstream is told something on behalf of this conversation apart from its calls: for a while,
+        what the upstream says may be about that. `recent_calls.SEVERAL`: on behalf of several."""
         ...
 
     async def welcome(self, exchange: Exchange) -> None:
-        """Have what an upstream asks as soon as a session is open answered by the host whose session it is (7.1).
+        """Let the host that owns the session answer what the upstream asks as soon as it is open.
 
-        To be called once, with the exchange of the operation that the session was opened for, before that is sent. It
-        gives questions a moment to come, and waits for the answers to those that did. Nothing happens on others.
+        To be called once, with the exchange of the operation that the session was opened for, before that is sent.
+        Gives questions a moment to come, and waits for their answers. Does nothing on a session that hosts share.
 
-        Cancellation: withdraws them.
+        Cancellation: withdraws the questions.
         """
         ...
 
     def roots_changed(self) -> None:
-        """Tell the upstream that the roots of the host are others now, if that was promised."""
+        """Tell the upstream that the roots of the host have changed, if that was promised."""
         ...
 
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
@@ -225,9 +225,9 @@ class Session(Protocol):
 
 
 class DeclaredCapabilities:
-    """What a modern upstream may ask of hosts through the hub, on certain terms (bridging.md 5.1).
+    """Capabilities that requests to a modern upstream declare on behalf of hosts.
 
-    Hosts seldom differ from the one before, so the latest is remembered.
+    Hosts seldom differ from the one before, so the latest are remembered.
     """
 
     __slots__ = ("_known", "_terms", "_told")
@@ -322,5 +322,5 @@ def announce(events: SessionEvents, notification: Notification) -> bool:
 
 
 def capability(facts: ServerFacts, name: str, member: str) -> bool:
-    """Whether the upstream declares `member` (for instance `listChanged`) as true in its capability `name`."""
+    """Whether the upstream declares `member`, such as `listChanged`, as true in its capability `name`."""
     return peek_object(facts.capabilities.get(name, EMPTY)).get(member) == Raw(b"true")

@@ -1,4 +1,4 @@
-"""What can be said of an upstream apart from its life: its row in `hubd status`, what it is before it ran. Pure."""
+"""Status of an upstream from pings and configuration, and its snapshot before it ever ran. Pure."""
 
 from urllib.parse import urlsplit
 
@@ -9,7 +9,7 @@ from upstreams.session import Session
 
 
 def health(session: Session | None, silent_s: float | None) -> str | None:
-    """What can be told from pings, or from its process: informational, nothing is ever ended for it (F-P-28)."""
+    """Health by pings, or by the process: informational, nothing is ever stopped for it."""
     if session is None:
         return None
     if silent_s is not None:
@@ -18,7 +18,7 @@ def health(session: Session | None, silent_s: float | None) -> str | None:
 
 
 def empty_snapshot(name: str, local: bool) -> Snapshot:
-    """What is known of an upstream that was never connected."""
+    """The snapshot of an upstream that was never connected."""
     return Snapshot(
         upstream=name,
         version="",
@@ -32,7 +32,7 @@ def empty_snapshot(name: str, local: bool) -> Snapshot:
 
 
 def is_local(config: UpstreamConfig) -> bool:
-    """Whether an upstream's `file` URIs mean files of this machine (naming.md 5.2)."""
+    """Whether an upstream's `file` URIs mean files of this machine."""
     if config.locality != "auto":
         return config.locality == "local"
     if config.url is None:
@@ -41,7 +41,7 @@ def is_local(config: UpstreamConfig) -> bool:
 
 
 def configured_transport(config: UpstreamConfig) -> str:
-    """The transport, as far as the configuration alone says."""
+    """The transport that the configuration names; the server may turn out to speak another."""
     if config.command is not None:
         return "stdio"
     return "sse" if config.transport == "sse" else "http"

@@ -225,7 +225,7 @@ class Upstream:
         elif self.state in (State.CONNECTED, State.CONNECTING, State.RECONNECTING):
             await self.offered.refresh(kind)
 
-    # --- subscriptions ---------------------------------------------------------------------------------------------
+    # --- subscriptions ------------------------------------------------------------------------------------------------
 
     async def subscribe(self, uri: str, subscriber: ResourceSubscriber) -> Failure | None:
         """Subscribe `subscriber` to a resource; None once the upstream agreed, else its refusal.
@@ -269,7 +269,7 @@ class Upstream:
     def set_log_level(self, level: str | None) -> None:
         """The least severe level any host wants to hear, None for none.
 
-        Calls of hosts that want any wait until a legacy upstream was told (bridging.md 9.3).
+        Calls of hosts that want any wait until a legacy upstream was told.
         """
         for pool in self.pools:
             pool.want_level(level)
@@ -294,7 +294,7 @@ class Upstream:
                 return self, pooled
         return self.predecessor._named(session) if self.predecessor is not None else None
 
-    # --- what the runner does ----------------------------------------------------------------------------
+    # --- what the runner does -----------------------------------------------------------------------------------------
 
     def opened(self, main: PooledSession) -> None:
         """The main session is ready."""
@@ -420,7 +420,7 @@ class Upstream:
         """The upstream that serves under this name by now."""
         return self if self.successor is None else self.successor._last
 
-    # --- for status --------------------------------------------------------------------------------------------
+    # --- for status ---------------------------------------------------------------------------------------------------
 
     @property
     def last_error(self) -> str | None:

@@ -5,5 +5,5 @@ order: `content` (what it offers), `call` (one request), `server` (a line in, li
 around it).
 
 What always holds: one process serves one client; modern requests are told by their `_meta` and need no handshake, so
-both eras may even take turns (V-5).
+both eras may even take turns.
 """

@@ -63,7 +63,7 @@ class Demo:
         return self._flush()
 
     def _cancel(self, raw_id: Raw | None) -> None:
-        """Forget a running request; it is never answered. An id that means nothing is ignored (N-14)."""
+        """Forget a running request; it is never answered. An id that means nothing is ignored."""
         for running in (self._countdowns, self._listens):
             for id in [id for id in running if raw_id is not None and jsonrpc.encode(id) == bytes(raw_id)]:
                 del running[id]

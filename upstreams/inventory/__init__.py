@@ -1,4 +1,5 @@
-"""What an upstream offers: `offered` is what is known of it now, and the one gate for lists; `lists` reads them page by
-page, `refresh` again when somebody asks, `freshness` says how long they are good, `last_known` what they were in an
-earlier run.
+"""Inventory: what one upstream lists.
+
+`offered` (what is known now, and the one gate that lists pass: `Offered.take`), `lists` (reads a list page by page),
+`refresh` (reads again on demand), `freshness` (how long a list is good), `last_known` (lists kept between runs).
 """

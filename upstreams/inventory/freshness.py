@@ -1,4 +1,4 @@
-"""How long a list may be taken for what it was when it was read (bridging.md 13, K-6, K-9, K-12). Pure."""
+"""Freshness: how long a list that was read may be used without asking again. Pure."""
 
 from typing import Final
 
@@ -26,7 +26,7 @@ def ttl_ms(snapshot: Snapshot, kind: Kind, fresh: Freshness | None, *, age_ms: i
     if fresh is not None and fresh.ttl_ms is not None:
         return max(0, fresh.ttl_ms - age_ms)
     if era_of(snapshot.version) is Era.MODERN:
-        return 0  # it said nothing: K-9
+        return 0  # it said nothing: hosts ask each time
     return TOLD_TTL_MS if told else SILENT_TTL_MS
 
 

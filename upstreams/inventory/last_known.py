@@ -1,9 +1,9 @@
-"""What upstreams offered last, kept between runs: after a restart hosts see it while the upstreams still start (D-12).
+"""Last known lists: kept between runs, so that after a restart hosts see them while the upstreams still start.
 
 One file per upstream, 0600 and replaced as a whole, of two lines: a `_Head`, then the `Snapshot` it vouches for. It is
 used only for an upstream that is still started or reached in the same way (`config_key`), and only if every byte is as
-it was written. Like all that is remembered it is never a reason to stop: a file that cannot be read is as none, one
-that cannot be written is tried again (F-D-05), one of a newer hubd is left alone (F-D-18).
+it was written. A file is never a reason to stop: one that cannot be read is ignored, one that cannot be written is
+tried again, one of a newer hubd is left alone.
 
 Files are read and written in threads; snapshots are frozen, so nobody waits for that.
 """
@@ -51,14 +51,14 @@ class _Head(Struct, frozen=True):
 
 
 class Draft(Struct, frozen=True):
-    """What is to be in the file of an upstream."""
+    """The content of the file of one upstream."""
 
     config: str
     snapshot: Snapshot
 
 
 class LastKnown:
-    """The snapshots of all upstreams, on disk. With `directory` None nothing outlives the process.
+    """Snapshots of all upstreams, on disk. With `directory` None nothing outlives the process.
 
     `wall` is the time of day in seconds. `run` must be running; `save` is for the end.
     """
@@ -67,10 +67,10 @@ class LastKnown:
         self._directory = directory
         self._wall = wall
         self._loaded: dict[str, Draft | None] = {}
-        """What `prepare` has found of whom."""
+        """What `prepare` has found, by upstream."""
         self._unsaved: dict[str, Draft] = {}
         self._digests: dict[str, str] = {}
-        """Of what is in each file, as far as we know."""
+        """Digests of what is in each file, as far as known."""
         self._left_alone: set[str] = set()
         self._dirty = trio.Event()
         self.problem = ""
@@ -82,7 +82,7 @@ class LastKnown:
     # --- reading
 
     async def prepare(self, configs: Mapping[str, UpstreamConfig]) -> None:
-        """Read what there is of these upstreams, so that `find` need not; throw away what nobody has asked for long."""
+        """Read the files of these upstreams, so that `find` need not; remove files that were not used for long."""
         if self._directory is not None:
             names = [name for name in configs if name not in self._loaded and name not in self._unsaved]
             self._loaded |= dict.fromkeys(names)
@@ -127,7 +127,7 @@ class LastKnown:
         return found
 
     def _prune(self, directory: Path) -> None:
-        """Remove what was not asked for in `KEEP_DAYS`: files say by their time when they were used last."""
+        """Remove files that were not used in `KEEP_DAYS`; the time of a file says when it was used last."""
         oldest = self._wall() - KEEP_DAYS * 86_400
         with suppress(OSError):
             for entry in os.scandir(directory):
@@ -137,7 +137,7 @@ class LastKnown:
     # --- writing
 
     def note(self, name: str, config: UpstreamConfig, snapshot: Snapshot) -> None:
-        """An upstream has listed what it offers. It is saved soon, if it is something else than before."""
+        """An upstream has listed what it offers. It is saved soon, if it differs from before."""
         if self._directory is not None and name not in self._left_alone:
             self._unsaved[name] = Draft(config_key(config), structs.replace(snapshot, degraded=()))
             self._dirty.set()
@@ -186,11 +186,11 @@ class LastKnown:
 
 
 class _Newer(ValueError):
-    """A file of a hubd that is newer than this one."""
+    """A file that a newer hubd has written."""
 
 
 def file_name(upstream: str) -> str:
-    """A name that is good for files of every system, and of no other upstream."""
+    """A file name that is valid on every system and belongs to no other upstream."""
     if is_server_id(upstream):
         return f"{upstream}.json"
     return f"{suggest_id(upstream)}-{sha256(upstream.encode()).hexdigest()[:16]}.json"

@@ -1,4 +1,4 @@
-"""The lists of an upstream, read page by page: what hosts are shown comes from here, bounded and detached."""
+"""Reading lists page by page: bounded, and detached from the messages they came in."""
 
 from typing import Final
 
@@ -58,10 +58,10 @@ class Listing(Struct, frozen=True):
 
 
 async def walk(session: Session, kind: Kind) -> Listing:
-    """Read all pages of one list; deadlines are the caller's. A cursor "" is like any other, none ends the walk (C-16).
+    """Read all pages of one list; deadlines are the caller's. A cursor "" is like any other, none ends the walk.
 
-    What is too much, or goes in circles, ends the walk and keeps what came before it (F-P-16, F-P-17). A cursor that is
-    not good any more starts it over, once (K-10).
+    What is too much, or goes in circles, ends the walk and keeps what came before it. A cursor that is
+    not good any more starts it over, once.
 
     Raises:
         UpstreamProtocolError: a page is an error or no page.
@@ -102,7 +102,7 @@ async def _walk(session: Session, kind: Kind, *, again: bool = False) -> Listing
 
 
 class _Page(Struct):
-    """What of a page is used; it may have any number of other members."""
+    """The members of a page that are used; it may have any others."""
 
     tools: Raw = Raw(b"")
     prompts: Raw = Raw(b"")
@@ -118,7 +118,7 @@ _decode_page = msgspec.json.Decoder(_Page).decode
 
 
 def _members(page: Raw) -> dict[str, Raw]:
-    """What there is of it; nothing, if it is no page."""
+    """The members of a page that are present; none, if it is no page."""
     try:
         return {name: value for name, value in structs.asdict(_decode_page(page)).items() if value}
     except READ_ERRORS:
@@ -190,7 +190,7 @@ class _Gatherer:
             self.degraded = f"an entry of {self._kind.value} with more than {MAX_ENTRY_MEMBERS} members was left out"
             return size
         key = peek_str(fields.get(IDENTIFIER[self._kind]))
-        if key and key not in self._entries:  # the first of two wins (F-P-18)
+        if key and key not in self._entries:  # the first of two wins
             self._entries[key] = Entry(key, fields)
             self._bytes += size
         return size

@@ -1,7 +1,7 @@
-"""What one upstream offers, as far as is known: its lists as they were read last, and which are to be read again.
+"""What one upstream offers, as far as known: its lists as they were read last, and which are to be read again.
 
-What it offered stays while it is away. It may be known from an earlier run of the hub, or of another upstream whose
-place this one takes; then its own lists replace that once they have been read.
+Lists stay while the upstream is away. They may come from an earlier run of the hub, or from a predecessor; then its own
+lists replace them once they have been read.
 """
 
 import logging
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class Offered:
-    """The snapshot of one upstream and how good it is. `on_change` is called when hosts may see something else."""
+    """Snapshot of one upstream. `on_change` is called when hosts may see something else."""
 
     def __init__(
         self,
@@ -39,19 +39,19 @@ class Offered:
     ) -> None:
         self.snapshot = last_known or empty_snapshot(name, local)
         self.remembered = last_known is not None
-        """Whether it was known from an earlier run what it offers, when this one began."""
+        """Whether the lists were known from an earlier run of the hub when this one began."""
         self.known = self.remembered
-        """Whether `snapshot` is what it offers, as far as anybody can know."""
+        """Whether `snapshot` is what the upstream offers, as far as can be known."""
         self.listed = False
-        """Whether its lists have been read since it was last connected."""
+        """Whether the lists have been read since the upstream was last connected."""
         self.read_at = dict.fromkeys(Kind, current_time())
-        """When each list was read last; of one that is remembered, when this run began."""
+        """When each list was read last; for a remembered list, when this run began."""
         self.begun_at = dict.fromkeys(Kind, -inf)
-        """And when it was asked for: changes since then are not in it for certain."""
+        """When the latest reading of each list began: later changes may not be in it."""
         self.freshness: Mapping[Kind, Freshness] = self.snapshot.freshness
-        """What the upstream said of it. `snapshot` stays as it is when only that differs."""
+        """Freshness as the upstream declared it. `snapshot` stays as it is when only freshness differs."""
         self.stale: dict[Kind, trio.Event] = {}
-        """Lists to be read again; whoever does so sets the events."""
+        """Lists to be read again; the runner sets the events when it has read them."""
         self.became_stale = DirtyFlag()
         self.rereading = ListRefresh()
         self._on_change = on_change
@@ -62,7 +62,7 @@ class Offered:
         return f"<Offered by {self.snapshot.upstream}: {counts}>"
 
     def connected(self, facts: ServerFacts) -> None:
-        """A session has opened; all of it is to be read again."""
+        """A session has opened; all lists are to be read again."""
         self.listed = False
         self.snapshot = structs.replace(
             self.snapshot,
@@ -74,36 +74,36 @@ class Offered:
         self.changed(tuple(Kind))
 
     def changed(self, kinds: tuple[Kind, ...]) -> None:
-        """As `UpstreamEvents.changed`."""
+        """Have these lists read again."""
         for kind in kinds:
             self.stale.setdefault(kind, trio.Event())
         self.became_stale.set()
 
     async def refresh(self, kind: Kind) -> None:
-        """Have a list read anew and wait for it, but never for longer than `REFRESH_WAIT_S`."""
+        """Have a list read and wait for it, at most `REFRESH_WAIT_S`."""
         self.changed((kind,))
         with trio.move_on_after(REFRESH_WAIT_S):
             await self.stale[kind].wait()
 
     def ttl_ms(self, kind: Kind, told_since: float) -> int:
-        """How long hosts may go without asking again for a list of whose changes the hub has heard since then."""
+        """How long hosts may use a list, in milliseconds; `told_since`: since when its changes are sure to be heard."""
         told = self.begun_at[kind] >= told_since
         return ttl_ms(self.snapshot, kind, self.freshness.get(kind), age_ms=self._age_ms(kind), told=told)
 
     def reread(self, kind: Kind, told_since: float) -> Reading | None:
-        """Have that list read anew if it may be another by now; what to wait for, None: nothing."""
+        """Have a list read again if it may have changed; the reading to wait for, None: there is none."""
         told = self.begun_at[kind] >= told_since
         if not has_expired(self.snapshot, kind, self.freshness.get(kind), age_ms=self._age_ms(kind), told=told):
             return None
         return self.rereading.ask(kind)
 
     def _age_ms(self, kind: Kind) -> int:
-        """How long ago a list was read; of one that is known from an earlier run, how long this one lasts."""
+        """How long ago a list was read; for a remembered list, how long this run has lasted."""
         return int((current_time() - self.read_at[kind]) * 1000)
 
     def take(self, facts: ServerFacts, found: Mapping[Kind, Listing], degraded: Iterable[str]) -> bool:
-        """Replace the snapshot by one with these lists, the others staying; whether that changed anything. Those that
-        were read again meanwhile stay, too."""
+        """Put these lists into the snapshot; whether that changed anything. A list that was read again meanwhile is
+        left alone."""
         old = self.snapshot
         found = {kind: listing for kind, listing in found.items() if listing.begun_at >= self.begun_at[kind]}
         behind = join_chains(listing.behind for listing in found.values())
@@ -134,7 +134,7 @@ class Offered:
         return changed
 
     def follow(self, old: "Offered", *, local: bool) -> None:
-        """Go by what another upstream offered, in whose place this one is, until its own lists have been read."""
+        """Show what the predecessor offered until the own lists have been read."""
         self.snapshot = structs.replace(old.snapshot, local=local)
         self.read_at = dict(old.read_at)
         self.freshness = old.freshness
@@ -148,18 +148,18 @@ class Offered:
         self.known = True
 
     def withdraw(self) -> None:
-        """It offers nothing that hosts may see."""
+        """Offer nothing to hosts."""
         self.snapshot = empty_snapshot(self.snapshot.upstream, self.snapshot.local)
         self._listener.resources_relisted()
         self._on_change()
 
     def relocate(self, *, local: bool) -> None:
-        """Its `file` URIs mean files of this machine, or no longer."""
+        """Say whether `file` URIs mean files of this machine."""
         if self.snapshot.local != local:
             self.snapshot = structs.replace(self.snapshot, local=local)
 
 
 def _say_the_same(new: Snapshot, old: Snapshot) -> bool:
-    """Whether they differ in nothing but how long each is good for."""
+    """Whether two snapshots differ in nothing but how long their lists are good."""
     scopes = [{kind: fresh.public for kind, fresh in each.freshness.items()} for each in (new, old)]
     return scopes[0] == scopes[1] and structs.replace(new, freshness=old.freshness) == old

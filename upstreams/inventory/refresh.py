@@ -1,11 +1,11 @@
-"""Lists that are read again because somebody asks for them: at once, but one reading of each at a time.
+"""List refresh: lists are read again on demand, one reading of each list at a time.
 
-    nobody reads it      a reading begins, and whoever asks waits for it, within reason
-    it is being read     who wants it fresh waits for that reading; who needs to know what is in it now, for the next
-                         one, which all such share
+    not being read      a reading begins, and whoever asks waits for it, within reason
+    being read          a request for a fresh list waits for that reading; one for the list as it is from now on waits
+                        for the next reading, which all such requests share
 
-Nobody waits for long, nor for one that others have already waited for in vain. A list that took too long is read beside
-from then on, and waited for again when it has been quick.
+Nobody waits for longer than `REFRESH_WAIT_S`, nor for a reading that others have waited for in vain. A list that took
+too long is read in the background from then on, and waited for again once it was quick.
 """
 
 from typing import Final
@@ -16,32 +16,32 @@ from hub.link.wakeups import DirtyFlag
 from hub.wire.mcp import Kind
 
 REFRESH_WAIT_S: Final = 1.5
-"""How long it may take to make sure that a list is what it was (bridging.md 13)."""
+"""How long a request waits for a list to be read again."""
 
 
 class Reading:
-    """One reading of one list: for whoever waits for it."""
+    """One reading of one list, to wait for."""
 
     def __init__(self) -> None:
         self.over = trio.Event()
         self.until = trio.current_time() + REFRESH_WAIT_S
-        """How long it is worth waiting for."""
+        """Until when the reading is worth waiting for."""
 
     def __repr__(self) -> str:
         return f"<Reading, {'over' if self.over.is_set() else 'running'}>"
 
     async def wait(self) -> None:
-        """Wait until it is over, or for long enough."""
+        """Wait until the reading is over, at most `until`."""
         with trio.move_on_at(self.until):
             await self.over.wait()
 
 
 class ListRefresh:
-    """What is asked for of one upstream. The task that has its session reads: `due`, then `done` after each reading."""
+    """Readings of the lists of one upstream. The runner reads: `due`, then `done` after each reading."""
 
     def __init__(self) -> None:
         self.news = DirtyFlag()
-        """Something has become due."""
+        """Set when a reading has become due."""
         self._running: dict[Kind, Reading] = {}
         self._next: dict[Kind, Reading] = {}
         self._due: list[Kind] = []
@@ -52,7 +52,7 @@ class ListRefresh:
         return f"<ListRefresh {kinds}>"
 
     def ask(self, kind: Kind, *, anew: bool = False) -> Reading | None:
-        """Have a list read, `anew`: from now on; what to wait for, None: it would be in vain."""
+        """Have a list read, `anew`: from now on; the reading to wait for, None: waiting would be in vain."""
         running = self._running.get(kind)
         if running is None:
             reading = self._running[kind] = Reading()
@@ -66,7 +66,7 @@ class ListRefresh:
         return None if in_vain or kind in self._slow else reading
 
     def due(self) -> list[Kind]:
-        """Those to begin with now."""
+        """The lists to begin reading now."""
         due, self._due = self._due, []
         return due
 
@@ -82,7 +82,7 @@ class ListRefresh:
         return True
 
     def abandon(self) -> None:
-        """There is no session any more: nobody waits."""
+        """Let nobody wait any more: the session is over."""
         for reading in (*self._running.values(), *self._next.values()):
             reading.over.set()
         self._running.clear()

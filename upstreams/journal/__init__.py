@@ -1,3 +1,3 @@
-"""What became of an upstream: `journal` keeps what it wrote to stderr and what happened, `history` the events that
-`hubd status` shows, `redact` takes secrets out of both.
+"""Journal: `journal` keeps what an upstream wrote to stderr and what happened to it, `history` sums that up for
+`hubd status`, `redact` takes secrets out of both.
 """

@@ -1,6 +1,6 @@
-"""What became of one upstream, told twice: line by line in its journal, and summed up for `hubd status`.
+"""History of one upstream: line by line in its journal, and summed up for `hubd status`.
 
-Texts come from servers and of errors about them: they are masked and made printable before they are kept anywhere.
+Texts come from servers, and from errors about them: secrets are masked and the text made printable before it is kept.
 """
 
 import logging
@@ -21,7 +21,7 @@ TRYING: Final = frozenset({State.CONNECTING, State.CONNECTED, State.RECONNECTING
 
 
 class History:
-    """Hears of everything that happens to an upstream. Times are seconds of one clock, but for the journal's own."""
+    """Notes everything that happens to an upstream. Times are seconds of one clock; the journal has its own."""
 
     def __init__(self, config: UpstreamConfig, journal: Journal, now: float) -> None:
         self.journal = journal
@@ -33,7 +33,7 @@ class History:
         self._next_at: float | None = None
         self._last_exit: tuple[Exit, float] | None = None
         self._was_open = self._crashed = False
-        """Since it was last told to start: it was connected once; it ended by itself and has not come back."""
+        """Since the last start: it was connected once; it ended by itself and has not come back."""
         self._crashes = CrashCounter()
 
     def __repr__(self) -> str:
@@ -42,21 +42,21 @@ class History:
     # --- what is told -------------------------------------------------------------------------------------------------
 
     def note(self, text: str, pid: int | None = None) -> None:
-        """Something became of it."""
+        """Note what became of the upstream."""
         self.journal.add("state", printable(self.mask(text), keep="\n"), pid)
 
     def said(self, line: str, pid: int) -> None:
-        """It wrote a line to stderr. That is masked and printable already, since other eyes see it first."""
+        """Note a line of stderr, which is masked and printable already."""
         self.journal.add("stderr", line, pid)
 
     def logged(self, level: str, text: str) -> str:
-        """It sent a log message; its text as it may be shown."""
+        """Note a log message; its text as it may be shown."""
         text = printable(self.mask(text))
         self.journal.add("log", f"{level}: {text}" if level else text)
         return text
 
     def exited(self, exit: Exit, now: float) -> None:
-        """Its process has ended, or that of one of its hosts."""
+        """Note the end of a process: of the main session, or of a session of one host."""
         self.journal.add("exit", exit.how, exit.pid)
         if exit.by_itself:
             self._last_exit = exit, now
@@ -64,7 +64,7 @@ class History:
     # --- what is done -------------------------------------------------------------------------------------------------
 
     def moved(self, now: float) -> None:
-        """It is in another state."""
+        """The state has changed."""
         self._since = now
 
     def attempted(self) -> None:
@@ -73,13 +73,13 @@ class History:
         self.note("connecting")
 
     def opened(self, how: str, pid: int | None) -> None:
-        """It is connected."""
+        """The upstream is connected."""
         self.restarts += self._crashed
         self._crashed, self._was_open = False, True
         self.note(f"connected: {how}", pid)
 
     def failed(self, error: Exception | None, now: float) -> None:
-        """It ended by itself, or could not be started."""
+        """The upstream ended by itself, or could not be started."""
         self._crashes.note(now)
         self._crashed = self._crashed or self._was_open
         if error is not None:
@@ -89,21 +89,21 @@ class History:
             self.note(str(error))
 
     def pauses(self, pause_s: float, now: float) -> None:
-        """It is tried again after a while."""
+        """The next attempt follows after a pause."""
         self._next_at = now + pause_s
         self.note(f"next attempt in {pause_s:.1f} s")
 
     def gave_up(self, state: State) -> None:
-        """It is tried again only when a host needs it."""
+        """The next attempt follows only when a host needs the upstream."""
         self.note(f"{state.value}: tried again when a host needs it")
 
     def rests(self, idle_s: float) -> None:
-        """It is stopped until a call needs it."""
+        """The upstream is stopped until a call needs it."""
         self._next_at, self._was_open, self._crashed = None, False, False
         self.note(f"idle: nobody has needed it for {idle_s:g} s; the next call starts it")
 
     def restarted(self) -> None:
-        """It starts over by command: what was before is no trouble any more."""
+        """The upstream starts over by command; earlier trouble is forgotten."""
         self.note("restarted by command")
         self.last_error = self._last_exit = self._next_at = None
         self._crashes = CrashCounter()
@@ -112,7 +112,7 @@ class History:
     # --- for status ---------------------------------------------------------------------------------------------------
 
     def trouble(self, state: State, now: float) -> Trouble:
-        """How it stands."""
+        """The trouble of the upstream, for its status."""
         ends = self._crashes.lately(now)
         last = None
         if self._last_exit is not None:

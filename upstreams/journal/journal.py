@@ -1,8 +1,8 @@
-"""What an upstream said and what became of it, for `hubd logs`: a short memory, kept across its restarts.
+"""Journals: what upstreams said and what became of them, for `hubd logs`; short, and kept across restarts.
 
-Each upstream has a ring of records, bounded in number and in characters; the oldest go first. Who follows one has a
-queue of its own, bounded too: a follower that is too slow loses the oldest and is told how many, and never holds up
-what writes. Texts come without control characters and without the secrets of the configuration (`redact`).
+Each upstream has a ring of records, bounded in number and in characters; the oldest go first. Each follower has a queue
+of its own, bounded too: a slow follower loses the oldest records and is told how many, and never holds up writers.
+Texts come without control characters and without the secrets of the configuration (`redact`).
 """
 
 from collections import deque
@@ -33,7 +33,7 @@ class Journal:
         return f"<Journal of {len(self._records)} records, {len(self._followers)} follow>"
 
     def add(self, kind: str, text: str, pid: int | None = None) -> None:
-        """One more; each line of `text` is one."""
+        """Add a record for each line of `text`."""
         for line in text.splitlines():
             record = Record(self._wall(), kind, line[:MAX_TEXT_CHARS], pid)
             if len(self._records) == MAX_RECORDS:
@@ -49,12 +49,12 @@ class Journal:
         self._chars -= len(self._records.popleft().text)
 
     def tail(self, lines: int) -> list[Record]:
-        """The last so many, oldest first."""
+        """The last `lines` records, oldest first."""
         return list(self._records)[-lines:] if lines > 0 else []
 
     @contextmanager
     def follow(self) -> "Iterator[Follower]":
-        """What is added from now on."""
+        """Follow what is added from now on."""
         follower = Follower()
         self._followers[follower] = None
         try:
@@ -64,7 +64,7 @@ class Journal:
 
 
 class Follower:
-    """Somebody who reads on."""
+    """A reader of new records."""
 
     def __init__(self) -> None:
         self._queue: deque[Record] = deque()
@@ -72,7 +72,7 @@ class Follower:
         self._news = DirtyFlag()
 
     def take(self, record: Record) -> None:
-        """One more record."""
+        """Queue a record."""
         if len(self._queue) == MAX_QUEUED:
             self._queue.popleft()
             self._dropped += 1
@@ -80,7 +80,7 @@ class Follower:
         self._news.set()
 
     async def next(self) -> tuple[list[Record], int]:
-        """Wait for more: all records there are, and how many before them were lost."""
+        """Wait for new records: those that are queued, and how many before them were lost."""
         await self._news.take()
         found, lost = list(self._queue), self._dropped
         self._queue.clear()
@@ -89,7 +89,7 @@ class Follower:
 
 
 class Journals:
-    """Those of all upstreams, by name, so that one that is replaced goes on where the other ended."""
+    """Journals of all upstreams, by name, so that a successor goes on where its predecessor ended."""
 
     def __init__(self, wall: Callable[[], float]) -> None:
         self._wall = wall
@@ -99,9 +99,9 @@ class Journals:
         return f"<Journals of {', '.join(self._journals) or 'nobody'}>"
 
     def of(self, name: str) -> Journal:
-        """That of the upstream `name`, whether there was one before or not."""
+        """The journal of the upstream `name`; a new one, if there is none."""
         return self._journals.setdefault(name, Journal(self._wall))
 
     def forget(self, name: str) -> None:
-        """The upstream is no more. Who follows it hears no more."""
+        """Forget the journal of a removed upstream; its followers hear no more."""
         self._journals.pop(name, None)

@@ -1,7 +1,7 @@
-"""Hides the secrets of one upstream's configuration in what it says (SEC-61, I-9). Pure.
+"""Redaction: masks the secrets of an upstream's configuration in what the upstream says. Pure.
 
-That is what the hub writes down, and errors, which servers like to fill with the request that failed. Results pass as
-they are: a server may be there to give out what it was configured with.
+Journal lines and errors are masked: servers like to fill errors with the request that failed. Results pass as they are:
+a server may be there to give out what it was configured with.
 
 The values of `env` and `headers` are secrets, since nobody can tell which of them are not. Left alone are those that
 are too short to be told from other words, and the words that settings are made of: a log full of `***` helps nobody.

@@ -1,4 +1,5 @@
-"""What upstreams ask: `attribution` decides whose question it is, `running` is the operation it may belong to,
-`recent_calls` those that ended a moment ago, `questions` takes one from arrival to answer, `task_tokens` whose progress
-a task's is.
+"""Questions of upstreams, and the calls they belong to.
+
+`attribution` (decides which call a question belongs to), `running` (one running call), `recent_calls` (calls that ended
+a moment ago), `questions` (a question from arrival to answer), `task_tokens` (progress tokens of tasks).
 """

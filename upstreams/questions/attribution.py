@@ -1,10 +1,10 @@
-"""Whose question is it? What is asked on a stream that all calls of a session share names no call (bridging.md 16).
+"""Attribution: which call a question belongs to that came on a stream shared by all calls of a session.
 
-A question belongs to an operation that was sent before it came and still runs. Which one is known for certain if it
-names the task of one, or if the session is one host's alone: then any of its own will do, since the answer finds the
-question whatever the host believes it was asked for. Else it must be plain that nobody but one host can be meant: no
-operation of another runs, whatever its kind, and none was over only lately (`upstreams.questions.recent_calls`). If it
-is not plain, the question is refused and no host sees any of it. It is never guessed (G-4, F-I-02).
+A question belongs to an operation that was sent before it came and still runs. The operation is certain if the question
+names its task, or if one host has the session alone: then any operation of that host will do, since the answer finds
+the question anyway. Else nobody but one host may be meant: no operation of another host runs, whatever its kind, and
+none ended only lately (`upstreams.questions.recent_calls`). Otherwise the question is refused and no host sees any of
+it; nothing is ever guessed.
 
 What comes on the stream of one request, over HTTP, needs none of this: it belongs to that request.
 """
@@ -63,7 +63,7 @@ def owner(
 
 
 def may_ask(operation: Operation, params: Mapping[str, Raw]) -> bool:
-    """Whether a question with `params` may come on the stream of `operation` (R-2)."""
+    """Whether a question with `params` may come on the stream of `operation`."""
     if operation.method in MAY_ASK:
         return True
     task = related_task(params)
@@ -77,7 +77,7 @@ def related_task(params: Mapping[str, Raw]) -> str | None:
 
 
 def task_of(operation: Operation) -> str | None:
-    """The task that `operation` is about, as the upstream calls it. What other params hold, a host may have made up."""
+    """The upstream's id of the task that `operation` is about. Other params may be made up by a host."""
     if operation.method.startswith("tasks/"):
         return peek_str(operation.params.get("taskId"))
     return peek_str(peek_object(operation.meta.get(RELATED_TASK_KEY)).get("taskId"))

@@ -1,16 +1,16 @@
-"""What a legacy upstream asks over one session, from when it arrives to its one answer (bridging.md 7, 16).
+"""Questions of a legacy upstream over one session, each from its arrival to its one answer.
 
     arrives --> refused at once: nothing of the kind was declared, it cannot be attributed, there are too many
             `-> asked, through the exchange of the operation it belongs to, until the first of these:
                     the host answers, or refuses        the upstream gets that
-                    the operation ends                  withdrawn at the host, refused to the upstream (F-I-03)
-                    the upstream withdraws it,          withdrawn at the host, and not answered (F-I-06)
+                    the operation ends                  withdrawn at the host, refused to the upstream
+                    the upstream withdraws it,          withdrawn at the host, and not answered
                     or the session ends
 
-Whose it is is decided when it arrives, before anything that arrives after it is heard: `take` is sync, and what it
-returns is awaited in a task of its own, whose cancellation withdraws it.
+A question is attributed when it arrives, before anything that arrives later is read: `take` is sync; what it returns is
+awaited in a task of its own; cancelling that task withdraws the question.
 
-A session that is one host's alone may be asked things before the first operation is sent: those wait for `welcome`.
+In a session that one host has alone, questions may come before the first operation is sent: those wait for `welcome`.
 """
 
 from collections.abc import Callable, Coroutine
@@ -52,11 +52,11 @@ MAX_OPEN: Final = 32
 MAX_OPEN_EACH: Final = 16
 """Of one operation."""
 KEEPALIVE_S: Final = 15.0
-"""How often an upstream hears that its question is still before somebody, if it gave a token for that (7.1)."""
+"""Seconds between progress reports to an upstream whose question is open, if it gave a progress token."""
 STARTUP_QUIET_S: Final = 0.1
 """How long a new session may take to ask its first questions."""
 EARLY_S: Final = 5.0
-"""How long those wait for a host."""
+"""Seconds that such questions wait for a host."""
 ROOTS_WAIT_S: Final = 60.0
 """How long a host may take to say its roots when no operation of it runs."""
 
@@ -66,7 +66,7 @@ Answering = Coroutine[Any, Any, Reply]
 
 
 class Open:
-    """A question that is being answered. `running` None: it belongs to none, but to the host of the session."""
+    """A question that is being answered. `running` None: it belongs to no call, but to the host of the session."""
 
     __slots__ = ("question", "running", "scope")
 
@@ -98,9 +98,9 @@ class Questions:
         self.running: dict[int, Running] = {}
         """All operations of the session, by the ids of their requests and in the order of sending."""
         self.principal: str | None = None
-        """Whose operation was sent last; None: there was none."""
+        """The account whose operation was sent last; None: there was none."""
         self.recent_calls = RecentCalls()
-        """Of whom the upstream may still be speaking; nobody's business where one host is alone."""
+        """Conversations the upstream may still speak of; not used where one host is alone."""
         self._alone = one_stream
         self._events = events
         self._tell = tell
@@ -109,7 +109,7 @@ class Questions:
         self._asked = False
         self._quota = TokenBucket(QUESTIONS_PER_MINUTE, QUESTIONS_PER_MINUTE / 60)
         self._host: Exchange | None = None
-        """Whose session it is, as it was when welcomed."""
+        """The host that owns the session, since it was welcomed."""
         self._welcoming = False
         self._welcomed = trio.Event()
         self._settled = Bell()
@@ -164,7 +164,7 @@ class Questions:
         """The answer to a question for which no host is needed.
 
         Raises:
-            QuestionRefusal: there is no such question, or none was offered (F-I-01).
+            QuestionRefusal: there is no such question, or none was offered.
         """
         method, terms = question.method, self.terms
         if method == PING:
@@ -183,7 +183,7 @@ class Questions:
         """The operation that a question belongs to; None: it is for the host of the session.
 
         Raises:
-            QuestionRefusal: it is for nobody, as far as can be told (F-I-02).
+            QuestionRefusal: it is for nobody, as far as can be told.
         """
         exclusive = self.terms.exclusive
         if on is not None:
@@ -206,14 +206,14 @@ class Questions:
         """Count one more question.
 
         Raises:
-            QuestionRefusal: there are too many (F-I-08).
+            QuestionRefusal: there are too many.
         """
         if len(self._open) >= MAX_OPEN or (running and running.questions and len(running.questions) >= MAX_OPEN_EACH):
             raise QuestionRefusal(INVALID_PARAMS, "Too many questions wait for an answer already")
         if not self._quota.take(trio.current_time()):
             raise too_many_questions(self.name)
 
-    # --- it is answered -----------------------------------------------------------------------------------------------
+    # --- answering ----------------------------------------------------------------------------------------------------
 
     async def _answer(self, asked: Open) -> Reply:
         reply: Reply | None = None
@@ -259,7 +259,7 @@ class Questions:
     # --- the host of the session --------------------------------------------------------------------------------------
 
     async def welcome(self, exchange: Exchange) -> None:
-        """As `Session.welcome`."""
+        """Let the host that owns the session answer what the upstream asks as soon as it is open."""
         if not self.terms.exclusive or self._welcomed.is_set():
             return
         self._host, self._welcoming = exchange, True
@@ -275,7 +275,7 @@ class Questions:
                     asked.scope.cancel()
 
     def roots_changed(self) -> None:
-        """As `Session.roots_changed`."""
+        """Tell the upstream that the roots have changed, if that was promised."""
         if peek_object(self.terms.capabilities.get("roots")).get("listChanged") == Raw(b"true"):
             self._tell(ROOTS_CHANGED, {})
 
@@ -285,7 +285,7 @@ async def _at_once(reply: Reply) -> Reply:
 
 
 class _Report:
-    """Tells an upstream how the answering of one question goes, in values that rise (P-2)."""
+    """Reports the progress of one question to the upstream, in rising values."""
 
     def __init__(self, tell: Callable[[dict[str, Raw]], None], token: Raw) -> None:
         self._tell = tell
@@ -300,7 +300,7 @@ class _Report:
             self._tell({PROGRESS_TOKEN: self._token, **params})
 
     async def keep_alive(self) -> None:
-        """Say every `KEEPALIVE_S` that there will be an answer; upstreams may wait for as long as they are told."""
+        """Report progress every `KEEPALIVE_S`: upstreams may wait for as long as they hear of it."""
         while True:
             await trio.sleep(KEEPALIVE_S)
             self.pass_on({"progress": raw(slightly_above(self._reached))})

@@ -1,41 +1,40 @@
-"""Of whom an upstream may still be speaking, though nothing of theirs runs any more. Pure: time is an argument.
+"""Recent calls: conversations that an upstream may still speak of, though no call of theirs runs. Pure.
 
-Servers go on in the background with what they have answered, with what was cancelled and with what took too long, and
-speak of it then: they log, they ask, they tell of changes. On a stream that many hosts share such words name no call.
-So for a while after its last operation a conversation may still be meant, however that operation ended, and whether its
-host is still there or not; and for as long as a task of it lives.
+Servers go on in the background with calls that were answered, cancelled or too slow: they log, ask, tell of changes. On
+a stream that many hosts share such messages name no call. So a conversation may still be meant for a while after its
+last operation, however that ended, and whether its host is still there or not; and for as long as a task of it lives.
 
-Only one thing is ever asked: may anybody be meant but this one conversation? For that the conversation whose operation
-ended last is remembered, and until when any other may be meant. That is exact, and there is no table that could grow.
+Only one question is ever asked: may anybody be meant but this one conversation? For that the conversation whose
+operation ended last is remembered, and until when any other may be meant. That is exact, and no table can grow.
 """
 
 from math import inf
 from typing import Final
 
 SUSPECT_S: Final = 60.0
-"""How long an upstream is thought to go on with an operation that is over here."""
+"""Seconds that an upstream may go on with an operation that is over here."""
 SEVERAL: Final = 0
-"""No conversation's number: somebody is meant, who may be any or several."""
+"""No conversation's number: any or several conversations may be meant."""
 MAX_TASKS: Final = 1_024
 MAX_TASK_CHARS: Final = 512
 _MORE: Final = ""
-"""Stands for all tasks beyond those, which are no conversation's in particular."""
+"""Stands for all tasks beyond the limits."""
 
 
 class RecentCalls:
-    """Of one session that hosts share."""
+    """Recent calls of one session that hosts share."""
 
     __slots__ = ("_latest", "_others_until", "_tasks", "_until")
 
     def __init__(self) -> None:
         self._latest = SEVERAL
-        """Whose operation ended last."""
+        """The conversation whose operation ended last."""
         self._until = -inf
-        """Until when it may be meant."""
+        """Until when that conversation may be meant."""
         self._others_until = -inf
-        """Until when any other may be."""
+        """Until when any other conversation may be meant."""
         self._tasks: dict[str, tuple[int, float]] = {}
-        """By the upstream's id of each that lives: whose it is, and until when."""
+        """Living tasks by the upstream's id: the conversation, and until when."""
 
     def __repr__(self) -> str:
         return f"<RecentCalls {self._latest}, {len(self._tasks)} tasks>"

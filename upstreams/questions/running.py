@@ -1,4 +1,4 @@
-"""One running operation of a session: whose it is, how long it may take, and what the upstream asks in it."""
+"""Running operation of a session: its host, its deadlines, and its open questions."""
 
 from math import inf
 from typing import Protocol
@@ -13,14 +13,13 @@ class Asked(Protocol):
     """An open question."""
 
     scope: trio.CancelScope
-    """Of its answering: cancelled, nobody wants to know any more."""
+    """The scope of its answering: cancelled when nobody wants the answer any more."""
 
 
 class Running:
     """One operation, from when it is sent to when it ends. `with running.scope:` is its deadline.
 
-    Both times, idle and total, stand still while a question of the operation is open, since people take as long as they
-    take (P-12).
+    Both times, idle and total, stand still while a question of the operation is open, since people take their time.
     """
 
     __slots__ = ("_idle_s", "_paused_at", "_until", "exchange", "operation", "questions", "scope")
@@ -32,7 +31,7 @@ class Running:
         self.operation = operation
         self.exchange = exchange
         self.questions: dict[Asked, None] | None = None
-        """Those that are open; None, too, if there never was one."""
+        """Open questions; None as well, if there never was one."""
         self._idle_s = timeouts.idle_s
         self._until = now + timeouts.total_s
         self.scope = trio.CancelScope(deadline=min(now + timeouts.idle_s, self._until))
@@ -52,7 +51,7 @@ class Running:
         self.questions[question] = None
 
     def settled(self, question: Asked) -> None:
-        """It waits no more."""
+        """The upstream waits for that answer no more."""
         if self.questions is None or question not in self.questions:
             return
         del self.questions[question]
@@ -61,6 +60,6 @@ class Running:
             self.touch()
 
     def withdraw(self) -> None:
-        """The operation is over: nobody wants its questions answered any more (F-I-03)."""
+        """Withdraw the open questions: the operation is over."""
         for question in self.questions or ():
             question.scope.cancel()

@@ -1,7 +1,7 @@
-"""The progress tokens of legacy tasks: that of the call which began one is good until the task is over (P-4).
+"""Progress tokens of legacy tasks: the token of the call that began a task is valid until the task is over.
 
-The call itself has long been answered. So what the upstream reports under its token belongs to whoever waits for the
-outcome of the task: the running `tasks/result`, if there is one.
+The call itself has long been answered. So progress under its token belongs to whoever waits for the outcome of the
+task: the running `tasks/result`, if there is one.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ MAX_TASKS: Final = 1_024
 
 
 class TaskTokens:
-    """Those of one session. Bounded: the oldest are forgotten."""
+    """Task tokens of one session; the oldest are forgotten."""
 
     def __init__(self) -> None:
         self._tokens: Recent[str, int] = Recent(MAX_TASKS)
@@ -40,11 +40,11 @@ class TaskTokens:
             self._waiting[token] = running
 
     def leave(self, running: Running) -> None:
-        """It waits no more."""
+        """`running` waits no more."""
         self._waiting = {token: each for token, each in self._waiting.items() if each is not running}
 
     def find(self, token: int | None) -> Running | None:
-        """Who is to hear of progress under `token`."""
+        """The operation that progress under `token` belongs to."""
         return None if token is None else self._waiting.get(token)
 
 

@@ -1,4 +1,4 @@
-"""One call over one session: what holds the session meanwhile, how long it may take, and what its end means."""
+"""Calls: one call over one session, its timeouts, and what its end means."""
 
 from config.schema import UpstreamConfig
 from hub.link.interface import Draining, Exchange, Operation, UpstreamLost, UpstreamUnavailable
@@ -10,12 +10,12 @@ from upstreams.sessions.pooled_session import PooledSession
 
 
 class Calls:
-    """Those of one upstream, over whichever of its sessions."""
+    """Calls of one upstream, over any of its sessions."""
 
     def __init__(self, name: str, config: UpstreamConfig, availability: Availability) -> None:
         self.in_flight = 0
         self._stopped = False
-        """The upstream is `retired`, and the calls that it still has end now."""
+        """The upstream is retired, and its remaining calls end now."""
         self._name = name
         self._availability = availability
         self.adjust(config)
@@ -24,7 +24,7 @@ class Calls:
         return f"<Calls of {self._name} [{self.in_flight} in flight]>"
 
     def adjust(self, config: UpstreamConfig) -> None:
-        """Go by these limits, for calls that begin from now on."""
+        """Use these limits for calls that begin from now on."""
         self._timeouts = CallTimeouts(config.timeouts.call, config.timeouts.call_total)
         self._tool_timeouts = config.tool_timeouts
 
@@ -33,7 +33,7 @@ class Calls:
         self._stopped = True
 
     async def carry(self, pooled: PooledSession, operation: Operation, exchange: Exchange) -> Reply:
-        """Carry out an operation in the session of `pooled`.
+        """Carry out an operation over a session.
 
         Raises:
             UpstreamUnavailable: nothing was sent.
@@ -62,7 +62,7 @@ class Calls:
                 self._availability.tell()
 
     async def _wait_for_level(self, pooled: PooledSession) -> None:
-        """Wait until the upstream knows how much its hosts want to hear.
+        """Wait until the upstream knows the log level that hosts want.
 
         Raises:
             UpstreamUnavailable: it has been `retired` meanwhile.

@@ -19,11 +19,11 @@ def takes_level(session: Session) -> bool:
 
 
 class LogLevel:
-    """The log level that one session is told (bridging.md 9.3)."""
+    """The log level that one session is told."""
 
     def __init__(self, name: str, limit_s: float) -> None:
         self.told = trio.Event()
-        """It need not be told, or no more."""
+        """Set while there is nothing to tell."""
         self.told.set()
         self._name = name
         self._limit_s = limit_s
@@ -31,7 +31,7 @@ class LogLevel:
         self._changed = DirtyFlag()
 
     def want(self, level: str | None) -> None:
-        """Have `level` told; None: it is of no importance."""
+        """Have `level` told; None: no host wants log messages."""
         self._wanted = level
         if level is None:
             self.told.set()

@@ -1,17 +1,17 @@
-"""Which session serves which host (bridging.md 5.2, 6, 16; D-13, D-17).
+"""Session pool: which session serves which host.
 
-Every upstream has a main session, which the supervisor runs: it reads the lists and hears what changes. Whether hosts
-share it is decided when it opens:
+Every upstream has a main session, which the runner keeps: lists are read and changes heard over it. Whether hosts share
+it is decided when it opens:
 
     SHARED       the hosts of one account share it; other accounts have one for all their hosts
     SINGLETON    as SHARED, but there is no other: other accounts are refused
     PER_HOST     nobody uses it; each host has a session for itself, opened by its first operation
     INTERACTIVE  as PER_HOST, from the first question that the upstream asked on; the host that used the main session
-                 last goes on with it, alone, unless another's call is still with it (16.3)
+                 last goes on with it, alone, unless a call of another host still runs in it
 
-What always holds: a session that served one account never serves another, unless the configuration says that it may;
-one that belongs to a tenant serves nobody else, and is closed when the tenant is gone or was idle for long. Nothing
-here waits: `connector` has the tasks.
+What always holds: a session that served one account never serves another, unless the configuration allows it; a session
+of one tenant serves nobody else, and is closed when the tenant has left or was idle for long. Nothing here waits:
+`connector` has the tasks.
 """
 
 import logging
@@ -36,11 +36,11 @@ log = logging.getLogger(__name__)
 
 MAX_SESSIONS: Final = 32
 MAX_WEB_SESSIONS: Final = 1024
-"""Of one upstream, beside the main one: processes, and sessions over HTTP, which cost little."""
+"""Sessions of one upstream beside the main one: processes, and sessions over HTTP, which cost little."""
 MAX_GONE: Final = 64
-"""Hosts that have left, which are remembered until all their calls must have noticed."""
+"""Hosts that have left are remembered until all their calls must have noticed."""
 INTERACTIVE: Final = "interactive"
-"""The section of the memory that names upstreams that have asked."""
+"""The section of the memory that lists upstreams that have asked questions."""
 
 
 class Memory(EraMemory, Protocol):
@@ -61,19 +61,19 @@ class Pool:
         """No call may have a session here any more."""
         self.main: PooledSession | None = None
         self.sharing: Sharing | None = None
-        """None: nothing is known of it yet."""
+        """None: not known yet."""
         self.extra_sessions: dict[PooledSession, None] = {}
-        """All but the main one, those that are being opened or closed included."""
+        """All sessions but the main one, those that are being opened or closed included."""
         self._memory = memory
         self._on_moved = on_moved
         self._everybody = False
-        """Whether accounts do not matter."""
+        """Accounts do not matter: every host may use every shared session."""
         self._by_host: dict[Tenant, PooledSession] = {}
-        """What one host has for itself."""
+        """Sessions that one host has for itself."""
         self._by_account: dict[str, PooledSession] = {}
-        """What the hosts of an account share, beside the main session."""
+        """Sessions that the hosts of an account share, beside the main one."""
         self._opening: dict[Tenant | str, PooledSession] = {}
-        """Whose those will be that no call finds yet."""
+        """Sessions that are being opened, by their owner; no call finds them yet."""
         self._departed: Recent[Tenant, None] = Recent(MAX_GONE)
         self._level: str | None = None
 
@@ -86,14 +86,14 @@ class Pool:
         return len(self.open_sessions())
 
     def open_sessions(self) -> list[PooledSession]:
-        """Those of all open sessions, the main one first."""
+        """All open sessions, the main one first."""
         every = [*([self.main] if self.main else []), *self.extra_sessions]
         return [pooled for pooled in every if pooled.is_open and not pooled.over and not pooled.scope.cancel_called]
 
     # --- the main session ---------------------------------------------------------------------------------------------
 
     def main_opened(self, main: PooledSession) -> None:
-        """There is a main session, which nobody has used."""
+        """Take in a new main session, which no host has used."""
         era, transport = main.session.era, main.session.transport
         self.main = main
         main.want_level(self._level)
@@ -102,7 +102,7 @@ class Pool:
         self._on_moved()
 
     def main_lost(self) -> None:
-        """There is none any more; the other sessions go on."""
+        """Forget the main session; the others go on."""
         if self.main is not None:
             self._forget(self.main)
             self.main = None
@@ -115,8 +115,8 @@ class Pool:
         self.config = config
 
     def retire(self) -> None:
-        """Let no call find a session any more; each is closed when those that have it are over. What is being opened is
-        given up."""
+        """Let no call find a session any more; each is closed when its calls are over. Sessions that are being opened
+        are given up."""
         self.retired = True
         for pooled in list(self.extra_sessions):
             self.let_go(pooled)
@@ -129,13 +129,13 @@ class Pool:
     # --- whose session is it? -----------------------------------------------------------------------------------------
 
     def find(self, caller: Caller, *, claims: bool = True) -> PooledSession | None:
-        """The open session that serves `caller`; None: there is none yet, or it is not good enough.
+        """The open session that serves `caller`; None: there is none yet, or it declares too little.
 
-        `claims`: the account of `caller` has it from now on, if none had. Else `caller` only looks: it takes nothing
-        by that, and is refused nothing.
+        `claims`: the account of `caller` owns the session from now on, if none did. Else `caller` only looks: nothing
+        is claimed, and nothing refused.
 
         Raises:
-            UpstreamUnavailable: there never will be, as the upstream is configured.
+            UpstreamUnavailable: there never will be one, as the upstream is configured.
         """
         if self._by_host:
             pooled = self._by_host.get(caller.tenant)
@@ -144,7 +144,7 @@ class Pool:
         return self._shared_with(caller, claims=claims)
 
     def for_subscriptions(self, caller: Caller) -> PooledSession | None:
-        """As `find`, but good enough is any: for what the upstream asks nobody about, as it does during calls."""
+        """As `find`, whatever the session declares: a subscription asks hosts nothing, unlike a call."""
         return self._by_host.get(caller.tenant) or self._shared_with(caller)
 
     def borrowed_main(self, caller: Caller) -> PooledSession | None:
@@ -154,19 +154,19 @@ class Pool:
         return self._shared_session(caller.identity.principal)
 
     def needs_call_first(self, caller: Caller) -> bool:
-        """Whether only a call can open the session of `caller`'s host: it tells its roots in no other way."""
+        """Whether only a call can open the session of `caller`'s host: the host tells its roots in no other way."""
         if caller.era is Era.LEGACY or self.sharing not in EXCLUSIVE:
             return False
         return is_welcoming(terms_of(self.config, caller.capabilities))
 
     def _shared_with(self, caller: Caller, *, claims: bool = True) -> PooledSession | None:
-        """The shared session that is open and that `caller` may use."""
+        """The open shared session that `caller` may use."""
         if self.sharing is None or self.sharing in EXCLUSIVE:
             return None
         return self._shared_session(caller.identity.principal, claims=claims)
 
     def _shared_session(self, principal: str, *, claims: bool = True) -> PooledSession | None:
-        """What the hosts of an account have together."""
+        """The session that the hosts of an account share."""
         pooled = self._by_account.get(principal) or self.main
         if pooled is None or self._everybody:
             return pooled
@@ -192,13 +192,13 @@ class Pool:
         return UpstreamUnavailable(f'{text} session_mode = "shared" for one session each.', upstream=self.name)
 
     def named(self, id: str) -> PooledSession | None:
-        """The open session of this name, for those who know it; None: it is over."""
+        """The open session with this id; None: it is over."""
         return next((pooled for pooled in self.open_sessions() if pooled.id == id), None)
 
     # --- opened, and over ---------------------------------------------------------------------------------------------
 
     def owner(self, caller: Caller) -> Tenant | str:
-        """Whose a session is that is opened for `caller`: its host's, or its account's.
+        """The owner of a session that is opened for `caller`: its host, or its account.
 
         Raises:
             UpstreamUnavailable: that host has left.
@@ -208,12 +208,12 @@ class Pool:
         return caller.tenant if self.sharing in EXCLUSIVE else caller.identity.principal
 
     def host_capabilities(self, tenant: Tenant, caller: Caller) -> dict[str, Raw]:
-        """What a host can do: what `caller` declares, and what it declared when a session was opened for it."""
+        """Capabilities of a host: what `caller` declares, and what it declared when a session was opened for it."""
         smaller = self._by_host.get(tenant)
         return union(smaller.host_capabilities if smaller else {}, detached(caller.capabilities))
 
     def make_room(self) -> None:
-        """Let the session that was idle longest give way, if there are too many.
+        """Close the session that was idle longest, if there are too many.
 
         Raises:
             Overloaded: all are in use.
@@ -230,7 +230,7 @@ class Pool:
         self.let_go(min(idle, key=lambda pooled: pooled.idle_since))
 
     def expected(self, owner: Tenant | str) -> PooledSession | None:
-        """What is being opened for `owner`."""
+        """The session that is being opened for `owner`."""
         return self._opening.get(owner)
 
     def expect(self, owner: Tenant | str, pooled: PooledSession) -> None:
@@ -239,11 +239,11 @@ class Pool:
         self._opening[owner] = pooled
 
     def opened(self, pooled: PooledSession) -> None:
-        """It is open; no call finds it until it is `ready`."""
+        """The session is open; no call finds it until it is `ready`."""
         pooled.want_level(self._level)
 
     def ready(self, pooled: PooledSession) -> None:
-        """Let calls find it."""
+        """Let calls find the session."""
         keys = [key for key, found in self._opening.items() if found is pooled]
         for key in keys:  # one, or none if it is over or its tenant is gone
             del self._opening[key]
@@ -259,21 +259,21 @@ class Pool:
         self._on_moved()
 
     def let_go(self, pooled: PooledSession) -> None:
-        """Give it to no more calls; it is closed when those that have it are over."""
+        """Let no more calls use the session; it is closed when its calls are over."""
         self._forget(pooled)
         pooled.retire()
 
     def ended(self, pooled: PooledSession) -> None:
-        """It is over."""
+        """The session is over."""
         self._forget(pooled)
         self._on_moved()
 
     def closed(self, pooled: PooledSession) -> None:
-        """Nothing is left of it."""
+        """The session is closed."""
         del self.extra_sessions[pooled]
 
     def _forget(self, pooled: PooledSession) -> None:
-        """Take it out of all tables: it will not be found any more."""
+        """Take the session out of all tables: no call finds it any more."""
         pooled.missed()
         tables: tuple[dict[Any, PooledSession], ...] = (self._by_host, self._by_account, self._opening)
         for table in tables:
@@ -283,7 +283,7 @@ class Pool:
     # --- what hosts and upstreams do ----------------------------------------------------------------------------------
 
     def left(self, tenant: Tenant) -> None:
-        """A host is gone: so is what it had for itself, once its calls are over."""
+        """A host has left: its own session is closed once its calls are over."""
         for pooled in (self._by_host.pop(tenant, None), self._opening.get(tenant)):
             if pooled is not None and pooled.terms.exclusive:
                 self.let_go(pooled)
@@ -297,7 +297,7 @@ class Pool:
         self._on_moved()
 
     def roots_changed(self, tenant: Tenant) -> None:
-        """The roots of a host are others now: tell the upstream, on its own session."""
+        """Tell the upstream, over the host's own session, that the roots of a host have changed."""
         for pooled in self.open_sessions():
             if pooled.terms.exclusive and pooled.tenant == tenant and pooled.terms.roots is None:
                 pooled.session.roots_changed()
@@ -310,11 +310,11 @@ class Pool:
 
     @property
     def is_interactive(self) -> bool:
-        """Whether it is remembered that the upstream asks questions."""
+        """Whether the upstream has asked questions before."""
         return self._memory.get(INTERACTIVE, config_key(self.config)) is True
 
     def asked(self) -> None:
-        """It asked a question: from now on every host has a session of its own, if that was left open (16.3)."""
+        """The upstream asked a question: give every host its own session, if the configuration leaves that open."""
         if self.sharing is not Sharing.SHARED or self.config.session_mode != "auto":
             return
         self.sharing = Sharing.INTERACTIVE
@@ -345,6 +345,6 @@ class Pool:
             self._on_moved()
 
     def _give(self, pooled: PooledSession, tenant: Tenant | None) -> None:
-        """Note who has it alone that others used before; None: nobody has."""
+        """Make `tenant` the only user of a session that others used before; None: hosts share it again."""
         pooled.missed()
         pooled.tenant = tenant

@@ -1,8 +1,8 @@
-"""One session with an upstream, from the attempt to open it to its end, and what it needs meanwhile.
+"""Pooled session: one session with an upstream, from the attempt to open it to its end.
 
     made -> run: waits for a slot -> opens the session -> serves calls, which hold it -> closed, or ended by itself
 
-Every session has one: the main one, which the supervisor runs, and those that `connector` opens for some hosts only.
+There is one for every session: the main one, which the runner keeps, and those that `connector` opens for some hosts.
 """
 
 import logging
@@ -27,16 +27,16 @@ from upstreams.subscriptions.session_subscriptions import SessionSubscriptions
 log = logging.getLogger(__name__)
 
 SLOT_S: Final = 5.0
-"""How long an upstream that is starting keeps others from it: a server that hangs delays nobody for longer (F-P-03)."""
+"""How long an upstream that is starting keeps others from it: a server that hangs delays nobody for longer."""
 GUARD_S: Final = 0.5
-"""Beyond `timeouts.start`: a session that can say more about it than that it took too long does so itself."""
+"""Seconds beyond `timeouts.start`: a session that knows more than that it took too long says so itself."""
 
 
 class PooledSession:
-    """A session, unopened, open or over, and whose it is."""
+    """A session, unopened, open or over, and its owner."""
 
     session: Session
-    """Once it `is_open`."""
+    """Set once it `is_open`."""
 
     def __init__(
         self,
@@ -54,23 +54,23 @@ class PooledSession:
         self.name = name
         self.terms = terms
         self.tenant = tenant
-        """Who has it alone, from the beginning (`terms.exclusive`) or by now; None: it is shared."""
+        """The host that has it alone, from the beginning (`terms.exclusive`) or by now; None: hosts share it."""
         self.principal = principal
-        """Whose hosts use it; None: nobody's so far, or everybody's."""
+        """The account whose hosts use it; None: no account so far, or all."""
         self.last_tenant: Tenant | None = None
-        """Who used it last, if it is shared."""
+        """The host that used it last, if it is shared."""
         self.hosts_overlap = False
         """Calls of more than one host may be running."""
         self.last_account: str | None = None
-        """The account it served last, if it is shared."""
+        """The account that used it last, if it is shared."""
         self.many_accounts = False
-        """It served more than one account: nothing it asks on its own can be attributed (faults.md 6.4)."""
+        """It served more than one account: nothing it asks on its own can be attributed."""
         self.host_capabilities: dict[str, Raw] = host_capabilities or {}
         """What the host declared that `terms` were made for."""
         self.covered = self.host_capabilities
-        """The capabilities of a host that were found to be among `terms` last."""
+        """The capabilities of a host that `terms` were last found to cover."""
         self.opened = trio.Event()
-        """It is open, or never will be."""
+        """Set when the session is open, or never will be."""
         self.greeting: trio.Event | None = None
         """Set when its host has been welcomed; None: that has not begun."""
         self.error: HubError | None = None
@@ -84,15 +84,15 @@ class PooledSession:
         """Calls that use it, or wait for it."""
         self.idle_since = trio.current_time()
         self.needed_until = float("-inf")
-        """Tasks live in it till then, though no call may hold it."""
+        """Until when tasks live in the session, though no call may use it."""
         self.id = secrets.token_hex(8)
-        """That no other has, in this run of the hub or another."""
+        """Unique in this run of the hub and all others."""
         self.level = LogLevel(name, timeouts.list)
         self.coverage = Coverage()
         self._previous_until = float("-inf")
-        """Until when the upstream may speak of what hosts did that used it before `last_tenant`."""
+        """Until when the upstream may speak of hosts that used the session before `last_tenant`."""
         self.subscriptions = SessionSubscriptions(name, listener, self.coverage, self.others)
-        """What hosts watch over it, and the hub."""
+        """What hosts and the hub are subscribed to over it."""
         self.scope = trio.CancelScope()
         self._start_s = timeouts.start
         self._make = make
@@ -107,7 +107,7 @@ class PooledSession:
     # --- for calls ----------------------------------------------------------------------------------------------------
 
     def sign(self, reply: Reply) -> Reply:
-        """`reply`, if it is a legacy task that begins, with the name of the session that knows it."""
+        """`reply`; if it begins a legacy task, with the id of the session that knows the task."""
         members = peek_object(reply.value) if isinstance(reply, Result) else {}
         if "task" not in members:
             return reply
@@ -139,7 +139,7 @@ class PooledSession:
                 self.scope.cancel()
 
     def others(self, tenant: Hashable) -> bool:
-        """Whether any host but `tenant` uses it, or did lately: what the upstream says may be about that."""
+        """Whether any host but `tenant` uses the session, or did lately: the upstream may speak of that host."""
         if self.terms.exclusive:
             return False
         now = trio.current_time()
@@ -165,17 +165,17 @@ class PooledSession:
         self.scope.cancel()
 
     def retire(self) -> None:
-        """Close it as soon as no call holds it, and no task lives in it."""
+        """Close the session as soon as no call uses it, and no task lives in it."""
         self.retired = True
         if not self.users and self.needed_until <= trio.current_time():
             self.scope.cancel()  # else `release` does, or whoever waits for it to be idle
 
     def want_level(self, level: str | None) -> None:
-        """Have a legacy upstream told `level`; calls of hosts that want any wait for it (bridging.md 9.3)."""
+        """Have a legacy upstream told `level`; calls of hosts that want log messages wait for it."""
         if self.is_open and not self.over:
             self.level.want(level if takes_level(self.session) else None)
 
-    # --- for whoever looks on -----------------------------------------------------------------------------------------
+    # --- invalidation -------------------------------------------------------------------------------------------------
 
     def missed(self) -> None:
         """Changes may not have been heard, or will not be."""
@@ -183,14 +183,14 @@ class PooledSession:
             self._listener.gap(self.tenant)
 
     def hears(self, on: bool) -> None:
-        """As `SessionEvents.hears`."""
+        """Note whether the upstream can say anything unasked now."""
         if self.coverage.turn(trio.current_time(), on=on):
             self.missed()
             if on:
                 self.subscriptions.heard_again()
 
     def forgotten(self) -> None:
-        """As `SessionEvents.forgotten`."""
+        """Subscribe to everything again: the upstream may have forgotten it."""
         self.subscriptions.reset()
         self.missed()
 
@@ -267,7 +267,7 @@ class PooledSession:
 
 
 class _Opening:
-    """What a session is given as its `trio.TaskStatus`."""
+    """The `trio.TaskStatus` of a session."""
 
     def __init__(self, pooled: PooledSession, nursery: trio.Nursery, on_open: Callable[[trio.Nursery], None]) -> None:
         self._place = pooled

@@ -1,4 +1,4 @@
-"""What `session_mode` and its companions come to: who shares a session, and on what terms it is held. Pure."""
+"""Sharing: which hosts share a session, and its terms, by `session_mode` and related settings. Pure."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -14,7 +14,7 @@ from upstreams.session import SessionTerms
 
 
 class Sharing(Enum):
-    """Who has a session together; the values are what `hubd status` shows."""
+    """Which hosts share a session; the values are what `hubd status` shows."""
 
     SHARED = "shared"
     SINGLETON = "singleton"
@@ -26,7 +26,7 @@ EXCLUSIVE: Final = frozenset({Sharing.PER_HOST, Sharing.INTERACTIVE})
 
 
 def sharing_of(config: UpstreamConfig, era: Era, transport: str, interactive: bool) -> Sharing:
-    """What `session_mode` comes to, for an upstream that speaks `era` over `transport`."""
+    """The sharing that `session_mode` means for an upstream that speaks `era` over `transport`."""
     if era is Era.MODERN:  # has no sessions; but a process whose log messages name no call can be one host's alone
         return Sharing.PER_HOST if (config.session_mode, transport) == ("per_host", "stdio") else Sharing.SHARED
     if config.roots == "host" or config.session_mode == "per_host":
@@ -41,10 +41,10 @@ def sharing_of(config: UpstreamConfig, era: Era, transport: str, interactive: bo
 
 
 def terms_of(config: UpstreamConfig, capabilities: Mapping[str, Raw] | None = None) -> SessionTerms:
-    """The terms of a session for a host with `capabilities`; None: for more than one host (5.2)."""
+    """The terms of a session for a host with `capabilities`; None: for more than one host."""
     roots = config.roots if isinstance(config.roots, tuple) else None
     if config.roots == "host" and capabilities is None:
-        roots = ()  # some tools are only there for clients with roots; nobody's are told (G-11)
+        roots = ()  # some tools exist only for clients with roots; a shared session has none to tell
     declared: dict[str, Raw] = {}
     if config.client_features == "auto":
         declared = shared_session_capabilities() if capabilities is None else capabilities_of_session(capabilities)
@@ -69,7 +69,7 @@ def is_welcoming(terms: SessionTerms) -> bool:
 
 
 def union(some: Mapping[str, Raw], more: Mapping[str, Raw]) -> dict[str, Raw]:
-    """What one or the other declares, objects within objects included."""
+    """All capabilities that one or the other declares, objects within objects included."""
     return {**some, **more, **{name: _both(some[name], more[name]) for name in some.keys() & more.keys()}}
 
 

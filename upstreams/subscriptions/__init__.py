@@ -1,4 +1,6 @@
-"""What is watched over one session: `subscription` is one resource, `session_subscriptions` all of them, `fanout` who
-is told of a change, `coverage` since when changes are heard; `legacy` and `modern` make it known to upstreams of either
-era.
+"""Subscriptions of one session.
+
+`subscription` (one resource), `session_subscriptions` (all resources of the session), `fanout` (which subscribers are
+told of a change), `coverage` (since when changes are sure to be heard), `legacy` and `modern` (tell an upstream of
+either era what is subscribed).
 """

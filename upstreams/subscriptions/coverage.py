@@ -1,7 +1,7 @@
 """Notification coverage of one session: since when notifications are sure to arrive. Pure: time is an argument.
 
-Legacy upstreams say everything over the session itself, or a stream beside it that may break. Modern ones tell of lists
-over a stream that was asked for that (`upstreams.subscriptions.modern`).
+Legacy upstreams notify over the session itself, or a stream beside it that may break. Modern ones tell of lists over a
+stream that was asked for that (`upstreams.subscriptions.modern`).
 """
 
 from math import inf
@@ -10,24 +10,24 @@ from hub.wire.mcp import Kind
 
 
 class Coverage:
-    """Of one session; at first it is heard."""
+    """Coverage of one session; at first the session is heard."""
 
     def __init__(self) -> None:
         self.since = -inf
-        """`inf`: it is not heard."""
+        """`inf`: the session is not heard."""
         self.lists_since: dict[Kind, float] = {}
-        """The lists of whose changes a modern upstream tells."""
+        """Since when a modern upstream tells of changes, by list."""
 
     def __repr__(self) -> str:
         return f"<Coverage since {self.since:g}, {len(self.lists_since)} lists>"
 
     @property
     def is_on(self) -> bool:
-        """Whether it is heard now."""
+        """Whether the session is heard now."""
         return self.since < inf
 
     def turn(self, now: float, *, on: bool) -> bool:
-        """It is heard from now on, or no longer; whether that is new."""
+        """Note that the session is heard from now on, or no longer; whether that is new."""
         if on == self.is_on:
             return False
         self.since = now if on else inf

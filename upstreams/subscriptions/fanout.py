@@ -1,9 +1,9 @@
-"""Whose business it is that a resource changed (N-11). Pure: time is an argument.
+"""Fan-out: which subscribers are told that a resource changed. Pure: time is an argument.
 
-It is the business of those who watch it, else of those who watch what it is a part of, else of the one host that
-watches anything in this session, if it alone uses it: an upstream may write a URI in another way than it was asked to.
-But what it says only because the hub itself observes something, or because of a host that has just left, or that may be
-about another host's call, is news for nobody here.
+Told are the subscribers of the resource, else those of a resource that it is a part of, else the one host that has any
+subscription in this session, if it alone uses the session: an upstream may write a URI in another way than it was asked
+to. But nobody is told what the upstream says only because the hub itself observes something, or because of a host that
+has just left, nor what may be about another host's call.
 """
 
 from collections.abc import Mapping
@@ -19,25 +19,25 @@ MAX_LET_GO: Final = 256
 
 
 class Fanout:
-    """Of one session."""
+    """Fan-out of one session."""
 
     def __init__(self) -> None:
         self._strays: Recent[str, None] = Recent(MAX_STRAYS)
-        """What changed lately that nobody had asked for by this name: parts of what the only host here watches."""
+        """Resources that changed lately under a URI nobody had asked for: parts of what the only host subscribed to."""
         self._let_go: Recent[str, float] = Recent(MAX_LET_GO)
-        """What was observed till lately, and until when the upstream may still speak of it for that reason."""
+        """Resources that were observed till lately, and until when the upstream may speak of them for that reason."""
 
     def __repr__(self) -> str:
         return f"<Fanout [{len(self._strays)} strays, {len(self._let_go)} let go]>"
 
     def let_go(self, uri: str, now: float) -> None:
-        """The hub itself does not observe `uri` any more."""
+        """Note that the hub itself does not observe `uri` any more."""
         self._let_go.put(uri, now + LINGER_S)
 
     def whose(
         self, uri: str, subscriptions: Mapping[str, Subscription], *, alone: bool, now: float
     ) -> list[ResourceSubscriber]:
-        """Who is to hear that `uri` changed. `alone`: whoever watches anything is one host, whose session it is."""
+        """The subscribers to tell that `uri` changed. `alone`: all are of one host, which alone uses the session."""
         left = ours = False
         for each in chain((uri,), parents(uri)):
             subscription = subscriptions.get(each)
@@ -45,7 +45,7 @@ class Fanout:
                 return list(subscription.subscribers)
             left = left or (subscription is not None and subscription.is_left(now))
             ours = ours or subscription is not None or self._let_go.get(each, 0.0) > now
-        if left or not alone:  # the former: it is the business of one who has just left
+        if left or not alone:  # the former: it concerns a host that has just left
             return []
         if ours and uri not in self._strays:
             return []
@@ -55,6 +55,6 @@ class Fanout:
         )
 
     def _note_stray(self, uri: str) -> None:
-        """The upstream has spoken of it for the sake of something else. A host that hears of it may read it, and the
-        hub observe it then; the host must hear of it as before."""
+        """Note a change that was told for the sake of another resource. A host that hears of it may read the resource,
+        and the hub observe it then; the host must hear of changes as before."""
         self._strays.put(uri, None)

@@ -1,4 +1,4 @@
-"""The keeper of what is watched over a session of the handshake era: one request for each resource, one to end it."""
+"""Subscriptions at a legacy upstream: one request for each resource, one to end it."""
 
 import logging
 from contextlib import suppress
@@ -21,7 +21,7 @@ ASKED_AT_ONCE: Final = 16
 
 
 class LegacySubscriptions:
-    """Keeps one legacy upstream subscribed to what is watched."""
+    """Keeps one legacy upstream subscribed to what is wanted."""
 
     def __init__(self, session: Session, subscriptions: SessionSubscriptions) -> None:
         self._session = session
@@ -29,7 +29,7 @@ class LegacySubscriptions:
         self._limit = trio.CapacityLimiter(ASKED_AT_ONCE)
 
     async def run(self) -> None:
-        """Keep it subscribed for ever. Cancellation: all of it is wanted again."""
+        """Keep the upstream subscribed for ever. Cancellation: all subscriptions are wanted again."""
         subscriptions = self._subscriptions
         offered = capability(self._session.facts, "resources", "subscribe")
         subscriptions.reset()
@@ -84,7 +84,7 @@ class LegacySubscriptions:
 
     def _speak_of(self, subscription: Subscription) -> None:
         """The URI may be a secret of one host, and an upstream may log it."""
-        with suppress(HubError):  # the session is over, and nobody speaks of anything
+        with suppress(HubError):  # the session is over
             self._session.speak_of(subscription.whose or SEVERAL)
 
     async def _unsubscribe(self, subscription: Subscription) -> None:
@@ -95,7 +95,7 @@ class LegacySubscriptions:
                     await self._ask(UNSUBSCRIBE, subscription)
                 except HubError as error:
                     log.debug(
-                        "%s was not told that %s is of no interest: %s", subscriptions.upstream, subscription.uri, error
+                        "%s could not be unsubscribed from %s: %s", subscriptions.upstream, subscription.uri, error
                     )
         if subscription.state is SubscriptionState.ENDING:
             subscriptions.ended(subscription)

@@ -1,9 +1,8 @@
-"""The resources that hosts watch over one session, and the hub itself: each is a
-`upstreams.subscriptions.subscription.Subscription`.
+"""Session subscriptions: the resources that hosts, and the hub itself, are subscribed to over one session.
 
-A session that ends takes its watches with it; `upstreams.host_subscriptions` knows where their holders go. State
-changes in sync methods only. A keeper makes the upstream know what is wanted: `upstreams.subscriptions.legacy` for
-legacy upstreams, `upstreams.subscriptions.modern` for modern ones.
+A session that ends takes its subscriptions with it; `upstreams.host_subscriptions` moves those of hosts. State changes
+in sync methods only. `upstreams.subscriptions.legacy` and `upstreams.subscriptions.modern` tell the upstream what is
+wanted.
 """
 
 import logging
@@ -32,7 +31,7 @@ ANSWER_S: Final = 30.0
 """How long an upstream may take to agree."""
 RETRY_S: Final = 30.0
 MAX_PART_CHARS: Final = 8192
-"""Of a sub-resource that changed: nobody is told of longer ones, since what is told may have to be kept."""
+"""Longest URI of a change that is told to hosts, since what is told may have to be kept."""
 
 
 class SessionSubscriptions:
@@ -52,7 +51,7 @@ class SessionSubscriptions:
         self.upstream = upstream
         self._news = DirtyFlag()
         self.resets = 0
-        """What was asked before the last of these is of no importance."""
+        """How often all was asked for anew; an answer to an earlier request does not count."""
         self._listener = listener
         self._coverage = coverage or Coverage()
         self._subscriptions: dict[str, Subscription] = {}
@@ -70,17 +69,17 @@ class SessionSubscriptions:
 
     @property
     def held(self) -> bool:
-        """Whether any host watches anything."""
+        """Whether any host is subscribed to anything."""
         return bool(self._hosts)
 
     # --- what hosts want ----------------------------------------------------------------------------------------------
 
     async def subscribe(self, uri: str, subscriber: ResourceSubscriber) -> Failure | None:
-        """Watch `uri` for `subscriber`; None once the upstream agreed, else why it did not. Deadlines are the caller's.
+        """Subscribe to `uri`; None once the upstream agreed, else its refusal. Deadlines are the caller's.
 
         Raises:
-            HubError: it could not be asked.
-        Cancellation: the holder does not hold it.
+            HubError: the upstream could not be asked.
+        Cancellation: there is no subscription.
         """
         if self._over:
             raise self._lost()
@@ -124,7 +123,7 @@ class SessionSubscriptions:
         return subscription
 
     def _need(self, subscription: Subscription) -> None:
-        """Have it asked for, unless the upstream knows of it."""
+        """Have the upstream asked, unless it knows of the subscription."""
         if subscription.state is SubscriptionState.ENDING and subscription.attempt.over.is_set():
             subscription.attempt = Attempt()
         elif subscription.state is SubscriptionState.REFUSED:
@@ -133,7 +132,7 @@ class SessionSubscriptions:
             self.ring()
 
     def is_held(self, uri: str, subscriber: ResourceSubscriber) -> bool:
-        """Whether `subscriber` watches it, and the upstream has agreed to that."""
+        """Whether `subscriber` is subscribed, and the upstream has agreed."""
         subscription = self._subscriptions.get(uri)
         return (
             subscription is not None
@@ -142,7 +141,7 @@ class SessionSubscriptions:
         )
 
     def unsubscribe(self, uri: str, subscriber: ResourceSubscriber) -> None:
-        """`subscriber` watches it no longer. The last one's end is the end of the watch, after a while."""
+        """End the subscription of `subscriber`; after the last one, the upstream is told after a while."""
         subscription = self._subscriptions.get(uri)
         if subscription is None or subscriber not in subscription.subscribers:
             return
@@ -195,7 +194,7 @@ class SessionSubscriptions:
         )
 
     def neglect(self, uri: str) -> None:
-        """It is observed no longer. If no host watches it, that is its end."""
+        """Observe `uri` no longer. Without a subscriber, that ends the subscription."""
         subscription = self._subscriptions.get(uri)
         if subscription is None or not subscription.observed:
             return
@@ -210,7 +209,7 @@ class SessionSubscriptions:
         self.ring()
 
     def heard_again(self) -> None:
-        """The upstream was not heard for a while: tell the onlooker what it may go by again."""
+        """Tell the listener what is observed again, after a time when the upstream was not heard."""
         for subscription in self.in_state(SubscriptionState.LIVE):
             if subscription.observed:
                 self._listener.subscribed(subscription.uri)
@@ -221,20 +220,20 @@ class SessionSubscriptions:
         """Tell the listener, then the subscribers concerned and nobody else, that `uri` changed."""
         self._listener.resource_changed(uri)
         if len(uri) > MAX_PART_CHARS:
-            log.debug("%s says that something changed whose URI has %d characters", self.upstream, len(uri))
+            log.debug("%s reports a change at a URI of %d characters", self.upstream, len(uri))
             return
         alone = len(self._hosts) == 1 and not self._others(next(iter(self._hosts)))
         for subscriber in self._fanout.whose(uri, self._subscriptions, alone=alone, now=trio.current_time()):
             subscriber.updated(self.upstream, uri)
 
-    # --- what keepers do ----------------------------------------------------------------------------------------------
+    # --- what the tasks of an era do ----------------------------------------------------------------------------------
 
     def ring(self) -> None:
-        """There is something to do for the keeper."""
+        """Wake the task that tells the upstream."""
         self._news.set()
 
     async def wait(self) -> None:
-        """Wait for something to do; at the latest until a watch is over, or to be asked for again."""
+        """Wait for something to do; at the latest until a subscription ends, or is to be asked for again."""
         ends = [subscription.until for subscription in self._subscriptions.values() if not subscription.observed]
         with trio.move_on_at(
             min(chain(ends, (subscription.again_at for subscription in self._subscriptions.values())), default=inf)
@@ -245,16 +244,16 @@ class SessionSubscriptions:
                 subscription.want()
 
     def whose(self) -> int:
-        """The one conversation whose business all of it is; `SEVERAL`: there is none."""
+        """The one conversation that asked for all subscriptions; `SEVERAL`: there is none."""
         conversations = {subscription.whose for subscription in self._subscriptions.values()}
         return (conversations.pop() if len(conversations) == 1 else None) or SEVERAL
 
     def in_state(self, *stands: SubscriptionState) -> list[Subscription]:
-        """Those that stand so."""
+        """Subscriptions in one of these states."""
         return [subscription for subscription in self._subscriptions.values() if subscription.state in stands]
 
     def overdue(self) -> list[Subscription]:
-        """Those that nobody has come back to."""
+        """Subscriptions that nobody has come back to."""
         now = trio.current_time()
         return [
             subscription
@@ -275,7 +274,7 @@ class SessionSubscriptions:
             self._unused(subscription)
 
     def refuse(self, subscription: Subscription, refusal: Failure | HubError) -> None:
-        """The upstream did not agree, or could not be asked. Who held it before holds it still, for a better day."""
+        """The upstream did not agree, or could not be asked. Earlier subscribers stay, and it is asked again later."""
         subscription.state, subscription.observed = SubscriptionState.REFUSED, False
         subscription.attempt.end(refusal)
         if not subscription.subscribers:
@@ -285,21 +284,21 @@ class SessionSubscriptions:
             self.ring()
 
     def forget(self, subscription: Subscription) -> None:
-        """The watch is over."""
+        """End a subscription."""
         if self._subscriptions.get(subscription.uri) is subscription:
             del self._subscriptions[subscription.uri]
         subscription.fail(self._lost())
 
     def ended(self, subscription: Subscription) -> None:
-        """The upstream knows of it no longer."""
-        if subscription.is_wanted:  # somebody came back while it ended
+        """The upstream has forgotten a subscription."""
+        if subscription.is_wanted:  # a subscriber came back meanwhile
             subscription.want()
             self.ring()
         else:
             self.forget(subscription)
 
     def reset(self) -> None:
-        """The upstream knows of nothing any more: all has to be asked for."""
+        """Ask for everything again: the upstream may have forgotten all of it."""
         self.resets += 1
         now = trio.current_time()
         for subscription in list(self._subscriptions.values()):
@@ -312,7 +311,7 @@ class SessionSubscriptions:
         self.ring()
 
     def end(self) -> None:
-        """The session is over: nothing is watched here, and never will be."""
+        """End all subscriptions: the session is over."""
         self._over = True
         for subscription in self._subscriptions.values():
             subscription.fail(self._lost())

@@ -1,13 +1,13 @@
-"""One resource that is watched over one session, and where that stands with the upstream (bridging.md 8).
+"""Subscription: one resource over one session, and its state with the upstream.
 
-    WANTED --> ASKED --> LIVE ---> ENDING --> gone    the last holder has left, and `LINGER_S` are over
+    WANTED --> ASKED --> LIVE ---> ENDING --> gone    the last subscriber has left, and `LINGER_S` are over
       ^           `----> REFUSED                      whoever asked is told
       `---- from anywhere, when the session is renewed: what was LIVE is asked for again and then changes may have been
-            missed, so its holders are told that it changed (N-17)
+            missed, so its subscribers are told that it changed
 
-There are two reasons for a watch. Hosts hold it, to be told of changes. And the hub itself may observe the resource, to
-know how long a copy of it is good: nobody is told for that but the onlooker, and it keeps nothing open; for all else it
-is as if nobody watched.
+There are two reasons for a subscription. Hosts want to be told of changes. And the hub itself may observe the resource,
+to know how long a cached copy is good: only the invalidation listener is told then, and no session is kept open for
+it.
 """
 
 from collections.abc import Hashable
@@ -23,20 +23,20 @@ from hub.wire.mcp import INVALID_PARAMS
 from upstreams.questions.recent_calls import SEVERAL
 
 LINGER_S: Final = 30.0
-"""How long a watch outlives its last holder, who may only be coming back."""
+"""Seconds that a subscription outlives its last subscriber, who may be coming back."""
 
 
 class ResourceSubscriber(Protocol):
-    """Who is told of changes: a legacy session of a host, or one listen stream. Told apart by identity."""
+    """A listener of a host: a legacy session, or one listen stream. Compared by identity."""
 
     @property
     def host(self) -> Hashable:
-        """Which host it belongs to."""
+        """The host that the subscriber belongs to."""
         ...
 
     @property
     def exchange(self) -> Exchange:
-        """The operation by which it last asked to be told of something; it may be over."""
+        """The operation by which the host last subscribed to something; it may be over."""
         ...
 
     def updated(self, upstream: str, uri: str) -> None:
@@ -45,7 +45,7 @@ class ResourceSubscriber(Protocol):
 
 
 class SubscriptionState(Enum):
-    """Where a watch stands with the upstream."""
+    """State of a subscription with the upstream."""
 
     WANTED = "wanted"
     ASKED = "asked"
@@ -55,7 +55,7 @@ class SubscriptionState(Enum):
 
 
 class Attempt:
-    """One attempt to have a watch agreed on; for whoever waits for how it ends."""
+    """One attempt to have the upstream agree, to wait for."""
 
     def __init__(self) -> None:
         self.over = trio.Event()
@@ -68,49 +68,49 @@ class Attempt:
 
 
 class Subscription:
-    """One watched resource."""
+    """One resource that is subscribed to."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
         self.subscribers: dict[ResourceSubscriber, bool] = {}
-        """And whether the upstream has agreed to it before, in this session or another."""
+        """By subscriber: whether the upstream has agreed before, in this session or another."""
         self.state = SubscriptionState.WANTED
         self.attempt = Attempt()
         self.observed = False
-        """The hub itself has a use for it."""
+        """The hub itself observes the resource."""
         self.whose: int | None = None
-        """The conversation whose business it is, or was; `SEVERAL`: that of several."""
+        """The conversation that asked for it; `SEVERAL`: several did."""
         self.until = inf
-        """When it ends, having no holders and not being observed."""
+        """When it ends, having no subscribers and not being observed."""
         self.again_at = inf
-        """When to ask for it again, having been refused what was agreed to before."""
+        """When to ask again for what was agreed to before and then refused."""
 
     def concern(self, conversation: int) -> None:
-        """It is the business of `conversation`, too."""
+        """Note that `conversation` asked for it, too."""
         self.whose = conversation if self.whose in (None, conversation) else SEVERAL
 
     @property
     def is_known(self) -> bool:
-        """Whether somebody was told that it is watched."""
+        """Whether any subscriber was told that it is subscribed."""
         return any(self.subscribers.values())
 
     @property
     def is_wanted(self) -> bool:
-        """Whether there is any reason for it."""
+        """Whether a host or the hub wants it."""
         return self.observed or bool(self.subscribers)
 
     def is_left(self, now: float) -> bool:
-        """Whether it is there for a host that has just left, and may be coming back. Asked when nobody holds it."""
+        """Whether it lingers for a host that has just left. Asked when there is no subscriber."""
         return not self.observed or now < self.until < inf
 
     def want(self) -> None:
-        """It is to be asked for, again."""
+        """Have it asked for, again."""
         if self.attempt.over.is_set():
             self.attempt = Attempt()
         self.state, self.again_at = SubscriptionState.WANTED, inf
 
     def fail(self, why: HubError) -> None:
-        """Let nobody wait for it any more."""
+        """End the attempt: nobody waits any more."""
         if not self.attempt.over.is_set():
             self.attempt.end(why)
 
@@ -120,6 +120,6 @@ class Subscription:
 
 
 def not_offered(upstream: str, uri: str) -> Failure:
-    """The answer to a subscription that the upstream has no means for, or does not agree to (bridging.md 4)."""
+    """The answer to a subscription that the upstream has no means for, or does not agree to."""
     data = raw({"hub": "not_subscribable", "upstream": upstream, "uri": uri})
     return Failure(INVALID_PARAMS, f"{upstream} does not take subscriptions to {uri}: it is not subscribable", data)

@@ -1,3 +1,4 @@
-"""How servers are reached: `open` chooses, `stdio` and `http` do, `negotiation` agrees on an era, `peer_session` is a
-session over one stream. Nothing here knows who shares a session. A WebSocket transport would be one more package.
+"""Transports: `open` chooses one, `stdio` and `http` are packages, `negotiation` agrees on an era, `peer_session` is
+what sessions over one stream share. Nothing here knows who shares a session. A WebSocket transport would be a third
+package.
 """

@@ -1,4 +1,4 @@
-"""Which era an upstream speaks, and the handshake in it, over a `Peer` (bridging.md 1.2). What was found is remembered.
+"""Negotiation: finds the era of an upstream and shakes hands, over a `Peer`; the era found is remembered.
 
     discover --a result, with a revision in common--> modern
         | any other error, no answer in time, only older revisions
@@ -8,7 +8,7 @@
         v
     discover once more: a server that was slow to start, or has changed its era since it was remembered
 
-A modern error (-32020 to -32022) is never answered by `initialize` (V-9), unless the server itself names older
+A modern error (-32020 to -32022) is never answered by `initialize`, unless the server itself names older
 revisions. That a server died of the probe is for the transport to see, which starts another.
 """
 
@@ -48,13 +48,13 @@ class HandshakeRefused(UpstreamProtocolError):
 
 
 def expected_era(config: UpstreamConfig, memory: EraMemory) -> Era | None:
-    """The era that the configuration fixes, or that the upstream spoke last time; None: find out."""
+    """The era that the configuration fixes, or that the upstream spoke last time; None: unknown."""
     text = memory.era(config_key(config)) if config.era == "auto" else config.era
     return Era(text) if text in ("legacy", "modern") else None
 
 
 def remember(config: UpstreamConfig, memory: EraMemory, facts: ServerFacts) -> None:
-    """Keep what was found, for the next start of this configuration (V-12)."""
+    """Keep what was found, for the next start of this configuration."""
     if config.era == "auto":
         memory.remember_era(config_key(config), era_of(facts.version).value)
 

@@ -1,4 +1,4 @@
-"""The transport that the configuration of an upstream asks for."""
+"""Opens a session over the transport that the configuration of an upstream asks for."""
 
 from config.schema import UpstreamConfig
 from hub.link.budget import Budget

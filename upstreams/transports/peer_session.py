@@ -1,8 +1,8 @@
-"""What sessions over one shared stream have in common: stdio, and HTTP+SSE of 2024-11-05.
+"""Peer session: what sessions over one shared stream have in common, which are stdio and HTTP+SSE of 2024-11-05.
 
 All answers and notifications arrive on one stream. Answers and progress find their call by id and token; a log message
-names no call, so it is attributed only if all calls that run, or ended lately, are of one conversation with a host
-(D-13), never guessed. The same goes for questions, of which `questions` takes care.
+names no call, so it is attributed only if all calls that run, or ended lately, are of one conversation with a host;
+nothing is guessed. The same goes for questions, which `questions` attributes.
 """
 
 import logging
@@ -59,9 +59,9 @@ from upstreams.session import (
 log = logging.getLogger(__name__)
 
 MAX_IN_FLIGHT: Final = 320
-"""Calls with one session at a time (faults.md 3.2: 64 and a queue of 256; the queue is the upstream's own)."""
+"""Calls in one session at a time."""
 SILENT_TIMEOUTS: Final = 3
-"""Calls, one after the other, that ran out of time while nothing was heard, until a session is given up (F-P-04)."""
+"""Timeouts in a row, with nothing heard meanwhile, until a session is given up."""
 PING_ANSWER_S: Final = 15.0
 _END_TASKS: Final = frozenset({TASKS_RESULT, TASKS_CANCEL})
 
@@ -86,20 +86,20 @@ class PeerSession:
         self._questions = Questions(name, events, terms, self._tell, self._version, one_stream=True)
         self._running = self._questions.running
         self._latest: Exchange | None = None
-        """That of the host whose session this is, if it can be told things between its operations."""
+        """The exchange of the host that owns the session, if it can be told things between its operations."""
         self._tokens = TaskTokens()
         self._declared = DeclaredCapabilities(terms)
         self._listens: dict[int, Callable[[Notification], None]] = {}
-        """Who hears what belongs to a subscription, by its id (N-4)."""
+        """Receivers of what belongs to a `subscriptions/listen`, by its id."""
         self._silent_timeouts = 0
         self._counted_at = float("-inf")
         """When the last of them was."""
         self._heard_then = 0
         self._fault = ""
         self._unanswered: tuple[int, float] | None = None
-        """How many messages had come when a ping was not answered, and when that was sent."""
+        """How many messages had come when a ping was not answered, and when the ping was sent."""
         self._scope = trio.CancelScope()
-        """Of the subclass's `run`: cancelled when the session is given up."""
+        """The scope of the subclass's `run`: cancelled when the session is given up."""
 
     def __repr__(self) -> str:
         version = self._facts.version if self._facts else "not yet open"
@@ -140,10 +140,10 @@ class PeerSession:
             self._fault = self._fault or str(error)
 
     async def stay_in_touch(self) -> None:
-        """Ping a legacy upstream that nothing was heard of for a while, for ever (bridging.md 9.1).
+        """Ping a legacy upstream after a while of silence, for ever.
 
-        Over HTTP+SSE this finds out that the server forgot us. That a ping is not answered is only noted: one that
-        serves calls is never stopped for it (F-P-28).
+        Over HTTP+SSE this finds out that the server forgot the session. An unanswered ping is only noted: an upstream
+        is never stopped for it.
         """
         if not self.is_pinged:
             await trio.sleep_forever()
@@ -161,18 +161,18 @@ class PeerSession:
 
     @property
     def is_pinged(self) -> bool:
-        """As `Session.is_pinged`."""
+        """Whether the session is pinged."""
         return self._era is Era.LEGACY and self.terms.ping_s > 0
 
     @property
     def silent_s(self) -> float | None:
-        """As `Session.silent_s`."""
+        """Seconds since the first unanswered ping; None: there is none, or the upstream was heard since."""
         if self._unanswered is None or self._unanswered[0] != self.peer.messages:
             return None
         return round(trio.current_time() - self._unanswered[1], 1)
 
     async def _answers_ping(self) -> bool:
-        """Whether it answers at all; that it knows no ping is an answer too."""
+        """Whether the upstream answers at all; that it knows no ping is an answer, too."""
         with trio.move_on_after(PING_ANSWER_S):
             try:
                 await self.request(PING, {})
@@ -182,7 +182,7 @@ class PeerSession:
         return False
 
     def _ended(self) -> None:
-        """Nothing more will be sent: what calls are told of that must stay true."""
+        """Send nothing more: what calls are told of that must stay true."""
         if self._outbox is not None:
             self._outbox.close()
         self.events.ended()
@@ -269,8 +269,8 @@ class PeerSession:
             del self._listens[id]
 
     def _failure(self, error: Exception, mark: int) -> HubError:
-        """What a call has failed by, if `error` is what the peer has made of it. Returned, not raised: whoever raises
-        what a frame of theirs holds makes a cycle, which keeps the message."""
+        """The error of a call, made of `error` of the peer. Returned, not raised: raising an error that a frame holds
+        makes a cycle, which keeps the message in memory."""
         name = self.name
         match error:
             case OutboxFull():
@@ -287,7 +287,7 @@ class PeerSession:
                 )
 
     def _timed_out(self, began: float, heard_before: int) -> None:
-        """Count a timeout; after several in which nothing at all was heard, give the upstream up (F-P-04).
+        """Count a timeout; after several in which nothing at all was heard, give the upstream up.
 
         Calls that ran side by side count once: one thing may be wrong with all of them, and others with none. An
         upstream that waits for an answer itself may have no time for others.
@@ -326,7 +326,7 @@ class PeerSession:
             announce(self.events, notification)
 
     def _subscription(self, notification: Notification) -> Callable[[Notification], None] | None:
-        """Who listens to the subscription of a notification, if it is of one. One that is cancelled ends (N-16)."""
+        """The receiver of a notification that belongs to a subscription. A cancelled subscription ends."""
         if self._era is Era.LEGACY:
             return None
         if notification.method == CANCELLED:

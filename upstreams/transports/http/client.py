@@ -1,4 +1,4 @@
-"""HTTP/1.1 toward one upstream: h11 on trio streams, kept-alive connections, TLS by the system's trust store (D-31).
+"""HTTP/1.1 toward one upstream: h11 on trio streams, kept-alive connections, TLS by the system's trust store.
 
 One request is one write of a prepared head and the body; the answer is read in the frame of whoever asked. What always
 holds: a connection that goes back to the pool has carried a whole answer and nothing else; whatever ended otherwise, by
@@ -55,7 +55,7 @@ _OWN_FIELDS: Final = frozenset(
     {"accept", "accept-encoding", "connection", "content-length", "content-type", "expect", "host", "keep-alive"}
     | {"last-event-id", "te", "trailer", "transfer-encoding", "upgrade"}
 )
-"""Fields the hub sets or never sends; a configuration that names them is not heard. So for `mcp-*`."""
+"""Fields that the hub sets or never sends; in a configuration they are ignored, and so is `mcp-*`."""
 
 
 class HttpReply:
@@ -139,7 +139,7 @@ class HttpReply:
         return b""
 
     def discard(self) -> None:
-        """Give up on the rest of the body: closes the connection, which tells a modern upstream to stop (T-16)."""
+        """Give up on the rest of the body: closes the connection, which tells a modern upstream to stop."""
         self._done = True
         self._client.drop(self._connection)
         if self.held:
@@ -260,7 +260,7 @@ class HttpClient:
         """Send a request, return when the head of its answer has come.
 
         `headers` are whole lines, each with its CRLF. `resend`: the request may be sent again when a kept connection
-        turns out to be dead (faults.md 4.3); without it only if not a byte of it was taken.
+        turns out to be dead; else only if not a byte of it was taken.
 
         Raises:
             UpstreamUnavailable: no connection, nothing sent.
@@ -307,7 +307,7 @@ class HttpClient:
             connection.close()
         self._idle.clear()
 
-    # --- for HttpReply -----------------------------------------------------------------------------------------------
+    # --- for HttpReply ------------------------------------------------------------------------------------------------
 
     def give_back(self, connection: Connection) -> None:
         """The exchange on `connection` is complete."""
@@ -338,7 +338,7 @@ class HttpClient:
             upstream=self.name,
         )
 
-    # --- one exchange ------------------------------------------------------------------------------------------------
+    # --- one exchange -------------------------------------------------------------------------------------------------
 
     async def _exchange(self, connection: Connection, data: bytes) -> HttpReply:
         await connection.send(data)
@@ -383,7 +383,7 @@ class HttpClient:
             return self.lost()
         return UpstreamUnavailable(f"The connection to {self.name} broke; nothing was sent", upstream=self.name)
 
-    # --- connections -------------------------------------------------------------------------------------------------
+    # --- connections --------------------------------------------------------------------------------------------------
 
     def _reuse(self) -> Connection | None:
         """The connection that was used last, if there is one fit for use."""

@@ -198,7 +198,7 @@ async def connect(url: Url, tls: ssl.SSLContext | None = None, *, within_s: floa
         raise Unreachable(f"no connection within {within_s:.0f} seconds") from None
     except (OSError, ValueError) as error:
         raise Unreachable(_reason(error)) from None
-    watch_peer(stream.socket)  # F-R-09
+    watch_peer(stream.socket)  # or a server that vanished would never be noticed
     return Connection(await _secure(stream, url, tls or system_trust()) if url.secure else stream)
 
 

@@ -1,4 +1,4 @@
-"""What conversations over Streamable HTTP have in common, whatever the era: the frame of a call, serving to the end.
+"""Streamable HTTP of both eras: the frame of a call, and serving until the session ends.
 
 Each answer is read in the frame of the call that asked, so what arrives on it belongs to that call: attribution is
 lexical, and there is no table of requests. There is no task per call either. `run` owns the nursery in which everything
@@ -58,7 +58,7 @@ from upstreams.session import (
 from upstreams.transports.http.poster import Poster
 
 RESENDABLE: Final = frozenset({*LIST_METHOD.values(), RESOURCES_READ, PROMPTS_GET, COMPLETE, PING, DISCOVER})
-"""Requests that may be sent twice (faults.md 4.3)."""
+"""Requests that may be sent twice."""
 SWEEP_S: Final = 30.0
 PROBE_S: Final = 15.0
 MAX_FAULTS: Final = 5
@@ -84,7 +84,7 @@ class HttpConversation:
         self.running: dict[int, Running] = {}
         """All operations, by the ids of their requests and in the order of sending."""
         self._latest: Exchange | None = None
-        """That of the host whose session this is, if it can be told things between its operations."""
+        """The exchange of the host that owns the session, if it can be told things between its operations."""
         self._number = 0
         self._declared = DeclaredCapabilities(terms)
         self._nursery: trio.Nursery | None = None
@@ -99,14 +99,14 @@ class HttpConversation:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} {self.facts.version} at {self.poster.client.url.origin}>"
 
-    # --- asking ------------------------------------------------------------------------------------------------------
+    # --- asking -------------------------------------------------------------------------------------------------------
 
     async def call(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts) -> Reply:
         """Run an operation. Progress and logs of its answer go to `exchange`; each of them restarts the idle time.
 
         Raises:
             DeadlineExceeded: nothing complete came within the idle time, or no response within the total.
-            HubError: as the faults of HTTP upstreams say (faults.md 6.2).
+            HubError: as `Poster` says.
         Cancellation: the upstream is told, the connection closed.
         """
         id = self.next_id()
@@ -170,13 +170,13 @@ class HttpConversation:
             raise
 
     def _count_fault(self, error: HubError) -> None:
-        """After several in a row, give the session up; the next ones come at longer and longer intervals (F-R-06)."""
+        """Give the session up after several faults in a row; later sessions come at growing intervals."""
         self._faults += 1
         if self._faults >= MAX_FAULTS:
             self.lost(f"{MAX_FAULTS} calls in a row failed; the last: {error}")
 
     def _suspect(self, error: UpstreamUnauthorized) -> None:
-        """A call was refused for its credentials: find out whether everything is, so that it shows (F-R-01). Access
+        """A call was refused for its credentials: find out whether all calls are, so that it shows. Access
         that is denied to somebody who is known (403) says nothing of other calls."""
         due = trio.current_time() >= self._suspected_at + SWEEP_S
         if due and error.kind == UpstreamUnauthorized.kind and self._nursery is not None:
@@ -219,7 +219,7 @@ class HttpConversation:
         raise UpstreamUnavailable(f"{self.name} speaks a revision without such subscriptions", upstream=self.name)
 
     def next_id(self) -> int:
-        """An id never used before in this session (B-3, B-4); also the progress token of the request."""
+        """An id never used before in this session; also the progress token of the request."""
         self._number += 1
         return self._number
 
@@ -232,7 +232,7 @@ class HttpConversation:
     def withdraw(self, id: int, reason: str) -> None:
         """Tell the upstream that request `id` is cancelled, if closing its stream does not say so already."""
 
-    # --- hearing -----------------------------------------------------------------------------------------------------
+    # --- hearing ------------------------------------------------------------------------------------------------------
 
     def deliver(self, message: Request | Notification, running: Running | None, id: int | None) -> None:
         """Hand on what the upstream said while answering `running`, or on its own."""
@@ -264,7 +264,7 @@ class HttpConversation:
         self.deliver(message, None, None)
 
     def hear_request(self, request: Request, running: Running | None) -> None:
-        """Only legacy upstreams may ask (B-9)."""
+        """Ignore a request: only legacy upstreams may ask."""
         log.debug("%s sent the request %s, which its revision forbids", self.name, request.method)
 
     def hear_withdrawal(self, params: dict[str, Raw]) -> None:
@@ -279,7 +279,7 @@ class HttpConversation:
     def roots_changed(self) -> None:
         """As `Session.roots_changed`."""
 
-    # --- serving -----------------------------------------------------------------------------------------------------
+    # --- serving ------------------------------------------------------------------------------------------------------
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve the session until it ends.
@@ -328,7 +328,7 @@ class HttpConversation:
         self.events.forgotten()
 
     def lost(self, why: str) -> None:
-        """`end`, in words."""
+        """End the session: `why` says what happened."""
         self.end(UpstreamLost(f"The session with {self.name} ended: {why}", upstream=self.name))
 
     async def _attend(self) -> None:

@@ -1,4 +1,4 @@
-"""An upstream by URL: find out what it speaks, then speak it (bridging.md 1.2).
+"""Detection: finds out what the server behind a URL speaks, then speaks it.
 
     server/discover --DiscoverResult, or a modern error--> ModernHttp
           |
@@ -6,8 +6,8 @@
                                              |
                                              400, 404, 405 --> GET --`endpoint`--> SseConversation
 
-401, 403, 5xx, time-outs and broken connections say nothing about the era (V-29): they are raised, to be tried again
-later. What was found is remembered for this configuration and believed until it is contradicted (V-12).
+401, 403, 5xx, time-outs and broken connections say nothing about the era: they are raised, to be tried again later.
+What was found is remembered for this configuration and believed until it is contradicted.
 """
 
 import logging
@@ -156,7 +156,7 @@ class WebSession:
         except ValueError as error:
             raise UpstreamUnavailable(f"{self._name} is configured wrongly: {error}", upstream=self._name) from None
 
-    # --- what does it speak? -----------------------------------------------------------------------------------------
+    # --- what does it speak? ------------------------------------------------------------------------------------------
 
     async def _find(self, poster: Poster) -> Conversation:
         if self._config.transport == "sse":
@@ -170,7 +170,7 @@ class WebSession:
             try:
                 return await self._as_remembered(poster, remembered)
             except (UpstreamProtocolError, UpstreamVersionError) as error:
-                log.info("%s is no longer what it was (%s); finding out anew", self._name, error)
+                log.info("%s no longer speaks what it spoke before (%s); detecting again", self._name, error)
                 self._memory.remember_era(self._key, None)
         found: Conversation = await self._as_modern(poster) or await self._as_legacy(poster)
         kind = SSE if isinstance(found, SseConversation) else found.era.value

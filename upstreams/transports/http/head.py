@@ -1,8 +1,8 @@
 """One HTTP/1.1 response head, and chunked bodies: raw checks first, then h11. Pure: bytes in, facts out.
 
 The counterpart of `hub.wire.http.head` for what upstreams answer, built from its pieces. h11 takes bare LF, folded
-lines and a Content-Length beside a Transfer-Encoding (faults.md M-09); a connection on which two readings are possible
-is worth nothing, so such answers are refused before h11 sees them (F-R-15).
+lines and a Content-Length beside a Transfer-Encoding; a connection on which two readings are possible
+is worth nothing, so such answers are refused before h11 sees them.
 """
 
 import re

@@ -5,7 +5,7 @@
 
 What always holds: a request goes out under the session id current at that moment; when that very session turns out to
 be unknown it is renewed once, in the name of the session and not of whoever noticed, and exactly the request that was
-refused is sent again (F-R-04). An id is current when its handshake is complete, `initialized` included.
+refused is sent again. An id is current when its handshake is complete, `initialized` included.
 """
 
 import logging
@@ -52,9 +52,9 @@ from upstreams.transports.negotiation import about, judge_initialize
 
 PING_ANSWER_S: Final = 15.0
 RENEWAL_S: Final = 20.0
-"""For a new handshake; as long as a first one has by default."""
+"""Seconds for a new handshake; as long as a first one has by default."""
 RESUMPTIONS: Final = 3
-"""Attempts in a row to resume a stream that brought nothing new (F-R-10)."""
+"""Attempts in a row to resume a stream that brought nothing new."""
 MAX_QUESTIONS: Final = 64
 """Requests of the upstream that are answered at one time; more are dropped."""
 ANSWER_S: Final = 30.0
@@ -72,7 +72,7 @@ class ServerSession(Struct, frozen=True):
 
     @property
     def headers(self) -> bytes:
-        """The lines that go with every request of this session (T-32, T-35)."""
+        """The lines that go with every request of this session."""
         lines = b"" if self.id is None else b"Mcp-Session-Id: %b\r\n" % self.id.encode("ascii")
         if self.facts.version not in (L1, L2):
             lines += b"MCP-Protocol-Version: %b\r\n" % self.facts.version.encode("ascii")
@@ -112,7 +112,7 @@ class LegacyHttp(HttpConversation):
         await session._begin()
         return session
 
-    # --- the handshake -----------------------------------------------------------------------------------------------
+    # --- the handshake ------------------------------------------------------------------------------------------------
 
     async def _begin(self) -> None:
         server_session = await self._shake_hands()
@@ -168,7 +168,7 @@ class LegacyHttp(HttpConversation):
             self._renewal = None
             over.set()
 
-    # --- asking ------------------------------------------------------------------------------------------------------
+    # --- asking -------------------------------------------------------------------------------------------------------
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
         reply = await super().request(method, params)
@@ -208,12 +208,12 @@ class LegacyHttp(HttpConversation):
     def _take_of(self, server_session: ServerSession, take: Take, message: Request | Notification) -> None:
         """Take what a stream of `server_session` says. After a renewal, answers would go to another session."""
         if server_session is not self.server_session and isinstance(message, Request):
-            self._complain("%s asks in a session that it has forgotten; nobody is asked", self.name)
+            self._complain("%s asked in a session that it has forgotten; the question is dropped", self.name)
         else:
             take(message)
 
     async def _follow(self, stream: EventStream, server_session: ServerSession, id: int, take: Take) -> Reply:
-        """Read a stream to its response, through breaks and polls, as long as the server gave ids (T-29, T-31)."""
+        """Read a stream to its response, through breaks and polls, as long as the server gave ids."""
         tries = 0
         while True:
             seen = stream.events
@@ -257,7 +257,7 @@ class LegacyHttp(HttpConversation):
             await self._ask(encode_request(id, SET_LEVEL, params), id, self._take_own, resend=True)
 
     def withdraw(self, id: int, reason: str) -> None:
-        """Closing the stream would not cancel (T-28)."""
+        """Closing the stream would not cancel."""
         self._notify(CANCELLED, {"requestId": raw(id), "reason": raw(reason)})
 
     def _notify(self, method: str, params: dict[str, Raw]) -> None:
@@ -271,7 +271,7 @@ class LegacyHttp(HttpConversation):
             except HubError as error:
                 log.info("%s did not take a message: %s", self.name, error)
 
-    # --- hearing -----------------------------------------------------------------------------------------------------
+    # --- hearing ------------------------------------------------------------------------------------------------------
 
     def hear_request(self, request: Request, running: Running | None) -> None:
         if request.id in self._answering:
@@ -306,13 +306,13 @@ class LegacyHttp(HttpConversation):
     def roots_changed(self) -> None:
         self._questions.roots_changed()
 
-    # --- serving -----------------------------------------------------------------------------------------------------
+    # --- serving ------------------------------------------------------------------------------------------------------
 
     async def prepare(self, nursery: trio.Nursery) -> None:
         await self._standing_stream.start(nursery)
 
     async def keep_alive(self) -> None:
-        """Ping a server that has nothing to do, to learn whether it still knows us (bridging.md 9.1)."""
+        """Ping a server that has nothing to do, to learn whether it still knows us."""
         if self.is_pinged and not self.running and trio.current_time() - self._asked_at >= self.terms.ping_s:
             await self.check()
 
@@ -325,7 +325,7 @@ class LegacyHttp(HttpConversation):
         return None if self._silent_since is None else round(trio.current_time() - self._silent_since, 1)
 
     async def probe(self) -> None:
-        """Ping. That there is no answer, or a strange one, is only noted: it may serve calls (F-P-28)."""
+        """Ping. A missing or strange answer is only noted: the server may still serve calls."""
         asked_at, before = trio.current_time(), self._silent_since
         with trio.move_on_after(PING_ANSWER_S):
             try:
@@ -344,7 +344,7 @@ class LegacyHttp(HttpConversation):
             log.warning("%s does not answer a ping; its session is kept", self.name)
 
     async def finish(self) -> None:
-        """End the session at the server too (T-34), unless it is gone anyway."""
+        """End the session at the server too, unless it is gone anyway."""
         if self._end is None and self.server_session.id is not None:
             with last_words(GOODBYE_S):
                 await self._delete()

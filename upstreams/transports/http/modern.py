@@ -1,8 +1,8 @@
-"""Streamable HTTP of 2026-07-28: every request stands for itself, and closing its stream cancels it (T-16).
+"""Streamable HTTP of 2026-07-28: every request stands for itself, and closing its stream cancels it.
 
-The headers that repeat a request are made anew from what is sent (H-17). Which arguments of a tool its server wants to
-see in headers is learnt from every `tools/list` that passes (H-16); tools that ask for it in a forbidden way are taken
-out of the list (C-19).
+The headers that repeat a request are made anew from what is sent. Which arguments of a tool its server wants to
+see in headers is learnt from every `tools/list` that passes; tools that ask for it in a forbidden way are taken
+out of the list.
 """
 
 import logging
@@ -81,7 +81,7 @@ class ModernHttp(HttpConversation):
     async def send(self, id: int, method: str, params: dict[str, Raw], take: Take) -> Reply:
         reply = await self._ask(id, method, params, take)
         if isinstance(reply, Failure):
-            if reply.code == HEADER_MISMATCH and method == TOOLS_CALL and await self._refetch():  # C-20
+            if reply.code == HEADER_MISMATCH and method == TOOLS_CALL and await self._refetch():
                 return await self._ask(self.next_id(), method, params, take)
             if reply.code == UNSUPPORTED_VERSION:
                 self.lost("it no longer speaks this revision")
@@ -95,13 +95,13 @@ class ModernHttp(HttpConversation):
             ) as reply:
                 return await self.poster.read(reply, id, take)
         except StatusError as error:
-            if error.failure is not None:  # an error without id is about the only request on this connection (T-22)
+            if error.failure is not None:  # an error without id is about the only request on this connection
                 return error.failure
             if error.status in (400, 404, 405):
                 self.lost(f"it answers {error.status}, as no server of this revision does")
             raise
 
-    # --- headers -----------------------------------------------------------------------------------------------------
+    # --- headers ------------------------------------------------------------------------------------------------------
 
     def _headers(self, method: str, params: dict[str, Raw]) -> bytes:
         fields = request_headers(method, params, self.facts.version)

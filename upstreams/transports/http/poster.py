@@ -1,4 +1,4 @@
-"""One MCP message out by POST, its answer back: statuses, JSON or an event stream, `Retry-After` (faults.md 6.2).
+"""Poster: one MCP message out by POST, its answer back; statuses, JSON or an event stream, `Retry-After`.
 
 The answer is read in the frame of whoever posted, so a message on it belongs to that request and to no other: what is
 not the response itself is handed to the caller's `take`. Knows no era; sessions do.
@@ -46,7 +46,7 @@ Take = Callable[[Request | Notification], None]
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
 CONTENT: Final = b"Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
-"""The headers of every POST, of either era (T-12)."""
+"""The headers of every POST, of either era."""
 MAX_RETRY_AFTER_S: Final = 60.0
 MAX_REFUSAL_BYTES: Final = 64 << 10
 DEFAULT_RETRY_S: Final = 1.0
@@ -69,7 +69,7 @@ class UpstreamDenied(UpstreamUnauthorized):
 
 
 class StatusError(UpstreamProtocolError):
-    """An answer with a status that is none of MCP's. The body is not shown: it may hold anything (F-R-06)."""
+    """An answer with a status that is none of MCP's. The body is not shown: it may hold anything."""
 
     def __init__(self, message: str, *, upstream: str, status: int, failure: Failure | None = None) -> None:
         super().__init__(message, upstream=upstream)
@@ -85,7 +85,7 @@ class SessionUnknown(StatusError):
 
 
 class EventStream:
-    """The events of an answer, and of those that continue it. An event that is cut off is dropped (F-R-10).
+    """The events of an answer, and of those that continue it. An event that is cut off is dropped.
 
     Leaving the `with` block closes the connection, unless the stream has ended in good order.
     """
@@ -117,7 +117,7 @@ class EventStream:
 
     @property
     def retry_s(self) -> float:
-        """How long the server wants us to wait before we come back; at least a second (F-R-14)."""
+        """How long the server wants us to wait before we come back; at least a second."""
         if self._parser.retry_ms is not None:
             self._retry_ms = self._parser.retry_ms
         return DEFAULT_RETRY_S if self._retry_ms is None else self._retry_ms / 1000
@@ -207,7 +207,7 @@ class EventStream:
         return None
 
     async def _settle(self) -> None:
-        """The response has come, so the stream is over (T-15): wait for its end a moment, to keep the connection."""
+        """The response has come, so the stream is over: wait for its end a moment, to keep the connection."""
         with trio.move_on_after(SETTLE_S):
             try:
                 while await self._reply.receive():
@@ -242,7 +242,7 @@ class Poster:
         """Post one message, return the answer, its status not yet judged.
 
         An upstream that says 429 or 503 with `Retry-After` is asked once more after that time, if the deadline of the
-        caller allows for it (F-R-05).
+        caller allows for it.
 
         Raises:
             Overloaded: it does not.
@@ -331,7 +331,7 @@ class Poster:
         try:
             body = await reply.read(MAX_REFUSAL_BYTES)
             fields = peek_object(body)
-            if "id" not in fields:  # an error need not say to which request (T-13)
+            if "id" not in fields:  # an error need not say to which request
                 body = encode({"id": None, **fields})
             message = decode(body, strict=False)
         except (HubError, RemoteProtocolError):
@@ -353,14 +353,14 @@ class Poster:
         return StatusError(text, upstream=self.name, status=status, failure=failure)
 
     def _origin(self, location: str) -> str:
-        """The origin of a redirect; never more, since the rest may hold secrets (F-R-07)."""
+        """The origin of a redirect; never more, since the rest may hold secrets."""
         try:
             target = urljoin(self.client.url.origin + self.client.url.target, location)
             return parse_url(target).origin
         except ValueError:
             return "something that is not HTTP"
 
-    # --- Retry-After ------------------------------------------------------------------------------------------------
+    # --- Retry-After --------------------------------------------------------------------------------------------------
 
     def _heed(self, reply: HttpReply) -> bool:
         """Remember how long the upstream wants quiet; False if it does not say."""
@@ -414,7 +414,7 @@ def pick(data: bytes, id: int, take: Take, name: str) -> Reply | None:
     """The response to request `id`, if a message is that; all else goes to `take`.
 
     Raises:
-        UpstreamProtocolError: not a message, or a response to another request (F-R-20).
+        UpstreamProtocolError: not a message, or a response to another request.
     """
     try:
         message: Message = decode(data, strict=False)

@@ -1,4 +1,4 @@
-"""The deprecated HTTP+SSE of 2024-11-05: one event stream down, POSTs up (T-37 to T-39).
+"""The deprecated HTTP+SSE of 2024-11-05: one event stream down, POSTs up.
 
 The server's first event names the endpoint for POSTs; all its messages come as events of that one stream, so the stream
 is the session and its end the end of both. What is above the bytes is a `Peer`, as for a child process.
@@ -187,7 +187,7 @@ class SseConversation(PeerSession):
         """Open the event stream and wait for the endpoint.
 
         Raises:
-            UpstreamProtocolError: what is there is no HTTP+SSE server, or its endpoint has another origin (T-38).
+            UpstreamProtocolError: what is there is no HTTP+SSE server, or its endpoint has another origin.
             HubError: as `Poster.refused`.
         Cancellation: closes the stream.
         """

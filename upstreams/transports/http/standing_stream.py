@@ -1,7 +1,7 @@
 """The standing GET stream of a legacy session: what the upstream says outside of any answer.
 
 Opened when the handshake is done, and again whenever it ends, until the server says that it offers none (405, or
-another 4xx at the first attempt; T-23). A 4xx later on means that the server forgot the session, which is renewed.
+another 4xx at the first attempt). A 4xx later on means that the server forgot the session, which is renewed.
 """
 
 import logging
@@ -162,7 +162,7 @@ class StandingStream(Generic[ServerSessionT]):
             for part in parts:
                 message = decode(part, strict=False)
                 if isinstance(message, Response):
-                    log.debug("%s sent a response on its standing stream, which is ignored (T-26)", session.name)
+                    log.debug("%s sent a response on its standing stream, which is ignored", session.name)
                 else:
                     session.deliver(message, None, None)
                 await stream.hold_back(part)

@@ -1,4 +1,4 @@
-"""Processes that a hub left behind, or that left their process group: how they are known, and ended (F-D-03, F-P-20).
+"""Orphans: processes that a hub left behind, or that left their process group; how they are found and ended.
 
 Every child has a mark in its environment, which its own children inherit:
 
@@ -33,7 +33,7 @@ MARKER: Final = "HUBD_INSTANCE"
 OWN: Final = "hub"
 """The mark of a daemon that a shim started: it belongs to nobody, even if the shim was some hub's child."""
 MAX_DEPTH: Final = 5
-"""How many hubs may be each other's children; more are a hub that starts itself (F-D-17)."""
+"""How many hubs may be each other's children; more are a hub that starts itself."""
 
 NOWHERE: Final = "nowhere"
 """The place of a hub that cannot find out where it is."""

@@ -3,8 +3,8 @@
     stdin closed --2 s--> TERM to the group --3 s--> KILL to the group, and to descendants that left it
 
 Spawned by `subprocess.Popen` on the main thread, without a parent-death signal: trio's own spawning thread ends after
-ten idle seconds, and such children with it (M-04). Linux only: the exit is awaited on a pidfd, and descendants are
-known by the mark in their environment (F-P-20); `orphans` finds them, also those of hubs that died.
+ten idle seconds, and such children with it. Linux only: the exit is awaited on a pidfd, and descendants are
+known by the mark in their environment; `orphans` finds them, also those of hubs that died.
 """
 
 import contextlib
@@ -47,11 +47,11 @@ MOST_DESCRIPTORS: Final = 1 << 16
 GIVEN_DESCRIPTORS: Final = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 """That this process could open when it began. The hub takes more, a child gets no more: some can use no others."""
 KEPT_DESCRIPTORS: Final = 64
-"""That no child is started with, since they are for hosts, logs and files (F-D-07); or an eighth, if that is less."""
+"""That no child is started with, since they are for hosts, logs and files; or an eighth, if that is less."""
 DESCRIPTORS_OF_CHILD: Final = 12
 """What starting one takes for a moment."""
 OOM_SCORE: Final = 200
-"""How much more likely than the hub a child is killed when memory runs out (F-P-24, F-D-08)."""
+"""How much more likely than the hub a child is killed when memory runs out."""
 UMASK: Final = 0o077
 
 STDERR_READ_BYTES: Final = 1 << 16
@@ -136,7 +136,7 @@ class Child:
             self.gone.set()
 
     async def drain_stderr(self) -> None:
-        """Read what it says on stderr, to the end: it never waits for long, and neither do others (M-03).
+        """Read what it says on stderr, to the end: it never waits for long, and neither do others.
 
         One read a turn, and one turn for every hundred lines that are logged. Cancellation: what was read is kept.
         """
@@ -221,7 +221,7 @@ def signal_name(number: int) -> str:
 
 
 def child_environment(config: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """What of `environ` a child may know, and what its configuration declares (SEC-51)."""
+    """What of `environ` a child may know, and what its configuration declares."""
     passed = {
         name: value
         for name, value in environ.items()
@@ -256,7 +256,7 @@ _REASONS: Final = {
 
 
 def _limit(pid: int) -> None:
-    """Keep what a child may do to the machine within bounds (SEC-52). Its memory has none: see the README.
+    """Keep what a child may do to the machine within bounds. Its memory has none: see the README.
 
     Done from outside and after its start, since code between fork and exec costs the hub's whole memory map (FINDINGS).
     """

@@ -2,7 +2,7 @@
 
     spawn -> shake hands -> serve -> it exits, closes a pipe, breaks the protocol, or `run` is cancelled -> stop
 
-Both the exit and the end of stdout are watched: a grandchild that inherited stdout keeps it open (M-01). After either,
+Both the exit and the end of stdout are watched: a grandchild that inherited stdout keeps it open. After either,
 what was already written is read for a moment, then calls fail, then the process and its group are ended.
 """
 
@@ -24,7 +24,7 @@ from upstreams.transports.peer_session import PeerSession
 from upstreams.transports.stdio.process import Child, signal_name
 
 LAST_READ_S: Final = 0.2
-"""How long to read on after the process has exited or closed its input (M-01)."""
+"""How long to read on after the process has exited or closed its input."""
 EXIT_LINES: Final = 4
 """Of its stderr, that are shown with how it ended."""
 EXIT_DELAY_S: Final = 0.1
@@ -68,7 +68,7 @@ class StdioSession(PeerSession):
         self._memory = memory
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """As `Session.run`. A server that dies of the probe is started once more, without it (V-28, F-P-26)."""
+        """As `Session.run`. A server that dies of the probe is started once more, without it."""
         expected = expected_era(self._config, self._memory)
         try:
             await self._live(expected, task_status)

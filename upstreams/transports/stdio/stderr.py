@@ -1,4 +1,4 @@
-"""What a process said on stderr: its last lines, and the log, neither of which it can flood.
+"""Stderr of a process: its last lines, and the log, neither of which it can flood.
 
 A line that is neither logged nor among the last costs nothing of its own: such lines are counted by the chunk. So a
 flood of the shortest lines takes no more of the hub than one of the longest.
@@ -18,7 +18,7 @@ STDERR_LINES: Final = 200
 STDERR_LINE_CHARS: Final = 4_000
 STDERR_RATE: Final = 100 << 10
 STDERR_BURST: Final = 1 << 20
-"""What may be logged in a second, and at once: each line is its bytes and `RECORD_PRICE`."""
+"""Bytes that may be logged in a second, and at once; each line costs its bytes and `RECORD_PRICE`."""
 RECORD_PRICE: Final = 1 << 10
 """What a record costs beside its text: so about 100 short lines are logged in a second, and 1 000 at once."""
 TURN: Final = 100
