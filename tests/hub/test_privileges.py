@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import msgspec
 import pytest
 from attached import DEMO
 from processes import HUBD, own_directories, running
@@ -12,6 +13,7 @@ from processes import HUBD, own_directories, running
 from hub.cli.checks import daemons
 from hub.cli.checks.examined import Examined
 from hub.cli.render.status import status as shown
+from hub.control.status import Status
 from hub.daemon.privileges import ADVICE, CONTAINER_MARKS, CONTAINER_VARIABLE, ROOT, is_root
 
 
@@ -34,9 +36,9 @@ def test_it_is_asked_of_this_process_and_this_machine():
 
 SERVE = """
 import sys
-import hub.daemon.serve
+import hub.daemon.privileges
+hub.daemon.privileges.is_root = lambda: True
 from hub.cli.main import main
-hub.daemon.serve.is_root = lambda: True
 sys.exit(main(["serve", *sys.argv[1:]]))
 """
 
@@ -58,7 +60,7 @@ def test_it_is_in_the_log_once_and_in_the_status(tmp_path, root):
     log = (tmp_path / "log").read_text()
     assert log.count(ROOT) == root
     assert log.count(ADVICE) == root
-    assert ("RUNS AS ROOT" in shown(status)) is root
+    assert ("RUNS AS ROOT" in shown(msgspec.convert(status, Status))) is root
 
 
 def examined(**more):
@@ -78,10 +80,10 @@ def examined(**more):
 
 @pytest.mark.covers("SEC-94")
 def test_the_doctor_says_what_to_do_instead():
-    [found] = daemons.root(examined(status={"root": True}))
+    [found] = daemons.root(examined(status=Status(version="1", root=True)))
     assert (found.level, found.what, found.fix) == ("warning", ROOT, ADVICE)
     [found] = daemons.root(examined(status=None, root=True))
     assert found.what.startswith("you are root")
     assert "hubd service install --system" in found.fix
-    for status, root in (({"root": False}, True), ({}, True), (None, False)):
+    for status, root in ((Status(version="1", root=False), True), (None, False)):
         assert list(daemons.root(examined(status=status, root=root))) == []
