@@ -20,7 +20,7 @@ from hub.bridge.bridge import EraBridge
 from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import RequestStates
 from hub.bridge.tasks.tasks import Tasks
-from hub.catalog.uri_claims import Claims
+from hub.catalog.uri_claims import UriClaims
 from hub.downstream.hosts import Hosts
 from hub.link.autosave import autosave
 from hub.link.budget import Budget
@@ -35,7 +35,7 @@ from hub.routing.host_exchange import ProgressUpkeep
 from hub.routing.lists import Lists
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
-from hub.routing.resource_reads import Reading
+from hub.routing.resource_reads import ResourceReads
 from hub.routing.router import Router
 from upstreams.inventory.last_known import LastKnown
 from upstreams.sessions.connector import SessionFactory
@@ -80,7 +80,7 @@ class Hub:
         self._unsaved = DirtyFlag()
         memory.announce_to(self._unsaved.set)
         upstreams = Upstreams()
-        claims = Claims.load(memory.get("claims", "all"))
+        claims = UriClaims.load(memory.get("claims", "all"))
         self.live = LiveCatalog(upstreams, rules_of(config), claims, sealer, self._unsaved)
         self.supervisor = self._make_supervisor(
             upstreams, config, open_session or partial(transports.open_session, budget=self.budget)
@@ -93,7 +93,7 @@ class Hub:
         )
         self.bridge = self._make_bridge(config)
         self.lists = Lists(self.live)
-        self.router = Router(self.live, self.lists, self.levels, self.bridge, self.progress, Reading(self.reads))
+        self.router = Router(self.live, self.lists, self.levels, self.bridge, self.progress, ResourceReads(self.reads))
         self.lists.announce_to(self.hosts, self.router.subscriptions)
         self.servers = RunningServers(config, self.supervisor, self.live, self.lists, self.router, self.reads)
         self.projects: Projects | None = None

@@ -1,9 +1,9 @@
-"""What hosts are shown of all upstreams, and the way from each visible name or URI back to its owner.
+"""Catalogue of one view: the lists its hosts are shown, and the way from each visible name or URI back to its owner.
 
-`merge` makes a `Catalog` of the upstreams' snapshots; a change anywhere makes a new one. Order is that of the
-configuration, then the upstream's own (G-8), so the same offers make the same lists whoever connected first. What
-concerns one upstream is kept in its `Offers` and taken over while its snapshot is the same; entries are encoded when a
-list is first asked for, once per revision of hosts.
+`merge` makes a `Catalog` of the upstreams' snapshots; a change anywhere makes a new one. Entries come in the order of
+the configuration, then in the upstream's own, so the same entries make the same lists whoever connected first. The
+entries of one upstream are kept in its `UpstreamEntries` and taken over while its snapshot is the same; they are
+encoded when a list is first asked for, once per revision of hosts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,10 +13,10 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from hub.catalog.entries import NAME_KINDS, NOTHING, Offers, Route, UpstreamRule, quote_some
+from hub.catalog.entries import NAME_KINDS, NOTHING, Route, UpstreamEntries, UpstreamRule, quote_some
 from hub.catalog.instructions import joined
 from hub.catalog.rewrite import Change, localise, unchanged, untag_arguments
-from hub.catalog.uri_claims import Claims
+from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View
 from hub.link.sealing import InvalidSeal, Sealer, load_keys
 from hub.wire.http.mcp_headers import Mirror
@@ -37,7 +37,7 @@ from upstreams.inventory.freshness import in_full
 __all__ = ["Catalog", "Route", "Rules", "UpstreamRule", "localise", "merge", "untag_arguments"]
 
 SETTLING_TTL_MS: Final = 1_000
-"""How long a list is good while some upstreams have yet to say what they have, in milliseconds."""
+"""Milliseconds for which a list is good while some upstreams have not reported yet."""
 MAX_TTL_MS: Final = 300_000
 MAX_TITLE_CHARS: Final = 80
 
@@ -45,23 +45,23 @@ _SERVER_INFO = encode({SERVER_INFO_KEY: HUB_INFO})[1:-1]
 
 
 Ttl = Callable[[Snapshot, Kind], int]
-"""For how many milliseconds hosts need not ask again for a list, as far as one upstream is concerned."""
+"""Milliseconds for which hosts need not ask again for the list of one upstream."""
 
 
 class Rules(Struct, frozen=True):
-    """What the configuration says about how things appear, upstreams in its order."""
+    """Naming rules of a configuration, upstreams in its order."""
 
     upstreams: tuple[UpstreamRule, ...]
     budget: int = 50
     """Characters of a visible name."""
     page_size: int = 0
-    """Entries per page of a list; 0: all in one (S-31)."""
+    """Entries per page of a list; 0: all in one page."""
 
 
 def merge(
     snapshots: Iterable[Snapshot],
     rules: Rules,
-    claims: Claims,
+    claims: UriClaims,
     *,
     sealer: Sealer | None = None,
     view: View = EVERYTHING,
@@ -73,8 +73,8 @@ def merge(
     """The catalogue of `snapshots`; those of upstreams without a rule are left out.
 
     `claims` learns the configuration and every listed URI. `provisional` keeps listed URIs from being claimed: for
-    catalogues made before all upstreams had their chance, so that claims go by configuration order and not by arrival
-    (naming.md 5.3). `settling` says that upstreams are still to come; `previous` saves work. Without a `sealer`,
+    catalogues made before all upstreams had their chance, so that claims go by configuration order and not by arrival.
+    `settling` says that upstreams are still to come; `previous` saves work. Without a `sealer`,
     cursors end with this catalogue.
     """
     claims.configure(
@@ -88,11 +88,11 @@ def merge(
         claims.locate(rule.name, local=snapshot.local)
     listing = claims.copy() if provisional else claims
     known = {} if previous is None else {offers.name: offers for offers in previous.offers}
-    merged: list[Offers] = []
+    merged: list[UpstreamEntries] = []
     for rule, snapshot in present:
         offers = known.get(rule.name)
         if offers is None or not offers.still_right(snapshot, rule, rules.budget, listing):
-            offers = Offers(snapshot, rule, rules.budget, listing)
+            offers = UpstreamEntries(snapshot, rule, rules.budget, listing)
         merged.append(offers)
     return Catalog(
         merged, rules, claims, sealer or Sealer(load_keys(None)), settling=settling, view=view, varies=varies
@@ -100,16 +100,16 @@ def merge(
 
 
 class Catalog:
-    """One state of the merged offers. Never changes, but for what it remembers in order to answer faster.
+    """Snapshot of what one view shows. Never changes, but for what it remembers in order to answer faster.
 
-    `view` is the view it is of. `warnings` are sentences for the operator.
+    `warnings` are sentences for the operator.
     """
 
     def __init__(
         self,
-        offers: Sequence[Offers],
+        offers: Sequence[UpstreamEntries],
         rules: Rules,
-        claims: Claims,
+        claims: UriClaims,
         sealer: Sealer,
         *,
         settling: bool = False,
@@ -125,19 +125,19 @@ class Catalog:
         self._digests: dict[Kind, str] = {}
         self._routes: dict[Kind, dict[str, Route]] = {}
         self._hidden: dict[tuple[Kind, str], frozenset[str]] = {}
-        """Per kind and upstream, the visible names that another upstream had first."""
+        """By kind and upstream: visible names that an earlier upstream has already."""
         warnings = [warning for its in offers for warning in its.warnings]
         for kind in Kind:
             warnings += self._lay_out(kind)
         self.warnings = tuple(warnings)
         self.behind = join_chains(read_chain(its.snapshot.capabilities.get(EXPERIMENTAL)) for its in offers)
-        """The hubs among the upstreams, and those behind them."""
+        """Hubs among the upstreams, and the hubs behind these."""
         self._mirrors: dict[str, tuple[Mirror, ...]] = {}
         for its in reversed(self.offers):  # of one name, the first one's
             self._mirrors.update(its.mirrors)
 
     def _lay_out(self, kind: Kind) -> Iterator[str]:
-        """Fill the table of `kind`. A name that two upstreams show is the first one's; yields what to say about it."""
+        """Fill the table of `kind`. A name that two upstreams show belongs to the first; yields warnings about that."""
         routes = self._routes[kind] = {}
         for offers in self.offers:
             taken = frozenset(routes.keys() & offers.routes[kind].keys())
@@ -153,7 +153,7 @@ class Catalog:
             yield from self._lay_out_apps(routes)
 
     def _lay_out_apps(self, routes: dict[str, Route]) -> Iterator[str]:
-        """Let views reach their tools by bare names; a name that is taken is not theirs (naming.md 6, rule 3)."""
+        """Let user interfaces reach their tools by bare names, but for names that are taken."""
         for offers in self.offers:
             names = {each.visible for each in offers.apps}
             if taken := names & routes.keys():
@@ -171,20 +171,20 @@ class Catalog:
     # --- the way back ---
 
     def route(self, kind: Kind, visible: str) -> Route | None:
-        """Whose tool, prompt, resource or template is listed as `visible`, or was under a former name of its server."""
+        """The upstream whose entry is listed as `visible`, or was under a former name of the upstream."""
         return self._routes[kind].get(visible)
 
     def mirrors(self, visible: str) -> tuple[Mirror, ...]:
-        """The arguments of a tool that a modern host repeats in headers (H-9)."""
+        """The arguments of a tool that a modern host repeats in headers."""
         return self._mirrors.get(visible, ())
 
     def suspect(self, visible: str) -> str | None:
-        """The upstream an unknown name would belong to; its lists deserve a refresh before a no (naming.md 3.3)."""
+        """The upstream that an unknown name would belong to; its list is read again before the host is refused."""
         sids = {offers.rule.sid: offers.name for offers in self.offers if offers.rule.prefix != ""}
         return sids.get(visible.partition("__")[0])
 
     def resolve_uri(self, uri: str) -> list[Route]:
-        """Who may be asked to read `uri`, listed or not, best first; empty when nobody has anything to do with it."""
+        """The upstreams that may be asked for `uri`, listed or not, best first."""
         if self.view.server:
             return [Route(self.view.server, uri)]
         present = {offers.name for offers in self.offers}
@@ -195,9 +195,9 @@ class Catalog:
         return [offers.name for offers in self.offers if offers.rule.apps]
 
     def emitter(self, upstream: str, asked: str | None = None) -> Change:
-        """How hosts may see the URIs in a result of `upstream`: for `localise`.
+        """The change that makes URIs in a result of `upstream` visible ones: for `localise`.
 
-        The URI that a read `asked` for comes back in just that form (naming.md 6, rule 7).
+        The URI that a read `asked` for comes back in just that form.
         """
         if self.view.server:
             return unchanged
@@ -210,7 +210,7 @@ class Catalog:
         return emit
 
     def untagger(self, upstream: str) -> Change:
-        """The way back for URIs in arguments: for `untag_arguments`."""
+        """The change that makes visible URIs in arguments the upstream's own: for `untag_arguments`."""
         return unchanged if self.view.server else partial(self._claims.untag, upstream)
 
     # --- lists ---
@@ -225,7 +225,7 @@ class Catalog:
         principal: str = "",
         ttl_ms: Ttl = in_full,
     ) -> Raw:
-        """The result of a list request for hosts of `host_version`; `ui`: they declared the apps extension (X-22).
+        """The result of a list request for hosts of `host_version`; `ui`: they declared the apps extension.
 
         Raises:
             RemoteProtocolError: -32602, when `cursor` is not of this list, or not this principal's.
@@ -277,12 +277,12 @@ class Catalog:
         return Raw(b"".join(pieces))
 
     def _ttl_ms(self, kind: Kind, ttl_ms: Ttl) -> int:
-        """How long a modern host may go without asking again (K-12, K-14)."""
+        """Milliseconds for which a modern host need not ask again."""
         most = SETTLING_TTL_MS if self._settling else MAX_TTL_MS
         return min([most, *(ttl_ms(each.snapshot, kind) for each in self.offers)])
 
     def _public(self, kind: Kind) -> bool:
-        """Whether every upstream that contributes says that its list is the same for everyone, and so does the hub."""
+        """Whether the list is the same for everyone, by what every contributing upstream says, and by the hub's own doing."""
         if self._varies:
             return False
         contributors = self._contributors(kind)
@@ -291,7 +291,7 @@ class Catalog:
         uniform = not any(each.varies for each in contributors)
         return bool(fresh) and modern and uniform and all(each is not None and each.public for each in fresh)
 
-    def _contributors(self, kind: Kind) -> list[Offers]:
+    def _contributors(self, kind: Kind) -> list[UpstreamEntries]:
         return [each for each in self.offers if CAPABILITY[kind] in each.snapshot.capabilities]
 
     def differs(self, other: "Catalog", kind: Kind) -> bool:
@@ -299,7 +299,7 @@ class Catalog:
         return self._seen(kind) != other._seen(kind)
 
     def digest(self, kind: Kind) -> str:
-        """What tells, in any run of the hub, whether hosts see another list: what `differs` says within one."""
+        """Digest of a list as hosts see it, comparable between runs of the hub."""
         digest = self._digests.get(kind)
         if digest is None:
             found = sha256()
@@ -319,15 +319,15 @@ class Catalog:
 
     # --- the rest ---
 
-    def of_server(self, view: View, offers: Offers | None) -> "Catalog":
+    def of_server(self, view: View, offers: UpstreamEntries | None) -> "Catalog":
         """The catalogue of the one server that `view` shows, under its own names and URIs; None: an empty one."""
         its = [] if offers is None else [offers.scoped()]
         return Catalog(its, self._rules, self._claims, self._sealer, settling=self._settling, view=view)
 
     @property
     def instructions(self) -> str:
-        """What the upstreams tell the model, each under its title and the prefix of its tools, whose names in there are
-        the server's own (G-12); of one upstream alone, its very words."""
+        """Texts of the upstreams for the model, each under its title and the prefix of its tools, since the texts use the
+        servers' own names; of one upstream alone, its very words."""
         if self._instructions is None:
             texts = [(_heading(each), each.snapshot.instructions.strip()) for each in self.offers]
             sections = [(heading, text) for heading, text in texts if text]
@@ -335,8 +335,8 @@ class Catalog:
         return self._instructions
 
 
-def _heading(offers: Offers) -> str:
-    """By which a model tells whose tools are meant, also if two servers have one title."""
+def _heading(offers: UpstreamEntries) -> str:
+    """Heading that tells a model which tools a text is about, even if two servers share a title."""
     title = _title(offers.snapshot)
     return title if offers.rule.prefix == "" else f"{title} (tools: {offers.rule.sid}__*)"
 

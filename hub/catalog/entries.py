@@ -1,6 +1,6 @@
-"""What one upstream offers as hosts see it: its visible names and URIs, and its entries as bytes for each revision.
+"""Entries of one upstream as hosts see them: visible names and URIs, and their bytes for each revision.
 
-Made anew for each snapshot; `hub.catalog.catalog` puts those of all upstreams together.
+Made anew for each snapshot; `hub.catalog.catalog` puts the entries of all upstreams together.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from hub.catalog.apps import for_model, for_views, is_for_model, is_for_views
 from hub.catalog.rewrite import UI_KEYS, localise_meta
-from hub.catalog.uri_claims import Claims, NameKind, name_id, visible
+from hub.catalog.uri_claims import NameKind, UriClaims, name_id, visible
 from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirrored
 from hub.wire.jsonrpc import EMPTY, encode, peek_object, raw
 from hub.wire.mcp import (
@@ -31,14 +31,14 @@ NOTHING: Final[frozenset[str]] = frozenset()
 
 
 class Route(Struct, frozen=True):
-    """The way back: the upstream and its own name or URI for the thing."""
+    """Owner of a visible name or URI: the upstream, and the upstream's own name or URI."""
 
     upstream: str
     original: str
 
 
 class UpstreamRule(Struct, frozen=True):
-    """What the configuration says about how one upstream appears."""
+    """Naming rule of one upstream, from the configuration."""
 
     name: str
     prefix: str | None = None
@@ -46,7 +46,7 @@ class UpstreamRule(Struct, frozen=True):
     aliases: tuple[str, ...] = ()
     """Former names, by which hosts may still ask."""
     apps: bool = False
-    """Whether its user interfaces are shown on the common endpoint (naming.md 6, rule 2)."""
+    """Whether its user interfaces are shown on the common endpoint."""
 
     @property
     def sid(self) -> str:
@@ -54,19 +54,19 @@ class UpstreamRule(Struct, frozen=True):
         return name_id(self.prefix or self.name)
 
 
-class Shown(Struct, frozen=True):
-    """One entry as hosts see it; what the hub adds to it comes in when it is encoded."""
+class VisibleEntry(Struct, frozen=True):
+    """One entry as hosts see it. The hub's own `_meta` is added when it is encoded."""
 
     visible: str
     original: str
     fields: dict[str, Raw]
     app_only: bool = False
-    """A tool for user interfaces, which the model is not to see (X-17)."""
+    """A tool for user interfaces, which the model is not to see."""
     is_alias: bool = False
-    """The bare name of a tool, for views of its upstream."""
+    """A second entry of a tool, under its bare name, for user interfaces of its upstream."""
 
 
-class Offers:
+class UpstreamEntries:
     """The entries of one upstream under the names of the common endpoint or, `scoped`, of its own (`/mcp/<name>`)."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Offers:
         snapshot: Snapshot,
         rule: UpstreamRule,
         budget: int,
-        claims: Claims,
+        claims: UriClaims,
         *,
         scoped: bool = False,
     ) -> None:
@@ -84,22 +84,22 @@ class Offers:
         self.rule, self._budget, self._claims = rule, budget, claims
         self._identity = scoped
         self._bare = scoped or rule.prefix == ""
-        self._scoped: Offers | None = None
+        self._scoped: UpstreamEntries | None = None
         self._chunks: dict[tuple[Kind, str, bool, frozenset[str]], bytes] = {}
         self.shown = self._all_shown()
         self.routes = {
             kind: {each.visible: Route(self.name, each.original) for each in its} for kind, its in self.shown.items()
         }
         self.apps = () if scoped or self._bare or not rule.apps else self._for_views()
-        """Tools as the views of this upstream call them, under their bare names (naming.md 6)."""
+        """Tools under their bare names, as user interfaces of this upstream call them."""
         self.mirrors = {each.visible: found for each in self.shown[Kind.TOOL] if (found := _mirrors(each.fields))}
         """The arguments of tools that modern hosts repeat in headers, by visible name."""
         self.varies = bool(self.apps) or any(each.app_only for each in self.shown[Kind.TOOL])
         """Whether hosts with user interfaces see more than those without."""
         self._releases = claims.releases
 
-    def still_right(self, snapshot: Snapshot, rule: UpstreamRule, budget: int, claims: Claims) -> bool:
-        """Whether the same would come of these."""
+    def still_right(self, snapshot: Snapshot, rule: UpstreamRule, budget: int, claims: UriClaims) -> bool:
+        """Whether the same entries would come of these."""
         return (
             self.snapshot is snapshot
             and self._claims is claims
@@ -107,14 +107,14 @@ class Offers:
             and (self.rule, self._budget) == (rule, budget)
         )
 
-    def scoped(self) -> "Offers":
+    def scoped(self) -> "UpstreamEntries":
         """The same entries under the upstream's own names and URIs."""
         if self._scoped is None:
-            self._scoped = Offers(self.snapshot, self.rule, self._budget, self._claims, scoped=True)
+            self._scoped = UpstreamEntries(self.snapshot, self.rule, self._budget, self._claims, scoped=True)
         return self._scoped
 
     def former(self, kind: Kind) -> dict[str, Route]:
-        """The visible names it would have under its former names."""
+        """Routes of the visible names that its entries would have under its former names."""
         if self._bare or kind not in NAME_KINDS:
             return {}
         return {
@@ -123,7 +123,7 @@ class Offers:
             for each in self.shown[kind]
         }
 
-    def entries(self, kind: Kind, *, ui: bool, hidden: frozenset[str] = NOTHING) -> Sequence[Shown]:
+    def entries(self, kind: Kind, *, ui: bool, hidden: frozenset[str] = NOTHING) -> Sequence[VisibleEntry]:
         """The entries for hosts with or without user interfaces, but for those whose visible name is `hidden`."""
         shown = self.shown[kind]
         if kind is Kind.TOOL and ui and self.apps:
@@ -143,8 +143,8 @@ class Offers:
             chunk = self._chunks[key] = next((other for other in self._chunks.values() if other == chunk), chunk)
         return chunk
 
-    def encode(self, kind: Kind, host_version: str, shown: Shown, *, ui: bool = False) -> bytes:
-        """One entry as JSON, with what the hub has to say about it (naming.md 3.6, 5.9, 6)."""
+    def encode(self, kind: Kind, host_version: str, shown: VisibleEntry, *, ui: bool = False) -> bytes:
+        """One entry as JSON, with the hub's own `_meta`."""
         fields = shown.fields
         if not self._identity:
             meta = _without_hub_keys(fields)
@@ -161,7 +161,7 @@ class Offers:
 
     # --- made once per snapshot ---
 
-    def _all_shown(self) -> dict[Kind, tuple[Shown, ...]]:
+    def _all_shown(self) -> dict[Kind, tuple[VisibleEntry, ...]]:
         entries = {kind: self._distinct(kind) for kind in Kind}
         names = {kind: [entry.key for entry in its] for kind, its in entries.items()}
         if not self._bare:
@@ -173,7 +173,7 @@ class Offers:
         return {kind: self._shown(kind, names[kind], entries[kind]) for kind in Kind}
 
     def _distinct(self, kind: Kind) -> list[Entry]:
-        """Each name once, the first one (F-P-18)."""
+        """The entries of a list; of those with one name, the first."""
         entries = self.snapshot.lists.get(kind, ())
         distinct = {entry.key: entry for entry in reversed(entries)}
         if len(distinct) == len(entries):
@@ -192,8 +192,8 @@ class Offers:
             for name, original in zip(names, originals, strict=True)
         ]
 
-    def _shown(self, kind: Kind, names: Sequence[str], entries: Sequence[Entry]) -> tuple[Shown, ...]:
-        shown: dict[str, Shown] = {}
+    def _shown(self, kind: Kind, names: Sequence[str], entries: Sequence[Entry]) -> tuple[VisibleEntry, ...]:
+        shown: dict[str, VisibleEntry] = {}
         left_out: list[str] = []
         for name, entry in zip(names, entries, strict=True):
             fields, app_only = entry.fields, False
@@ -206,21 +206,21 @@ class Offers:
             if name in shown:  # only by an upstream that has searched for it
                 left_out.append(entry.key)
                 continue
-            shown[name] = Shown(name, entry.key, fields, app_only)
+            shown[name] = VisibleEntry(name, entry.key, fields, app_only)
         if left_out:
             self.warnings.append(f"{self.name}: left out, their visible names are taken: {quote_some(left_out)}")
         return tuple(shown.values())
 
-    def _for_views(self) -> tuple[Shown, ...]:
+    def _for_views(self) -> tuple[VisibleEntry, ...]:
         tools = self.shown[Kind.TOOL]
         return tuple(
-            Shown(each.original, each.original, each.fields, app_only=True, is_alias=True)
+            VisibleEntry(each.original, each.original, each.fields, app_only=True, is_alias=True)
             for each in tools
             if is_for_views(each.fields.get("_meta")) and each.original != each.visible
         )
 
     def _meta(self, meta: Raw) -> Raw:
-        """`_meta` of an entry with its user interface findable or, for upstreams without `apps`, gone."""
+        """`_meta` of an entry with the visible URI of its user interface or, for upstreams without `apps`, with none."""
         fields = peek_object(meta)
         if not any(key in fields for key in UI_KEYS):
             return meta

@@ -1,4 +1,4 @@
-"""What several servers tell the model, joined into one text of at most so many bytes. Pure."""
+"""Instructions of several servers for the model, joined into one text of bounded size. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Final
 MAX_INSTRUCTIONS: Final = 2000
 """Bytes in all: there are hosts that cut what is longer than 2 KiB."""
 LEAST_TEXT: Final = 60
-"""Bytes of a server's instructions that its heading is worth nothing without."""
+"""Bytes of a server's instructions without which its heading is left out, too."""
 _MORE: Final = "# Further servers\n\nThere is no room here for what they say."
 _GAP: Final = "\n\n"
 _ELLIPSIS: Final = " …"
@@ -17,7 +17,7 @@ _END: Final = re.compile(r"[.!?](?=\s)|(?=\n)")
 
 
 def joined(sections: Sequence[tuple[str, str]]) -> str:
-    """What several servers tell the model, each text below its heading, in at most `MAX_INSTRUCTIONS` bytes.
+    """Instructions of several servers, each text below its heading, in at most `MAX_INSTRUCTIONS` bytes.
 
     They share these fairly: a short text stays whole, and what it leaves is for those that are longer.
     """

@@ -1,4 +1,4 @@
-"""URIs inside results and arguments: which members hold them (naming.md 4), and how they change on their way through.
+"""URIs inside results and arguments: which members hold them, and how they change on their way through.
 
 A result is opened only where a cheap look at its bytes says that there may be a URI, and only the levels that lead to
 it are written anew; everything else keeps its bytes. Text, `structuredContent`, blobs and schemas are never touched.
@@ -178,7 +178,7 @@ def _escapes_keys(value: Raw) -> bool:
 
 
 def untag_arguments(arguments: Raw, untag: Change) -> Raw:
-    """Arguments in which each string that as a whole is a tagged URI is the original again (naming.md 5.6).
+    """Arguments in which each string that as a whole is a tagged URI is the original again.
 
     Raises:
         RemoteProtocolError: -32602, more of them than the hub looks up.

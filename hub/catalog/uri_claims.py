@@ -1,10 +1,10 @@
-"""Names and URIs of many upstreams behind one endpoint. The invariant (G-3): what the hub emits for *x* of upstream *A*
+"""Names and URIs of many upstreams behind one endpoint. The invariant: the form that hosts see of *x* of upstream *A*
 resolves to exactly *(A, x)* later, across restarts and whatever order upstreams connect in.
 
 Tools and prompts: `visible` is a pure function of (kind, server id, name, budget), so adding a tool never renames
 another. The way back is the catalogue's table, never parsing.
 
-URIs: the first upstream to show one keeps it unchanged, and `Claims` remembers whose it is; only a contested URI is
+URIs: the first upstream to show one keeps it unchanged, and `UriClaims` remembers whose it is; only a contested URI is
 tagged, as `hub.<server>+<original>`. Text, structured results and arguments mention URIs where no rewriting reaches
 them, hence identity wherever possible. What decides is the scheme:
 
@@ -31,7 +31,7 @@ from hub.catalog.uris import Template, looks_tagged, looks_ui_tagged, scheme_of,
 NameKind = Literal["tool", "prompt"]
 
 MAX_CLAIMS: Final = 10_000
-"""Exact URIs remembered per upstream beside those it lists now; also the most templates (naming.md 5.3, I-5)."""
+"""Exact URIs remembered per upstream beside those it lists now; also the most templates."""
 MAX_CLAIMED_CHARS: Final = 2048
 """A longer URI is tagged instead of remembered."""
 MAX_SCHEMES: Final = 256
@@ -58,7 +58,7 @@ def visible(kind: NameKind, sid: str, raw: str, budget: int = 50, *, digits: int
     """What hosts call `raw` of server `sid`: `<sid>__<raw>`, or `<sid>__<stem>_<hash>` if that will not do.
 
     At most `budget` characters, for budgets that leave room for id and hash. `digits` 16 is for two changed names of
-    one server that meet in 8 (naming.md 3.3).
+    one server that meet in 8.
     """
     clean = _UNCLEAN.sub("_", raw)
     plain = f"{sid}__{clean}"
@@ -88,7 +88,7 @@ def name_id(name: str) -> str:
 
 
 class _Kept(Struct):
-    """What is written down of one upstream."""
+    """Claims of one upstream, as they are saved."""
 
     exact: list[str] = []
     templates: list[str] = []
@@ -145,8 +145,8 @@ class _Group:
         return at < len(self._ordered) and self._ordered[at].startswith(prefix)
 
 
-class _Holding(Struct):
-    """What one upstream has shown so far, as far as the hub needs it to find the way back."""
+class _UpstreamClaims(Struct):
+    """Claims of one upstream: the URIs it has shown so far, as needed to find the way back."""
 
     sid: str = ""
     local: bool = False
@@ -189,15 +189,15 @@ class _Holding(Struct):
         return self.local or self.bare
 
 
-class Claims:
-    """Whose URIs are whose. Made by `load`, told the configuration by `configure`, written down by `dump`.
+class UriClaims:
+    """Owners of URIs. Made by `load`, told the configuration by `configure`, written down by `dump`.
 
-    `changed` is set by whatever `dump` would show, and cleared by `dump`. `releases` counts claims given up, after
+    `changed` is set by every change that `dump` would show, and cleared by `dump`. `releases` counts claims given up, after
     which a URI tagged before may be emitted plain.
     """
 
     def __init__(self) -> None:
-        self._holdings: dict[str, _Holding] = {}
+        self._holdings: dict[str, _UpstreamClaims] = {}
         """In configuration order."""
         self._owners: dict[str, str] = {}
         """Each exact URI that only one upstream may emit as it is."""
@@ -209,15 +209,15 @@ class Claims:
     # --- written down and read back ---
 
     @classmethod
-    def load(cls, data: object) -> "Claims":
-        """The claims in `data`, as `dump` made it; none, when it is anything else (I-6: work goes on without)."""
+    def load(cls, data: object) -> "UriClaims":
+        """The claims in `data`, as `dump` made it; none, when it is anything else, since work goes on without."""
         claims = cls()
         try:
             kept = msgspec.convert(data, dict[str, _Kept])
         except msgspec.ValidationError:
             return claims
         for upstream, its in kept.items():
-            holding = claims._holdings[upstream] = _Holding(schemes=set(its.schemes))
+            holding = claims._holdings[upstream] = _UpstreamClaims(schemes=set(its.schemes))
             for uri in its.exact:
                 if not _exclusive(scheme_of(uri)) or claims._owners.setdefault(uri, upstream) == upstream:
                     holding.recent[uri] = None
@@ -241,9 +241,9 @@ class Claims:
             for upstream, holding in self._holdings.items()
         }
 
-    def copy(self) -> "Claims":
+    def copy(self) -> "UriClaims":
         """An independent copy, for a catalogue that nobody is shown yet."""
-        twin = Claims.load(self._plain())
+        twin = UriClaims.load(self._plain())
         for upstream, its in self._holdings.items():
             holding = twin._holdings[upstream]
             holding.sid, holding.local, holding.bare = its.sid, its.local, its.bare
@@ -260,7 +260,7 @@ class Claims:
         for old in [name for name in self._holdings if name not in names]:
             new = aliases.get(old)
             self._move(old, new if new in names and new not in self._holdings else None)
-        self._holdings = {name: self._holdings.get(name) or _Holding() for name in names}
+        self._holdings = {name: self._holdings.get(name) or _UpstreamClaims() for name in names}
         for name, holding in self._holdings.items():
             holding.sid, holding.bare = server_id(name), name == bare
         self._known = {server_id(old): new for old, new in aliases.items() if new in self._holdings}
@@ -300,7 +300,7 @@ class Claims:
             self._keep(upstream, holding, uri, holding.recent)
         return shown, [self._emit_template(upstream, holding, text) for text in templates]
 
-    def _emit(self, upstream: str, holding: _Holding, uri: str, kept: dict[str, None]) -> str:
+    def _emit(self, upstream: str, holding: _UpstreamClaims, uri: str, kept: dict[str, None]) -> str:
         scheme = scheme_of(uri)
         self._note_scheme(holding, scheme)
         if looks_tagged(uri):
@@ -320,7 +320,7 @@ class Claims:
             self._keep(upstream, holding, uri, kept)
         return tag(holding.sid, uri) if _hides_ui(holding, scheme, uri) else uri
 
-    def _emit_template(self, upstream: str, holding: _Holding, text: str) -> str:
+    def _emit_template(self, upstream: str, holding: _UpstreamClaims, text: str) -> str:
         scheme = holding.templates.get(text)
         if scheme is None:
             template = Template(text if _is_short(text) else text.partition("{")[0])
@@ -337,8 +337,8 @@ class Claims:
             return tag(holding.sid, text)
         return tag(holding.sid, text) if _hides_ui(holding, scheme, text) else text
 
-    def _contested(self, upstream: str, holding: _Holding, template: Template) -> bool:
-        """Whether `template` may expand to what is not this upstream's alone to emit."""
+    def _contested(self, upstream: str, holding: _UpstreamClaims, template: Template) -> bool:
+        """Whether `template` may expand to a URI of another upstream."""
         if not template.scheme:  # it could expand to anything
             return True
         if not _exclusive(template.scheme):
@@ -350,7 +350,7 @@ class Claims:
             for other in others
         )
 
-    def _keep(self, upstream: str, holding: _Holding, uri: str, kept: dict[str, None]) -> None:
+    def _keep(self, upstream: str, holding: _UpstreamClaims, uri: str, kept: dict[str, None]) -> None:
         """Remember an exact URI in `kept`, forgetting the one shown longest ago if there are too many."""
         if uri in holding.listed:
             return
@@ -365,7 +365,7 @@ class Claims:
             self._owners.pop(oldest, None)
             self.releases += 1
 
-    def _note_scheme(self, holding: _Holding, scheme: str) -> None:
+    def _note_scheme(self, holding: _UpstreamClaims, scheme: str) -> None:
         if scheme not in holding.schemes and len(holding.schemes) < MAX_SCHEMES:
             holding.schemes.add(scheme)
             self.changed = True
@@ -373,7 +373,7 @@ class Claims:
     # --- resolving ---
 
     def owner(self, uri: str) -> str | None:
-        """Whose `uri` is: by exact claim, else by a claimed template that may expand to it.
+        """The upstream that owns `uri`: by exact claim, else by a claimed template that may expand to it.
 
         No two upstreams hold templates whose literal prefixes overlap, so the first that matches is the only one.
         """
@@ -386,12 +386,12 @@ class Claims:
         return owner
 
     def untag(self, upstream: str, text: str) -> str:
-        """`text` without the tag of `upstream`; `text` itself if it has none or another's (naming.md 5.6)."""
+        """`text` without the tag of `upstream`; `text` itself if it has none or another's."""
         match = untag(text, self._known)
         return match[1] if match is not None and match[0] == upstream else text
 
     def resolve(self, uri: str) -> list[tuple[str, str]]:
-        """Who answers for `uri`, with the upstream's own form of it, best first (naming.md 5.4).
+        """The upstreams that answer for `uri`, with their own form of it, best first.
 
         Several only where several share it (`file`, `http`): the next is asked when one does not have it.
         """
@@ -426,5 +426,5 @@ def _exclusive(scheme: str) -> bool:
     return scheme not in ("ui", "http", "https", "file")
 
 
-def _hides_ui(holding: _Holding, scheme: str, uri: str) -> bool:
+def _hides_ui(holding: _UpstreamClaims, scheme: str, uri: str) -> bool:
     return scheme == "ui" and (not holding.bare or looks_ui_tagged(uri))

@@ -20,7 +20,7 @@ from hub.fleet.membership import Member, Membership
 from hub.fleet.notes import Notes
 from hub.link.machine_clock import current_time
 from hub.link.sealing import Keys, Signer, derived_keys, keys_from_setting, load_keys
-from hub.projects.project_files import Allowed
+from hub.projects.project_files import TrustedProjects
 from upstreams.inventory.last_known import LastKnown
 
 if TYPE_CHECKING:
@@ -83,6 +83,6 @@ def last_known() -> LastKnown:
     return LastKnown(catalogue_dir(), wall=wall)
 
 
-def project_reader() -> Allowed:
+def project_reader() -> TrustedProjects:
     """The projects of this user, so far as the user allows them."""
-    return Allowed(Trust(trust_path()), os.environ, Path(os.path.expanduser("~")))
+    return TrustedProjects(Trust(trust_path()), os.environ, Path(os.path.expanduser("~")))

@@ -57,7 +57,7 @@ class Reader(Protocol):
         ...
 
 
-class Allowed:
+class TrustedProjects:
     """Reads the projects that the user allowed."""
 
     def __init__(self, trust: Trust, environ: Mapping[str, str], home: Path) -> None:
@@ -93,7 +93,7 @@ class Allowed:
         return self._trust.allows_any()
 
 
-class Looks:
+class ProjectFinder:
     """Looks where hosts work, in threads. `answered` is called when a hung directory responds again."""
 
     def __init__(self, read: Reader, answered: Callable[[], None]) -> None:
@@ -104,7 +104,7 @@ class Looks:
         """Between looks: directories that hang."""
 
     def __repr__(self) -> str:
-        return f"<Looks, {len(self._looking)} directories hang>"
+        return f"<ProjectFinder, {len(self._looking)} directories hang>"
 
     def hangs(self, directory: Path) -> bool:
         """Whether nothing can be known of a directory."""

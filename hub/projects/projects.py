@@ -31,7 +31,7 @@ from hub.downstream.hosts import Host
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.wakeups import DirtyFlag
 from hub.projects.host_roots import Roots
-from hub.projects.project_files import Found, Looks, Reader, is_name
+from hub.projects.project_files import Found, ProjectFinder, Reader, is_name
 from hub.projects.running_servers import RunningServers, rule_of
 from hub.routing.lists import Lists
 from hub.routing.live_catalog import LiveCatalog
@@ -48,7 +48,7 @@ MAX_PLACES: Final = 256
 """Directories in which hosts work that are looked at and watched."""
 
 
-class Live:
+class _Project:
     """A project that hosts are at work in."""
 
     def __init__(self, project: Project) -> None:
@@ -83,7 +83,7 @@ class Projects:
         watched: Path | None = None,
     ) -> None:
         """`watched`: the file that says what is allowed."""
-        self.live: dict[View, Live] = {}
+        self.live: dict[View, _Project] = {}
         self.problems: dict[Path, str] = {}
         """Why the project of a directory is not shown."""
         self.changed = DirtyFlag()
@@ -93,10 +93,10 @@ class Projects:
         self._catalogs = live
         self._lists = lists
         self._subscriptions = subscriptions
-        self._looks = Looks(read, self.changed.set)
+        self._finder = ProjectFinder(read, self.changed.set)
         self._hosts: set[Host] = set()
         """Those whose workplace is known."""
-        self._roots = Roots(self._looks.any_allowed, self._settle)
+        self._roots = Roots(self._finder.any_allowed, self._settle)
         self._found: dict[Path, Found | None] = {}
         """By workplace: what was last read of it."""
         self._root_of: dict[Path, Path] = {}
@@ -202,7 +202,7 @@ class Projects:
     async def _settle_now(self, hosts: list[Host]) -> None:
         places = {host.workplace for host in hosts if host.workplace is not None}
         running = {live.project.root: live.project for live in self.live.values()}
-        found = await self._looks.find(places, self._servers.config, running)
+        found = await self._finder.find(places, self._servers.config, running)
         for place, each in found.items():
             self._note(place, each)
         hosts = [host for host in hosts if host in self._hosts]  # some may have left meanwhile
@@ -237,8 +237,8 @@ class Projects:
             self._drop(live)
             log.info("%s: is not allowed any more, so its servers are stopped", live.project.root)
 
-    async def _disallowed(self) -> list[Live]:
-        allowed = await self._looks.allowed([live.project for live in self.live.values()])
+    async def _disallowed(self) -> list[_Project]:
+        allowed = await self._finder.allowed([live.project for live in self.live.values()])
         return [live for live in self.live.values() if live.project not in allowed]
 
     async def _apply(self) -> None:
@@ -268,7 +268,7 @@ class Projects:
         """Follow the files of projects, and those that would make one of a place where a host works."""
         files = [file for live in self.live.values() for file in live.project.files]
         places = {host.workplace for host in self._hosts if host.workplace is not None}
-        there = sorted({*places, *self._root_of.values()} - {place for place in places if self._looks.hangs(place)})
+        there = sorted({*places, *self._root_of.values()} - {place for place in places if self._finder.hangs(place)})
         files += [place / name for place in there for name in PROJECT_FILES]
         self._watcher.aim(dict.fromkeys((*files, *self._allowances)), ())
 
@@ -285,7 +285,7 @@ class Projects:
             return
         live = self.live.get(view)
         if live is None:
-            live = self.live[view] = Live(project)
+            live = self.live[view] = _Project(project)
             self._stale = True
             log.info("%s: hosts at work there see %s", project.root, ", ".join(project.upstreams) or "nothing more")
         self._stale |= [*live.project.upstreams.items()] != [*project.upstreams.items()]  # in this order
@@ -295,7 +295,7 @@ class Projects:
         live.ending.cancel()
         live.hosts.add(host)
 
-    async def _await_reports(self, live: Live) -> None:
+    async def _await_reports(self, live: _Project) -> None:
         """Answer the lists of a project once its servers have said what they offer, or took too long."""
         try:
             with trio.move_on_after(self._servers.config.startup_grace_s):
@@ -313,14 +313,14 @@ class Projects:
                     live.ending = trio.CancelScope()
                     self._nursery.start_soon(run_isolated, "Ending a project", partial(self._end, live, live.ending))
 
-    async def _end(self, live: Live, ending: trio.CancelScope) -> None:
+    async def _end(self, live: _Project, ending: trio.CancelScope) -> None:
         with ending:
             await trio.sleep(LINGER_S)
             async with self._turn:
                 self._drop(live)
             await self._settle([])
 
-    def _drop(self, live: Live) -> None:
+    def _drop(self, live: _Project) -> None:
         """Run its servers no more, from the next `_apply` on."""
         del self.live[live.view]
         self._catalogs.drop_project(live.view)

@@ -199,7 +199,7 @@ class Listener:
         return [route for route in routes if route.upstream in self._live.upstreams]
 
 
-class Subscriber(Listener):
+class LegacySubscription(Listener):
     """A legacy session."""
 
     def __init__(self, live: LiveCatalog, exchange: HostExchange, told: Told) -> None:
@@ -210,7 +210,7 @@ class Subscriber(Listener):
         self._told.tell(subject, encode_notification(method, params))
 
 
-class Stream(Listener):
+class ListenStream(Listener):
     """One listen of a modern host. Nothing is said before the acknowledgement (N-2), all of it under its id (N-3)."""
 
     def __init__(self, live: LiveCatalog, exchange: HostExchange, id: RequestId, wanted: Filter) -> None:

@@ -17,7 +17,7 @@ import trio
 from msgspec import Struct, structs
 
 from hub.catalog.catalog import Catalog, Rules, UpstreamRule, merge
-from hub.catalog.uri_claims import Claims
+from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View, server_view
 from hub.link.sealing import Sealer
 from hub.link.wakeups import DirtyFlag
@@ -41,7 +41,7 @@ class _Project:
         self.rules = tuple(rules)
         self.hides = hides
         """Servers of the user that its hosts do not see, by name."""
-        self.claims = Claims()
+        self.claims = UriClaims()
         self.reported = trio.Event()
         """Set once its servers have said what they offer, or took too long; until then its URIs are not claimed."""
 
@@ -64,7 +64,7 @@ class LiveCatalog:
     """
 
     def __init__(
-        self, upstreams: Mapping[str, Upstream], rules: Rules, claims: Claims, sealer: Sealer, unsaved: DirtyFlag
+        self, upstreams: Mapping[str, Upstream], rules: Rules, claims: UriClaims, sealer: Sealer, unsaved: DirtyFlag
     ) -> None:
         """`unsaved` is set when `claims` differ from what was saved."""
         self.upstreams = upstreams

@@ -24,7 +24,7 @@ from hub.wire.mcp import Kind
 MAX_REMOVED: Final = 256
 
 
-class Lookup:
+class Resolver:
     """Resolves names and URIs in what is `live`. Before `live.settled`, what is not there is waited for."""
 
     def __init__(self, live: LiveCatalog, lists: Lists) -> None:
@@ -35,18 +35,18 @@ class Lookup:
         """Upstreams that were removed lately, by their view and the server id that begins their names."""
 
     def __repr__(self) -> str:
-        return f"<Lookup, {len(self._removed)} upstreams removed>"
+        return f"<Resolver, {len(self._removed)} upstreams removed>"
 
     def removed(self, name: str, sid: str, view: View) -> None:
         """An upstream is not configured any more, whose names began with `sid` in `view`."""
         self._removed.put((view, sid), name)
 
-    def showed(self, route: Route, caller: Caller) -> None:
+    def used_app(self, route: Route, caller: Caller) -> None:
         """A host was given a resource. If it is a user interface, its view may ask for more."""
         if route.original.startswith("ui://"):
             self._affinity.note(caller.identity.principal, route.upstream, trio.current_time())
 
-    async def name_again(self, kind: Kind, name: str, exchange: HostExchange) -> Route | None:
+    async def refresh_and_route(self, kind: Kind, name: str, exchange: HostExchange) -> Route | None:
         """The route of a name the catalogue does not have: perhaps not yet, perhaps not any more (naming.md 3.3).
 
         Raises:

@@ -35,14 +35,14 @@ class _Form(Struct, frozen=True):
     """For modern hosts, all that follows the members that say how long it is good."""
 
 
-class Reading:
+class ResourceReads:
     """Looks resources up in `reads`, for hosts."""
 
     def __init__(self, reads: ResourceCache) -> None:
         self._reads = reads
 
     def __repr__(self) -> str:
-        return f"<Reading by way of {self._reads!r}>"
+        return f"<ResourceReads by way of {self._reads!r}>"
 
     def find(self, upstream: Upstream, original: str, asked: str, caller: Caller, catalog: Catalog) -> Result | None:
         """What `caller` may be given at once of the resource `original`, for which it `asked`; None: nothing."""
@@ -81,16 +81,16 @@ class Reading:
         self._reads.keep_form(hit, key, form, 0 if text is entry.value else memoryview(text).nbytes)
         return form
 
-    def by_way_of(self, upstream: Upstream) -> "Through":
+    def by_way_of(self, upstream: Upstream) -> "CachedUpstream":
         """`upstream`, whose resources are read by way of the cache."""
-        return Through(upstream, self._reads)
+        return CachedUpstream(upstream, self._reads)
 
     def acted(self, upstream: str) -> None:
         """It did something: who reads from now on is not to be given what it said before."""
         self._reads.note_call(upstream)
 
 
-class Through:
+class CachedUpstream:
     """An upstream whose resources are read by way of the cache. Satisfies `hub.link.interface.Upstream`."""
 
     def __init__(self, upstream: Upstream, reads: ResourceCache) -> None:
@@ -100,7 +100,7 @@ class Through:
         self._reads = reads
 
     def __repr__(self) -> str:
-        return f"<Through the cache: {self._upstream!r}>"
+        return f"<CachedUpstream the cache: {self._upstream!r}>"
 
     @property
     def snapshot(self) -> Snapshot:

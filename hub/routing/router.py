@@ -25,8 +25,8 @@ from hub.routing.host_exchange import HostExchange, ProgressUpkeep
 from hub.routing.lists import Lists
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
-from hub.routing.resolve import Lookup
-from hub.routing.resource_reads import Reading, is_plain
+from hub.routing.resolve import Resolver
+from hub.routing.resource_reads import ResourceReads, is_plain
 from hub.routing.server_info import discover_reply, initialize_result, ping_reply
 from hub.routing.subscriptions import Subscriptions
 from hub.wire.handshake import negotiate
@@ -73,14 +73,14 @@ class Router:
         levels: LogLevels,
         bridge: EraBridge,
         progress: ProgressUpkeep,
-        reading: Reading | None = None,
+        reading: ResourceReads | None = None,
     ) -> None:
         self.upstreams = live.upstreams
         self.settled = live.settled
         self.subscriptions = Subscriptions(live, bridge.tasks.handles)
         self._live = live
         self._lists = lists
-        self._lookup = Lookup(live, lists)
+        self._resolver = Resolver(live, lists)
         self._levels = levels
         self._bridge = bridge
         self._progress = progress
@@ -129,7 +129,7 @@ class Router:
         had only those at work there."""
         self.subscriptions.removed(name)
         self._bridge.tasks.forget(name)
-        self._lookup.removed(name, sid, view)
+        self._resolver.removed(name, sid, view)
 
     def left(self, tenant: Tenant) -> None:
         """A conversation of a host is over."""
@@ -162,7 +162,7 @@ class Router:
         upstream = self.upstreams.get(routes[0].upstream)
         if upstream is None or not (result := self._reading.find(upstream, routes[0].original, uri, caller, catalog)):
             return None
-        self._lookup.showed(routes[0], caller)
+        self._resolver.used_app(routes[0], caller)
         return result
 
     async def dispatch(self, request: Request, exchange: HostExchange) -> Reply:
@@ -231,7 +231,9 @@ class Router:
         name = peek_str(request.params.get("name"))
         if name is None:
             return Failure(INVALID_PARAMS, f"{request.method} needs the name of a {noun}")
-        route = self._live.of(exchange.view).route(kind, name) or await self._lookup.name_again(kind, name, exchange)
+        route = self._live.of(exchange.view).route(kind, name) or await self._resolver.refresh_and_route(
+            kind, name, exchange
+        )
         if route is None:
             return Failure(INVALID_PARAMS, f"Unknown {noun}: {name}; {kind.value}/list names those there are")
         return await self._forward(request, exchange, route, "name", kind=kind)
@@ -240,7 +242,7 @@ class Router:
         uri = peek_str(request.params.get("uri"))
         if uri is None:
             return Failure(INVALID_PARAMS, "resources/read needs a uri")
-        routes = await self._lookup.resource(uri, exchange)
+        routes = await self._resolver.resource(uri, exchange)
         reply: Reply | None = None
         for route in routes:  # several only where local upstreams share files (naming.md 5.4)
             try:
@@ -249,13 +251,13 @@ class Router:
                 if route is routes[-1]:
                     raise
             if isinstance(reply, Result):
-                self._lookup.showed(route, exchange.caller)
+                self._resolver.used_app(route, exchange.caller)
                 break
         return reply or resource_not_found(uri, exchange.caller.version)
 
     async def _complete(self, request: Request, exchange: HostExchange) -> Reply:
         ref = peek_object(request.params.get("ref"))
-        route, member = await self._lookup.reference(ref, exchange)
+        route, member = await self._resolver.reference(ref, exchange)
         if route is None:
             return Failure(INVALID_PARAMS, "ref names no prompt, resource or template that is listed")
         snapshot = self.upstreams[route.upstream].snapshot

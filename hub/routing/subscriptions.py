@@ -14,7 +14,7 @@ from msgspec import Raw
 from hub.catalog.view import View
 from hub.link.interface import NOTHING, Overloaded, Tenant
 from hub.routing.host_exchange import HostExchange, Told
-from hub.routing.listeners import ACK_TIMEOUT_S, Stream, Subscriber, read_filter
+from hub.routing.listeners import ACK_TIMEOUT_S, LegacySubscription, ListenStream, read_filter
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.capabilities import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, open_object, peek_str
@@ -38,11 +38,11 @@ MAX_LISTENS: Final = 64
 class TaskSide(Protocol):
     """Who knows of tasks, for listens that ask for them (bridging.md 11)."""
 
-    async def listen(self, ids: list[str], stream: Stream) -> list[str]:
+    async def listen(self, ids: list[str], stream: ListenStream) -> list[str]:
         """Tell `stream`, from now on, what becomes of these tasks by `stream.say`; those that its host may hear of."""
         ...
 
-    def left(self, stream: Stream) -> None:
+    def left(self, stream: ListenStream) -> None:
         """It listens no more."""
         ...
 
@@ -53,8 +53,8 @@ class Subscriptions:
     def __init__(self, live: LiveCatalog, tasks: TaskSide | None = None) -> None:
         self._live = live
         self._tasks = tasks
-        self._sessions: dict[Tenant, Subscriber] = {}
-        self._streams: dict[Tenant, dict[Stream, None]] = {}
+        self._sessions: dict[Tenant, LegacySubscription] = {}
+        self._streams: dict[Tenant, dict[ListenStream, None]] = {}
         self._ended = False
 
     def __repr__(self) -> str:
@@ -76,7 +76,7 @@ class Subscriptions:
         tenant = exchange.caller.tenant
         session = self._sessions.get(tenant)
         if session is None:
-            session = self._sessions[tenant] = Subscriber(self._live, exchange, told)
+            session = self._sessions[tenant] = LegacySubscription(self._live, exchange, told)
         session.exchange = exchange
         if uri in session.held:
             return NOTHING
@@ -132,7 +132,7 @@ class Subscriptions:
         wanted = read_filter(request)
         if wanted.tasks is not None and TASKS_EXTENSION not in _extensions(exchange):
             return Failure(MISSING_CAPABILITY, "taskIds needs the tasks extension among the capabilities", TASKS_NEEDED)
-        stream = Stream(self._live, exchange, request.id, wanted)
+        stream = ListenStream(self._live, exchange, request.id, wanted)
         self._admit(stream)
         try:
             tasks = await self._confirm(stream)
@@ -142,7 +142,7 @@ class Subscriptions:
             self._dismiss(stream)
         return stream.result
 
-    def _admit(self, stream: Stream) -> None:
+    def _admit(self, stream: ListenStream) -> None:
         if self._ended:
             raise Overloaded("The hub is stopping")
         mine = self._streams.get(stream.host, {})
@@ -152,7 +152,7 @@ class Subscriptions:
         stream.wanted = dict.fromkeys((stream.filter.uris or [])[: max(room, 0)])
         self._streams.setdefault(stream.host, {})[stream] = None
 
-    async def _confirm(self, stream: Stream) -> list[str] | None:
+    async def _confirm(self, stream: ListenStream) -> list[str] | None:
         """Have everything watched that can be, in `ACK_TIMEOUT_S`; the tasks among it."""
         tasks: list[str] | None = None
         with trio.move_on_after(ACK_TIMEOUT_S):
@@ -166,7 +166,7 @@ class Subscriptions:
         stream.wanted = dict.fromkeys(stream.held)
         return tasks
 
-    def _dismiss(self, stream: Stream) -> None:
+    def _dismiss(self, stream: ListenStream) -> None:
         stream.close()
         if self._tasks is not None:
             self._tasks.left(stream)

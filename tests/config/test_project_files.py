@@ -13,7 +13,7 @@ from config.loading.source import MAX_PROJECT_BYTES
 from config.projects import find_project, load_project, read_folder
 from config.schema import HubConfig, Secret, UpstreamConfig
 from config.trust import Trust
-from hub.projects.project_files import Allowed
+from hub.projects.project_files import TrustedProjects
 
 HOME = Path("/nowhere/home")
 
@@ -259,7 +259,7 @@ def test_without_descriptors_nothing_is_taken_for_a_decision(root, tmp_path, mon
     (root / ".mcp.json").write_text('{"a": {"command": "x"}}')
     trust = Trust(tmp_path / "trust.json")
     trust.allow(project := load(root))
-    reader = Allowed(trust, {}, HOME)
+    reader = TrustedProjects(trust, {}, HOME)
     assert reader.find(root, HubConfig(), {}).project == project
     monkeypatch.setattr("config.trust.read_private", refuse)
     found = reader.find(root, HubConfig(), {root: project})

@@ -11,7 +11,7 @@ from schemas import validate
 
 from hub.catalog.catalog import Catalog, Route, Rules, UpstreamRule, merge
 from hub.catalog.entries import quote_some
-from hub.catalog.uri_claims import Claims
+from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import server_view
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError, Result, encode_response, raw
@@ -58,7 +58,7 @@ def rules(*names, **more):
 
 def merged(*snapshots, claims=None, rule=None, **more):
     rule = rule or rules(*(each.upstream for each in snapshots))
-    return merge(snapshots, rule, claims or Claims(), sealer=SEALER, **more)
+    return merge(snapshots, rule, claims or UriClaims(), sealer=SEALER, **more)
 
 
 def alone_in(catalog: Catalog, name: str) -> Catalog:
@@ -224,11 +224,11 @@ def everything(catalog: Catalog):
 @pytest.mark.parametrize("seed", range(20))
 def test_lists_do_not_depend_on_who_connected_first(seed):
     offers = offers_of(random.Random(seed))
-    claims = Claims()
+    claims = UriClaims()
     expected = everything(merge(offers.values(), rules(*offers), claims, sealer=SEALER))
     written = json.loads(json.dumps(claims.dump()))
     for order in permutations(offers):
-        cold, warm, previous = Claims(), Claims.load(written), None
+        cold, warm, previous = UriClaims(), UriClaims.load(written), None
         for count in range(len(order)):
             present = [offers[name] for name in order[:count]]
             merge(present, rules(*offers), cold, sealer=SEALER, provisional=True)
@@ -239,7 +239,7 @@ def test_lists_do_not_depend_on_who_connected_first(seed):
 
 
 def test_a_provisional_catalogue_claims_nothing():
-    claims = Claims()
+    claims = UriClaims()
     early = merged(snapshot("b", resources=["x:1"]), rule=rules("a", "b"), claims=claims, provisional=True)
     assert ids(early, Kind.RESOURCE) == ["x:1"]
     late = merged(snapshot("a", resources=["x:1"]), snapshot("b", resources=["x:1"]), claims=claims, previous=early)
@@ -247,7 +247,7 @@ def test_a_provisional_catalogue_claims_nothing():
 
 
 def test_what_did_not_change_is_taken_over():
-    claims, a, b = Claims(), snapshot("a", ["t"], resources=["x:1"]), snapshot("b", ["t"], resources=["x:1"])
+    claims, a, b = UriClaims(), snapshot("a", ["t"], resources=["x:1"]), snapshot("b", ["t"], resources=["x:1"])
     first = merged(a, b, claims=claims)
     second = merged(a, snapshot("b", ["u"]), claims=claims, previous=first)
     assert second.offers[0] is first.offers[0]
@@ -278,7 +278,7 @@ def test_shared_uris_are_listed_once():
 
 
 def test_an_upstream_that_is_not_here_is_not_asked():
-    claims = Claims()
+    claims = UriClaims()
     merged(snapshot("a", resources=["x:1"]), claims=claims)
     catalog = merged(snapshot("b"), claims=claims, rule=rules("a", "b"))
     assert catalog.resolve_uri("x:1") == []
@@ -318,7 +318,7 @@ def test_user_interfaces_are_taken_off_unless_marked():
 
 @pytest.mark.covers("X-15", "X-16", "X-22")
 def test_user_interfaces_of_marked_upstreams_can_be_found():
-    claims = Claims()
+    claims = UriClaims()
     apps = rules(UpstreamRule("a", apps=True))
     catalog = merged(snapshot("a", [APP_TOOL, APP_ONLY]), rule=apps, claims=claims)
     assert ids(catalog, Kind.TOOL) == ["a__show"]
@@ -365,7 +365,7 @@ def test_a_bare_name_is_the_first_upstreams():
 
 @pytest.mark.covers("X-21")
 def test_the_endpoint_of_one_upstream_shows_it_as_it_is():
-    claims = Claims()
+    claims = UriClaims()
     tools = [APP_TOOL, APP_ONLY, "read.file"]
     catalog = merged(snapshot("b", resources=["x:1"]), snapshot("a", tools, resources=["x:1", "ui://w"]), claims=claims)
     alone = alone_in(catalog, "a")
@@ -437,11 +437,11 @@ def test_a_cursor_survives_the_end_of_paging():
 
 def test_without_a_sealer_cursors_end_with_the_catalogue():
     paged, a = rules("a", page_size=1), snapshot("a", ["1", "2"])
-    catalog = merge([a], paged, Claims())
+    catalog = merge([a], paged, UriClaims())
     cursor = json.loads(bytes(catalog.page(Kind.TOOL, L4, None)))["nextCursor"]
     assert b'"a__2"' in bytes(catalog.page(Kind.TOOL, L4, cursor))
     with pytest.raises(RemoteProtocolError):
-        merge([a], paged, Claims()).page(Kind.TOOL, L4, cursor)
+        merge([a], paged, UriClaims()).page(Kind.TOOL, L4, cursor)
 
 
 @pytest.mark.covers("K-1", "S-2", "V-21")
@@ -520,7 +520,7 @@ def test_each_part_of_a_merged_list_has_its_own_age():
 
 @pytest.mark.covers("N-1")
 def test_only_what_hosts_see_makes_a_difference():
-    claims = Claims()
+    claims = UriClaims()
     before = merged(snapshot("a", ["t"], ["p"]), snapshot("b"), claims=claims)
     same = merged(snapshot("b", text="new"), snapshot("a", ["t"], ["p"]), rule=rules("a", "b"), claims=claims)
     assert not any(before.differs(same, kind) for kind in Kind)

@@ -14,7 +14,7 @@ from hub.catalog.uri_claims import (
     MAX_MATCHED_CHARS,
     MAX_SCHEMES,
     MAX_TRIED,
-    Claims,
+    UriClaims,
     name_id,
     server_id,
     visible,
@@ -107,7 +107,7 @@ def test_any_name_makes_a_server_id(name):
 
 
 def claims_of(*names, local=(), aliases=None, bare=None, data=None):
-    claims = Claims.load(data)
+    claims = UriClaims.load(data)
     claims.configure(names, aliases=aliases or {}, bare=bare)
     for name in names:
         claims.locate(name, local=name in local)
@@ -394,7 +394,7 @@ def test_a_copy_goes_its_own_way():
 
 @pytest.mark.parametrize("data", [None, [], {"a": 1}, {"a": {"exact": [1]}}, {"a": {"templates": "x"}}])
 def test_a_damaged_claim_file_is_as_good_as_none(data):
-    assert Claims.load(data).dump() == {}
+    assert UriClaims.load(data).dump() == {}
 
 
 def test_of_two_upstreams_with_one_claim_in_the_file_the_first_has_it():

@@ -8,7 +8,7 @@ import trio.testing
 from msgspec import Raw
 
 from hub.catalog.catalog import Rules, UpstreamRule
-from hub.catalog.uri_claims import Claims
+from hub.catalog.uri_claims import UriClaims
 from hub.link.sealing import Sealer
 from hub.link.wakeups import DirtyFlag
 from hub.routing.lists import COALESCE_S, Lists
@@ -39,7 +39,7 @@ class World:
     def __init__(self, *names, bare=None):
         self.upstreams = {name: Side(name) for name in names}
         rules = Rules(tuple(UpstreamRule(name, "" if name == bare else None) for name in names))
-        self.live = LiveCatalog(self.upstreams, rules, Claims(), Sealer(b"k" * 32), DirtyFlag())
+        self.live = LiveCatalog(self.upstreams, rules, UriClaims(), Sealer(b"k" * 32), DirtyFlag())
         self.told = []
         self.lists = Lists(self.live)
         self.lists.announce_to(self)

@@ -19,7 +19,7 @@ from hub.catalog.view import project_view
 from hub.projects import project_files as workplaces
 from hub.projects import projects
 from hub.projects.host_roots import ROOTS_ANSWER_S, first_directory
-from hub.projects.project_files import Allowed
+from hub.projects.project_files import TrustedProjects
 from hub.projects.projects import LINGER_S
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
@@ -51,7 +51,7 @@ class Shop:
     @property
     def projects(self) -> dict[str, Any]:
         """Arguments of `a_house`."""
-        return {"reader": Allowed(self.trust, os.environ, self.home), "allowances": self.trust_file}
+        return {"reader": TrustedProjects(self.trust, os.environ, self.home), "allowances": self.trust_file}
 
     def fakes(self, *names: str, **common: FakeUpstream) -> dict[str, FakeUpstream]:
         return {**common, **{f"{name}{self.scope}": FakeUpstream(tools=[name]) for name in names}}
@@ -498,7 +498,7 @@ async def test_the_user_says_where_a_host_works(shop: Shop, monkeypatch):
         assert await host.names() == ["db__db"]
 
 
-class Hanging(Allowed):
+class Hanging(TrustedProjects):
     """One directory is on a machine that does not answer."""
 
     def __init__(self, directory: Path, *given) -> None:

@@ -16,7 +16,7 @@ from hub.bridge.tasks.tasks import Tasks
 from hub.bridge.url_elicitation import PageVisits
 from hub.catalog.catalog import Rules, UpstreamRule
 from hub.catalog.rewrite import LARGE_BYTES
-from hub.catalog.uri_claims import Claims
+from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, server_view
 from hub.link.interface import UpstreamUnavailable
 from hub.link.sealing import Sealer
@@ -85,7 +85,7 @@ class Bench:
         tasks = Tasks(states, Sealer(b"k" * 32), {"files": self.files}, ttl_s=900)
         bridge = EraBridge(states, ParkedCalls(states, ttl_s=900, total_s=7200), tasks, PageVisits())
         rules = Rules((UpstreamRule("files"),))
-        self.live = LiveCatalog({"files": self.files}, rules, Claims(), Sealer(b"k" * 32), DirtyFlag())
+        self.live = LiveCatalog({"files": self.files}, rules, UriClaims(), Sealer(b"k" * 32), DirtyFlag())
         self.router = Router(self.live, Lists(self.live), levels, bridge, ProgressUpkeep(0))
         self.live.settle()
         self.live.rebuild()

@@ -8,7 +8,7 @@ import trio.testing
 from fakes import FakeHost
 
 from hub.catalog.catalog import Rules, UpstreamRule
-from hub.catalog.uri_claims import Claims
+from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, server_view
 from hub.link.interface import Overloaded, UpstreamUnavailable
 from hub.link.sealing import Sealer
@@ -83,7 +83,7 @@ class World:
     def __init__(self, *sides, tasks=None):
         self.upstreams = {side.snapshot.upstream: side for side in sides}
         rules = Rules(tuple(UpstreamRule(name) for name in self.upstreams))
-        live = LiveCatalog(self.upstreams, rules, Claims(), Sealer(b"k" * 32), DirtyFlag())
+        live = LiveCatalog(self.upstreams, rules, UriClaims(), Sealer(b"k" * 32), DirtyFlag())
         live.settle()
         live.rebuild()
         self.settled = live.settled

@@ -83,7 +83,7 @@ class Viewer(Protocol):
 
 
 class Listener(Viewer, Protocol):
-    """A stream that hears of tasks; `hub.routing.listeners.Stream` is one."""
+    """A stream that hears of tasks; `hub.routing.listeners.ListenStream` is one."""
 
     def say(self, subject: str, method: str, params: dict[str, Raw]) -> None:
         """Send a notification; an unsaid one of the same subject is replaced. Never blocks."""
