@@ -155,7 +155,7 @@ class Hub:
 
     async def _settle(self) -> None:
         """Let the first lists wait for upstreams that start quickly, never for those that do not, nor for those whose
-        lists are known from an earlier run (D-12)."""
+        lists are known from an earlier run."""
         with trio.move_on_after(self._started_with.startup_grace_s):
             await self.supervisor.settled.wait()
         self.lists.settle()

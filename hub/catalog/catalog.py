@@ -282,7 +282,7 @@ class Catalog:
         return min([most, *(ttl_ms(each.snapshot, kind) for each in self.offers)])
 
     def _public(self, kind: Kind) -> bool:
-        """Whether the list is the same for everyone, by what every contributing upstream says, and by the hub's own doing."""
+        """Whether the list is the same for everyone: by every contributing upstream, and by the hub's own views."""
         if self._varies:
             return False
         contributors = self._contributors(kind)
@@ -326,8 +326,8 @@ class Catalog:
 
     @property
     def instructions(self) -> str:
-        """Texts of the upstreams for the model, each under its title and the prefix of its tools, since the texts use the
-        servers' own names; of one upstream alone, its very words."""
+        """Texts of the upstreams for the model, each under its title and the prefix of its tools, since they use their
+        own names of tools; of one upstream alone, its very words."""
         if self._instructions is None:
             texts = [(_heading(each), each.snapshot.instructions.strip()) for each in self.offers]
             sections = [(heading, text) for heading, text in texts if text]

@@ -220,7 +220,7 @@ class UpstreamEntries:
         )
 
     def _meta(self, meta: Raw) -> Raw:
-        """`_meta` of an entry with the visible URI of its user interface or, for upstreams without `apps`, with none."""
+        """`_meta` of an entry with the visible URI of its user interface; for upstreams without `apps`, none."""
         fields = peek_object(meta)
         if not any(key in fields for key in UI_KEYS):
             return meta

@@ -192,8 +192,8 @@ class _UpstreamClaims(Struct):
 class UriClaims:
     """Owners of URIs. Made by `load`, told the configuration by `configure`, written down by `dump`.
 
-    `changed` is set by every change that `dump` would show, and cleared by `dump`. `releases` counts claims given up, after
-    which a URI tagged before may be emitted plain.
+    `changed` is set by every change that `dump` would show, and cleared by `dump`. `releases` counts claims given up,
+    after which a URI tagged before may be emitted plain.
     """
 
     def __init__(self) -> None:

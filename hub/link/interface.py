@@ -4,7 +4,7 @@ Everything that belongs to a request goes down by call and comes up by return. A
 metadata has been taken off, names and URIs are already the upstream's own. An `Exchange` is the host's end of it, to
 which an upstream reports progress and logs, and of which it may ask.
 
-An upstream's answer, error included, is a `Reply` value. What the hub itself has to say is a `HubError`; `failure_from`
+An upstream's answer, error included, is a `Reply` value. A failure of the hub's own is a `HubError`; `failure_from`
 turns it into the reply a host sees.
 """
 
@@ -22,23 +22,23 @@ from hub.wire.questions.question import Question as Question
 
 
 class Identity(Struct, frozen=True):
-    """Who asks, established by a credential and never by what a message claims (G-15, SEC-05)."""
+    """The caller, established by a credential and never by a claim in a message."""
 
     principal: str
-    """The account: one per unix uid or per token (D-17)."""
+    """The account: one per unix uid or per token."""
     host: str
     """The program of that account, for instance the `--host` label of the shim."""
 
 
 OWNER: Final = "local"
-"""The principal of the user the daemon runs as: whoever may open its socket, or read the token it made (D-17)."""
+"""The principal of the user the daemon runs as: whoever may open its socket, or read the token it made."""
 
 new_conversation: Final = count(1).__next__
 """A number for a conversation with one host, never used twice."""
 
 
 class Caller(Struct, frozen=True):
-    """The host of one operation: identity, revision and what it can do."""
+    """The host of one operation: identity, revision and capabilities."""
 
     identity: Identity
     version: str
@@ -47,8 +47,8 @@ class Caller(Struct, frozen=True):
     log_level: str | None = None
     """The least severe log message wanted; None: none (modern), or the hub decides (legacy)."""
     conversation: int = field(default_factory=new_conversation)
-    """What tells hosts apart that have one identity: all requests of a session or line connection have one number, each
-    modern request over HTTP has its own. Made by the hub, so that no host can take another's (D-13)."""
+    """Number that tells hosts of one identity apart: one for all requests of a session or line connection, one for each
+    modern request over HTTP. Made by the hub, so that no host can take another's."""
     lasting: bool = False
     """Whether the conversation goes on after this operation: a legacy session or a line connection."""
 
@@ -58,7 +58,7 @@ class Caller(Struct, frozen=True):
 
     @property
     def tenant(self) -> "Tenant":
-        """Whom an upstream session of this caller's own belongs to (bridging.md 6): the conversation, if it lasts, else
+        """The owner of upstream sessions that are this caller's own: the conversation, if it lasts, else
         all requests of the identity."""
         return Tenant(self.identity, self.conversation if self.lasting else 0)
 
@@ -72,7 +72,7 @@ class Tenant(Struct, frozen=True):
 
 
 class Operation(Struct, frozen=True):
-    """What a host wants of one upstream: `tools/call`, `prompts/get`, `resources/read` or `completion/complete`."""
+    """A request to one upstream: `tools/call`, `prompts/get`, `resources/read` or `completion/complete`."""
 
     method: str
     params: dict[str, Raw]
@@ -118,7 +118,7 @@ class Upstream(Protocol):
 
     @property
     def snapshot(self) -> Snapshot:
-        """What it offers, or offered last."""
+        """The lists that it offers, or offered last."""
         ...
 
     @property
@@ -148,11 +148,11 @@ class Upstream(Protocol):
         ...
 
 
-# --- what the hub itself has to say ----------------------------------------------------------------------------------
+# --- failures of the hub's own ---------------------------------------------------------------------------------------
 
 
 class Executed(Enum):
-    """Whether an upstream may have acted on a call that failed (faults.md 4.1)."""
+    """Whether an upstream may have acted on a call that failed."""
 
     NO = "no"
     YES = "yes"
@@ -181,7 +181,7 @@ class HubError(Exception):
             self.executed = executed
 
     def facts(self) -> dict[str, object]:
-        """The object that tells hub-made failures from an upstream's own (faults.md 4.1)."""
+        """The object that tells hub-made failures from an upstream's own."""
         facts: dict[str, object] = {
             "hub": self.kind,
             "executed": self.executed.value,
@@ -198,7 +198,7 @@ AnyError = TypeVar("AnyError", bound=HubError)
 
 
 def kept(error: AnyError) -> AnyError:
-    """`error` as it may be kept, or raised by whoever waits for it: a copy without the frames it has passed.
+    """A copy of `error` without the frames it has passed, to be kept or raised later.
 
     Those hold all that was local to them, such as the bodies of requests, for as long as the error is there; and if one
     of them holds the error, until the next full collection, which an idle hub has none of.
@@ -283,7 +283,7 @@ class Stopping(Overloaded):
 
 
 def failure_from(error: HubError, method: str) -> Reply:
-    """What a host sees of a hub-made failure: for `tools/call` a result the model can act on, else an error (14)."""
+    """The reply for a failure of the hub's own: to `tools/call` a result that the model can act on, else an error."""
     facts = error.facts()
     if method == TOOLS_CALL:
         content = [{"type": "text", "text": str(error)}]

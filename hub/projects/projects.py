@@ -1,4 +1,4 @@
-"""Hosts at work in a project see its servers beside the user's own (D-4).
+"""Hosts at work in a project see its servers beside the user's own.
 
 Which project a host is at work in is said by the user (`hubd connect --project`), else by the first of its roots, else
 by its shim (the working directory; `hub.projects.host_roots`). Of a project nothing counts until the user has allowed

@@ -30,7 +30,7 @@ from hub.wire.mcp import (
 from hub.wire.progress import read_number, slightly_above
 
 PROGRESS_PER_S: Final = 10.0
-"""Progress messages per request and second; as many at once after a pause (bridging.md 9.2)."""
+"""Progress messages per request and second; as many at once after a pause."""
 RELEASE_S: Final = 0.5
 """How long the newest of too many may be held back."""
 STILL_RUNNING: Final = Raw(b'"the call is still running, says hubd"')
@@ -135,9 +135,9 @@ class HostExchange:
         return self._token is not None
 
     def progress(self, params: dict[str, Raw]) -> None:
-        """Pass progress on under the host's own token, if it rises (P-2).
+        """Pass progress on under the host's own token, if it rises.
 
-        Beyond `PROGRESS_PER_S` only the newest is kept (P-3): it goes out when its time has come, or with `finish`.
+        Beyond `PROGRESS_PER_S` only the newest is kept: it goes out when its time has come, or with `finish`.
         """
         if self._allowed is None:
             return
@@ -175,7 +175,7 @@ class HostExchange:
     def remind(self, latest: float) -> None:
         """Report that the request is still running, unless there was progress after the time `latest`.
 
-        The value hardly rises, so that what the upstream reports later still does (P-2).
+        The value hardly rises, so that what the upstream reports later still does.
         """
         if self._held is None and self._reported_at <= latest:
             self.progress({"progress": raw(slightly_above(self._last_progress)), "message": STILL_RUNNING})
@@ -194,7 +194,7 @@ class HostExchange:
             return await self.host.ask(question, self._say)
         if self._session is None:
             return Failure(METHOD_NOT_FOUND, f"Whoever makes this call cannot be asked ({question.method})")
-        if question.method != LIST_ROOTS:  # for those it may be asked at any time (bridging.md 7.4)
+        if question.method != LIST_ROOTS:  # for those it may be asked at any time
             return Failure(INVALID_PARAMS, f"The call that this {question.method} belongs to is over")
         return await self._session.ask(question, self._tell)
 
@@ -211,7 +211,7 @@ class HostExchange:
 def keep_untold(untold: dict[str, bytes], subject: str, message: bytes) -> None:
     """Keep a notification that could not be sent yet, in place of one of the same subject.
 
-    The oldest of too many is dropped, but none that says that a list changed (I-5).
+    The oldest of too many is dropped, but none that says that a list changed.
     """
     untold[subject] = message
     if len(untold) > MAX_UNTOLD:

@@ -1,6 +1,6 @@
-"""Those who are told of changes: a legacy session of a host, or one listen of a modern one (bridging.md 8).
+"""Those who are told of changes: a legacy session of a host, or one listen of a modern one.
 
-A listener holds watches at upstreams and is told of them in the names of its endpoint, and of nothing else (N-1, N-15).
+A listener holds watches at upstreams and is told of them in the names of its endpoint, and of nothing else.
 What changes faster than its host reads is told once: there is one message per subject to be said.
 """
 
@@ -211,7 +211,7 @@ class LegacySubscription(Listener):
 
 
 class ListenStream(Listener):
-    """One listen of a modern host. Nothing is said before the acknowledgement (N-2), all of it under its id (N-3)."""
+    """One listen of a modern host. Nothing is said before the acknowledgement, all of it under its id."""
 
     def __init__(self, live: LiveCatalog, exchange: HostExchange, id: RequestId, wanted: Filter) -> None:
         super().__init__(live, exchange)
@@ -266,7 +266,7 @@ class ListenStream(Listener):
             del self._unsaid[subject]
 
     def end(self) -> None:
-        """End it from this side (N-6)."""
+        """End it from this side."""
         self._over = True
         self._news.set()
 

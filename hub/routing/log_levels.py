@@ -19,7 +19,7 @@ LEVEL_LINGER_S: Final = 30.0
 
 
 class LogLevels:
-    """The one level each legacy upstream is set to: the most verbose any host wants (bridging.md 9.3).
+    """The one level each legacy upstream is set to: the most verbose any host wants.
 
     `apply` is called with it whenever it changes. Hosts of legacy sessions want theirs until they say otherwise; a
     modern request wants its own while it runs and for `LEVEL_LINGER_S` more, so that upstreams are not told twice per

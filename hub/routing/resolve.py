@@ -47,7 +47,7 @@ class Resolver:
             self._affinity.note(caller.identity.principal, route.upstream, trio.current_time())
 
     async def refresh_and_route(self, kind: Kind, name: str, exchange: HostExchange) -> Route | None:
-        """The route of a name the catalogue does not have: perhaps not yet, perhaps not any more (naming.md 3.3).
+        """The route of a name the catalogue does not have: perhaps not yet, perhaps not any more.
 
         Raises:
             UpstreamUnavailable: who would have it is disabled, or not configured any more.
@@ -66,12 +66,12 @@ class Resolver:
         return view.server or catalog.suspect(name) or removed
 
     async def resource(self, uri: str, exchange: HostExchange) -> list[Route]:
-        """Who has a resource; several only where local upstreams share files (naming.md 5.4)."""
+        """Who has a resource; several only where local upstreams share files."""
         routes = self._live.of(exchange.view).resolve_uri(uri)
         if not routes and not self._live.settled.is_set():
             await self._live.settled.wait()
             routes = self._live.of(exchange.view).resolve_uri(uri)
-        if not routes and uri.startswith("ui://"):  # a view knows only its own server's URIs (naming.md 6, rule 6)
+        if not routes and uri.startswith("ui://"):  # a view knows only its own server's URIs
             views = self._live.of(exchange.view).with_views()
             owner = self._affinity.choose(exchange.caller.identity.principal, views, trio.current_time())
             routes = [Route(owner, uri)] if owner is not None else []

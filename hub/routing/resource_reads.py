@@ -1,8 +1,8 @@
-"""What hosts see of resources that are kept, and how reads of others come by the cache (bridging.md 13).
+"""What hosts see of resources that are kept, and how reads of others come by the cache.
 
 A hit is answered from a form that was made before for such a host: its revision, the spelling it asked with, the
 catalogue it sees. Only what is left of the time is put in anew. Whether a host may read it at all is not decided here:
-whoever looks has found the route (K-11).
+whoever looks has found the route.
 """
 
 from weakref import ref
@@ -130,7 +130,7 @@ class CachedUpstream:
 
 
 def is_plain(request: Request) -> bool:
-    """Whether what a host wants to read depends on nothing but the URI (K-2)."""
+    """Whether what a host wants to read depends on nothing but the URI."""
     params = request.params
     if len(params) == 1:
         return "uri" in params

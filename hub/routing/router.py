@@ -112,7 +112,7 @@ class Router:
         return {kind.value: catalog.digest(kind) for kind in Kind}
 
     def mirrors(self, tool: str, view: View) -> tuple[Mirror, ...]:
-        """The arguments of a tool that modern hosts repeat in headers (H-9)."""
+        """The arguments of a tool that modern hosts repeat in headers."""
         return self._live.of(view).mirrors(tool)
 
     def log_level_changed(self) -> None:
@@ -139,7 +139,7 @@ class Router:
             upstream.left(tenant)
 
     def initialize(self, params: dict[str, Raw], view: View) -> tuple[Result, str, dict[str, Raw]]:
-        """Answer the legacy handshake: the result, the negotiated revision, the host's capabilities (V-14, V-26).
+        """Answer the legacy handshake: the result, the negotiated revision, the host's capabilities.
 
         Raises:
             RemoteProtocolError: -32602, without a protocol version.
@@ -244,7 +244,7 @@ class Router:
             return Failure(INVALID_PARAMS, "resources/read needs a uri")
         routes = await self._resolver.resource(uri, exchange)
         reply: Reply | None = None
-        for route in routes:  # several only where local upstreams share files (naming.md 5.4)
+        for route in routes:  # several only where local upstreams share files
             try:
                 reply = await self._forward(request, exchange, route, "uri", asked=uri)
             except HubError:
@@ -345,7 +345,7 @@ class Router:
 
 
 def _says_unknown_name(failure: Failure) -> bool:
-    """Whether an upstream does not know what it has listed, so that its list must be out of date (bridging.md 13)."""
+    """Whether an upstream does not know what it has listed, so that its list must be out of date."""
     text = failure.message.lower()
     return failure.code in (INVALID_PARAMS, METHOD_NOT_FOUND) and ("unknown" in text or "not found" in text)
 

@@ -1,4 +1,4 @@
-"""What hosts want to be told of unasked: changed resources, and, of modern hosts, changed lists (bridging.md 8).
+"""What hosts want to be told of unasked: changed resources, and, of modern hosts, changed lists.
 
     legacy host   `resources/subscribe`, one request per resource; told where it is told all that belongs to no request
     modern host   `subscriptions/listen`, a request that runs until either side ends it, and is told on its own stream
@@ -36,7 +36,7 @@ MAX_LISTENS: Final = 64
 
 
 class TaskSide(Protocol):
-    """Who knows of tasks, for listens that ask for them (bridging.md 11)."""
+    """Who knows of tasks, for listens that ask for them."""
 
     async def listen(self, ids: list[str], stream: ListenStream) -> list[str]:
         """Tell `stream`, from now on, what becomes of these tasks by `stream.say`; those that its host may hear of."""
@@ -175,7 +175,7 @@ class Subscriptions:
             del self._streams[stream.host]
 
     def list_changed(self, kinds: set[Kind], view: View) -> None:
-        """Tell the streams that are shown `view` which lists differ from what their hosts may have seen (N-8)."""
+        """Tell the streams that are shown `view` which lists differ from what their hosts may have seen."""
         for streams in self._streams.values():
             for stream in streams:
                 if stream.view == view:
