@@ -1,6 +1,6 @@
 """The host's end of an operation: progress and logs find their way back to exactly the request that caused them.
 
-A `HostExchange` is made by whoever received the request (an HTTP endpoint, a line connection) and handed down the seam.
+A `HostExchange` is made by the carrier that received the request (HTTP endpoint, line connection) and handed down.
 It knows how to address its host; it does not know by which transport: `send` is given.
 
 Questions from upstreams (sampling, elicitation, roots) come here too, and go to the `Asked` of the request, if its host
@@ -32,10 +32,10 @@ from hub.wire.progress import read_number, slightly_above
 PROGRESS_PER_S: Final = 10.0
 """Progress messages per request and second; as many at once after a pause."""
 RELEASE_S: Final = 0.5
-"""How long the newest of too many may be held back."""
+"""Seconds for which progress may be held back."""
 STILL_RUNNING: Final = Raw(b'"the call is still running, says hubd"')
 MAX_UNTOLD: Final = 2_048
-"""Subjects that one host, or stream, is still to be told of: twice as many as it may watch resources."""
+"""Notifications that may wait for one host or stream: twice the number of resources that it may watch."""
 
 
 class Send(Protocol):
@@ -47,7 +47,7 @@ class Send(Protocol):
 
 
 class Told(Protocol):
-    """A host that can be told what belongs to no request: `hub.downstream.hosts.Host` is one."""
+    """A host that can be sent notifications that belong to no request: `hub.downstream.hosts.Host` is one."""
 
     def tell(self, subject: str, message: bytes) -> None:
         """Send a notification. Never blocks; an undelivered one of `subject` is replaced."""
@@ -58,11 +58,11 @@ class Told(Protocol):
         ...
 
     def watches(self, uri: str, *, on: bool) -> None:
-        """It has subscribed to a resource, or does not want to be told of it any more."""
+        """Note that it has subscribed to a resource, or unsubscribed."""
         ...
 
     async def ask(self, question: Question, send: Send) -> Reply:
-        """As `Asked.ask`."""
+        """Put a question to the host on the stream of `send`; the answer, written for the upstream."""
         ...
 
 
@@ -82,7 +82,7 @@ class Asked(Protocol):
         ...
 
     def withdraw(self, send: Send) -> None:
-        """The request of `send` is over: take back what is still asked on it."""
+        """The request of `send` is over: withdraw questions that are still open on it."""
         ...
 
 
@@ -127,7 +127,7 @@ class HostExchange:
         self._reported_at = 0.0
         self._has_asked = False
         self._session: Told | None = None
-        """Whom it asked, when the request is over."""
+        """Session of the host, once the request is over."""
 
     @property
     def wants_progress(self) -> bool:
@@ -188,7 +188,7 @@ class HostExchange:
             self.send(encode_notification(MESSAGE, params))
 
     async def ask(self, question: Question) -> Reply:
-        """As `Exchange.ask`; a host that cannot be asked is not, and, when the request is over, for its roots only."""
+        """Put a question to the host, if it can be asked; when the request is over, for its roots only."""
         if self.host is not None:
             self._has_asked = True
             return await self.host.ask(question, self._say)
@@ -203,7 +203,7 @@ class HostExchange:
         return self.send(message, vital=vital)
 
     def _tell(self, message: bytes, *, vital: bool = False) -> None:
-        """Say what belongs to no request any more. Each message is its own subject: nothing replaces it."""
+        """Send a message that belongs to no request any more. Each is its own subject: nothing replaces it."""
         if self._session is not None:
             self._session.tell(message.decode(), message)
 

@@ -1,7 +1,7 @@
-"""Those who are told of changes: a legacy session of a host, or one listen of a modern one.
+"""Listeners: a legacy session, or one `subscriptions/listen` of a modern host, that is told of changes.
 
-A listener holds watches at upstreams and is told of them in the names of its endpoint, and of nothing else.
-What changes faster than its host reads is told once: there is one message per subject to be said.
+A listener watches resources at upstreams and is told of these only, in the names of its view. Changes that come faster
+than its host reads merge: at most one message per subject waits.
 """
 
 from collections.abc import Mapping
@@ -46,14 +46,14 @@ from hub.wire.request_meta import split_meta
 from hub.wire.value_limits import MAX_ITEMS, has_too_many_items, read_strings
 
 ACK_TIMEOUT_S: Final = 3.0
-"""How long owners of resources may take until a host is answered without theirs."""
+"""Seconds that owners of resources have to agree, until a host is answered without theirs."""
 RETRY_S: Final = 0.25
-"""How often it is tried to tell a host that did not read."""
+"""Seconds between attempts to tell a host that does not read."""
 _LEFT: Final = Failure(INTERNAL_ERROR, "The host has left")
 
 
 class Filter(Struct, frozen=True):
-    """What a listen asks for."""
+    """Filter of a `subscriptions/listen`."""
 
     lists: frozenset[str]
     """Flags, as in `LIST_FLAGS`."""
@@ -62,7 +62,7 @@ class Filter(Struct, frozen=True):
 
 
 def read_filter(request: Request) -> Filter:
-    """What a listen asks for. Members that this revision does not know are not listened to.
+    """Read the filter of a `subscriptions/listen`. Members that this revision does not know are left out.
 
     Raises:
         RemoteProtocolError: -32602, it cannot be understood.
@@ -88,23 +88,24 @@ def _strings(wanted: Mapping[str, Raw], name: str) -> list[str] | None:
 
 
 class Listener:
-    """Who is told. Satisfies `upstreams.subscriptions.subscription.ResourceSubscriber`; subclasses say how to `say`
-    something.
+    """A host that is told of changes; subclasses send the notifications.
+
+    Satisfies `upstreams.subscriptions.subscription.ResourceSubscriber`.
     """
 
     def __init__(self, live: LiveCatalog, exchange: HostExchange) -> None:
         self.host: Tenant = exchange.caller.tenant
         self.exchange = exchange
-        """Of the request that asked for something last."""
+        """Exchange of the request that asked for something last."""
         self.view = exchange.view
         self.wanted: dict[str, None] = {}
-        """The URIs it watches or waits to, as the host writes them."""
+        """URIs that it watches or waits to watch, as the host writes them."""
         self.held: dict[str, list[Route]] = {}
-        """Those that are watched, and where."""
+        """URIs that are watched, and their owners."""
         self.closed = False
         self._live = live
         self._forms: dict[tuple[str, str], dict[str, None]] = {}
-        """How the host writes what an upstream calls so."""
+        """By upstream and its own URI: the forms in which the host writes that URI."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.host.identity.host}, {len(self.held)} resources>"
@@ -114,12 +115,12 @@ class Listener:
         raise NotImplementedError
 
     def updated(self, upstream: str, uri: str) -> None:
-        """As `ResourceSubscriber.updated`: in the host's spelling, or, of a part of what it watches, in the hub's."""
+        """Tell of a change in the host's own spelling; of a part of a watched resource, in the hub's."""
         for form in self._forms.get((upstream, uri)) or (self._live.of(self.view).emitter(upstream)(uri),):
             self.say(f"updated {form}", UPDATED, {"uri": raw(form)})
 
     async def watch(self, uri: str) -> Failure | None:
-        """Have `uri` watched by whoever owns it; None if anybody agreed, else why the first did not.
+        """Have `uri` watched by its owners; None if one agreed, else the refusal of the first.
 
         Cancellation: what is not agreed on by then is not watched.
         """
@@ -178,7 +179,7 @@ class Listener:
         self._forms = {key: forms for key, forms in self._forms.items() if key[0] != upstream}
 
     def moved(self, view: View) -> None:
-        """Its host is shown what belongs to another endpoint now; what is not there it watches no more."""
+        """Its host is shown another view now; it watches no more what is not in there."""
         self.view = view
         for uri, routes in list(self.held.items()):
             if not set(routes) & set(self._live.of(self.view).resolve_uri(uri)):
@@ -211,7 +212,7 @@ class LegacySubscription(Listener):
 
 
 class ListenStream(Listener):
-    """One listen of a modern host. Nothing is said before the acknowledgement, all of it under its id."""
+    """One `subscriptions/listen`. Nothing is sent before the acknowledgement, and everything bears its id."""
 
     def __init__(self, live: LiveCatalog, exchange: HostExchange, id: RequestId, wanted: Filter) -> None:
         super().__init__(live, exchange)
@@ -237,7 +238,7 @@ class ListenStream(Listener):
                 self.say(method, method, {})
 
     def acknowledge(self, tasks: list[str] | None) -> None:
-        """Say what is listened to, before anything else."""
+        """Send the acknowledgement: the part of the filter that is honoured."""
         honoured: dict[str, object] = {flag: True for flag in LIST_FLAGS if flag in self.filter.lists}
         if self.filter.uris is not None:
             honoured["resourceSubscriptions"] = [uri for uri in self.filter.uris if uri in self.held]
@@ -248,7 +249,7 @@ class ListenStream(Listener):
         self._acknowledged = True
 
     async def run(self) -> None:
-        """Say what could not be said at once, until the hub ends it."""
+        """Send what could not be sent at once, until the hub ends the stream."""
         while not self._over:
             if self._unsaid:
                 self._say_unsaid()
@@ -272,6 +273,6 @@ class ListenStream(Listener):
 
     @property
     def result(self) -> Result:
-        """What it is answered with in the end."""
+        """The answer to the request, at the end."""
         meta = {**open_object(self._meta), SERVER_INFO_KEY: HUB_INFO}
         return Result(raw({RESULT_TYPE: COMPLETED, "_meta": meta}))

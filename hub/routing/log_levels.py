@@ -35,7 +35,7 @@ class LogLevels:
 
     @property
     def current(self) -> str | None:
-        """What they are set to; None: nobody wants to hear anything."""
+        """The level they are set to; None: no host wants log messages."""
         return self._current
 
     def changed(self) -> None:
@@ -61,7 +61,7 @@ class LogLevels:
             self._lingering[level] = trio.current_time() + LEVEL_LINGER_S
 
     async def run(self) -> None:
-        """Let levels go that nobody wanted for a while."""
+        """Let levels go that no host wanted for a while."""
         while True:
             await trio.sleep(LEVEL_LINGER_S / 3)
             now = trio.current_time()

@@ -1,8 +1,8 @@
 """Resolve a visible name or URI to its upstream and original name.
 
-The catalogue that the host is shown says so. Here is what it does not say: a name may be too new to be in it, or have
-gone lately, so that whoever has it, or had it, is asked before a host is told that there is none; and a view of a user
-interface means its own server's.
+The catalogue of the host's view says so, with two exceptions. A name may be too new for it, or gone: then the list of
+the upstream that would have it is read again before the host is refused. And a user interface that reads a URI means
+its own server's.
 """
 
 from typing import Final
@@ -38,19 +38,19 @@ class Resolver:
         return f"<Resolver, {len(self._removed)} upstreams removed>"
 
     def removed(self, name: str, sid: str, view: View) -> None:
-        """An upstream is not configured any more, whose names began with `sid` in `view`."""
+        """Note that an upstream is not configured any more; its names in `view` began with `sid`."""
         self._removed.put((view, sid), name)
 
     def used_app(self, route: Route, caller: Caller) -> None:
-        """A host was given a resource. If it is a user interface, its view may ask for more."""
+        """Note that a host was given a resource: if it is a user interface, that may ask for more."""
         if route.original.startswith("ui://"):
             self._affinity.note(caller.identity.principal, route.upstream, trio.current_time())
 
     async def refresh_and_route(self, kind: Kind, name: str, exchange: HostExchange) -> Route | None:
-        """The route of a name the catalogue does not have: perhaps not yet, perhaps not any more.
+        """The route of a name that the catalogue lacks, after reading the list again that would have it.
 
         Raises:
-            UpstreamUnavailable: who would have it is disabled, or not configured any more.
+            UpstreamUnavailable: the upstream that would have it is disabled, or not configured any more.
         """
         await self._live.settled.wait()
         catalog = self._live.of(exchange.view)
@@ -60,25 +60,25 @@ class Resolver:
         return route
 
     def _suspect(self, name: str, catalog: Catalog, view: View) -> str | None:
-        """The upstream that an unknown name would belong to, or did: whoever looks for that one will find out."""
+        """The upstream that an unknown name would belong to, or did; looking that one up raises if it is gone."""
         sid = name.partition("__")[0]
         removed = self._removed.get((view, sid)) or self._removed.get((EVERYTHING, sid))
         return view.server or catalog.suspect(name) or removed
 
     async def resource(self, uri: str, exchange: HostExchange) -> list[Route]:
-        """Who has a resource; several only where local upstreams share files."""
+        """The owners of a resource; several only where local upstreams share files."""
         routes = self._live.of(exchange.view).resolve_uri(uri)
         if not routes and not self._live.settled.is_set():
             await self._live.settled.wait()
             routes = self._live.of(exchange.view).resolve_uri(uri)
-        if not routes and uri.startswith("ui://"):  # a view knows only its own server's URIs
+        if not routes and uri.startswith("ui://"):  # a user interface knows only its own server's URIs
             views = self._live.of(exchange.view).with_views()
             owner = self._affinity.choose(exchange.caller.identity.principal, views, trio.current_time())
             routes = [Route(owner, uri)] if owner is not None else []
         return routes
 
     async def reference(self, ref: dict[str, Raw], exchange: HostExchange) -> tuple[Route | None, str]:
-        """Whose prompt or resource a host wants completed, and the member of `ref` that names it."""
+        """The owner of the prompt or resource that `ref` names, and the member of `ref` that names it."""
         name, uri = peek_str(ref.get("name")), peek_str(ref.get("uri"))
         match peek_str(ref.get("type")):
             case "ref/prompt" if name is not None:

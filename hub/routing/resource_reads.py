@@ -1,8 +1,8 @@
-"""What hosts see of resources that are kept, and how reads of others come by the cache.
+"""Reads of resources by way of the cache, in the form that a host sees.
 
-A hit is answered from a form that was made before for such a host: its revision, the spelling it asked with, the
-catalogue it sees. Only what is left of the time is put in anew. Whether a host may read it at all is not decided here:
-whoever looks has found the route.
+A hit is answered from a form that was made before for such a host: its revision, the spelling it asked with, its
+catalogue. Only the time for which the copy is good is put in anew. Permission is not checked here: the caller has
+resolved the URI in the host's own view.
 """
 
 from weakref import ref
@@ -36,7 +36,7 @@ class _Form(Struct, frozen=True):
 
 
 class ResourceReads:
-    """Looks resources up in `reads`, for hosts."""
+    """Reads resources for hosts, from the cache `reads`."""
 
     def __init__(self, reads: ResourceCache) -> None:
         self._reads = reads
@@ -45,7 +45,7 @@ class ResourceReads:
         return f"<ResourceReads by way of {self._reads!r}>"
 
     def find(self, upstream: Upstream, original: str, asked: str, caller: Caller, catalog: Catalog) -> Result | None:
-        """What `caller` may be given at once of the resource `original`, for which it `asked`; None: nothing."""
+        """The cached copy of the resource `original`, which `caller` wrote as `asked`; None: there is none."""
         hit = self._reads.peek(upstream, original, caller)
         if hit is None:
             return None
@@ -86,7 +86,7 @@ class ResourceReads:
         return CachedUpstream(upstream, self._reads)
 
     def acted(self, upstream: str) -> None:
-        """It did something: who reads from now on is not to be given what it said before."""
+        """A tool of `upstream` was called: reads from now on are not answered from older copies."""
         self._reads.note_call(upstream)
 
 
@@ -104,33 +104,33 @@ class CachedUpstream:
 
     @property
     def snapshot(self) -> Snapshot:
-        """As the upstream's."""
+        """The upstream's snapshot."""
         return self._upstream.snapshot
 
     @property
     def elicitations(self) -> Elicitations:
-        """As the upstream's."""
+        """The upstream's visits to pages."""
         return self._upstream.elicitations
 
     async def call(self, operation: Operation, exchange: Exchange) -> Reply:
-        """As `ResourceCache.call`."""
+        """Call the upstream, unless the cache has the answer."""
         return await self._reads.call(self._upstream, operation, exchange)
 
     def version_for(self, caller: Caller) -> str:
-        """As the upstream's."""
+        """The revision that calls of `caller` are likely made in."""
         return self._upstream.version_for(caller)
 
     def expect(self, session: str, caller: Caller, for_s: float) -> None:
-        """As the upstream's."""
+        """Keep a session of the upstream open."""
         self._upstream.expect(session, caller, for_s)
 
     def has_lost(self, session: str) -> bool:
-        """As the upstream's."""
+        """Whether a session of the upstream is over."""
         return self._upstream.has_lost(session)
 
 
 def is_plain(request: Request) -> bool:
-    """Whether what a host wants to read depends on nothing but the URI."""
+    """Whether the result of a read depends on nothing but the URI."""
     params = request.params
     if len(params) == 1:
         return "uri" in params

@@ -1,9 +1,9 @@
-"""Where a host's request goes: one table from method to handler.
+"""Router: one table from method to handler.
 
-Everything about the hub itself (`initialize`, `server/discover`, `ping`) is answered here, and so are the lists, from
-the current catalogue; a part of it that may be another by now is read again first, within reason (`hub.routing.lists`;
-G-1, I-11). Operations go to the one upstream that has what they name (`hub.routing.resolve`), across the seam
-`Upstream.call`. What comes back is translated once, for the revision of the host that asked.
+Requests about the hub itself (`initialize`, `server/discover`, `ping`) are answered here, and so are lists, from the
+live catalogue; a list that may have changed is read again first (`hub.routing.lists`). Operations go to the upstream
+that has the named thing (`hub.routing.resolve`), across the seam `Upstream.call`. Its reply is translated once, for the
+revision of the host.
 
 A catalogue is a snapshot, which `hub.routing.live_catalog` swaps as a whole; no request sees half of a change.
 """
@@ -107,7 +107,7 @@ class Router:
         return self._live.find(name)
 
     def digests(self, view: View) -> dict[str, str]:
-        """By kind, what tells whether the lists of an endpoint are those of another run of the hub."""
+        """By kind, a digest of the list that `view` shows, comparable between runs of the hub."""
         catalog = self._live.of(view)
         return {kind.value: catalog.digest(kind) for kind in Kind}
 
@@ -125,7 +125,7 @@ class Router:
             upstream.roots_changed(tenant)
 
     def removed(self, name: str, sid: str, view: View = EVERYTHING) -> None:
-        """An upstream is not configured any more; hosts that still ask for what it had are told so, of what a project
+        """An upstream is not configured any more; hosts that still ask for its tools are told so, of what a project
         had only those at work there."""
         self.subscriptions.removed(name)
         self._bridge.tasks.forget(name)
@@ -153,7 +153,7 @@ class Router:
         return Result(result), version, peek_object(params.get("capabilities"))
 
     def at_once(self, request: Request, caller: Caller, view: View) -> Result | None:
-        """What is kept of what `request` reads, if `caller` may have it; None: only `dispatch` can tell."""
+        """The cached copy of the resource that `request` reads, for `caller`; None: only `dispatch` can tell."""
         if request.method != RESOURCES_READ or self._reading is None or not is_plain(request):
             return None
         uri, catalog = peek_str(request.params["uri"]), self._live.of(view)

@@ -1,4 +1,4 @@
-"""What hosts want to be told of unasked: changed resources, and, of modern hosts, changed lists.
+"""Subscriptions of hosts: to changed resources and, of modern hosts, to changed lists and tasks.
 
     legacy host   `resources/subscribe`, one request per resource; told where it is told all that belongs to no request
     modern host   `subscriptions/listen`, a request that runs until either side ends it, and is told on its own stream
@@ -36,19 +36,19 @@ MAX_LISTENS: Final = 64
 
 
 class TaskSide(Protocol):
-    """Who knows of tasks, for listens that ask for them."""
+    """Changes of tasks, for streams that ask for them."""
 
     async def listen(self, ids: list[str], stream: ListenStream) -> list[str]:
-        """Tell `stream`, from now on, what becomes of these tasks by `stream.say`; those that its host may hear of."""
+        """Tell `stream` of changes of these tasks by `stream.say`, from now on; returns those its host may hear of."""
         ...
 
     def left(self, stream: ListenStream) -> None:
-        """It listens no more."""
+        """Tell a stream no more."""
         ...
 
 
 class Subscriptions:
-    """All listeners. Satisfies `hub.routing.lists.Audience`. `tasks` is who knows of tasks; None: nobody."""
+    """All listeners. Satisfies `hub.routing.lists.Audience`. `tasks` tells of tasks; None: there are none."""
 
     def __init__(self, live: LiveCatalog, tasks: TaskSide | None = None) -> None:
         self._live = live
@@ -94,7 +94,7 @@ class Subscriptions:
         return NOTHING
 
     async def unsubscribe(self, request: Request, exchange: HostExchange) -> Reply:
-        """Answer `resources/unsubscribe`. What is not subscribed to is just as good; the upstream hears of it later."""
+        """Answer `resources/unsubscribe`, also of a resource that is not watched; the upstream hears of it later."""
         uri, told = _legacy_request(request, exchange)
         if told is None:
             return _no_method(request)
@@ -112,7 +112,7 @@ class Subscriptions:
         )
 
     def left(self, tenant: Tenant) -> None:
-        """A conversation is over, and what was subscribed to in it."""
+        """A conversation is over, and with it its subscriptions."""
         session = self._sessions.pop(tenant, None)
         if session is not None:
             session.close()
@@ -120,7 +120,7 @@ class Subscriptions:
     # --- modern hosts
 
     async def listen(self, request: Request, exchange: HostExchange) -> Reply:
-        """Answer `subscriptions/listen` when the hub ends it; tell what it asks for until then.
+        """Answer `subscriptions/listen` when the hub ends it; until then tell its host what it asks for.
 
         Raises:
             Overloaded: the host listens to too much.
@@ -153,7 +153,7 @@ class Subscriptions:
         self._streams.setdefault(stream.host, {})[stream] = None
 
     async def _confirm(self, stream: ListenStream) -> list[str] | None:
-        """Have everything watched that can be, in `ACK_TIMEOUT_S`; the tasks among it."""
+        """Have resources watched within `ACK_TIMEOUT_S`; returns the tasks that are followed."""
         tasks: list[str] | None = None
         with trio.move_on_after(ACK_TIMEOUT_S):
             async with trio.open_nursery() as nursery:
@@ -187,7 +187,7 @@ class Subscriptions:
             listener.removed(upstream)
 
     def moved(self, tenant: Tenant, view: View) -> None:
-        """A host is shown another view now: other lists, and perhaps not what it watches."""
+        """A host is shown another view now: other lists, and perhaps not the resources it watches."""
         session = self._sessions.get(tenant)
         if session is not None:
             session.moved(view)
