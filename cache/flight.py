@@ -149,6 +149,6 @@ class Flight:
     async def ask(self, question: Question) -> Reply:
         """See `Exchange.ask`: the first host is asked."""
         if not self.claim() or self._leader is None:
-            text = f"Whoever began this read does not wait for it any more ({question.method})"
+            text = f"The host that began this read does not wait for it any more ({question.method})"
             return Failure(INVALID_PARAMS, text)
         return await self._leader.exchange.ask(question)

@@ -18,7 +18,7 @@ def is_trackable(uri: str) -> bool:
 
 
 def _plain(uri: str) -> str | None:
-    """As `normalized`; None: one that is not followed."""
+    """The normalized URI; None: one whose parents are not all known."""
     plain = normalized(uri)
     return None if plain is None or level_count(plain) > MAX_DEPTH else plain
 

@@ -51,7 +51,7 @@ class Bus:
         self._sealer = sealer
         self._said = 0
         self._heard = 0
-        """The highest number of this hub's own messages that came back; only later ones prove that the link works."""
+        """The highest number of this hub's own messages that came back; only later ones prove that it works."""
         self._heard_at = 0.0
         self._begun = 0
         self._hubs: dict[str, float] = {}

@@ -146,7 +146,7 @@ class ConnectionPair:
     async def check_primary(self) -> None:
         """Check that the server is still the same primary. Raises: Refused; Unreachable."""
         if _primary_of(await self.ask_each([(b"INFO", section) for section in SECTIONS])) != self.primary:
-            raise Unreachable("a failover made it a primary anew")
+            raise Unreachable("it was a replica meanwhile")
 
     async def subscribe(self, channel: str) -> None:
         """Subscribe to `channel`. Raises: Refused; Unreachable."""
@@ -174,7 +174,7 @@ class ConnectionPair:
                         case [b"subscribe" | b"unsubscribe", *_]:
                             pass
                         case _:
-                            return self.fail("it sends a message that is none")
+                            return self.fail("it sends an invalid message")
                     self._listening.heard()
         except Lost as error:
             self.fail(why(error))
@@ -275,13 +275,13 @@ def _primary_of(info: list[Any]) -> str:
     facts = dict[str, str]()
     for answer in info:
         if not isinstance(answer, bytes):
-            raise Unreachable("it does not say what it is")
+            raise Unreachable("it does not answer INFO")
         lines = (line.partition(":") for line in answer[:MAX_FACTS_BYTES].decode(errors="replace").splitlines())
         facts.update({name: value for name, _, value in lines})
     if facts.get("role", "master") != "master":
         raise Unreachable("it is a replica, which cannot be written to")
     if not facts.get("run_id"):
-        raise Unreachable("it does not say which run it is")
+        raise Unreachable("its INFO has no run_id")
     return facts["run_id"][:16] + facts.get("master_replid", "")[:16]
 
 

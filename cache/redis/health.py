@@ -113,9 +113,7 @@ class StoreHealth:
         """A value was found that no hub of this key wrote."""
         self.altered += 1
         if self.altered == 1:
-            log.warning(
-                "somebody else writes to the shared store at %s: a value is not what hubs put there", self.place
-            )
+            log.warning("the shared store at %s holds a value that no hub of this key wrote", self.place)
 
     def statistics(self, now: float, hubs: int) -> StoreStatistics:
         """State and counts, for `hubd cache` and `hubd status`."""

@@ -131,7 +131,7 @@ def time_of(answer: object) -> int:
     except (TypeError, ValueError, OverflowError):
         pass
     if not 0 <= at < END_OF_TIME_US:
-        raise Unreachable("it does not say what time it is")
+        raise Unreachable("it does not tell the time")
     return at
 
 

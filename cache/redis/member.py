@@ -187,7 +187,7 @@ class Member:
                     return connection.fail(str(error))
             await trio.sleep(max(0.0, at + BEAT_S - self._clock()))
             if self.bus.is_deaf(self._clock()):
-                return connection.fail("what hubs say there does not arrive")
+                return connection.fail("messages of hubs do not arrive there")
 
     async def _write(self, connection: "ConnectionPair") -> None:
         """Write pending invalidations, and publish them."""
@@ -217,4 +217,4 @@ class Member:
                 commands.append(invalidate_command(layout.tokens(source), fields, layout.channel, said))
         for answer in await connection.ask_all(commands):
             if isinstance(answer, Exception):
-                raise Unreachable(f"what became stale cannot be written: {answer}")
+                raise Unreachable(f"invalidations cannot be written: {answer}")

@@ -6,9 +6,8 @@ It accepts what a store may send to a hub:
 
     + text   : integer   $ = bytes   _ nothing   - ! error   * ~ list   % map   > message   , # ( kept as text
 
-and ends the connection, by raising `ProtocolViolation`, at the first byte that is anything else, or beyond a limit. A
-size counts as soon as it is announced. All else is left to whoever reads the answer: that it is of
-these types is all that is known of it.
+At the first byte that is anything else, or beyond a limit, it raises `ProtocolViolation`, which ends the connection. A
+size counts as soon as it is announced. Only the types of values are checked here, the rest by the reader of an answer.
 """
 
 import re
@@ -58,7 +57,7 @@ class _Group:
             return self.items
         keys = self.items[::2]
         if not all(isinstance(key, bytes | int) for key in keys):
-            raise ProtocolViolation("it answers with a map whose keys are no texts")
+            raise ProtocolViolation("it answers with a map whose keys are not text")
         return dict(zip(keys, self.items[1::2], strict=True))
 
 
@@ -117,12 +116,12 @@ class ReplyParser:
         self._items = self._bytes = 0
         is_message = marker == _PUSH
         if not self._may_come(is_message):
-            raise ProtocolViolation("it says what nobody has asked for")
+            raise ProtocolViolation("it sends an answer that was not requested")
         return DataType.PUSH if is_message else DataType.ARRAY, value
 
     def _add(self, value: Any) -> None:
         if isinstance(value, Exception):
-            raise ProtocolViolation("it answers with an error inside of an answer")
+            raise ProtocolViolation("it answers with an error inside an answer")
         self._groups[-1].items.append(value)
         self._groups[-1].missing -= 1
 
@@ -131,7 +130,7 @@ class ReplyParser:
         end = self._buffer.find(b"\r\n", self._at, self._at + MAX_REPLY_LINE_BYTES)
         if end < 0:
             if len(self._buffer) - self._at >= MAX_REPLY_LINE_BYTES:
-                raise ProtocolViolation("it answers with a line that has no end")
+                raise ProtocolViolation("it answers with an endless line")
             return None
         if end == self._at:
             raise ProtocolViolation("it answers with an empty line")
@@ -165,7 +164,7 @@ class ReplyParser:
         if size < 0:
             return marker, None
         if self._buffer[end : end + 2] != b"\r\n":
-            raise ProtocolViolation("it answers with a text that is longer than it says")
+            raise ProtocolViolation("it answers with a text longer than announced")
         value = bytes(self._buffer[begin:end])
         if marker in _ERRORS:
             return marker, self._errors.parse_error(value[:MAX_REPLY_LINE_BYTES].decode(errors="replace"))
@@ -176,7 +175,7 @@ class ReplyParser:
         if count < 0:
             return None
         if marker == _PUSH and (self._groups or not count):
-            raise ProtocolViolation("it sends a message that is none")
+            raise ProtocolViolation("it sends an invalid message")
         missing = count * 2 if marker == _MAP else count
         self._items += missing
         if self._items > MAX_ITEMS:
@@ -188,5 +187,5 @@ class ReplyParser:
 
 def _count(text: bytes) -> int:
     if not _COUNT.fullmatch(text):
-        raise ProtocolViolation("it announces an answer without saying its size")
+        raise ProtocolViolation("it announces an answer of unknown size")
     return int(text)

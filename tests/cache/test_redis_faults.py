@@ -229,7 +229,7 @@ async def test_a_hub_that_does_not_hear_itself_hears_nobody(server, nursery):
     async with stores(store):
         relay.silent = True
         await store.until_away()
-        assert store.statistics().reason == "what hubs say there does not arrive"
+        assert store.statistics().reason == "messages of hubs do not arrive there"
         relay.silent = False
         await store.until_coherent()
 
