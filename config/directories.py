@@ -91,7 +91,7 @@ def _is_unmapped(uid: int) -> bool:
 
 
 def private_dir(path: str) -> str:
-    """`path`, made if it is missing, and certainly a directory of this user that nobody else may enter.
+    """Make the directory `path` if it is missing, and be sure that it is this user's and no other user may enter it.
 
     One called `hubd` that others could enter but not write is closed to them: someone made it to put a hubd.toml there,
     with all XDG directories the same.
@@ -122,7 +122,7 @@ def private_dir(path: str) -> str:
 
 
 def _close_to_others(path: str, found: os.stat_result) -> None:
-    """Let nobody else enter the directory that was `found` at `path`, and no other that took its place meanwhile.
+    """Close the directory that was `found` at `path` to other users, and no directory that took its place meanwhile.
 
     Raises:
         NotPrivate: that cannot be done.

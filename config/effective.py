@@ -41,8 +41,8 @@ class ShownUpstream(Struct, frozen=True, kw_only=True):
 
 
 def hub_settings(gathered: Gathered, *, defaults: bool) -> list[ShownSetting]:
-    """The hub's own settings in the order of the schema, those of its tables one by one; `defaults`: those that nobody
-    mentions, too."""
+    """The hub's own settings in the order of the schema, those of its tables one by one; `defaults`: also settings that
+    no file has."""
     said = {} if gathered.main is None else gathered.main.settings
     found: list[ShownSetting] = []
     for name, declared in declarations(HubConfig).items():
@@ -65,7 +65,7 @@ def _of_hub(keys: Keys, values: Mapping[str, Any], declared: Declaration, gather
 
 
 def upstreams(gathered: Gathered, *, defaults: bool) -> list[ShownUpstream]:
-    """All upstreams in their order; `defaults`: with the settings that nobody mentions."""
+    """All upstreams in their order; `defaults`: also with settings that no file has."""
     return [shown_upstream(name, stack, defaults=defaults) for name, stack in stacks(gathered.sources).items()]
 
 

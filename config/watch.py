@@ -4,11 +4,10 @@
 
 Directories are watched, never files, for the watch of a file dies with the first editor that replaces it: those of
 every path and of what it leads to, of every link on the way (Kubernetes swaps one), and their parents, since a
-directory can be replaced as well. What was seen is compared by content, so that whatever else happens there says
-nothing; and it is looked at every `POLL_S` anyway, for file systems that tell nobody anything. The library that
-watches wakes ten times a second, so while files are quiet the loop itself waits for the kernel (`inotify`). If
-nothing can be watched (this user's inotify instances may be used up), it is looked at often, and tried again now and
-then.
+directory can be replaced as well. Files are compared by content, so that other events there mean nothing; and all are
+read every `POLL_S` anyway, for file systems that report no events. The library that watches wakes ten times a second,
+so while files are quiet the loop itself waits for the kernel (`inotify`). If nothing can be watched (this user's
+inotify instances may be used up), files are read often, and watching is tried again now and then.
 """
 
 import hashlib
@@ -64,9 +63,9 @@ class Watcher:
         self._stop = threading.Event()
         self._waiting = trio.CancelScope()
         self._stirred_at = float("-inf")
-        """When something happened last."""
+        """The time of the last event."""
         self._is_alone = False
-        """Nothing could be watched the last time, and that was said."""
+        """Whether nothing could be watched the last time, which was logged."""
 
     def __repr__(self) -> str:
         return f"<Watcher of {len(self._files)} files and {len(self._directories)} directories>"
@@ -82,10 +81,10 @@ class Watcher:
             self._look()
 
     def again(self) -> None:
-        """Look at all of them now, and count it as a change: somebody else has read them since they were looked at.
+        """Look at all files now, and count it as a change: another reader has read them since the last look.
 
-        If that is said of such a look as well, the next one waits for its reason: what differs whenever it is read, as
-        files of the kernel may, is not to be read without a pause.
+        If this is called for such a look as well, the next one waits for an event: files that differ at every reading,
+        as those of the kernel may, are not to be read without a pause.
         """
         self._seen = None
         if not self._is_again:
@@ -159,7 +158,7 @@ class Watcher:
         return False
 
     def _told(self, notify: "RustNotify | str") -> "RustNotify | str":
-        """The same; it is said once when nothing can be watched, and why, and when something can be again."""
+        """Return `notify`, and log once that nothing can be watched, with the reason, and that watching works again."""
         if isinstance(notify, str) and not self._is_alone:
             log.warning("cannot watch configuration files (%s); they are looked at every %g s", notify, POLL_ALONE_S)
         elif self._is_alone and not isinstance(notify, str):

@@ -121,7 +121,7 @@ class Draft:
         return True
 
     def _enabled(self, entry: Entry, stack: Stack) -> Edit | None:
-        """What `hubd disable` once wrote taken back, if the file has just that and it is enough."""
+        """The edit that takes back what `hubd disable` wrote, if the file has just that and it is enough."""
         below = stack.used[stack.used.index(entry) + 1 :]
         if any("disabled" in each.table.values for each in below):
             return None
@@ -140,7 +140,7 @@ class Draft:
         self._texts[self.main] = text
 
     def text(self) -> str:
-        """The main file as it is, or as a new one begins."""
+        """The text of the main file, or the beginning of a new one."""
         return self._begin(self.main)
 
     # --- and what becomes of them -------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ class Server(Struct, frozen=True, kw_only=True):
 
 
 def _table(value: object) -> Mapping[Any, Any]:
-    """`value`, or none if it is no table: what is wrong in an entry is told when that is checked."""
+    """`value`, or an empty table if it is none: problems of an entry are told when it is checked."""
     return value if isinstance(value, Mapping) else {}
 
 

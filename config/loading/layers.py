@@ -245,7 +245,7 @@ def _keys(values: Mapping[str, Any]) -> Iterator[Keys]:
 
 
 def upstream_of(stack: Stack, below: UpstreamConfig | None = None) -> UpstreamConfig:
-    """The upstream that a stack describes; what is wrong with it is among the findings.
+    """The upstream that a stack describes; its problems are among the findings.
 
     `below` stands in a layer that was converted before; it counts if no entry of the stack defines the upstream.
     """

@@ -147,7 +147,7 @@ def refuse_foreign(path: Path, found: os.stat_result | None = None) -> None:
 
 
 def read_plain(path: Path, limit: int, flags: int = 0) -> tuple[bytes, os.stat_result]:
-    """At most `limit` bytes of a plain file, and whose it is; never waits, whatever `path` is. `flags` to open it with.
+    """At most `limit` bytes of a plain file, and its owner and mode; never waits, even for a pipe. `flags`: of `open`.
 
     Raises:
         OSError: it cannot be read, or is a directory, pipe or device; `strerror` says it for people.
