@@ -154,8 +154,8 @@ class Hub:
             self.last_known.save()
 
     async def _settle(self) -> None:
-        """Let the first lists wait for upstreams that start quickly, never for those that do not, nor for those whose
-        lists are known from an earlier run."""
+        """Let the first lists wait for upstreams that start quickly, but for no slow one, and for none with lists known
+        from an earlier run."""
         with trio.move_on_after(self._started_with.startup_grace_s):
             await self.supervisor.settled.wait()
         self.lists.settle()
@@ -192,7 +192,7 @@ class Hub:
         return pending(self._started_with, self.config)
 
     def apply(self, config: HubConfig) -> None:
-        """Make this hub what `config` says, and disturb only what differs. How hosts come in is not its affair."""
+        """Take over another configuration and disturb only what differs. How hosts come in is set elsewhere."""
         self.progress.adjust(config.synthetic_progress_s)
         self.hosts.adjust(config.park_ttl_s)
         self.budget.adjust(config.global_buffer_bytes)

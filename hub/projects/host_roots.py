@@ -1,7 +1,6 @@
-"""Where hosts work: what their shims say or, if nobody has said it, the first of their roots.
+"""Workplaces of hosts: the directory that the shim names or, without one, the first of the host's roots.
 
-A host is asked for its roots only if the user has allowed any project at all, and else as soon as that is so: people
-who have no projects have hosts that are asked nothing.
+A host is asked for its roots only once the user has allowed any project at all: without projects no host is asked.
 """
 
 import logging
@@ -22,9 +21,9 @@ from hub.wire.mcp import LIST_ROOTS
 log = logging.getLogger("hubd.projects")
 
 ROOTS_ANSWER_S: Final = 30.0
-"""How long a host may take to say what its roots are."""
+"""Seconds that a host has to name its roots."""
 HUB_NAME: Final = "hubd"
-"""Who asks."""
+"""The asker, as questions name it."""
 
 
 class Roots:
@@ -39,11 +38,11 @@ class Roots:
         self._any_allowed = any_allowed
         self._settle = settle
         self._said: dict[Host, Path | None] = {}
-        """What their shims said."""
+        """The directories that their shims named."""
         self._asking: dict[Host, trio.CancelScope] = {}
-        """Those that are being asked."""
+        """Hosts that are being asked."""
         self._unasked: set[Host] = set()
-        """Those that will be once any project is allowed."""
+        """Hosts that will be asked once any project is allowed."""
 
     def __repr__(self) -> str:
         return f"<Roots [{len(self._asking)} hosts are asked, {len(self._unasked)} will be]>"
@@ -53,18 +52,18 @@ class Roots:
         return host in self._said or host in self._asking
 
     def said(self, host: Host) -> None:
-        """Its shim has said where it works, or that it does not know."""
+        """Note the directory that a host's shim has named, or that it named none."""
         self._said[host] = host.workplace
 
     def left(self, host: Host) -> None:
-        """It is asked nothing more."""
+        """A host has left: ask it nothing more."""
         self._unasked.discard(host)
         self._said.pop(host, None)
         if host in self._asking:
             self._asking.pop(host).cancel()
 
     def ask(self, host: Host, nursery: trio.Nursery) -> None:
-        """Find out in `nursery` where a host works, unless somebody has said so; what was asked before counts no more.
+        """Ask a host in `nursery` where it works, unless the user has said so; an earlier question counts no more.
 
         One that cannot be asked works where its shim said.
         """
@@ -78,14 +77,14 @@ class Roots:
         nursery.start_soon(self._ask, host, scope)
 
     async def ask_unasked(self, nursery: trio.Nursery) -> None:
-        """Ask those that were not, if any project is allowed by now."""
+        """Ask the hosts that were not asked, if any project is allowed by now."""
         if self._unasked and await self._any_allowed():
             unasked, self._unasked = self._unasked, set()
             for host in unasked:
                 self.ask(host, nursery)
 
     async def _ask(self, host: Host, scope: trio.CancelScope) -> None:
-        """A wall: a host that answers nonsense works where it did."""
+        """Ask one host. Faults are logged only: a host that answers nonsense works where it did."""
         try:
             with scope:
                 if not await self._any_allowed():
@@ -110,7 +109,7 @@ def _uris(reply: Result) -> Iterable[str]:
 
 
 def _beside(host: Host) -> Callable[..., bool]:
-    """How a host is sent what belongs to none of its requests."""
+    """A `send` for messages that belong to none of the host's requests."""
 
     def send(message: bytes, *, vital: bool = False) -> bool:
         host.tell(LIST_ROOTS, message)

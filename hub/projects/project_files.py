@@ -1,7 +1,7 @@
-"""Which project a directory belongs to, and whether the user allows what its files say.
+"""Projects of directories, and whether the user trusts their files.
 
-Looking there is bounded in time, since a file system may hang, that of another machine above all: nobody waits longer
-than `PATIENCE_S` for it, and once it has hung nobody waits at all until it answers.
+Reading is bounded in time, since a file system may hang, above all a remote one: no host waits longer than `PATIENCE_S`
+for it, and once it hangs no host waits at all until it answers.
 """
 
 import logging
@@ -24,7 +24,7 @@ log = logging.getLogger("hubd.projects")
 
 PATIENCE_S: Final = 5.0
 LOOKS_AT_ONCE: Final = 16
-"""Threads, those included that hang."""
+"""Threads, hanging ones included."""
 MAX_NAME_BYTES: Final = 4096
 
 
@@ -33,13 +33,13 @@ class Found(Struct, frozen=True):
 
     root: Path
     project: Project | None
-    """What hosts there see of it."""
+    """The project that hosts there see."""
     problem: str = ""
-    """Why that is nothing, or not what its files say now."""
+    """Why there is no project, or not the one in its files now."""
 
 
 class Reader(Protocol):
-    """How the project of a directory is found. Its methods block."""
+    """Finds the project of a directory. Its methods block."""
 
     def find(self, directory: Path, base: HubConfig, running: Mapping[Path, Project], /) -> Found | None:
         """The project that `directory` is part of, on top of `base`; None: there is none.
@@ -49,7 +49,7 @@ class Reader(Protocol):
         ...
 
     def allows(self, project: Project, /) -> bool:
-        """Whether the user still allows what `project` says."""
+        """Whether the user still trusts `project`."""
         ...
 
     def any_allowed(self) -> bool:
@@ -58,7 +58,7 @@ class Reader(Protocol):
 
 
 class TrustedProjects:
-    """Reads the projects that the user allowed."""
+    """Projects that the user trusts, read from disk."""
 
     def __init__(self, trust: Trust, environ: Mapping[str, str], home: Path) -> None:
         self._trust = trust
@@ -66,7 +66,7 @@ class TrustedProjects:
         self._home = home
 
     def find(self, directory: Path, base: HubConfig, running: Mapping[Path, Project]) -> Found | None:
-        """As `Reader.find`."""
+        """The project that `directory` is part of; of one whose files changed, the trusted state goes on."""
         root = find_project(directory, self._home)
         if root is None:
             return None
@@ -85,35 +85,35 @@ class TrustedProjects:
         return Found(root, goes_on, f"{text} {kept}: look at it and allow it with `hubd trust {quote(str(root))}`")
 
     def allows(self, project: Project) -> bool:
-        """As `Reader.allows`."""
+        """Whether the user still trusts `project`."""
         return self._trust.is_allowed(project)
 
     def any_allowed(self) -> bool:
-        """As `Reader.any_allowed`."""
+        """Whether the user has allowed any project at all."""
         return self._trust.allows_any()
 
 
 class ProjectFinder:
-    """Looks where hosts work, in threads. `answered` is called when a hung directory responds again."""
+    """Finds projects in threads. `answered` is called when a hung directory responds again."""
 
     def __init__(self, read: Reader, answered: Callable[[], None]) -> None:
         self._read = read
         self._answered = answered
         self._limiter = trio.CapacityLimiter(LOOKS_AT_ONCE)
         self._looking: set[Path] = set()
-        """Between looks: directories that hang."""
+        """Directories that are being read; between calls of `find`, those that hang."""
 
     def __repr__(self) -> str:
         return f"<ProjectFinder, {len(self._looking)} directories hang>"
 
     def hangs(self, directory: Path) -> bool:
-        """Whether nothing can be known of a directory."""
+        """Whether a directory does not answer."""
         return directory in self._looking
 
     async def find(
         self, directories: Iterable[Path], base: HubConfig, running: Mapping[Path, Project]
     ) -> dict[Path, Found | None]:
-        """What is known now of these; nothing of those that hang. To be called by one task at a time."""
+        """The projects of these directories; those that hang are left out. To be called by one task at a time."""
         found: dict[Path, Found | None] = {}
 
         async def look(directory: Path) -> None:
@@ -129,7 +129,7 @@ class ProjectFinder:
         return found
 
     async def _look(self, directory: Path, base: HubConfig, running: Mapping[Path, Project]) -> Found | None:
-        """A wall: what cannot be looked at is no project."""
+        """Read one directory. Faults are logged only: a directory that cannot be read is in no project."""
         token = trio.lowlevel.current_trio_token()
         is_late = False
 
@@ -152,7 +152,7 @@ class ProjectFinder:
             is_late = True
 
     async def allowed(self, projects: Iterable[Project]) -> list[Project]:
-        """Those that the user still allows."""
+        """The projects that the user still trusts."""
 
         def read() -> list[Project]:
             return [project for project in projects if self._read.allows(project)]
@@ -160,7 +160,7 @@ class ProjectFinder:
         return await trio.to_thread.run_sync(read)
 
     async def any_allowed(self) -> bool:
-        """As `Reader.any_allowed`."""
+        """Whether the user has allowed any project at all."""
         return await trio.to_thread.run_sync(self._read.any_allowed)
 
 

@@ -1,4 +1,4 @@
-"""Hosts at work in a project see its servers beside the user's own.
+"""Projects: hosts that work in one see its servers beside the user's own.
 
 Which project a host is at work in is said by the user (`hubd connect --project`), else by the first of its roots, else
 by its shim (the working directory; `hub.projects.host_roots`). Of a project nothing counts until the user has allowed
@@ -11,7 +11,7 @@ A server that the user has under the same name is not shown there. Some time aft
 stopped, and at once when the user does not allow them any more. Files that cannot be used, or are not allowed as they
 are now, leave a project as it was.
 
-All of that is decided in `_settle`, one at a time: hosts, projects and what runs for them change together, so they are
+All of that is decided in `_settle`, one at a time: hosts, projects and their servers change together, so they are
 together here.
 """
 
@@ -43,9 +43,9 @@ from upstreams.supervisor import Supervisor
 log = logging.getLogger("hubd.projects")
 
 LINGER_S: Final = 60.0
-"""How long the servers of a project outlive its last host: hosts are restarted."""
+"""Seconds for which the servers of a project outlive its last host, which may only be restarting."""
 MAX_PLACES: Final = 256
-"""Directories in which hosts work that are looked at and watched."""
+"""Workplaces of hosts that are read and watched."""
 
 
 class _Project:
@@ -82,12 +82,12 @@ class Projects:
         read: Reader,
         watched: Path | None = None,
     ) -> None:
-        """`watched`: the file that says what is allowed."""
+        """`watched`: the file of the projects that the user allows."""
         self.live: dict[View, _Project] = {}
         self.problems: dict[Path, str] = {}
-        """Why the project of a directory is not shown."""
+        """By workplace: why its project is not shown."""
         self.changed = DirtyFlag()
-        """Files of projects, what is allowed, or what the user has may be others now."""
+        """Files of projects, the user's trust or the user's servers may have changed."""
         self._servers = servers
         self._supervisor = supervisor
         self._catalogs = live
@@ -95,19 +95,19 @@ class Projects:
         self._subscriptions = subscriptions
         self._finder = ProjectFinder(read, self.changed.set)
         self._hosts: set[Host] = set()
-        """Those whose workplace is known."""
+        """Hosts with a known workplace."""
         self._roots = Roots(self._finder.any_allowed, self._settle)
         self._found: dict[Path, Found | None] = {}
-        """By workplace: what was last read of it."""
+        """By workplace: the last reading."""
         self._root_of: dict[Path, Path] = {}
         """By workplace: the root of its project, also when that has no files for a while."""
         self._allowances = () if watched is None else (watched,)
         self._watcher = Watcher(self.changed.set)
         self._turn = trio.Lock()
         self._stale = False
-        """What is `live` is not what runs."""
+        """Whether other servers run than `live` says."""
         self._moved: set[Host] = set()
-        """Those that are shown something else now, and have not been told."""
+        """Hosts that are shown another view now, and have not been told."""
         self._nursery: trio.Nursery | None = None
 
     def __repr__(self) -> str:
@@ -139,7 +139,7 @@ class Projects:
 
     @property
     def warnings(self) -> list[str]:
-        """What is wrong with projects that hosts are at work in."""
+        """Sentences about problems of projects that hosts work in."""
         places = {host.workplace for host in self._hosts}
         warnings = [str(warning) for live in self.live.values() for warning in live.project.warnings]
         return [*dict.fromkeys(text for place, text in self.problems.items() if place in places), *warnings]
@@ -147,19 +147,17 @@ class Projects:
     # --- hosts --------------------------------------------------------------------------------------------------------
 
     async def arrived(self, host: Host) -> None:
-        """As `hub.downstream.hosts.Workplaces.arrived`."""
+        """Show a host with a known workplace its project, before it is heard. Cancellation: it sees everything."""
         self._roots.said(host)
         await self._settle([host])
 
     def opened(self, host: Host) -> None:
-        """As `hub.downstream.hosts.Workplaces.opened`: one for which nobody has said where it works is asked for its
-        roots.
-        """
+        """The handshake of a host is complete, or its roots changed: ask for its roots, if its workplace is unknown."""
         if self._nursery is not None:
             self._roots.ask(host, self._nursery)
 
     def left(self, host: Host) -> None:
-        """As `hub.downstream.hosts.Workplaces.left`."""
+        """A host has left."""
         self._hosts.discard(host)
         self._roots.left(host)
         self._leave(host)
@@ -167,9 +165,9 @@ class Projects:
     # --- projects -----------------------------------------------------------------------------------------------------
 
     async def _settle(self, hosts: list[Host] | None) -> None:
-        """Have each of `hosts`, None: of all that are known, see what belongs to where it works.
+        """Show each of `hosts` the view of its workplace; None: all known hosts.
 
-        A wall. Cancellation: `run` finishes what was begun.
+        Faults are logged only. Cancellation: `run` finishes what was begun.
         """
         try:
             async with self._turn:
@@ -212,7 +210,7 @@ class Projects:
                 self._enter(host, None if each is None else each.project)
 
     def _note(self, place: Path, found: Found | None) -> None:
-        """Remember what was read of a directory, what is to be said of it, and where its project is."""
+        """Remember a reading of a directory, its problem, and the root of its project."""
         if found != self._found.get(place):
             self._found[place] = found
             self._watcher.again()  # it may be another than was looked at, and become that again
@@ -242,7 +240,7 @@ class Projects:
         return [live for live in self.live.values() if live.project not in allowed]
 
     async def _apply(self) -> None:
-        """Run what is `live`, and tell hosts that see something else now."""
+        """Run the servers of `live` projects, and tell hosts that are shown another view now."""
         if self._stale:
             configs = {name: config for live in self.live.values() for name, config in live.upstreams.items()}
             await self._servers.run_projects(configs)
@@ -265,7 +263,7 @@ class Projects:
                     host.tell(method, encode_notification(method, {}))
 
     def _watch(self) -> None:
-        """Follow the files of projects, and those that would make one of a place where a host works."""
+        """Follow the files of projects, and files that would make a project of a workplace."""
         files = [file for live in self.live.values() for file in live.project.files]
         places = {host.workplace for host in self._hosts if host.workplace is not None}
         there = sorted({*places, *self._root_of.values()} - {place for place in places if self._finder.hangs(place)})
@@ -273,7 +271,7 @@ class Projects:
         self._watcher.aim(dict.fromkeys((*files, *self._allowances)), ())
 
     def _enter(self, host: Host, project: Project | None) -> None:
-        """Have a host see a project, None: what everybody sees."""
+        """Show a host a project; None: everything."""
         if self._nursery is None:  # the hub stops
             return
         view = EVERYTHING if project is None else project_view(project.root)
