@@ -10,15 +10,17 @@ turns it into the reply a host sees.
 
 from enum import Enum
 from itertools import count
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from msgspec import Raw, Struct, field
 
 from config.schema import UpstreamConfig
-from hub.link.completed_elicitations import Elicitations
 from hub.wire.jsonrpc import EMPTY, Failure, Reply, Result, encode, raw
 from hub.wire.mcp import HUB_FAILURE, INTERNAL_ERROR, TOOLS_CALL, Era, Snapshot, era_of
 from hub.wire.questions.question import Question as Question
+
+if TYPE_CHECKING:  # it needs trio, which commands that read the cache's statistics do not load
+    from hub.link.completed_elicitations import Elicitations
 
 
 class Identity(Struct, frozen=True):
@@ -122,7 +124,7 @@ class Upstream(Protocol):
         ...
 
     @property
-    def elicitations(self) -> Elicitations:
+    def elicitations(self) -> "Elicitations":
         """Visits to pages that it said are over."""
         ...
 
