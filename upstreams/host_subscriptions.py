@@ -72,7 +72,7 @@ class HostSubscriptions:
 
         Raises:
             HubError: it could not be asked.
-        Cancellation: the holder does not hold it.
+        Cancellation: there is no subscription.
         """
         caller = subscriber.exchange.caller
         while True:
@@ -112,12 +112,12 @@ class HostSubscriptions:
         entry.held[uri, subscriber] = None
 
     def is_held(self, uri: str, subscriber: ResourceSubscriber) -> bool:
-        """Whether `subscriber` watches it, and the upstream agreed to that at first."""
+        """Whether `subscriber` is subscribed, and the upstream agreed at first."""
         entry = self._hosts.get(subscriber.host)
         return entry is not None and (uri, subscriber) in entry.held
 
     def unsubscribe(self, uri: str, subscriber: ResourceSubscriber) -> None:
-        """`subscriber` watches it no longer."""
+        """End the subscription of `subscriber`."""
         entry = self._hosts.get(subscriber.host)
         if entry is None or (uri, subscriber) not in entry.held:
             return

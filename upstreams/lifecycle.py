@@ -26,7 +26,7 @@ LOOP_WINDOW_S: Final = 300.0
 
 
 class State(Enum):
-    """What an upstream is doing; the values are what `hubd status` shows."""
+    """State of an upstream; the values are what `hubd status` shows."""
 
     IDLE = "idle"
     CONNECTING = "connecting"
@@ -38,7 +38,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What moves an upstream from state to state."""
+    """Event that moves an upstream from state to state."""
 
     START = "start"
     """An attempt begins."""

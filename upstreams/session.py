@@ -44,7 +44,7 @@ class SessionTerms(Struct, frozen=True):
     client_features: str = "auto"
     absorbs_tasks: bool = True
     tells_roots: bool = True
-    """What requests to a modern upstream declare: `client_features` "none": nothing that a host can be asked;
+    """Declared in requests to a modern upstream: `client_features` "none": nothing that a host can be asked;
     `absorbs_tasks`: that results may come later; `tells_roots`: the roots of hosts."""
     roots: tuple[str, ...] | None = None
     """URIs that answer `roots/list`; None: the roots of the host do."""
@@ -143,7 +143,7 @@ class Session(Protocol):
 
     @property
     def facts(self) -> ServerFacts:
-        """What the upstream said about itself; `version` is the revision in use. Known once `run` has started."""
+        """The server information of the upstream; `version` is the revision in use. Known once `run` has started."""
         ...
 
     @property

@@ -48,7 +48,7 @@ from upstreams.subscriptions.subscription import ResourceSubscriber
 
 
 class UpstreamParts(Struct, frozen=True):
-    """What all upstreams of a hub are made with."""
+    """The parts that all upstreams of a hub are made with."""
 
     memory: Memory
     open_session: SessionFactory
@@ -123,7 +123,7 @@ class Upstream:
 
     @property
     def snapshot(self) -> Snapshot:
-        """What it offers, or offered last; it stays while the upstream is away."""
+        """The lists and server information that the upstream offers, or offered last while it is away."""
         return self.offered.snapshot
 
     @property
@@ -181,7 +181,6 @@ class Upstream:
         return self.legacy_sessions.version() if self.legacy_sessions.serve(caller) else self.snapshot.version
 
     def retry_if_due(self) -> None:
-        """As `Availability.retry_if_due`."""
         self.availability.retry_if_due()
 
     # --- what it offers -----------------------------------------------------------------------------------------------
@@ -341,7 +340,6 @@ class Upstream:
         self.host_subscriptions.settle()
 
     def _asked(self) -> None:
-        """As `UpstreamEvents.asked`."""
         (self.legacy_sessions.pool if era_of(self.snapshot.version) is Era.MODERN else self.pool).asked()
 
     @property

@@ -9,7 +9,7 @@ from hub.wire.mcp import CAPABILITY, Era, Freshness, Kind, Snapshot, era_of
 
 TOLD_TTL_MS: Final = 60_000
 SILENT_TTL_MS: Final = 10_000
-"""Of legacy upstreams, which do not say: one that tells of changes, and one that does not."""
+"""For legacy upstreams, which declare none: one that tells of changes, and one that does not."""
 NEVER_MS: Final = 1 << 53
 
 

@@ -47,7 +47,7 @@ class _Head(Struct, frozen=True):
     config: str = ""
     """`config_key` of the upstream."""
     sha256: str = ""
-    """Of the second line."""
+    """Digest of the second line."""
 
 
 class Draft(Struct, frozen=True):
@@ -90,7 +90,7 @@ class LastKnown:
             await trio.to_thread.run_sync(self._prune, self._directory)
 
     def find(self, name: str, config: UpstreamConfig) -> Snapshot | None:
-        """What this upstream offered last; None: nothing is known. Reads a file if `prepare` has not."""
+        """The snapshot that this upstream offered last; None: nothing is known. Reads a file if `prepare` has not."""
         if config.disabled:
             return None
         if name in self._unsaved:
@@ -197,7 +197,7 @@ def file_name(upstream: str) -> str:
 
 
 def _decode(data: bytes) -> tuple[_Head, Draft]:
-    """What a file holds.
+    """Decode a file.
 
     Raises:
         _Newer: it has another format than this hubd writes.

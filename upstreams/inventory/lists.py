@@ -32,13 +32,13 @@ MAX_ENTRIES: Final = 2_000
 MAX_ENTRY_BYTES: Final = 64 << 10
 MAX_LIST_BYTES: Final = 8 << 20
 MAX_ENTRY_MEMBERS: Final = 64
-"""Of an entry itself, not of its schemas."""
+"""Members of an entry itself, not of its schemas."""
 MAX_LIST_MEMBERS: Final = 100_000
-"""Of all entries, at all their levels: schemas are looked into for each revision of hosts."""
+"""Members of all entries, at all levels: schemas are looked into for each revision of hosts."""
 MAX_SEARCHED_MEMBERS: Final = 20_000
-"""Of all entries that may ask for headers, which is looked for in all of their schemas."""
+"""Members of all entries that may ask for headers, whose schemas are searched for that."""
 TURN_BYTES: Final = 128 << 10
-"""Of entries that are opened before others have their turn; each counts for `ENTRY_BYTES` at least."""
+"""Bytes of entries that are opened before other tasks have their turn; each counts for `ENTRY_BYTES` at least."""
 ENTRY_BYTES: Final = 1 << 10
 
 
@@ -52,9 +52,9 @@ class Listing(Struct, frozen=True):
     behind: HubChain = NO_HUBS
     """The hubs it comes from."""
     begun_at: float = float("-inf")
-    """When it was asked for; what changed since may not be in it."""
+    """When the list was asked for; later changes may not be in it."""
     received_at: float = float("-inf")
-    """When its first page came, from which on its ttl counts."""
+    """When the first page came; the ttl counts from then."""
 
 
 async def walk(session: Session, kind: Kind) -> Listing:
@@ -196,7 +196,7 @@ class _Gatherer:
         return size
 
     def listing(self, era: Era) -> Listing:
-        """What was gathered."""
+        """The list that was gathered."""
         fresh = Freshness() if era is Era.LEGACY else Freshness(self._ttl_ms or 0, self._public)
         entries, begun_at = tuple(self._entries.values()), self._begun_at
         received_at = begun_at if self._received_at is None else self._received_at

@@ -21,9 +21,9 @@ from hub.wire.jsonrpc import Failure, peek_str, raw
 MASK: Final = "***"
 MIN_CHARS: Final = 4
 MIN_PART_CHARS: Final = 8
-"""Of a word within a value: the token behind `Bearer`, a line of a key."""
+"""Shortest word within a value that is masked alone: the token behind `Bearer`, a line of a key."""
 MAX_ERROR_BYTES: Final = 65_536
-"""Of the message and of the data of an error that is searched; of a larger one only so much is passed, or none."""
+"""Bytes of an error's message, and of its data, that are searched; a longer message is cut, longer data is left out."""
 PLAIN: Final = frozenset(
     {"true", "false", "none", "null", "auto", "debug", "info", "warn", "warning", "error", "trace", "verbose"}
     | {"production", "development", "staging", "test", "stdio", "http", "https", "localhost", "utf-8", "en_us.utf-8"}

@@ -50,7 +50,7 @@ from upstreams.session import SessionEvents, SessionTerms
 MAX_OPEN: Final = 32
 """Questions of one session that wait for an answer."""
 MAX_OPEN_EACH: Final = 16
-"""Of one operation."""
+"""Open questions of one operation."""
 KEEPALIVE_S: Final = 15.0
 """Seconds between progress reports to an upstream whose question is open, if it gave a progress token."""
 STARTUP_QUIET_S: Final = 0.1
@@ -293,7 +293,6 @@ class _Report:
         self._reached = float("-inf")
 
     def pass_on(self, params: dict[str, Raw]) -> None:
-        """As `Question.progress`."""
         value = read_number(params.get("progress"))
         if value is not None and value > self._reached:
             self._reached = value

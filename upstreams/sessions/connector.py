@@ -39,7 +39,7 @@ class SessionFactory(Protocol):
 
 
 class SessionParts(Struct, frozen=True):
-    """What all sessions of one upstream are made with."""
+    """The parts that all sessions of one upstream are made with."""
 
     events: UpstreamEvents
     memory: Memory

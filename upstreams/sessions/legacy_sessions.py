@@ -94,7 +94,6 @@ class LegacySessions:
         self.pool.forget_interactive()
 
     def adjust(self, config: UpstreamConfig) -> None:
-        """As `Pool.adjust`."""
         self._config = config
         self.pool.adjust(structs.replace(config, era="legacy"))
 

@@ -44,7 +44,7 @@ INTERACTIVE: Final = "interactive"
 
 
 class Memory(EraMemory, Protocol):
-    """What is remembered between runs; `config.saved_state.Memory` is one."""
+    """Facts remembered between runs; `config.saved_state.Memory` is one."""
 
     def get(self, section: str, key: str) -> object: ...
 
@@ -144,7 +144,7 @@ class Pool:
         return self._shared_with(caller, claims=claims)
 
     def for_subscriptions(self, caller: Caller) -> PooledSession | None:
-        """As `find`, whatever the session declares: a subscription asks hosts nothing, unlike a call."""
+        """The open session for subscriptions of `caller`, whatever it declares: they ask hosts nothing."""
         return self._by_host.get(caller.tenant) or self._shared_with(caller)
 
     def borrowed_main(self, caller: Caller) -> PooledSession | None:

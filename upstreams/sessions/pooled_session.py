@@ -64,9 +64,9 @@ class PooledSession:
         self.last_account: str | None = None
         """The account that used it last, if it is shared."""
         self.many_accounts = False
-        """It served more than one account: nothing it asks on its own can be attributed."""
+        """The session served more than one account: nothing it asks on its own can be attributed."""
         self.host_capabilities: dict[str, Raw] = host_capabilities or {}
-        """What the host declared that `terms` were made for."""
+        """The capabilities of the host that `terms` were made for."""
         self.covered = self.host_capabilities
         """The capabilities of a host that `terms` were last found to cover."""
         self.opened = trio.Event()
@@ -92,7 +92,7 @@ class PooledSession:
         self._previous_until = float("-inf")
         """Until when the upstream may speak of hosts that used the session before `last_tenant`."""
         self.subscriptions = SessionSubscriptions(name, listener, self.coverage, self.others)
-        """What hosts and the hub are subscribed to over it."""
+        """The subscriptions of hosts and the hub over this session."""
         self.scope = trio.CancelScope()
         self._start_s = timeouts.start
         self._make = make

@@ -26,7 +26,7 @@ class SessionSelector:
         config: UpstreamConfig,
     ) -> None:
         self.waiting = 0
-        """Who waits for the main session."""
+        """Calls that wait for the main session."""
         self.needed_at = trio.current_time()
         """When anybody waited for it last."""
         self._name = name
@@ -73,7 +73,7 @@ class SessionSelector:
         raise self._availability.unavailable(f"{self._name} did not become ready within {self._start_s:g} seconds")
 
     def peek(self, caller: Caller) -> PooledSession | None:
-        """The open session that a call of `caller` would go to at once, for who only looks. Raises nothing."""
+        """The open session that a call of `caller` would use at once, without claiming it. Raises nothing."""
         pool = self._legacy_sessions.pool if self._legacy_sessions.serve(caller) else self._pool
         pooled = pool.find(caller, claims=False)
         return None if pooled is None or pooled.over else pooled

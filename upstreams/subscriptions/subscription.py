@@ -81,7 +81,7 @@ class Subscription:
         self.whose: int | None = None
         """The conversation that asked for it; `SEVERAL`: several did."""
         self.until = inf
-        """When it ends, having no subscribers and not being observed."""
+        """When the subscription ends, having no subscribers and not being observed."""
         self.again_at = inf
         """When to ask again for what was agreed to before and then refused."""
 
@@ -100,7 +100,7 @@ class Subscription:
         return self.observed or bool(self.subscribers)
 
     def is_left(self, now: float) -> bool:
-        """Whether it lingers for a host that has just left. Asked when there is no subscriber."""
+        """Whether the subscription lingers for a host that has just left. Asked when there is no subscriber."""
         return not self.observed or now < self.until < inf
 
     def want(self) -> None:

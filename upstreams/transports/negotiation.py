@@ -112,7 +112,7 @@ async def find_modern(ask: Callable[[str], Awaitable[Reply | None]]) -> ServerFa
 
 
 def judge_discover(reply: Reply) -> ServerFacts | None:
-    """What an answer to `server/discover` says; None: use `initialize`.
+    """Judge an answer to `server/discover`; None: use `initialize`.
 
     Raises:
         UpstreamVersionError: a modern server, but no revision in common.
@@ -168,7 +168,7 @@ async def initialize(peer: Peer, capabilities: dict[str, Raw] = OWN_CAPABILITIES
 
 
 def judge_initialize(reply: Reply) -> ServerFacts:
-    """What an answer to `initialize` says. Raises as `initialize`."""
+    """Judge an answer to `initialize`. Raises as `initialize`."""
     if not isinstance(reply, Result):
         raise HandshakeRefused(f"it refused to initialize: {reply.message[:SHOWN]} ({reply.code})")
     try:

@@ -195,7 +195,6 @@ class PeerSession:
     # --- asking -------------------------------------------------------------------------------------------------------
 
     async def call(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts) -> Reply:
-        """As `Session.call`."""
         if len(self._running) >= MAX_IN_FLIGHT:
             raise Overloaded(f"{self.name} has {MAX_IN_FLIGHT} calls to work off; try again later", upstream=self.name)
         peer = self.peer
@@ -243,7 +242,6 @@ class PeerSession:
             self._questions.recent_calls.begun(task, conversation, now + kept_s, now)
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
-        """As `Session.request`."""
         mark = self._outbox.accepted_bytes if self._outbox else 0
         try:
             return await self.peer.request(method, stamp_own(self._era, self.facts.version, params))
@@ -251,12 +249,10 @@ class PeerSession:
             raise self._failure(error, mark) from None
 
     def speak_of(self, conversation: int) -> None:
-        """As `Session.speak_of`."""
         if not self.terms.exclusive:
             self._questions.recent_calls.ended(conversation, self._now())
 
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
-        """As `Session.listen`."""
         peer = self.peer
         id = peer.next_id()
         mark = self._outbox.accepted_bytes if self._outbox else 0
@@ -358,12 +354,10 @@ class PeerSession:
         self.peer.notify(method, params)
 
     async def welcome(self, exchange: Exchange) -> None:
-        """As `Session.welcome`."""
         if self._era is Era.LEGACY:
             await self._questions.welcome(exchange)
 
     def roots_changed(self) -> None:
-        """As `Session.roots_changed`."""
         if self._era is Era.LEGACY:
             self._questions.roots_changed()
 

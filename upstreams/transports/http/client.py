@@ -45,7 +45,7 @@ KEPT_CONNECTIONS: Final = 32
 MAX_INFORMATIONAL: Final = 8
 MAX_BODY_BYTES: Final = 8 << 20
 PIECE_BYTES: Final = 32 << 10
-"""Of a chunked body, that is taken apart at once."""
+"""Bytes of a chunked body that are decoded at once."""
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class HttpReply:
         self._chunks = ChunkedBody() if head.framing == "chunked" else None
         self._done = False
         self.held = 0
-        """What the account of the client holds for this answer."""
+        """Bytes that the account of the client holds for this answer."""
 
     def __enter__(self) -> Self:
         return self

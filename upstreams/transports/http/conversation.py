@@ -206,16 +206,14 @@ class HttpConversation:
 
     @property
     def is_pinged(self) -> bool:
-        """As `Session.is_pinged`."""
         return False
 
     @property
     def silent_s(self) -> float | None:
-        """As `Session.silent_s`."""
         return None
 
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
-        """As `Session.listen`. A legacy server says all of that on its standing stream."""
+        """Refuse: a legacy server says all of that on its standing stream."""
         raise UpstreamUnavailable(f"{self.name} speaks a revision without such subscriptions", upstream=self.name)
 
     def next_id(self) -> int:
@@ -271,7 +269,7 @@ class HttpConversation:
         """The upstream cancels something."""
 
     def speak_of(self, conversation: int) -> None:
-        """As `Session.speak_of`. What is about a request comes with its answer, so it makes no difference."""
+        """Do nothing: what the server says of a request comes with its answer."""
 
     async def welcome(self, exchange: Exchange) -> None:
         """As `Session.welcome`."""

@@ -126,27 +126,21 @@ class WebSession:
         await self._conversation.run(task_status=task_status)
 
     async def call(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts) -> Reply:
-        """As `Session.call`."""
         return await self._open().call(operation, exchange, timeouts)
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
-        """As `Session.request`."""
         return await self._open().request(method, params)
 
     def speak_of(self, conversation: int) -> None:
-        """As `Session.speak_of`."""
         self._open().speak_of(conversation)
 
     async def welcome(self, exchange: Exchange) -> None:
-        """As `Session.welcome`."""
         await self._open().welcome(exchange)
 
     def roots_changed(self) -> None:
-        """As `Session.roots_changed`."""
         self._open().roots_changed()
 
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
-        """As `Session.listen`."""
         return await self._open().listen(params, hear)
 
     def _client(self) -> HttpClient:

@@ -18,11 +18,11 @@ _CHUNKED_HEAD: Final = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class MalformedResponse(Exception):
-    """What came is not one HTTP/1.1 response. The connection must not be used again."""
+    """The server sent something that is not one HTTP/1.1 response. The connection must not be used again."""
 
 
 class ResponseHead(Struct, frozen=True):
-    """What a response head says. Shared between responses: never change `headers`."""
+    """A response head. Shared between responses: never change `headers`."""
 
     status: int
     headers: dict[str, str]
@@ -122,7 +122,7 @@ class ChunkedBody:
         self.complete = False
 
     def feed(self, data: bytes) -> bytes:
-        """What `data`, not empty, adds to the body. Sets `complete` at its end.
+        """Decode `data`, not empty, to bytes of the body. Sets `complete` at its end.
 
         Raises:
             MalformedResponse: bad framing, or something behind the end.

@@ -65,7 +65,7 @@ log = logging.getLogger(__name__)
 
 
 class ServerSession(Struct, frozen=True):
-    """One session of the upstream: from one handshake to the next."""
+    """A session at the server, from one handshake to the next."""
 
     id: str | None
     facts: ServerFacts

@@ -49,7 +49,7 @@ class ModernHttp(HttpConversation):
         self.facts = facts
         self._mirrors: dict[str, tuple[Mirror, ...]] = {}
         self._walked: dict[str, tuple[Mirror, ...]] = {}
-        """Those of the walk that goes on, and the cursor it goes on with."""
+        """Mirrored headers found by the walk that goes on, and the cursor of its next page."""
         self._next: str | None = None
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
@@ -59,7 +59,7 @@ class ModernHttp(HttpConversation):
         return reply
 
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
-        """As `Session.listen`. What comes on the stream of a subscription belongs to it."""
+        """Hold a `subscriptions/listen`; what comes on its stream belongs to it."""
         id = self.next_id()
         params = stamp_own(self.era, self.facts.version, params)
 

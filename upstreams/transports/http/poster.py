@@ -52,7 +52,7 @@ MAX_REFUSAL_BYTES: Final = 64 << 10
 DEFAULT_RETRY_S: Final = 1.0
 MAX_EVENT_ID: Final = 1024
 LARGE_BYTES: Final = 1 << 20
-"""Of an answer: beyond this others have their turn between reading it and passing it on."""
+"""Bytes of an answer beyond which other tasks have their turn before it is passed on."""
 PIECE_BYTES: Final = 4 << 10
 FREE_LINES: Final = 64
 """That cost no time; and how many may be in a piece that is parsed at once, however long it is."""
@@ -94,12 +94,12 @@ class EventStream:
         self._name = name
         self._pace = pace
         self._rest = b""
-        """What was read and not parsed yet."""
+        """Bytes that were read and not parsed yet."""
         self._idle_lines = 0
         self._data_lines = 0
         self._retry_ms: int | None = None
         self.last_id = ""
-        """Of the last complete event that had one: where to resume."""
+        """The id of the last complete event that had one: where to resume."""
         self.events = 0
         self.go_on(reply)
 
@@ -223,7 +223,7 @@ class Poster:
         self.client = client
         self.name = client.name
         self.pace = ReadPace()
-        """Of all that is said on any stream and is no response."""
+        """Rate limit of everything on any stream that is no response."""
         self._quiet_until = float("-inf")
 
     async def tell(self, headers: bytes, body: bytes, *, target: str | None = None, resend: bool = False) -> None:
@@ -429,7 +429,7 @@ def pick(data: bytes, id: int, take: Take, name: str) -> Reply | None:
 
 
 async def pick_of_batch(data: bytes, id: int, take: Take, name: str, pace: ReadPace) -> Reply | None:
-    """As `pick`, of an array of messages (2025-03-26): each is taken when it is time, as if it had come by itself."""
+    """`pick` for an array of messages (2025-03-26): each is taken when it is time, as if it had come by itself."""
     await pace.turn(len(data))
     try:
         parts = split_batch(data)

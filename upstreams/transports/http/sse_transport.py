@@ -77,7 +77,6 @@ class SseChannel:
         """Why it closed, if there is more to say than that it did."""
 
     def send(self, message: bytes) -> None:
-        """As `Channel.send`."""
         if self._closed:
             raise ChannelClosed
         if self._queued_bytes + len(message) > QUEUED_BYTES:
@@ -87,7 +86,6 @@ class SseChannel:
         self._queued.set()
 
     async def receive(self) -> bytes:
-        """As `Channel.receive`."""
         try:
             message = await self._messages.receive()
         except trio.EndOfChannel:
@@ -99,11 +97,9 @@ class SseChannel:
 
     @property
     def queued_bytes(self) -> int:
-        """As `Channel.queued_bytes`."""
         return self._queued_bytes
 
     async def flush(self) -> None:
-        """As `Channel.flush`."""
         while self._queue and not self._closed:
             self._less = trio.Event()
             await self._less.wait()
@@ -164,7 +160,7 @@ class SseChannel:
             self._posts.release()
 
     def _refused(self, message: bytes, error: HubError) -> None:
-        """Whoever waits for the answer to `message` learns that there will be none, and why."""
+        """Tell whoever waits for the answer to `message` that there will be none, and why."""
         request = decode(message, strict=False)
         if not isinstance(request, Request) or not self._on_refused(request.id, kept(error)):
             log.info("%s did not take a message: %s", self._poster.name, error)
@@ -202,7 +198,6 @@ class SseConversation(PeerSession):
             raise
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """As `Session.run`."""
         failed: HubError | None = None
         try:
             async with trio.open_nursery() as nursery:

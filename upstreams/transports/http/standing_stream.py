@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Handshaken(Protocol):
-    """One session of the server: from one handshake to the next."""
+    """A session at the server, from one handshake to the next."""
 
     @property
     def id(self) -> str | None: ...
@@ -37,7 +37,7 @@ ServerSessionT = TypeVar("ServerSessionT", bound=Handshaken)
 
 
 class Renewable(Protocol[ServerSessionT]):
-    """What the stream belongs to; `upstreams.transports.http.legacy.LegacyHttp` is one."""
+    """The conversation of the stream; `upstreams.transports.http.legacy.LegacyHttp` is one."""
 
     name: str
     server_session: ServerSessionT

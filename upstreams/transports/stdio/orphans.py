@@ -45,7 +45,7 @@ KILL_WAIT_MS: Final = 1000
 
 
 class Process(NamedTuple):
-    """What the kernel says of a process (proc_pid_stat(5))."""
+    """A process as the kernel describes it (proc_pid_stat(5))."""
 
     pid: int
     state: str
@@ -115,7 +115,7 @@ def mark_of(number: int, inherited: str) -> str:
 
 
 class _Hubs:
-    """Which of the hubs that marks name live; each is looked up once."""
+    """Living hubs among those that marks name; each is looked up once."""
 
     def __init__(self) -> None:
         self._place = THIS_HUB.split(".")[2]

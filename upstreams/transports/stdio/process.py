@@ -49,13 +49,13 @@ GIVEN_DESCRIPTORS: Final = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 KEPT_DESCRIPTORS: Final = 64
 """That no child is started with, since they are for hosts, logs and files; or an eighth, if that is less."""
 DESCRIPTORS_OF_CHILD: Final = 12
-"""What starting one takes for a moment."""
+"""Descriptors that starting a child takes for a moment."""
 OOM_SCORE: Final = 200
 """How much more likely than the hub a child is killed when memory runs out."""
 UMASK: Final = 0o077
 
 STDERR_READ_BYTES: Final = 1 << 16
-"""What is read of it in one turn."""
+"""Bytes of stderr that are read in one turn."""
 STDERR_READS: Final = 100
 """In a second, and at once. Who writes more is read at a pace: a pause after each read makes the next one large."""
 STDERR_PAUSE_S: Final = 0.002
@@ -67,7 +67,7 @@ spawn = subprocess.Popen
 
 
 class Child:
-    """One running process. Whoever made it awaits `stop`, however it ended."""
+    """A running process. Its maker awaits `stop`, however the process ended."""
 
     def __init__(
         self,
@@ -153,11 +153,11 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """Of the process; negative: it was killed by that signal. None while it runs."""
+        """Exit status of the process; negative: killed by that signal; None while it runs."""
         return self._popen.returncode
 
     def ending(self) -> str:
-        """How it ended, as a clause; "" while it runs. Only once it was reaped."""
+        """How the process ended, as a clause; "" until it was reaped."""
         code = self._popen.returncode
         if code is None:
             return ""
@@ -221,7 +221,7 @@ def signal_name(number: int) -> str:
 
 
 def child_environment(config: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """What of `environ` a child may know, and what its configuration declares."""
+    """Environment of a child: the safe part of `environ`, and what its configuration declares."""
     passed = {
         name: value
         for name, value in environ.items()

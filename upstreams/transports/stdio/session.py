@@ -26,7 +26,7 @@ from upstreams.transports.stdio.process import Child, signal_name
 LAST_READ_S: Final = 0.2
 """How long to read on after the process has exited or closed its input."""
 EXIT_LINES: Final = 4
-"""Of its stderr, that are shown with how it ended."""
+"""Lines of stderr that are shown with how the process ended."""
 EXIT_DELAY_S: Final = 0.1
 """How long an exit may take to show after stdout was closed."""
 
@@ -68,7 +68,7 @@ class StdioSession(PeerSession):
         self._memory = memory
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """As `Session.run`. A server that dies of the probe is started once more, without it."""
+        """Run the process, and serve until it ends. A server that dies of the probe is started again, without it."""
         expected = expected_era(self._config, self._memory)
         try:
             await self._live(expected, task_status)
@@ -78,7 +78,7 @@ class StdioSession(PeerSession):
             await self._live(Era.LEGACY, task_status)
 
     async def _live(self, expected: Era | None, task_status: trio.TaskStatus[None]) -> None:
-        """One process, from its start to its end."""
+        """Run one process, from its start to its end."""
         child = Child(self._config, self.name, os.environ, self.events.said)
         self.pid = child.pid
         refused: HubError | None = None

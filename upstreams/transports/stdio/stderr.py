@@ -20,7 +20,7 @@ STDERR_RATE: Final = 100 << 10
 STDERR_BURST: Final = 1 << 20
 """Bytes that may be logged in a second, and at once; each line costs its bytes and `RECORD_PRICE`."""
 RECORD_PRICE: Final = 1 << 10
-"""What a record costs beside its text: so about 100 short lines are logged in a second, and 1 000 at once."""
+"""Bytes that a record costs beside its text: so about 100 short lines are logged in a second, and 1 000 at once."""
 TURN: Final = 100
 """Lines that are logged before others have their turn."""
 DROPPED_EVERY_S: Final = 10.0
@@ -106,7 +106,7 @@ class StderrLog:
 
 
 def _line(line: bytes) -> bytes:
-    """What is kept of a line."""
+    """The part of a line that is kept."""
     return line.strip(b"\r")[:STDERR_LINE_CHARS]
 
 

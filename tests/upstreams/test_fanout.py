@@ -1,4 +1,4 @@
-"""Whose business a change is: the rule alone, without sessions. With them it is in `test_watches`, `test_onlooker`."""
+"""Fan-out alone, without sessions. With them it is in `test_session_subscriptions` and `test_invalidation`."""
 
 import pytest
 
