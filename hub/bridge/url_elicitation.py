@@ -56,7 +56,7 @@ AGAIN: Final = "again"
 AGAIN_TTL_S: Final = 24 * 3600.0
 """Time for a person to visit the page. The hub keeps nothing meanwhile."""
 URL_WAIT_S: Final = 30.0
-"""How long a retry waits for the upstream to say that the visits are done (`url_wait`)."""
+"""Time that a retry waits for the upstream to report the visits as done."""
 MAX_VISITS: Final = 1024
 MAX_SENT: Final = 64
 """Conversations that were given one visit id."""
@@ -128,7 +128,7 @@ class UrlElicitations:
         self._visits = visits
 
     def settle(self, reply: Failure, upstream: Upstream, caller: Caller, request: Request, *, round: int = 1) -> Reply:
-        """What the host of `request` gets for a `reply` that `wants_visits`. `round` counts those of this operation.
+        """Turn a `reply` that `wants_visits` into the reply for the host. `round` counts such replies of the operation.
 
         Raises:
             VisitNeeded: see there.
@@ -160,7 +160,7 @@ class UrlElicitations:
         return Failure(reply.code, reply.message, raw({**members, "elicitations": shown}))
 
     async def resume(self, state: RequestState, upstream: Upstream, request: Request) -> Reply | None:
-        """What a retry that brought a `state` of mode `AGAIN` gets; None: call the upstream afresh, as `round_of` says.
+        """Answer a retry with a `state` of mode `AGAIN`; None: call the upstream afresh, in the round of `round_of`.
 
         Waits for visits at most `URL_WAIT_S`; an upstream need not say when they are done.
 

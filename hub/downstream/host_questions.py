@@ -63,7 +63,7 @@ MAX_OPEN: Final = 32
 MAX_OPEN_BYTES: Final = 16 << 20
 PROGRESS_EVERY_S: Final = 0.1
 ROOTS_KEPT_S: Final = 600.0
-"""How long roots are believed of a host that did not promise to tell of changes."""
+"""Lifetime of the roots of a host that did not promise to tell of changes."""
 
 NO_TIME: Final = "Nobody has answered in time"
 ENDED: Final = "The call that this was asked for has ended"

@@ -103,8 +103,7 @@ class Router(Protocol):
 
 
 class Workplaces(Protocol):
-    """Who gives hosts at work in a project the view of it; `hub.projects.projects.Projects` is one. No method
-    raises.
+    """Gives hosts that work in a project its view; `hub.projects.projects.Projects` is one. No method raises.
     """
 
     async def arrived(self, host: "Host") -> None:
@@ -148,7 +147,7 @@ class Hosts:
 
     @property
     def running(self) -> int:
-        """How many requests of hosts are running."""
+        """Number of running requests of all hosts."""
         return sum(self._in_flight.values())
 
     def adjust(self, park_ttl_s: float) -> None:
@@ -232,7 +231,7 @@ class Hosts:
         return [host.log_level for host in self._attached.values() if host.log_level is not None]
 
     def status(self) -> list[HostRow]:
-        """One row per attached host, for people."""
+        """Status rows of the attached hosts."""
         now = trio.current_time()
         return [host.status(now) for host in self._attached.values()]
 

@@ -54,7 +54,7 @@ class HubLost(HubError):
 
 
 class Fleet(NamedTuple):
-    """What a hub has of its fleet from the start: its membership, and what it publishes."""
+    """Parts of a fleet that a hub is made with: its membership, and the facts that it publishes."""
 
     membership: Membership
     notes: Notes
@@ -188,7 +188,7 @@ class FleetGate:
         raise _later(BUSY)
 
     async def _find_owner(self, away: Elsewhere, request: HttpRequest, dead: Collection[str]) -> Member | None:
-        """As `Ownership.find_owner`, checked that the request can be sent there.
+        """Find the owner, and check that the request can be sent there; None: this hub, or no hub.
 
         Raises:
             Refused: the session has ended, or the hub cannot be found or reached from here.

@@ -27,12 +27,12 @@ from hub.link.fault_isolation import FaultLog
 log = logging.getLogger("hubd.replicas")
 
 LIVES_S: Final = 15.0
-"""How long a silent hub counts as running."""
+"""Time for which a silent hub counts as running."""
 RENEW_S: Final = 5.0
 RETRY_S: Final = 0.5
 """Seconds between attempts to register while that fails."""
 START_S: Final = 3.0
-"""How long after its start a hub waits for the directory, if a request depends on it."""
+"""Time after its start that a hub waits for the directory, if a request depends on it."""
 ROUNDS: Final = 2
 """Registration rounds before the list of members counts as complete: hubs may start simultaneously."""
 YOUNG_S: Final = 8.0
@@ -42,7 +42,7 @@ ROSTER_S: Final = 24 * 3600.0
 BEGAN_S: Final = 7 * 24 * 3600.0
 """As long as the longest fact lives (`hub.fleet.ownership.CLAIM_S`)."""
 KNOWN_S: Final = 1.0
-"""How long a found hub is not looked for again."""
+"""Time for which a found hub is not looked for again."""
 TRIES: Final = 4
 MAX_REPLICAS: Final = 256
 _ROSTER: Final = "replicas"
@@ -234,7 +234,7 @@ class Membership:
         return peer
 
     async def reach(self, run: str) -> Member | None:
-        """As `find`; also a hub whose registration vanished too early: a full store drops any fact, and asking the hub
+        """Find a hub, also one whose registration vanished too early: a full store drops any fact, and asking the hub
         shows whether it runs."""
         peer = await self.find(run)
         seen, until = self._seen.get(run, (None, 0.0))

@@ -32,7 +32,7 @@ log = logging.getLogger("hubd.replicas")
 CLAIM_S: Final = 7 * 24 * 3600.0
 """Lifetime of a claim on a session: longer than any hub could revive the session once more."""
 LEAVE_S: Final = 1.0
-"""How long an orderly stop may take to tell other hubs."""
+"""Time for an orderly stop to tell other hubs."""
 
 
 class SessionOver(Exception):

@@ -24,7 +24,7 @@ CONNECT_S: Final = 1.0
 LOOK_S: Final = 5.0
 """Seconds between checks whether a silent hub is still registered."""
 SILENCE_S: Final = 45.0
-"""How long a stream may be silent: hubs write a comment every 15 s."""
+"""Longest silence of a stream: hubs write a comment every 15 s."""
 CONGESTED_PROXY_BYTES: Final = 256 << 10
 """Bytes that a host may leave unread before the proxy stops reading for it."""
 MAX_ANSWER_BYTES: Final = 256 << 20

@@ -101,12 +101,12 @@ class ParkedCalls:
         self._ttl_s, self._total_s = ttl_s, total_s
 
     def status(self) -> ParkingStatus:
-        """How many calls there are; none when nothing goes on."""
+        """Numbers of calls; all 0 when the hub is idle."""
         alone = [call for call in self._calls.values() if call.state.phase in _ALONE]
         return ParkingStatus(self._running, len(alone))
 
     def parked(self, upstream: str) -> int:
-        """How many calls of `upstream` nobody is attached to: their hosts may come back."""
+        """Number of calls of `upstream` without an attached request: their hosts may come back."""
         return sum(each.upstream == upstream and each.state.phase in _ALONE for each in self._calls.values())
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

@@ -50,7 +50,7 @@ SOME_DAY: Final = raw("1970-01-01T00:00:00Z")
 
 
 class NoTask(ValueError):
-    """What an upstream said is no task. The text completes "the upstream answered with ..."."""
+    """A malformed task of an upstream. The text completes "the upstream answered with ..."."""
 
 
 class Task(Struct, frozen=True):

@@ -23,7 +23,7 @@ from hub.wire.questions.question import QuestionRefusal, answer_for_upstream, de
 log = logging.getLogger(__name__)
 
 FIRST_S: Final = 0.5
-"""How long a look at a task waits for the first question, once it is known that there is one."""
+"""Time that a look at a task waits for the first question, once the upstream wants input."""
 MAX_OPEN: Final = 32
 """Questions of one task that wait for answers."""
 

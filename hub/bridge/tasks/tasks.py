@@ -34,7 +34,7 @@ ABSORBED: Final = "task"
 INPUT_TTL_S: Final = 24 * 3600.0
 """Lifetime of a state that asks for answers. The hub keeps nothing meanwhile, and the task may end before."""
 CANCEL_S: Final = 10.0
-"""How long an upstream may take to acknowledge that a task is to be cancelled."""
+"""Time for an upstream to acknowledge the cancellation of a task."""
 
 
 class Tasks:

@@ -43,7 +43,7 @@ MAX_MISSES: Final = 5
 GRACE_S: Final = 1.0
 """Time to wait for the outcome of a task that the upstream has forgotten."""
 RESULT_S: Final = 15.0
-"""How long after a task has ended its outcome is waited for, until it is asked for once more."""
+"""Time to wait for the outcome of an ended task before it is requested again."""
 JITTER: Final = 1.1
 """At most so much later than it wants an upstream is asked again, so that not all tasks are looked after at once."""
 
@@ -84,7 +84,7 @@ class TaskWait:
         return f"<TaskWait of {self._client!r}{', over' if self.over else ''}>"
 
     async def wait(self, answers: Mapping[str, Raw] | None = None) -> Reply:
-        """What the call comes to; or, for a modern host, what the upstream wants to know.
+        """Wait for the outcome of the call; or, for a modern host, for questions of the upstream.
 
         `answers`, to what it wanted to know before, are passed on first.
 

@@ -37,14 +37,14 @@ from hub.wire.mcp import LEGACY_VERSIONS
 log = logging.getLogger("hubd")
 
 LIFE_S: Final = 24 * 3600.0
-"""How long after its handshake a session can be revived."""
+"""Time after its handshake in which a session can be revived."""
 MAX_ID: Final = 1_024
 """Characters. A host with so many capabilities that its id were longer gets one that says nothing, and is not revived:
 it repeats its id with every request, and large heads cost too much (`hub.wire.http.head.HeadParser`)."""
 MAX_SHOWN: Final = 100
 """Characters of a host's name that are kept."""
 FORGET_S: Final = LIFE_S + 60.0
-"""How long hubs run until they forget. What they look at is up to `hub.downstream.http.endpoint.UPKEEP_S` old."""
+"""Running time of hubs after which entries are forgotten; upkeep (`UPKEEP_S` of the endpoint) adds to it."""
 MAX_OVER: Final = 4_096
 MAX_KEPT: Final = 4_096
 """Sessions of which something is kept; the oldest make room."""

@@ -14,7 +14,7 @@ NOTE_S: Final = 600.0
 
 
 class Odometer:
-    """Of one journal. Sections `clock` and `since` of it are its own; times are seconds of the loop's clock."""
+    """Running time of one journal, kept in its sections `clock` and `since`; times are seconds of the loop's clock."""
 
     def __init__(self, journal: Memory) -> None:
         self._journal = journal

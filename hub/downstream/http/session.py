@@ -30,7 +30,7 @@ MAX_SESSIONS: Final = 2000
 MAX_SESSIONS_OF_PRINCIPAL: Final = 1500
 SESSION_IDLE_S: Final = 1800.0
 SPARE_S: Final = 60.0
-"""How long a session must have been silent before it may give way to a new one of its principal."""
+"""Silence after which a session may give way to a new one of its principal."""
 MAX_LISTENERS: Final = 8
 """GET streams of one session; the oldest gives way, since it is likely the one whose end was not noticed."""
 
