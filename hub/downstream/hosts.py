@@ -103,8 +103,7 @@ class Router(Protocol):
 
 
 class Workplaces(Protocol):
-    """Gives hosts that work in a project its view; `hub.projects.projects.Projects` is one. No method raises.
-    """
+    """Gives hosts that work in a project its view; `hub.projects.projects.Projects` is one. No method raises."""
 
     async def arrived(self, host: "Host") -> None:
         """A host with a known `workplace` is about to be heard. Cancellation: it sees what everybody sees."""
