@@ -1,4 +1,4 @@
-"""A real Redis, and two stores on it that are vouched for. Modules that need another server have their own `server`."""
+"""A real Redis, and two stores on it that are coherent. Modules that need another server have their own `server`."""
 
 import pytest
 from redis_server import Store, redis_server, stores
