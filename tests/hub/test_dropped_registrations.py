@@ -17,7 +17,7 @@ async def two(nursery):
 
 def drop(hub):
     """Its registration alone."""
-    del hub.fleet.facts.values[f"replica/{hub.replicas.me.run}"]
+    del hub.fleet.facts.values[f"replica/{hub.membership.me.run}"]
 
 
 async def test_its_sessions_are_not_taken_from_it(two):
