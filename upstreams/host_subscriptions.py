@@ -68,10 +68,10 @@ class HostSubscriptions:
         return bool(self._hosts)
 
     async def subscribe(self, uri: str, subscriber: ResourceSubscriber) -> Failure | None:
-        """Watch `uri` for `subscriber`; None once the upstream agreed, else why it did not.
+        """Subscribe `subscriber` to `uri`; None once the upstream agreed, else its refusal.
 
         Raises:
-            HubError: it could not be asked.
+            HubError: the upstream could not be asked.
         Cancellation: there is no subscription.
         """
         caller = subscriber.exchange.caller
