@@ -134,7 +134,7 @@ class DaemonApi:
         """Everything `hubd cache` shows."""
         return self._hub.reads.statistics()
 
-    async def logs(self, name: str, lines: int = LOG_LINES, follow: bool = False) -> AsyncGenerator[Logs, None]:  # noqa: FBT
+    async def logs(self, name: str, lines: int = LOG_LINES, follow: bool = False) -> AsyncGenerator[Logs, None]:
         """The last records of an upstream's journal; with `follow` then, for ever, new ones.
 
         A reader that is too slow loses the oldest.

@@ -151,6 +151,8 @@ def _is_read(stream: trio.abc.SendStream) -> bool:
     fd = descriptor(stream)
     if fd is None:
         return True
+    if fd < 0:  # it was closed on this side
+        return False
     poll = select.poll()
     poll.register(fd, 0)
     return not poll.poll(0)
