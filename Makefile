@@ -62,7 +62,7 @@ load: .venv/.dev deps ## reloads and kills under load, the long form, and what s
 	@$(BIN)/python tests/load/sharing.py
 
 steps: .venv/.dev ## the longest step of the hub's loop under floods of values that cost much to read
-	@PYTHONPATH=tests $(BIN)/python tests/guard/longest_steps.py
+	@$(BIN)/python tests/guard/longest_steps.py
 
 bench: .venv/.runtime ## the benchmark in BENCH=path (a folder holding bench.py), hubd as the gateway
 	@test -n "$(BENCH)" || { echo "say where the benchmark is: make bench BENCH=path" >&2; exit 2; }

@@ -1,23 +1,18 @@
-"""Setup of all tests: `tests/` on the path, the claims of requirements, and whether real peers are installed.
+"""Setup of all tests: the claims of requirements, and whether real peers are installed.
 
-`seeds.py` seeds chance; `limits.py` ends tests that hang.
-
-Tests import their helpers as `from schemas import validate`, `from fakes import ...`.
+`support/seeds.py` seeds chance; `support/limits.py` ends tests that hang.
 """
 
 import os
 import signal
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-TESTS = Path(__file__).parent
-sys.path.insert(0, str(TESTS))
+from tests.support import limits, seeds
 
-import limits  # noqa: E402  # beside this file
-import seeds  # noqa: E402
+TESTS = Path(__file__).parent
 
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HUBD_HYPOTHESIS", "same"))

@@ -9,7 +9,8 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 HANGING = """
 import time
-import limits, pytest, trio
+import pytest, trio
+from tests.support import limits
 
 limits.STEP_S = 0.2
 pytestmark = pytest.mark.timeout(0.5)
@@ -104,12 +105,13 @@ def run(directory, program, *arguments, code=1, **env):
     file = directory / "test_it.py"
     file.write_text(program)
     argv = [sys.executable, "-m", "pytest", "-c", TESTS.parent / "pyproject.toml", "--rootdir", directory]
-    argv += ["-p", "seeds", "-p", "limits", "-p", "no:cacheprovider", *(arguments or [file])]
+    argv += ["-p", "tests.support.seeds", "-p", "tests.support.limits", "-p", "no:cacheprovider"]
+    argv += arguments or [file]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HUBD_", "PYTEST_", "PYTHON"))}
     done = subprocess.run(
         argv,
         cwd=directory,
-        env={**kept, "PYTHONPATH": str(TESTS), **env},
+        env={**kept, "PYTHONPATH": str(TESTS.parent), **env},
         capture_output=True,
         text=True,
         timeout=100,

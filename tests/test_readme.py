@@ -1,7 +1,6 @@
 """The documents keep their promises: the table of what passes through, the layers, all settings, links."""
 
 import re
-import sys
 import tomllib
 from pathlib import Path
 
@@ -10,13 +9,11 @@ from msgspec import Struct
 
 from config.declarations import declarations, tables
 from config.schema import CacheConfig, HubConfig, UpstreamConfig
+from tests.real.flow_list import FLOWS, PAIRS
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("*/README.md")])
-sys.path.insert(0, str(TESTS / "real"))
-
-from flow_list import FLOWS, PAIRS  # noqa: E402
 
 ROW = re.compile(r"^\| (?P<feature>[^|]+) \| (?P<cells>(?:[✓–] \| ){4})(?P<flows>(?:`\w+` ?)+)\|$", re.M)
 

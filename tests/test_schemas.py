@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from schemas import Invalid, validate
+
+from tests.support.schemas import Invalid, validate
 
 L1, L2, L3, L4, M = "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"
 META = {"io.modelcontextprotocol/protocolVersion": M, "io.modelcontextprotocol/clientCapabilities": {}}

@@ -5,9 +5,9 @@ import json
 import pytest
 import trio
 import trio.testing
-from served import Host, Place, Served, read_of, reads_of
 
 from hub.link.interface import UpstreamUnavailable
+from tests.support.cache_upstream import Host, Place, Served, read_of, reads_of
 
 ONE, OTHER = Host(label="one"), Host(label="other")
 

@@ -2,11 +2,11 @@
 
 import pytest
 import trio
-from served import Host, Served, read_of, reads_of
 
 from cache.shared_store import Ticket
 from hub.wire.jsonrpc import Result
 from hub.wire.mcp import MODERN
+from tests.support.cache_upstream import Host, Served, read_of, reads_of
 
 
 class Faulty:

@@ -6,11 +6,11 @@ from functools import partial
 import pytest
 import trio
 import trio.testing
-from served import Host, Place, Served, read_of, reads_of
 
 from hub.link.interface import Question, UpstreamLost
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import ELICIT, L4, MODERN
+from tests.support.cache_upstream import Host, Place, Served, read_of, reads_of
 
 A = "note://a"
 

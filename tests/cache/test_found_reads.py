@@ -3,12 +3,12 @@
 import trio
 import trio.testing
 from msgspec import Raw
-from served import Host, Served, read_of, reads_of
 
 from cache.entry import Entry
 from cache.shared_store import Ticket
 from cache.statistics import StoreStatistics
 from hub.wire.mcp import MODERN
+from tests.support.cache_upstream import Host, Served, read_of, reads_of
 
 FOUND = Entry(
     value=Raw(b'{"contents":[],"ttlMs":60000,"cacheScope":"private"}'),

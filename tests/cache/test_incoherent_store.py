@@ -3,9 +3,9 @@
 import pytest
 import trio
 import trio.testing
-from served import Host, Served, read_of, reads_of
 
 from hub.wire.mcp import MODERN
+from tests.support.cache_upstream import Host, Served, read_of, reads_of
 
 
 class Silent:

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 import trio
 import trio.testing
-from served import Host, Place, Served, read_of, reads_of
 
 from cache.entry import DropCause
 from config.identity import source_of
@@ -15,6 +14,7 @@ from hub.link import machine_clock
 from hub.link.interface import DeadlineExceeded, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import HUB_STALE, L4, MODERN
+from tests.support.cache_upstream import Host, Place, Served, read_of, reads_of
 
 A = "note://a"
 

@@ -1,10 +1,10 @@
 """What other hubs on a store are told of what this one has heard, or was commanded."""
 
 import pytest
-from served import Served, reads_of
 
 from cache.entry import DropCause
 from hub.link.interface import Identity, Tenant
+from tests.support.cache_upstream import Served, reads_of
 
 A = "note://a"
 OWN = Tenant(Identity("alice", "desk"), 1)

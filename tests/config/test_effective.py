@@ -1,4 +1,4 @@
-"""What is shown of a configuration, as TOML; `test_config_commands` shows the whole."""
+"""What is shown of a configuration, as TOML; `test_config` shows the whole."""
 
 import tomllib
 

@@ -14,9 +14,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-from processes import running_hub
+from tests.support.processes import running_hub
 
 VERSION = "2026-07-28"
 NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}

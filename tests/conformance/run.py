@@ -19,13 +19,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.conformance.client import Host
+from tests.real.balancers import fleet
+from tests.support.processes import DEPS, NODE, PACKAGES, PYTHON_1, PYTHON_2, ROOT, running, running_hub
+
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE.parent), str(HERE.parent / "real")]
-
-from balancers import fleet  # noqa: E402
-from client import Host  # noqa: E402
-from processes import DEPS, NODE, PACKAGES, PYTHON_1, PYTHON_2, ROOT, running, running_hub  # noqa: E402
-
 SUITE = PACKAGES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
 REFERENCE = HERE / "reference.py"
 MODERN = "2026-07-28"

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import NODE
-from run import SUITE
+
+from tests.conformance.run import SUITE
+from tests.support.processes import NODE
 
 CLIENT = Path(__file__).parent / "client.py"
 SCENARIOS = [

@@ -1,7 +1,8 @@
 """The official suite through the hub: both eras of hosts, all kinds of upstreams, and across eras."""
 
 import pytest
-from run import LEGS, SELECTION, SEVERAL, direct_verdicts, excused, lost, run_leg, surprises
+
+from tests.conformance.run import LEGS, SELECTION, SEVERAL, direct_verdicts, excused, lost, run_leg, surprises
 
 
 @pytest.mark.real

@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
-from mutation import damaged
-from processes import HUBD, running, running_hub
+
+from tests.fuzz.mutation import damaged
+from tests.support.processes import HUBD, running, running_hub
 
 COUNT = int(os.environ.get("HUBD_FUZZ", "300"))
 HOSTILE = Path(__file__).parent / "hostile.py"

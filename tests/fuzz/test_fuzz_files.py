@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 import pytest
-from mutation import damaged
 
 from config.editing.imported import blocks_of, imported_text
 from config.editing.text import jsonc, serverfile, toml, yaml
@@ -23,6 +22,7 @@ from config.projects import find_project, load_project, read_project
 from config.saved_state import Memory
 from config.schema import HubConfig
 from config.trust import Trust
+from tests.fuzz.mutation import damaged
 
 COUNT = int(os.environ.get("HUBD_FUZZ", "300"))
 

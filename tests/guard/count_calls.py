@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from processes import Process, own_directories, running
+from tests.support.processes import Process, own_directories, running
 
 HERE = Path(__file__).parent
 CALLS = 1_000

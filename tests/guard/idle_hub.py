@@ -14,8 +14,8 @@ import threading
 from contextlib import closing
 from pathlib import Path
 
-from count_calls import UnixHost, hub
-from processes import HUBD
+from tests.guard.count_calls import UnixHost, hub
+from tests.support.processes import HUBD
 
 SETTLE_S = 75
 """What is written after a start, and what lingers after a call, is over then, and files have been quiet for long."""

@@ -7,7 +7,6 @@ from a server over stdio and from one over HTTP. Run it on an idle machine: `mak
 import contextlib
 import http.client
 import json
-import os
 import signal
 import socket
 import sys
@@ -19,8 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from processes import Process, own_directories, running
-
+from tests.support.processes import Process, own_directories, running
 from upstreams.transports.http.client import MAX_BODY_BYTES
 
 HERE = Path(__file__).parent
@@ -28,7 +26,7 @@ MIB = 1 << 20
 ROUNDS = 3
 SERVER = """
 import json, sys
-from longest_steps import answer
+from tests.guard.longest_steps import answer
 for line in sys.stdin.buffer:
     if said := answer(json.loads(line)):
         sys.stdout.buffer.write(said + b"\\n")
@@ -191,7 +189,7 @@ def main(directory: Path, wanted: str) -> None:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     script = directory / "server.py"
     script.write_text(SERVER)
-    path = os.pathsep.join((str(HERE), str(HERE.parent), str(HERE.parent.parent)))
+    path = HERE.parent.parent
     config = directory / "hubd.toml"
     config.write_text(
         f'[upstreams.lines]\ncommand = "{sys.executable}"\nargs = ["{script}"]\nenv = {{ PYTHONPATH = "{path}" }}\n'

@@ -4,7 +4,8 @@ Counts do not depend on the speed or load of the machine. When the code gets bet
 """
 
 import pytest
-from count_calls import MODES, count
+
+from tests.guard.count_calls import MODES, count
 
 TOLERANCE = 1.05
 BUDGETS = {

@@ -5,9 +5,9 @@ import json
 import subprocess
 
 import pytest
-from attached import DEMO, hubd
-from processes import HUBD, free_port, own_directories, running_hub
 
+from tests.support.attached import DEMO, hubd
+from tests.support.processes import HUBD, free_port, own_directories, running_hub
 from upstreams.transports.stdio.orphans import MARKER, MAX_DEPTH
 
 

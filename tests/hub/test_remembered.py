@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 import trio.testing
-from fakes import FakeUpstream
-from house import a_house
 from msgspec import structs
 
 from config.saved_state import Memory
 from config.schema import UpstreamConfig
 from hub.wire.mcp import L4, MODERN
+from tests.support.fakes import FakeUpstream
+from tests.support.house import a_house
 from upstreams.inventory.last_known import LastKnown
 from upstreams.lifecycle import State
 

@@ -1,7 +1,8 @@
 """Every journey in all era pairs, over both carriers of hosts."""
 
 import pytest
-from pairs import PAIRS, Pair
+
+from tests.journeys.pairs import PAIRS, Pair
 
 
 @pytest.fixture(params=[f"{name}-{carrier}" for name in PAIRS for carrier in ("lines", "http")])

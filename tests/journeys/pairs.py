@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import trio
-from fakes import Conversation, FakeUpstream
-from house import House, JudgedHost, a_house
 
 from hub.wire.mcp import L4, MODERN, Era, era_of
+from tests.support.fakes import Conversation, FakeUpstream
+from tests.support.house import House, JudgedHost, a_house
 
 PAIRS = {"LL": (L4, L4), "LM": (L4, MODERN), "ML": (MODERN, L4), "MM": (MODERN, MODERN)}
 """Versions of host and upstream."""

@@ -5,8 +5,6 @@ import json
 import pytest
 import trio
 import trio.testing
-from fakes import FakeUpstream
-from house import ALICE, BOB, a_house
 from msgspec import structs
 
 from cache.entry import DropCause
@@ -15,6 +13,8 @@ from hub.downstream.hosts import PRINCIPAL_IN_FLIGHT
 from hub.link.interface import Identity
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import HUB_STALE, L4, MODERN
+from tests.support.fakes import FakeUpstream
+from tests.support.house import ALICE, BOB, a_house
 
 A, B = "note://a", "note://b"
 LAP = Identity(ALICE.principal, "lap")

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import trio
-from house import House, JudgedHost, Question, tasks_at_rest
-from sweeps import sweep
-from test_journey_tasks import TaskServer
 
 from hub.wire.mcp import MODERN
+from tests.journeys.test_journey_tasks import TaskServer
+from tests.support.house import House, JudgedHost, Question, tasks_at_rest
+from tests.support.sweeps import sweep
 from upstreams.subscriptions.subscription import LINGER_S
 
 FORM = {

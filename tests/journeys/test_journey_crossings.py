@@ -5,12 +5,12 @@ import json
 import pytest
 import trio
 import trio.testing
-from fakes import FakeUpstream
-from house import ALICE, BOB, a_house
 
 from hub.link.interface import Identity
 from hub.routing.host_exchange import MAX_UNTOLD
 from hub.wire.mcp import L4, MODERN
+from tests.support.fakes import FakeUpstream
+from tests.support.house import ALICE, BOB, a_house
 
 DESK = Identity(ALICE.principal, "other desk")
 FORM = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"who": {"type": "string"}}}}

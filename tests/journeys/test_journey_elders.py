@@ -2,10 +2,10 @@
 
 import pytest
 import trio
-from fakes import FakeUpstream
-from house import a_house
 
 from hub.wire.mcp import L4, MODERN, VERSION_KEY
+from tests.support.fakes import FakeUpstream
+from tests.support.house import a_house
 
 FORM = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"a": {"type": "string"}}}}
 CAN = {"elicitation": {}}

@@ -3,11 +3,11 @@
 import pytest
 import trio
 import trio.testing
-from fakes import FakeUpstream
-from house import a_house
 
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
+from tests.support.fakes import FakeUpstream
+from tests.support.house import a_house
 from upstreams.inventory.refresh import REFRESH_WAIT_S
 
 CHANGED = "notifications/tools/list_changed"

@@ -4,13 +4,13 @@ import hypothesis.strategies as st
 import pytest
 import trio
 import trio.testing
-from fakes import FakeUpstream
-from house import ALICE, BOB, a_house, tasks_at_rest
 from hypothesis import given, settings
-from sweeps import At, first, sweep
 
 from hub.link.interface import Identity
 from hub.wire.mcp import L1, L4, MODERN
+from tests.support.fakes import FakeUpstream
+from tests.support.house import ALICE, BOB, a_house, tasks_at_rest
+from tests.support.sweeps import At, first, sweep
 
 # --- two hosts, one upstream ------------------------------------------------------------------------------------------
 

@@ -5,13 +5,13 @@ from random import Random
 import pytest
 import trio
 import trio.testing
-from fakes import FakeUpstream
-from house import ALICE, a_house
 
 from config.schema import Timeouts
 from hub.link.interface import Identity
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L1, L4, MODERN
+from tests.support.fakes import FakeUpstream
+from tests.support.house import ALICE, a_house
 from upstreams.questions.recent_calls import SUSPECT_S
 
 DESK = Identity(ALICE.principal, "other desk")

@@ -3,11 +3,11 @@
 import pytest
 import trio
 import trio.testing
-from fakes import FakeUpstream
-from house import BOB, a_house
 
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
+from tests.support.fakes import FakeUpstream
+from tests.support.house import BOB, a_house
 
 CHANGED = "notifications/tools/list_changed"
 

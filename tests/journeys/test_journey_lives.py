@@ -5,11 +5,11 @@ from time import thread_time
 import pytest
 import trio
 import trio.testing
-from fakes import FakeUpstream
-from house import a_house
 
 from config.schema import Timeouts
 from hub.wire.mcp import L4, era_of
+from tests.support.fakes import FakeUpstream
+from tests.support.house import a_house
 from upstreams.lifecycle import State
 
 FAST = Timeouts(start=2)

@@ -2,10 +2,10 @@
 
 import pytest
 import trio
-from house import ALICE, BOB, a_house
-from test_journey_tasks import EXTENSION, TaskServer, begin, look, soon, text
 
 from hub.wire.mcp import L4, MODERN
+from tests.journeys.test_journey_tasks import EXTENSION, TaskServer, begin, look, soon, text
+from tests.support.house import ALICE, BOB, a_house
 
 
 @pytest.mark.covers("F-P-30", "I-2")

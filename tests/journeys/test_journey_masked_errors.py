@@ -2,11 +2,11 @@
 
 import pytest
 import trio
-from house import ALICE
 
 from config.schema import Secret
 from hub.link.interface import Identity
 from hub.wire.jsonrpc import Failure, raw
+from tests.support.house import ALICE
 
 TOKEN = "s3cr3t-of-the-server"
 SETTINGS = {"up": {"env": {"TOKEN": Secret(TOKEN)}}}

@@ -5,12 +5,12 @@ import re
 import pytest
 import trio
 import trio.testing
-from fakes import FakeUpstream
-from house import ALICE, BOB, a_house
 
 from config.schema import Timeouts
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
+from tests.support.fakes import FakeUpstream
+from tests.support.house import ALICE, BOB, a_house
 from upstreams.questions.recent_calls import SUSPECT_S
 
 TIMEOUTS = Timeouts(call=60)

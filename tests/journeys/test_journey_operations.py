@@ -2,13 +2,13 @@
 
 import pytest
 import trio
-from fakes import FakeUpstream
-from house import a_house
 
 from config.schema import CacheConfig
 from hub.wire.hub_loops import HUBS
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L1, L2, L3, L4, MODERN
+from tests.support.fakes import FakeUpstream
+from tests.support.house import a_house
 
 PROMPT = {"name": "greet", "arguments": [{"name": "who"}]}
 NOTE = {"uri": "note://one", "name": "one"}

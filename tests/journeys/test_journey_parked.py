@@ -5,11 +5,11 @@ import json
 import pytest
 import trio
 import trio.testing
-from fakes import FakeUpstream
-from house import ALICE, BOB, Identity, a_house
-from pairs import Pair
 
 from hub.wire.mcp import L1, L2, L3, L4
+from tests.journeys.pairs import Pair
+from tests.support.fakes import FakeUpstream
+from tests.support.house import ALICE, BOB, Identity, a_house
 
 EVERYTHING = {"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {}}
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}

@@ -5,12 +5,12 @@ import json
 import pytest
 import trio
 import trio.testing
-from fakes import FakeUpstream
-from house import BOB, a_house
-from pairs import Pair
 
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L1, L2, L3, L4
+from tests.journeys.pairs import Pair
+from tests.support.fakes import FakeUpstream
+from tests.support.house import BOB, a_house
 
 EVERYTHING = {"sampling": {}, "elicitation": {}, "roots": {"listChanged": True}}
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}

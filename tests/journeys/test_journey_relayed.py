@@ -1,10 +1,10 @@
 """Questions between two modern peers: relayed, with the upstream's state sealed."""
 
 import pytest
-from fakes import FakeUpstream
-from house import BOB, a_house
 
 from hub.wire.mcp import L4, MODERN
+from tests.support.fakes import FakeUpstream
+from tests.support.house import BOB, a_house
 
 FORM = {
     "message": "Who?",

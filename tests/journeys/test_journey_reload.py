@@ -6,12 +6,12 @@ import random
 import pytest
 import trio
 import trio.testing
-from fakes import FakeUpstream
-from house import a_house
 from msgspec import structs
 
 from config.schema import Secret, Timeouts, UpstreamConfig
 from hub.wire.mcp import HUB_FAILURE, L4, MODERN
+from tests.support.fakes import FakeUpstream
+from tests.support.house import a_house
 from upstreams.lifecycle import State
 
 NOTE = {"uri": "note://a", "name": "a"}

@@ -5,16 +5,16 @@ import json
 import pytest
 import trio
 import trio.testing
-from fakes import FakeUpstream
-from fleet_house import KEY, Fleet, FleetHost, Replica
-from http_fakes import ALICE, BOB, Answered
-from test_journey_tasks import EXTENSION, TaskServer, text
-from test_journey_visits import Linked
 
 from hub.bridge.request_state import ELSEWHERE, LOST
 from hub.bridge.tasks.handles import PURPOSE as TASK
 from hub.link.sealing import Keys
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L4, MODERN
+from tests.journeys.test_journey_tasks import EXTENSION, TaskServer, text
+from tests.journeys.test_journey_visits import Linked
+from tests.support.fakes import FakeUpstream
+from tests.support.fleet_house import KEY, Fleet, FleetHost, Replica
+from tests.support.http_fakes import ALICE, BOB, Answered
 
 NEXT = b"n" * 32
 FORM = {"mode": "form", "message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}

@@ -2,10 +2,10 @@
 
 import pytest
 import trio
-from fakes import FakeUpstream
-from house import a_house
 
 from hub.wire.mcp import L4
+from tests.support.fakes import FakeUpstream
+from tests.support.house import a_house
 
 HERE, THERE = "file:///work/here", "file:///work/there"
 

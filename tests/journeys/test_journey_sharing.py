@@ -6,13 +6,13 @@ import hypothesis.strategies as st
 import pytest
 import trio
 import trio.testing
-from fakes import FakeUpstream
-from house import ALICE, BOB, a_house
 from hypothesis import given, settings
 
 from config.saved_state import Memory
 from hub.link.interface import Identity
 from hub.wire.mcp import L4, MODERN
+from tests.support.fakes import FakeUpstream
+from tests.support.house import ALICE, BOB, a_house
 from upstreams.questions.recent_calls import SUSPECT_S
 
 FORM = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"who": {"type": "string"}}}}

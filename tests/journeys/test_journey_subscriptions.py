@@ -5,8 +5,6 @@ import json
 import pytest
 import trio
 import trio.testing
-from fakes import FakeUpstream
-from house import ALICE, BOB, a_house
 
 from config.schema import CacheConfig
 from hub.link.interface import Identity
@@ -14,6 +12,8 @@ from hub.routing.listeners import ACK_TIMEOUT_S
 from hub.routing.subscriptions import MAX_LISTENS
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
+from tests.support.fakes import FakeUpstream
+from tests.support.house import ALICE, BOB, a_house
 from upstreams.subscriptions.subscription import LINGER_S
 
 A, B = "note://a", "note://b"

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import trio
-from fakes import Conversation, FakeUpstream
-from house import ALICE, BOB, a_house
-from pairs import Pair
 
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN, Era
+from tests.journeys.pairs import Pair
+from tests.support.fakes import Conversation, FakeUpstream
+from tests.support.house import ALICE, BOB, a_house
 
 EXTENSION = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 RELATED = "io.modelcontextprotocol/related-task"

@@ -1,11 +1,11 @@
 """Payloads for hosts that are older than the upstream, end to end, checked by the schemas."""
 
 import pytest
-from fakes import FakeUpstream
-from house import a_house
 
 from hub.wire.http.mcp_headers import encode_header
 from hub.wire.mcp import L1, L2, L3, L4, MODERN
+from tests.support.fakes import FakeUpstream
+from tests.support.house import a_house
 
 AUDIO = {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}
 LINK = {"type": "resource_link", "uri": "note://one", "name": "one", "title": "One", "mimeType": "text/plain"}

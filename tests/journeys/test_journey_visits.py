@@ -3,11 +3,11 @@
 import pytest
 import trio
 import trio.testing
-from fakes import FakeUpstream
-from house import a_house
 
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L3, L4, MODERN
+from tests.support.fakes import FakeUpstream
+from tests.support.house import a_house
 
 PAGE = {"mode": "url", "elicitationId": "e-77", "url": "https://mcp.example.com/connect?e=1", "message": "Link it"}
 URL_MODE = {"elicitation": {"form": {}, "url": {}}}

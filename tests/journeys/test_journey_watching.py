@@ -3,10 +3,10 @@
 import pytest
 import trio
 import trio.testing
-from house import ALICE, BOB
 
 from hub.link.interface import Identity
 from hub.wire.mcp import MODERN
+from tests.support.house import ALICE, BOB
 from upstreams.subscriptions.subscription import LINGER_S
 
 A, B = "note://a", "note://b"

@@ -2,10 +2,10 @@
 
 import pytest
 import trio.testing
-from fakes import FakeUpstream
-from house import a_house
 
 from hub.wire.mcp import MODERN
+from tests.support.fakes import FakeUpstream
+from tests.support.house import a_house
 
 
 @pytest.mark.covers("K-8", "K-12")

@@ -3,10 +3,10 @@
 import pytest
 import trio
 import trio.testing
-from fakes import FakeUpstream
-from house import a_house
 
 from hub.wire.mcp import L4
+from tests.support.fakes import FakeUpstream
+from tests.support.house import a_house
 
 
 @pytest.mark.covers("K-8")

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from attached import INITIALIZE
-from processes import Hub
+
+from tests.support.attached import INITIALIZE
+from tests.support.processes import Hub
 
 FULL = os.environ.get("HUBD_LOAD") == "full"
-SCRIPTED = Path(__file__).parent.parent / "scripted.py"
+SCRIPTED = Path(__file__).parents[1] / "support" / "scripted.py"
 FAILURE = "dev.hubd/failure"
 
 

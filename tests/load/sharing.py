@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 
 import psutil
 
-TESTS = Path(__file__).parent.parent
-sys.path.insert(0, str(TESTS))
+from tests.support.processes import HUBD, NODE_ENV, PACKAGES, PYTHON_2, Process, own_directories
 
-from processes import HUBD, NODE_ENV, PACKAGES, PYTHON_2, Process, own_directories  # noqa: E402
+TESTS = Path(__file__).parent.parent
 
 MODERN_META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

@@ -18,9 +18,10 @@ from pathlib import Path
 import psutil
 import pytest
 import trio
-from attached import INITIALIZE
-from load_hosts import FULL, SCRIPTED, LoadHost, spread, table
-from processes import HUBD, own_directories
+
+from tests.load.load_hosts import FULL, SCRIPTED, LoadHost, spread, table
+from tests.support.attached import INITIALIZE
+from tests.support.processes import HUBD, own_directories
 
 KILLS = 200 if FULL else 10
 STOPS = 20 if FULL else 2

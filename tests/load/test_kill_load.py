@@ -7,8 +7,9 @@ import signal
 import psutil
 import pytest
 import trio
-from load_hosts import FULL, LoadHost, spread, table
-from processes import running_hub
+
+from tests.load.load_hosts import FULL, LoadHost, spread, table
+from tests.support.processes import running_hub
 
 ROUNDS = 24 if FULL else 3
 NAMES = [f"up{number}" for number in range(8)]

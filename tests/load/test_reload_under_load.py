@@ -15,12 +15,12 @@ import threading
 from time import perf_counter
 
 import pytest
-from attached import INITIALIZE, Host, upstream
-from processes import running_hub
 
 from hub.control.client import ControlClient
 from hub.control.methods import RELOAD, STATUS
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
+from tests.support.attached import INITIALIZE, Host, upstream
+from tests.support.processes import running_hub
 
 FULL = os.environ.get("HUBD_LOAD") == "full"
 CHANGES = 200 if FULL else 40

@@ -1,7 +1,8 @@
 """Five hosts that use the same eight servers run each of them once."""
 
 import pytest
-from sharing import HOSTS, with_hubd, without_hubd
+
+from tests.load.sharing import HOSTS, with_hubd, without_hubd
 
 
 @pytest.mark.real

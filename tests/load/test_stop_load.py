@@ -7,8 +7,9 @@ from collections import Counter
 import psutil
 import pytest
 import trio
-from load_hosts import FULL, LoadHost, spread, table
-from processes import running_hub
+
+from tests.load.load_hosts import FULL, LoadHost, spread, table
+from tests.support.processes import running_hub
 
 ROUNDS = 20 if FULL else 2
 

@@ -11,20 +11,17 @@ Measurements are printed.
 import contextlib
 import json
 import random
-import sys
 from pathlib import Path
 
 import pytest
 import trio
-from attached import hubd
-from load_hosts import FULL
-from processes import PYTHON_2, running
-from redis_server import redis_server
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "real"))
-
-from balancers import a_hub, free_port, hubs_config
-from reading_hosts import Reader
+from tests.load.load_hosts import FULL
+from tests.real.balancers import a_hub, free_port, hubs_config
+from tests.real.reading_hosts import Reader
+from tests.support.attached import hubd
+from tests.support.processes import PYTHON_2, running
+from tests.support.redis_server import redis_server
 
 SERVER = Path(__file__).parent.parent / "real" / "servers" / "ttl_server.py"
 FAULTS = 20 if FULL else 4

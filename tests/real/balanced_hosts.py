@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from attached import INITIALIZE
-
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
+from tests.support.attached import INITIALIZE
 
 LIMIT_S = 30
 TOOL = "demo__countdown"

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from debian import program
-from processes import HUBD, ROOT, Hub, Process, free_port, own_directories, running
-from redis_server import RedisServer, redis_server
+from tests.support.debian import program
+from tests.support.processes import HUBD, ROOT, Hub, Process, free_port, own_directories, running
+from tests.support.redis_server import RedisServer, redis_server
 
 SYSTEMD = ROOT / "systemd"
 NAMES = ("a", "b")

@@ -7,8 +7,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from processes import NODE_ENV, PYTHON_2, free_port, running, running_hub
-from recorded import OFFICIAL, SERVERS, Records, table
+
+from tests.real.recorded import OFFICIAL, SERVERS, Records, table
+from tests.support.processes import NODE_ENV, PYTHON_2, free_port, running, running_hub
 
 
 @pytest.hookimpl(wrapper=True)

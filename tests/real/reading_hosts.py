@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from attached import INITIALIZE
-from tcp_relay import TcpRelay
 
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
+from tests.real.tcp_relay import TcpRelay
+from tests.support.attached import INITIALIZE
 
 READ = b'"resources/read"'
 META = {VERSION_KEY: MODERN, CLIENT_CAPABILITIES_KEY: {}}

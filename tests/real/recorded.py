@@ -5,9 +5,9 @@ import json
 import sys
 from pathlib import Path
 
-from processes import PACKAGES
-from tcp_relay import TcpRelay
-from traffic import TEE
+from tests.real.tcp_relay import TcpRelay
+from tests.real.traffic import TEE
+from tests.support.processes import PACKAGES
 
 SERVERS = Path(__file__).parent / "servers"
 OFFICIAL = PACKAGES / "@modelcontextprotocol"

@@ -1,13 +1,8 @@
 """The official suite through two hubs behind a real balancer of systemd/: what passes through one hub passes."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "conformance"))
-
-from run import MODERN, Leg, direct_verdicts, run_leg, surprises, two_hubs
+from tests.conformance.run import MODERN, Leg, direct_verdicts, run_leg, surprises, two_hubs
 
 MODERN_LEG, LEGACY_LEG, PARKED_LEG = Leg(MODERN, "2.3.0"), Leg("2025-11-25", "2.3.0"), Leg(MODERN, "1.30.0")
 BALANCERS = pytest.mark.parametrize("balancer", ["haproxy", "nginx"])

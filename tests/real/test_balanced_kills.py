@@ -7,9 +7,10 @@ from time import perf_counter
 from urllib.parse import urlsplit
 
 import pytest
-from attached import DEMO, hubd
-from balanced_hosts import LegacyHost, ModernHost
-from balancers import TICK, a_hub, fleet
+
+from tests.real.balanced_hosts import LegacyHost, ModernHost
+from tests.real.balancers import TICK, a_hub, fleet
+from tests.support.attached import DEMO, hubd
 
 HOSTS = 8
 """Of each era."""

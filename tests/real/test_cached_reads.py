@@ -12,9 +12,10 @@ from urllib.parse import urlsplit
 
 import pytest
 import trio
-from processes import PYTHON_2, free_port, running, running_hub
-from reading_hosts import Reader, counted_in_lines, counted_in_pieces
-from recorded import OFFICIAL, SERVERS, Records, table
+
+from tests.real.reading_hosts import Reader, counted_in_lines, counted_in_pieces
+from tests.real.recorded import OFFICIAL, SERVERS, Records, table
+from tests.support.processes import PYTHON_2, free_port, running, running_hub
 
 READS = 1000
 HOSTS, AT_ONCE = 20, 12

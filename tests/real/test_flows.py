@@ -17,12 +17,12 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
-from flow_list import FLOWS
-from processes import HUBD, PYTHON_1, PYTHON_2, free_port, running, running_hub
-from recorded import OFFICIAL, SERVERS, Records, table
-from traffic import HttpTraffic, Verdict, read_lines
 
 from hub.wire import mcp
+from tests.real.flow_list import FLOWS
+from tests.real.recorded import OFFICIAL, SERVERS, Records, table
+from tests.real.traffic import HttpTraffic, Verdict, read_lines
+from tests.support.processes import HUBD, PYTHON_1, PYTHON_2, free_port, running, running_hub
 
 HOSTS = Path(__file__).parent / "hosts"
 LIMIT_S = 120

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from processes import HUBD, NODE_ENV, PYTHON_1, PYTHON_2
 
 from hub.wire import mcp
+from tests.support.processes import HUBD, NODE_ENV, PYTHON_1, PYTHON_2
 
 HOSTS = Path(__file__).parent / "hosts"
 LIMIT_S = 90

@@ -4,7 +4,8 @@ import json
 import subprocess
 
 import pytest
-from processes import HUBD, NODE, PACKAGES
+
+from tests.support.processes import HUBD, NODE, PACKAGES
 
 INSPECTOR = PACKAGES / "@modelcontextprotocol" / "inspector" / "clients" / "cli" / "build" / "index.js"
 LIMIT_S = 60

@@ -4,8 +4,6 @@ import json
 
 import pytest
 import trio
-from fakes import FakeHost
-from recorded import OFFICIAL
 
 from config.saved_state import Memory
 from config.schema import HubConfig, UpstreamConfig
@@ -13,6 +11,8 @@ from hub.app import Hub
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Request, Result, raw
 from hub.wire.mcp import L4, MODERN
+from tests.real.recorded import OFFICIAL
+from tests.support.fakes import FakeHost
 
 EVERYTHING = OFFICIAL / "server-everything" / "dist" / "index.js"
 EXTENSION = {"extensions": {"io.modelcontextprotocol/tasks": {}}}

@@ -8,11 +8,11 @@ import subprocess
 import sys
 
 import pytest
-from tcp_relay import Piece
-from test_hosts import PROGRAMS
-from traffic import TEE, HttpTraffic, Verdict, read_lines
 
 from hub.wire import mcp
+from tests.real.tcp_relay import Piece
+from tests.real.test_hosts import PROGRAMS
+from tests.real.traffic import TEE, HttpTraffic, Verdict, read_lines
 
 LISTS = {"tools/list", "resources/list", "resources/templates/list", "prompts/list"}
 USES = {"tools/call", "resources/read", "prompts/get", "completion/complete"}

@@ -7,10 +7,11 @@ import signal
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from attached import DEMO, INITIALIZE, hubd
-from balancers import NAMES, TICK, a_hub, hubs_config
-from processes import free_port
-from redis_server import redis_server
+
+from tests.real.balancers import NAMES, TICK, a_hub, hubs_config
+from tests.support.attached import DEMO, INITIALIZE, hubd
+from tests.support.processes import free_port
+from tests.support.redis_server import redis_server
 
 TOKEN = "a-token-of-the-fleet"
 LEAST_S = 30

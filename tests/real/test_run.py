@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import HUBD, PYTHON_1, PYTHON_2, ROOT, own_directories, running
+
+from tests.support.processes import HUBD, PYTHON_1, PYTHON_2, ROOT, own_directories, running
 
 HOSTS = Path(__file__).parent / "hosts"
 PIP_S = 240

@@ -7,9 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from attached import DEMO
-from processes import HUBD, PYTHON_1, own_directories, running
-from test_survival import SURVIVOR, Survivor
+
+from tests.real.test_survival import SURVIVOR, Survivor
+from tests.support.attached import DEMO
+from tests.support.processes import HUBD, PYTHON_1, own_directories, running
 
 
 class Daemon:

@@ -6,9 +6,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from processes import PYTHON_1, running
-from restarts import TICK, Gate, a_run, demo, kill, state, wait_until_written
-from tcp_relay import TcpRelay
+
+from tests.real.tcp_relay import TcpRelay
+from tests.support.processes import PYTHON_1, running
+from tests.support.restarts import TICK, Gate, a_run, demo, kill, state, wait_until_written
 
 SURVIVOR = Path(__file__).parent / "hosts" / "survivor.py"
 

@@ -10,15 +10,15 @@ import subprocess
 from urllib.parse import urlsplit
 
 import pytest
-from attached import DEMO
-from balancers import PUBLIC, fleet, hub_configurations
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from processes import HUBD, own_directories
 
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
+from tests.real.balancers import PUBLIC, fleet, hub_configurations
+from tests.support.attached import DEMO
+from tests.support.processes import HUBD, own_directories
 
 META = {VERSION_KEY: MODERN, CLIENT_CAPABILITIES_KEY: {}}
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import h11
-from schemas import Invalid, Sender, validate
-from tcp_relay import Piece
 
 from hub.wire import mcp
 from hub.wire.http.sse import SseParser
+from tests.real.tcp_relay import Piece
+from tests.support.schemas import Invalid, Sender, validate
 
 TEE = Path(__file__).with_name("tee.py")
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"

@@ -5,13 +5,13 @@ from typing import Any
 
 import trio
 import trio.testing
-from crowd import BRIEF, IN_PROJECTS, PLAIN, ROOTS, UNRELIABLE, Crowd
-from shifting import BAD
 
 from config.diff import difference
 from config.schema import Restart, Secret, Timeouts, UpstreamConfig
 from hub.catalog.view import project_view
 from hub.link.interface import HubError
+from tests.simulation.crowd import BRIEF, IN_PROJECTS, PLAIN, ROOTS, UNRELIABLE, Crowd
+from tests.simulation.shifting import BAD
 from upstreams.lifecycle import State
 
 OTHERS: dict[str, list[Any]] = {

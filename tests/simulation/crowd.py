@@ -10,18 +10,18 @@ from typing import Any
 import msgspec
 import trio
 import trio.testing
-from house import ALICE, BOB
-from players import CAPABILITIES, Errand, Person
-from reading import Shelf
-from shifting import BAD, Atlas
-from successors import Street
-from world import World
 
 from config.schema import HubConfig, Timeouts, UpstreamConfig
 from hub.catalog.view import EVERYTHING, View, project_view
 from hub.link.interface import Identity, Tenant
 from hub.routing.live_catalog import ListChange
 from hub.wire.mcp import L4, MODERN, Era, Kind
+from tests.simulation.players import CAPABILITIES, Errand, Person
+from tests.simulation.reading import Shelf
+from tests.simulation.shifting import BAD, Atlas
+from tests.simulation.successors import Street
+from tests.simulation.world import World
+from tests.support.house import ALICE, BOB
 
 SETTINGS: dict[str, Any] = {
     "park_ttl_s": 20.0,

@@ -11,12 +11,12 @@ from random import Random
 from typing import Any
 
 import trio
-from fakes import Conversation
-from house import JudgedHost, Question
-from reading import Shelf
 
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import Era
+from tests.simulation.reading import Shelf
+from tests.support.fakes import Conversation
+from tests.support.house import JudgedHost, Question
 
 QUESTIONS = {"form": "elicitation/create", "sample": "sampling/createMessage", "roots": "roots/list"}
 STEPS = ("progress", "progress", "log", "late", "nap", "nap", *QUESTIONS, *QUESTIONS)

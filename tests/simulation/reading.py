@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import trio
 import trio.testing
-from fakes import Conversation, FakeUpstream
-from house import Question
 
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import HUB_STALE, SUBSCRIPTION_KEY, Era
+from tests.support.fakes import Conversation, FakeUpstream
+from tests.support.house import Question
 
 LAGS_S: Final = (0, 0, 0.01, 0.1, 0.2)
 """Seconds until subscribers are notified; less than the hub reads a replaced stream."""

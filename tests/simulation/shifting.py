@@ -6,15 +6,15 @@ from random import Random
 from typing import Any
 
 import trio
-from fakes import Conversation, FakeSession
 from msgspec import structs
-from players import Player
 
 from config.diff import compare
 from config.projects import Project
 from config.schema import HubConfig, UpstreamConfig
 from hub.projects.project_files import Found
 from hub.wire.mcp import L4, MODERN
+from tests.simulation.players import Player
+from tests.support.fakes import Conversation, FakeSession
 
 BAD = ("bad",)
 """Arguments with which no upstream starts."""

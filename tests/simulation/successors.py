@@ -13,9 +13,6 @@ from typing import Any
 import msgspec
 import trio
 import trio.testing
-from fakes import FakeUpstream
-from house import House, HttpHost, JudgedHost, LineHost, Question
-from http_fakes import Open
 
 from config.saved_state import Memory
 from config.schema import HubConfig, UpstreamConfig
@@ -31,6 +28,9 @@ from hub.projects.project_files import Reader
 from hub.shim.pump import AGAIN_S
 from hub.shim.replay import UNDERSTOOD, Replay
 from hub.wire.mcp import Era
+from tests.support.fakes import FakeUpstream
+from tests.support.house import House, HttpHost, JudgedHost, LineHost, Question
+from tests.support.http_fakes import Open
 from upstreams.inventory.last_known import Draft, LastKnown
 from upstreams.session import COMMON, SessionTerms
 

@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from changes import Changes
-from crowd import IN_PROJECTS, PLAIN, ROOTS
 from msgspec import structs
-from players import Errand, Person
-from reading import observing
-from shifting import Atlas, NoWatcher, Shifter
-from successors import Street
-from world import SEEDS, run_seeded
 
 from config.diff import compare
 from config.schema import UpstreamConfig
 from hub.catalog.view import project_view
 from hub.wire.mcp import L4, MODERN, Era
+from tests.simulation.changes import Changes
+from tests.simulation.crowd import IN_PROJECTS, PLAIN, ROOTS
+from tests.simulation.players import Errand, Person
+from tests.simulation.reading import observing
+from tests.simulation.shifting import Atlas, NoWatcher, Shifter
+from tests.simulation.successors import Street
+from tests.simulation.world import SEEDS, run_seeded
 from upstreams.lifecycle import State
 
 MOVES = 50

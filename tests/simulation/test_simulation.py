@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from house import a_house, tasks_at_rest
-from players import Player
-from reading import observing
-from world import FRAIL, SEEDS, STEADY, World, run_seeded
 
 from hub.wire.mcp import L4, MODERN
+from tests.simulation.players import Player
+from tests.simulation.reading import observing
+from tests.simulation.world import FRAIL, SEEDS, STEADY, World, run_seeded
+from tests.support.house import a_house, tasks_at_rest
 
 MOVES = 40
 SETTINGS = {"park_ttl_s": 20.0, "park_total_s": 60.0, "synthetic_progress_s": 5.0}

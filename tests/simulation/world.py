@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from house import ALICE, BOB
-from players import CAPABILITIES, QUESTIONS, STEPS, Errand, Person, Player
-from reading import Readers, Shelf
 
 from hub.link.interface import Identity
 from hub.wire.mcp import L4, MODERN, Era
+from tests.simulation.players import CAPABILITIES, QUESTIONS, STEPS, Errand, Person, Player
+from tests.simulation.reading import Readers, Shelf
+from tests.support.house import ALICE, BOB
 
 SEEDS = [int(os.environ["HUBD_SEED"])] if "HUBD_SEED" in os.environ else range(int(os.environ.get("HUBD_SEEDS", "50")))
 STEADY, FRAIL = ("old", "new"), ("oldfrail", "newfrail")

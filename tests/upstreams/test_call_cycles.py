@@ -4,15 +4,15 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 import trio
-from cycles import left_by
-from fakes import FakeHost, FakeUpstream
-from http_fixture import ERAS, Ear, failing, running
-from http_peer import Script
 
 from config.saved_state import Memory
 from config.schema import Timeouts, UpstreamConfig
 from hub.link.interface import HubError, Operation
 from hub.wire.jsonrpc import raw
+from tests.support.cycles import left_by
+from tests.support.fakes import FakeHost, FakeUpstream
+from tests.support.http_fixture import ERAS, Ear, failing, running
+from tests.support.http_peer import Script
 from upstreams.session import CallTimeouts
 
 QUICK = CallTimeouts(idle_s=1, total_s=1)

@@ -4,13 +4,13 @@ import msgspec
 import pytest
 import trio
 import trio.testing
-from fakes import FakeHost, FakeUpstream, opener
 
 from config.saved_state import Memory
 from config.schema import Timeouts, UpstreamConfig
 from hub.link.interface import Operation, Overloaded, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN
+from tests.support.fakes import FakeHost, FakeUpstream, opener
 from upstreams.lifecycle import State
 from upstreams.sessions.pool import MAX_SESSIONS
 from upstreams.subscriptions.subscription import LINGER_S

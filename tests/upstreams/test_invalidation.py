@@ -3,16 +3,16 @@
 import pytest
 import trio
 import trio.testing
-from ears import Ears
-from fakes import FakeUpstream, opener
-from http_fixture import config_for
-from http_peer import PeerRequest, Script, Talk, http_peer
 
 from config.saved_state import Memory
 from config.schema import UpstreamConfig
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN
+from tests.support.ears import Ears
+from tests.support.fakes import FakeUpstream, opener
+from tests.support.http_fixture import config_for
+from tests.support.http_peer import PeerRequest, Script, Talk, http_peer
 from upstreams.lifecycle import State
 from upstreams.subscriptions.modern import OVERLAP_S
 from upstreams.subscriptions.subscription import LINGER_S

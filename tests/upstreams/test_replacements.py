@@ -4,13 +4,13 @@ import json
 
 import pytest
 import trio
-from fakes import FakeHost, FakeUpstream, opener
 from msgspec import structs
 
 from config.saved_state import Memory
 from config.schema import Secret, UpstreamConfig
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import Result, raw
+from tests.support.fakes import FakeHost, FakeUpstream, opener
 from upstreams.supervisor import Supervisor
 
 HANG = Operation("tools/call", {"name": raw("hang")})

@@ -3,8 +3,6 @@
 import json
 
 import pytest
-from fakes import FakeHost
-from schemas import validate
 
 from config.saved_state import Memory
 from config.schema import UpstreamConfig
@@ -12,6 +10,8 @@ from hub.link.interface import Operation
 from hub.wire.handshake import ServerFacts
 from hub.wire.jsonrpc import encode_request, raw
 from hub.wire.mcp import L1, L4, MODERN, Era
+from tests.support.fakes import FakeHost
+from tests.support.schemas import validate
 from upstreams.session import (
     DeclaredCapabilities,
     SessionTerms,

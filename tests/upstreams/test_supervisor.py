@@ -2,7 +2,6 @@
 
 import pytest
 import trio
-from fakes import FakeHost, FakeSession, FakeUpstream, opener
 from msgspec import structs
 
 from config.saved_state import Memory
@@ -10,6 +9,7 @@ from config.schema import Restart, Timeouts, UpstreamConfig
 from hub.link.interface import HubError, Operation, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L4, MODERN, Entry, Kind
+from tests.support.fakes import FakeHost, FakeSession, FakeUpstream, opener
 from upstreams.inventory.last_known import LastKnown
 from upstreams.lifecycle import FAILED_PAUSE_S, State
 from upstreams.runner import CALM_WALKS, RETRY_LIST_S, UNKNOWN_RETRY_S

@@ -5,9 +5,7 @@ import tomllib
 from hashlib import md5
 from pathlib import Path
 
-import host_homes
 import pytest
-from host_homes import HOMES
 
 from config.editing.imported import blocks_of, imported_text, removed_in, without
 from config.editing.text.change import Refused
@@ -20,6 +18,8 @@ from config.hosts.takeover import leaving
 from config.hosts.unwrap import package_of, unwrapped
 from config.loading.layers import load_all
 from config.loading.variables import Variables
+from tests.support import host_homes
+from tests.support.host_homes import HOMES
 
 
 @pytest.fixture

@@ -5,15 +5,15 @@ import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
-import host_homes
 import pytest
-from host_homes import HOMES
 
 from config.editing.text import serverfile
 from config.errors import EditError
 from config.hosts.entry import KEY, http_entry, stdio_entry, variables_of
 from config.hosts.facts import Machine, all_hosts, is_found, project_place, user_places
 from config.hosts.installed import Records, carry_out, plan_install, plan_uninstall
+from tests.support import host_homes
+from tests.support.host_homes import HOMES
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 HUBD = "/opt/hubd/bin/hubd"

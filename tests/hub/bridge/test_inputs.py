@@ -1,10 +1,9 @@
-"""Questions in results. What upstreams get away with is in `test_rounds` and `test_tasks`, too."""
+"""Questions in results. What upstreams get away with is in `test_input_required` and `test_tasks`, too."""
 
 import json
 from typing import Any
 
 import pytest
-from fakes import FakeHost
 from msgspec import Raw
 
 from config.schema import UpstreamConfig
@@ -21,6 +20,7 @@ from hub.link.interface import UpstreamProtocolError
 from hub.wire.jsonrpc import RemoteProtocolError, peek_object, raw
 from hub.wire.mcp import MODERN
 from hub.wire.value_limits import MAX_ITEMS
+from tests.support.fakes import FakeHost
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
 FORM = {"method": "elicitation/create", "params": {"message": "Name?", "requestedSchema": SCHEMA}}

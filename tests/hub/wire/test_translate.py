@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
-from schemas import validate
 
 from hub.wire.jsonrpc import Failure, Result, encode_response, raw
 from hub.wire.mcp import ALL_VERSIONS, L1, L2, L3, L4, MODERN, PREFIX, Kind
@@ -21,6 +20,7 @@ from hub.wire.translate import (
     result_for_host,
 )
 from hub.wire.value_limits import MAX_ITEMS, TooManyItems
+from tests.support.schemas import validate
 
 CALL, PROMPT, READ, COMPLETE = "tools/call", "prompts/get", "resources/read", "completion/complete"
 LEGACY = (L1, L2, L3, L4)

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from counting import lines_of
 from msgspec import Raw
 
 from hub.wire.jsonrpc import raw
@@ -16,6 +15,7 @@ from hub.wire.questions.elicitation_forms import (
     newer_content,
     older_form,
 )
+from tests.support.counting import lines_of
 
 
 def schema(properties, **more) -> Raw:

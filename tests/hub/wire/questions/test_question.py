@@ -6,7 +6,6 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from schemas import _check, validate
 
 from hub.bridge.request_state import input_required, wanted
 from hub.wire.capabilities import (
@@ -28,6 +27,7 @@ from hub.wire.questions.question import (
     question_for_host,
 )
 from hub.wire.value_limits import SMALL_BYTES
+from tests.support.schemas import _check, validate
 
 ELICIT, SAMPLE, ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
 UI = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}

@@ -1,0 +1,232 @@
+"""`hubd config`, `validate`, `schema`, `trust` and `untrust`, as a user types them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hub.cli import config as commands
+from hub.cli.main import main
+from tests.support.processes import own_directories
+
+MAIN = """\
+page_size = 5
+[upstreams.git]
+prefix = "g"
+env.TOKEN = "${TOKEN}"
+[upstreams.web]
+url = "https://example.com/mcp?key=c4n4ry"
+headers = { Authorization = "Bearer c4n4ry", X-Key = "Bearer ${TOKEN}" }
+"""
+IMPORTED = """\
+{"mcpServers": {
+  "git": {"command": "x", "args": ["--key", "c4n4ry", "--pat=c4n4ry", "ghp_c4n4ryc4n4ryc4n4"], "env": {"A": "c4n4ry"}},
+  "web": {"command": "old"}
+}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch) -> Path:
+    for name, value in own_directories(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("TOKEN", "c4n4ry")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def files(home) -> Path:
+    directory = home / "config/hubd"
+    (directory / "imported").mkdir(parents=True)
+    (directory / "hubd.toml").write_text(MAIN)
+    (directory / "imported/c.json").write_text(IMPORTED)
+    return directory
+
+
+@pytest.fixture
+def project(home) -> Path:
+    root = home / "work"
+    (root / "below").mkdir(parents=True)
+    (root / ".mcp.json").write_text(
+        '{"web": {"command": "run", "env": {"LD_PRELOAD": "./it.so", "API_KEY": "c4n4ry"}, "envFile": ".env"}}'
+    )
+    (root / ".env").write_text("X=c4n4ry\n")
+    return root
+
+
+def run(capsys, *arguments: str) -> tuple[int, str, str]:
+    try:
+        code = main(arguments)
+    except SystemExit as exit:
+        code = int(str(exit.code))
+    out, err = capsys.readouterr()
+    assert "c4n4ry" not in out + err
+    return code, out, err
+
+
+@pytest.mark.covers("SEC-61")
+def test_what_counts_is_shown_with_where_it_comes_from(files, capsys):
+    code, out, err = run(capsys, "config")
+    main, imported = files / "hubd.toml", files / "imported/c.json"
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert (code, err) == (0, "")
+    assert lines == [
+        f"# user: {main}",
+        f"# imported: {imported}",
+        f"page_size = 5 # user {main}:1",
+        "",
+        f"[upstreams.git] # imported {imported}:2",
+        f'command = "x" # imported {imported}:2',
+        f'args = ["--key", "***", "--pat=***", "***"] # imported {imported}:2',
+        f'env.TOKEN = "${{TOKEN}}" # user {main}:4',
+        f'env.A = "***" # imported {imported}:2',
+        f'prefix = "g" # user {main}:3',
+        "",
+        f"[upstreams.web] # user {main}:5",
+        f'url = "https://example.com/mcp?key=***" # user {main}:6',
+        f'headers.Authorization = "***" # user {main}:7',
+        f'headers.X-Key = "Bearer ${{TOKEN}}" # user {main}:7',
+        f"# does not count: imported {imported}:3",
+    ]
+
+
+def test_defaults_are_shown_on_demand(files, capsys):
+    _, out, _ = run(capsys, "config", "--effective")
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert 'listen = "127.0.0.1:8765" # default' in lines
+    assert "timeouts.call = 300.0 # default" in lines
+
+
+def test_the_same_for_programs(files, capsys):
+    _, out, _ = run(capsys, "config", "--json")
+    found = json.loads(out)
+    assert found["files"][1] == {"path": str(files / "imported/c.json"), "layer": "imported"}
+    assert found["settings"] == [
+        {"key": ["page_size"], "value": 5, "layer": "user", "file": str(files / "hubd.toml"), "line": 1}
+    ]
+    [git, web] = found["upstreams"]
+    assert git["settings"][0]["value"] == "x"
+    assert web["shadowed"] == [{"layer": "imported", "file": str(files / "imported/c.json"), "line": 3}]
+
+
+def test_nothing_is_configured(home, capsys):
+    assert run(capsys, "config") == (0, f"# no file: {home}/config/hubd/hubd.toml is not there\n", "")
+    assert run(capsys, "validate") == (0, "sound: 0 servers\n", "")
+
+
+@pytest.mark.covers("F-C-01")
+def test_everything_that_is_wrong_is_said(files, capsys):
+    (files / "hubd.toml").write_text("listen = 1\npage_sise = 1\n")
+    (files / "imported/d.json").write_text("{")
+    code, out, err = run(capsys, "validate")
+    assert (code, out) == (78, "")
+    assert err.splitlines() == [
+        f"hubd: {files}/hubd.toml, line 1: listen: expected text in quotes, not a whole number",
+        f"hubd: {files}/imported/d.json, line 1: is not JSON at column 2: Expecting property name enclosed in double"
+        " quotes",
+        f"hubd: warning: {files}/hubd.toml, line 2: page_sise: is passed over: there is no such setting;"
+        ' did you mean "page_size"?',
+    ]  # fmt: skip
+    code, out, _ = run(capsys, "validate", "--json")
+    found = json.loads(out)
+    assert (code, found["sound"], len(found["problems"])) == (78, False, 2)
+    assert found["warnings"][0]["key"] == ["page_sise"]
+    code, _, err = run(capsys, "config")
+    assert code == 78
+    assert "(1 more problem: see `hubd validate`)" in err
+
+
+def test_one_file_is_checked_by_itself_or_in_its_place(files, home, capsys):
+    other = home / "servers.json"
+    other.write_text('{"mcpServers": {"a": {"command": "x"}}}')
+    assert run(capsys, "validate", str(other)) == (0, "sound: 1 server\n", "")
+    drop_in = files / "upstreams.d/x.toml"
+    drop_in.parent.mkdir()
+    drop_in.write_text('listen = "127.0.0.1:1"\n[upstreams.x]\ncommand = "x"\n')
+    code, _, err = run(capsys, "validate", str(drop_in))
+    assert code == 78
+    assert "is a setting of the whole hub, and this file may only name upstreams" in err
+    code, _, err = run(capsys, "validate", str(home / "gone.toml"))
+    assert (code, err) == (78, f"hubd: {home}/gone.toml: cannot be read: No such file or directory\n")
+
+
+def test_a_project_file_is_checked_as_one(files, project, capsys):
+    (project / ".hubd.toml").write_text('[upstreams.git]\nargs = ["${workspaceFolder}"]\n')
+    assert run(capsys, "validate", str(project / ".hubd.toml")) == (0, "sound: 2 servers\n", "")
+
+
+def test_the_schema_is_printed(capsys):
+    assert json.loads(run(capsys, "schema")[1])["title"] == "hubd.toml"
+    assert json.loads(run(capsys, "schema", "--project")[1])["title"] == ".hubd.toml"
+
+
+# --- projects ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("SEC-61")
+def test_a_project_counts_after_the_user_allowed_it(files, project, capsys):
+    _, out, _ = run(capsys, "config", "--project", str(project))
+    assert f"# the project {project} is not allowed, so it does not count; see `hubd trust`" in out
+    assert "LD_PRELOAD" not in out
+    code, out, err = run(capsys, "trust", str(project / "below"), "--yes")
+    assert (code, err) == (0, "")
+    assert 'command = "run"' in out
+    assert 'env.LD_PRELOAD = "./it.so"' in out, "what a stranger sets is there to be judged"
+    assert 'env.API_KEY = "***"' in out
+    assert '# env: also the variables of the file ".env"' in out
+    _, out, _ = run(capsys, "config", "--project", str(project))
+    assert f"# project: {project}/.mcp.json" in out
+    assert f"# does not count: user {files}/hubd.toml:5" in out
+    assert "is allowed already" in run(capsys, "trust", str(project))[1]
+    assert run(capsys, "untrust", str(project / "below"))[0] == 0
+    assert "is not allowed" in run(capsys, "config", "--project", str(project))[1]
+    code, _, err = run(capsys, "untrust", str(project))
+    assert (code, err) == (1, f"hubd: nothing of {project} was allowed\n")
+
+
+def test_nobody_is_asked_without_a_terminal(files, project, capsys):
+    code, out, err = run(capsys, "trust", str(project))
+    assert code == 2
+    assert 'command = "run"' in out
+    assert "say --yes" in err
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1)])
+def test_the_user_is_asked(files, project, capsys, monkeypatch, answer, code):
+    monkeypatch.setattr(commands.sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(commands.sys.stdin, "readline", lambda: f"{answer}\n", raising=False)
+    assert run(capsys, "trust", str(project))[0] == code
+    allowed = "is not allowed" not in run(capsys, "config", "--project", str(project))[1]
+    assert allowed == (code == 0)
+
+
+def test_where_there_is_no_project(home, capsys):
+    for arguments in (["trust", str(home)], ["config", "--project", str(home)]):
+        code, _, err = run(capsys, *arguments)
+        assert code == 2
+        assert "has a .hubd.toml or .mcp.json" in err
+
+
+def test_what_files_hold_cannot_command_the_terminal(files, capsys):
+    (files / "hubd.toml").write_text('[upstreams.a]\ncommand = "\\u001b]0;x\\u0007\\u202e\\u009b"\n')
+    _, out, _ = run(capsys, "config")
+    assert r'command = "\u001b]0;x\u0007\u202e\u009b"' in out
+
+
+def test_programs_are_told_what_is_allowed(project, capsys):
+    code, out, err = run(capsys, "trust", str(project), "--json")
+    found = json.loads(out)
+    assert (code, found["error"]["code"], found["did"]) == (2, 2, "unchanged")
+    assert "say --yes" in err
+    assert [each["name"] for each in found["upstreams"]] == ["web"]
+    code, out, err = run(capsys, "trust", str(project), "--json", "--yes")
+    found = json.loads(out)
+    assert (code, found["did"], found["project"]) == (0, "allowed", str(project))
+    assert str(project / ".mcp.json") in found["files"]
+    assert json.loads(run(capsys, "trust", str(project), "--json")[1])["did"] == "unchanged"
+    assert json.loads(run(capsys, "untrust", str(project), "--json")[1]) == {"project": str(project), "did": "revoked"}
+    code, out, err = run(capsys, "untrust", str(project), "--json")
+    assert (code, json.loads(out)["error"]["code"]) == (1, 1)

@@ -1,0 +1,647 @@
+"""`hubd doctor`: each thing that can be wrong is found, said with its fix, and nothing else is."""
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import stat
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from config.editing.text import serverfile
+from config.hosts.entry import KEY, http_entry, stdio_entry
+from config.hosts.facts import Machine, all_hosts
+from config.projects import load_project
+from config.schema import HubConfig
+from config.trust import Trust
+from hub.cli.checks import all as checks
+from hub.cli.checks import daemons, hosts, servers, stores
+from hub.cli.checks.examined import Examined, Finding, examine
+from hub.control.client import ControlClient
+from hub.control.errors import ControlFailed, HubNotRunning
+from hub.control.methods import STATUS, read
+from hub.control.status import Status
+from tests.support import host_homes
+from tests.support.host_homes import HOMES
+from tests.support.processes import HUBD, own_directories, running
+from upstreams.transports.stdio import orphans
+
+
+class Case:
+    """A home directory, and what the checks say about it."""
+
+    def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.home = home
+        self.hubd = home / "bin" / "hubd"
+        self.program(self.hubd)
+        self.config = home / ".config" / "hubd"
+        self.config.mkdir(parents=True, mode=0o700)
+        self.environ = {"PATH": f"{home}/bin:/usr/bin:/bin"}
+        self.directory = home
+        self.status: dict[str, object] | None = {"version": "1", "upstreams": []}
+        for name, directory in (("CONFIG", ".config"), ("STATE", "state"), ("RUNTIME", "run")):
+            monkeypatch.setenv(f"XDG_{name}_{'DIR' if name == 'RUNTIME' else 'HOME'}", str(home / directory))
+        monkeypatch.delenv("HUBD_RUNTIME_DIR", raising=False)
+
+    def program(self, path: Path) -> None:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("#!/bin/sh\n")
+        path.chmod(0o755)
+
+    def toml(self, text: str, name: str = "hubd.toml") -> Path:
+        path = self.config / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o600)
+        return path
+
+    def host(self, id: str, text: str | None = None) -> Path:
+        path = host_homes.write(self.home, id)[id]
+        if text is not None:
+            path.write_text(text)
+        return path
+
+    def examined(self) -> Examined:
+        return examine(
+            Machine(self.home, self.environ),
+            version="1",
+            status=None if self.status is None else read(STATUS, self.status),
+            records=self.home / "installed.json",
+            token=self.home / "token",
+            trust=self.home / "trust.json",
+            directory=self.directory,
+            ask=self.ask,
+        )
+
+    def ask(self, path: Path) -> Status | None:
+        """What a hub says, if it has not ended meanwhile: the machine may have hubs that are none of this test's."""
+        with contextlib.suppress(OSError, HubNotRunning, ControlFailed), ControlClient(path) as hub:
+            return hub.ask(STATUS)
+        return None
+
+    def found(self, check):
+        return list(check(self.examined()))
+
+    def one(self, check):
+        (finding,) = self.found(check)
+        assert finding.what
+        assert finding.why
+        assert finding.fix
+        return finding
+
+
+@pytest.fixture
+def case(tmp_path, monkeypatch):
+    return Case(tmp_path, monkeypatch)
+
+
+def test_nothing_wrong_nothing_found(case):
+    case.toml('[upstreams.a]\ncommand = "sh"\n')
+    entry = stdio_entry(all_hosts()["cursor"], str(case.hubd))
+    case.host("cursor", json.dumps({"mcpServers": {KEY: entry}}))
+    machine_wide = (daemons.left_behind, daemons.other_daemons)
+    assert [finding for check in checks.CHECKS if check not in machine_wide for finding in case.found(check)] == []
+
+
+# --- the configuration ------------------------------------------------------------------------------------------------
+
+
+def test_a_configuration_that_cannot_be_used(case):
+    path = case.toml('[upstreams.a]\ncommand = "sh"\nenv = { K = "${NOT_SET}" }\n[upstreams.b]\nurl = "ftp://x"\n')
+    unset, wrong = case.found(servers.configuration)
+    assert f"{path}, line 3" in unset.what
+    assert "the variable NOT_SET is not set" in unset.why
+    assert "upstreams.b.url" in wrong.what
+    assert unset.level == wrong.level == "problem"
+    path = case.toml('[upstreams.a]\ncommand = "sh"\nenv = { K = "${NOT_SET}" }\n[upstreams.b]\ncommand = "/gone/b"\n')
+    assert "until it is right the hub starts without a, or" in case.one(servers.configuration).why
+    assert "/gone/b" in case.one(servers.commands).what, "the others are looked at all the same"
+
+
+def test_a_configuration_that_is_doubtful(case):
+    case.toml('[upstreams.MyServer]\ncommand = "sh"\n')
+    assert case.one(servers.configuration).level == "warning"
+
+
+def test_one_server_under_two_names(case):
+    case.toml(
+        '[upstreams.a]\nurl = "https://x/mcp"\n[upstreams.b]\nurl = "https://x/mcp/"\n'
+        '[upstreams.c]\nurl = "https://x/mcp"\ndisabled = true\n'
+    )
+    finding = case.one(servers.same_server_twice)
+    assert finding.what == "a and b are the same server"
+    assert "hubd disable b" in finding.fix
+
+
+def test_commands_that_are_not_there(case):
+    (case.home / "a file").write_text("")
+    case.toml(
+        f'[upstreams.a]\ncommand = "no-such-program"\n[upstreams.b]\ncommand = "{case.home}/a file"\n'
+        f'[upstreams.c]\ncommand = "{case.home}/none"\n[upstreams.d]\ncommand = "sh"\n'
+        '[upstreams.e]\ncommand = "no-such-program"\ndisabled = true\n[upstreams.f]\ncommand = "npx -y x"\n'
+    )
+    missing, plain, none, whole = case.found(servers.commands)
+    assert "no-such-program is not found" in missing.what
+    assert plain.fix == f"run `chmod +x '{case.home}/a file'`"
+    assert none.what.endswith("none is not found")
+    assert whole.fix == 'write command = "npx", and what follows as args = [...]'
+
+
+def test_directories_that_are_not_there(case):
+    case.toml(
+        f'[upstreams.a]\ncommand = "sh"\ncwd = "{case.home}/none"\n[upstreams.b]\ncommand = "sh"\ncwd = "{case.home}"\n'
+    )
+    assert case.one(servers.working_directories).what == f"a: its cwd {case.home}/none is not a directory"
+
+
+def test_commands_that_only_a_shell_finds(case):
+    case.program(case.home / "bin" / "only-here")
+    case.toml('[upstreams.a]\ncommand = "only-here"\n')
+    finding = case.one(servers.commands)
+    assert finding.level == "warning"
+    assert f'command = "{case.home}/bin/only-here"' in finding.fix
+    case.toml(f'[upstreams.a]\ncommand = "only-here"\nenv = {{ PATH = "{case.home}/bin" }}\n')
+    assert case.found(servers.commands) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "package"),
+    [
+        ("npx -y @scope/server", "@scope/server"),
+        ("npx -y @scope/server@latest", "@scope/server@latest"),
+        ("npx -y server@1.2.3", None),
+        ("/usr/bin/npx server", "server"),
+        ("uvx server", "server"),
+        ("uvx server@1.0", None),
+        ("uvx --from server==1.0 run", None),
+        ("uvx --from server run", "server"),
+        ("uv tool run server", "server"),
+        ("pipx run server", "server"),
+        ("uvx --from git+https://x/y@main run", None),
+        ("npx ./local", None),
+        ("uv run server.py", None),
+        ("node server.js", None),
+    ],
+)
+def test_packages_without_a_version(case, words, package):
+    command, *args = words.split()
+    case.toml(f'[upstreams.a]\ncommand = "{command}"\nargs = {json.dumps(args)}\n')
+    found = case.found(servers.unpinned_packages)
+    assert [finding.what.rpartition(" of ")[2].partition(" is ")[0] for finding in found] == (
+        [package] if package else []
+    )
+
+
+def test_addresses_where_nobody_listens(case):
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_server(("127.0.0.1", 0)) as closed:
+        open_port, closed_port = listener.getsockname()[1], closed.getsockname()[1]
+        closed.close()
+        case.toml(
+            f'[upstreams.a]\nurl = "http://127.0.0.1:{open_port}/mcp"\n'
+            f'[upstreams.b]\nurl = "http://127.0.0.1:{closed_port}/mcp?key=hidden"\n'
+        )
+        finding = case.one(servers.addresses)
+    assert finding.what == f"b: http://127.0.0.1:{closed_port} cannot be reached"
+    assert finding.why == "Connection refused"
+
+
+def test_an_address_that_does_not_speak_tls(case):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        case.toml(f'[upstreams.a]\nurl = "https://127.0.0.1:{listener.getsockname()[1]}/mcp"\n')
+        assert case.one(servers.addresses).why == "no answer within 2 s"
+
+
+def test_files_that_others_may_read(case):
+    path = case.toml('[upstreams.a]\ncommand = "sh"\nenv = { TOKEN = "abc123" }\n')
+    assert case.found(servers.open_files) == []
+    path.chmod(0o644)
+    finding = case.one(servers.open_files)
+    assert finding.fix == f"run `chmod 600 {path}`"
+    assert "abc123" not in str(finding)
+    path.write_text('[upstreams.a]\ncommand = "sh"\n')
+    assert case.found(servers.open_files) == []
+    state = case.home / "state" / "hubd"
+    state.mkdir(parents=True)
+    state.chmod(0o755)
+    assert case.one(servers.open_files).fix == f"run `chmod 700 {state}`"
+
+
+# --- hosts ------------------------------------------------------------------------------------------------------------
+
+
+def test_servers_that_hosts_still_start(case):
+    case.toml('[upstreams.docs]\nurl = "https://learn.example/api/mcp"\n')
+    case.host("vscode")
+    finding = case.one(hosts.double_imports)
+    assert finding.what == 'VS Code starts "docs" itself, and the hub has it as docs'
+    assert (finding.why, finding.fix) == (
+        "it runs twice",
+        "run `hubd install vscode`, then `hubd import vscode --disable-originals`",
+    )
+    entry = '{"servers": {"docs": {"url": "https://learn.example/api/mcp"}, "hub": {"command": "hubd"}}}'
+    case.host("vscode", entry)
+    finding = case.one(hosts.double_imports)
+    assert "twice" in finding.why.partition(",")[2]
+    assert finding.fix == "run `hubd import vscode --disable-originals`"
+    case.host("vscode", '{"servers": {"docs": {"url": "https://learn.example/api/mcp", "disabled": true}}}')
+    assert case.found(hosts.double_imports) == []
+
+
+def test_servers_of_a_project_that_hosts_start_too(case):
+    shop = case.home / "shop"
+    shop.mkdir()
+    (shop / ".mcp.json").write_text('{"mcpServers": {"db": {"command": "sh"}, "web": {"command": "sh"}}}')
+    case.host("claude-code")
+    case.host("warp")
+    case.directory = shop
+    assert case.found(hosts.double_projects) == [], "nobody allowed it"
+    Trust(case.home / "trust.json").allow(load_project(shop, case.environ, HubConfig()))
+    finding = case.one(hosts.double_projects)
+    assert finding.what == f"Claude Code and Warp start db and web of {shop}/.mcp.json, and so may the hub"
+    assert f"{shop}/.hubd.toml" in finding.fix
+    case.directory = case.home
+    assert case.found(hosts.double_projects) == []
+    (shop / ".mcp.json").rename(shop / ".hubd.toml")
+    case.directory = shop
+    assert case.found(hosts.double_projects) == []
+
+
+@pytest.mark.parametrize("id", HOMES)
+def test_a_host_without_the_hub(case, id):
+    case.host(id)
+    finding = case.one(hosts.entries)
+    assert all_hosts()[id].title in finding.what
+    assert id in finding.fix.strip("`").split()
+
+
+def test_hosts_without_the_hub_take_one_line(case):
+    for id in ("kiro", "cursor", "zed"):
+        case.host(id)
+    finding = case.one(hosts.entries)
+    assert finding.what == "Cursor, Zed and Kiro do not have the hub"
+    assert finding.fix == "run `hubd install cursor zed kiro`"
+
+
+@pytest.mark.parametrize("id", HOMES)
+def test_a_host_whose_hub_is_gone(case, id):
+    path = case.host(id)
+    host = all_hosts()[id]
+
+    def with_command(command):
+        text = HOMES[id].text
+        path.write_text(serverfile.insert(host.shape, text, KEY, stdio_entry(host, command)).apply(text))
+
+    def found():  # an extension's file is also a sign of its editor
+        return [finding for finding in case.found(hosts.entries) if finding.fix == f"run `hubd install {id}`"]
+
+    with_command(str(case.hubd))
+    assert found() == []
+    with_command("/gone/hubd")
+    (finding,) = found()
+    assert finding.level == "problem"
+    assert "/gone/hubd, which is not there" in finding.what
+    with_command("hubd")
+    (finding,) = found()
+    assert "without a path" in finding.what
+
+
+@pytest.mark.parametrize("id", HOMES)
+def test_an_entry_that_leads_to_another_hub(case, id):
+    path, host = case.host(id), all_hosts()[id]
+
+    def found(variables):
+        entry = stdio_entry(host, str(case.hubd), variables)
+        path.write_text(serverfile.insert(host.shape, HOMES[id].text, KEY, entry).apply(HOMES[id].text))
+        return [each for each in case.found(hosts.entries) if each.fix.startswith(f"run `hubd install {id}` in")]
+
+    assert found({}) == []
+    (finding,) = found({"HUBD_RUNTIME_DIR": "/elsewhere"})
+    assert finding.what.endswith("leads to another hub than this shell's: HUBD_RUNTIME_DIR differs")
+    case.environ |= {"HUBD_RUNTIME_DIR": "/elsewhere", "XDG_STATE_HOME": "/states"}
+    (finding,) = found({})
+    assert finding.what.endswith("HUBD_RUNTIME_DIR, XDG_STATE_HOME differ")
+    assert found({"HUBD_RUNTIME_DIR": "/elsewhere/", "XDG_STATE_HOME": "/states", "OTHER": "x"}) == []
+    assert found({"HUBD_RUNTIME_DIR": "${HOME}/run"}) == [], "nobody knows what the host makes of it"
+
+
+def test_an_entry_by_url(case):
+    host = all_hosts()["cursor"]
+    case.toml('listen = "127.0.0.1:9999"\n')
+    (case.home / "token").write_text("tttttttttttttttt\n")
+
+    def with_url(url, token):
+        case.host("cursor", json.dumps({"mcpServers": {KEY: http_entry(host, url, token)}}))
+
+    with_url("http://127.0.0.1:9999/mcp", "tttttttttttttttt")
+    assert case.found(hosts.entries) == []
+    with_url("http://127.0.0.1:8765/mcp", "tttttttttttttttt")
+    assert "another port" in case.one(hosts.entries).what
+    case.toml('listen = "10.0.0.5:9999"\nbehind_tls_proxy = true\nallowed_hosts = ["hub.example.com:443"]\n')
+    with_url("https://hub.example.com/mcp", "tttttttttttttttt")
+    assert case.found(hosts.entries) == []
+    with_url("https://example.com/mcp", "tttttttttttttttt")
+    assert "another port" in case.one(hosts.entries).what
+    with_url("http://127.0.0.1:9999/mcp", "old")
+    assert "does not have the hub's token" in case.one(hosts.entries).what
+
+
+def test_a_host_s_file_that_cannot_be_read(case):
+    case.host("cursor", "{")
+    assert "is not JSON" in case.one(hosts.entries).why
+    case.host("cursor", '{"mcpServers": {"hub": {"command": "usb-hub"}}}')
+    assert "does not start hubd" in case.one(hosts.entries).what
+
+
+# --- the daemon -------------------------------------------------------------------------------------------------------
+
+
+def test_no_daemon_is_only_noted(case):
+    case.status = None
+    assert case.one(daemons.daemon).level == "note"
+
+
+def test_a_daemon_that_had_to_listen_elsewhere(case):
+    case.status = {"version": "1", "listen": {"url": "http://127.0.0.1:40001/mcp", "wanted": "127.0.0.1:8765"}}
+    found = case.one(daemons.daemon)
+    assert found.what == "the hub listens on http://127.0.0.1:40001/mcp, and not on 127.0.0.1:8765"
+    case.status["listen"] = {"url": "http://127.0.0.1:8765/mcp", "wanted": None}
+    assert case.found(daemons.daemon) == []
+
+
+def test_a_daemon_whose_address_another_user_holds(case):
+    listen = {"url": "http://127.0.0.1:40001/mcp", "wanted": "127.0.0.1:8765", "squatted": True}
+    case.status = {"version": "1", "listen": listen}
+    found = case.one(daemons.daemon)
+    assert found.level == "problem"
+    assert "token was replaced" in found.why
+    assert "hubd install" in found.fix
+
+
+def test_a_daemon_of_another_version_and_what_it_says(case):
+    case.status = {
+        "version": "0",
+        "config": {"pending": ["listen"]},
+        "upstreams": [{"name": "a", "state": "failed", "last_error": "no such file\nmore"}, {"name": "b"}],
+    }
+    version, pending = case.found(daemons.daemon)
+    assert "is version 0, and this is 1" in version.what
+    assert pending.what.endswith("listen")
+
+
+def test_servers_that_the_hub_has_given_up(case):
+    case.status = {
+        "version": "1",
+        "upstreams": [
+            {"name": "a", "state": "failed", "last_error": "It ended with exit code 1\nfirst words\nno module b\n"},
+            {"name": "b", "state": "connected", "last_error": "before"},
+            {"name": "c", "state": "unauthorized", "last_error": "c wants credentials (401); put them"},
+            {"name": "d", "state": "failed"},
+            {"name": "e", "state": "reconnecting", "crash_loop": True, "last_error": "e exited with status 1"},
+            {"name": "f", "state": "reconnecting", "crash_loop": False, "last_error": "f exited with status 1"},
+        ],
+    }
+    failed, refused, unknown, looping = case.found(daemons.upstreams)
+    assert (failed.what, failed.why) == ("a: it has failed", 'It ended with exit code 1; it said "no module b"')
+    assert failed.fix == "see `hubd logs a`, put that right, then run `hubd restart a`"
+    assert (refused.what, refused.level) == ("c: it does not let the hub in", "problem")
+    assert refused.why == "c wants credentials (401); put them"
+    assert "Authorization" in refused.fix
+    assert "hubd restart c" in refused.fix
+    assert unknown.why == "the hub does not know why"
+    assert (looping.what, looping.why) == ("e: it ends again and again", "e exited with status 1")
+
+
+def test_one_fault_is_found_once(case):
+    case.toml('[upstreams.a]\ncommand = "no-such-program"\n[upstreams.b]\ncommand = "sh"\n')
+    lost = [{"name": name, "state": "failed", "last_error": "x"} for name in ("a", "b")]
+    case.status = {"version": "1", "upstreams": lost}
+    found = [each.what for each in checks.findings(case.examined()) if each.level == "problem"]
+    assert len(found) == 2
+    assert "no-such-program is not found" in found[0]
+    assert found[1] == "b: it has failed"
+
+
+def test_a_daemon_with_its_sockets_elsewhere(case, tmp_path):
+    env = own_directories(tmp_path / "other") | {"HUBD_RUNTIME_DIR": str(tmp_path / "other" / "sockets")}
+    (tmp_path / "other" / "sockets").mkdir(mode=0o700)
+    with running([HUBD, "serve", "--listen", "127.0.0.1:0"], tmp_path / "log", env=env, cwd=tmp_path) as process:
+        process.wait_for("http://")
+        (finding,) = [each for each in case.found(daemons.other_daemons) if f"process {process.pid})" in each.what]
+    assert env["HUBD_RUNTIME_DIR"] in finding.what
+    assert "0 hosts attached" in finding.what
+    assert "kill" not in finding.fix
+    assert f"`HUBD_RUNTIME_DIR={env['HUBD_RUNTIME_DIR']} hubd status`" in finding.fix
+
+
+def test_a_socket_that_nobody_listens_on(case):
+    directory = case.home / "run" / "hubd"
+    directory.mkdir(parents=True, mode=0o700)
+    with socket.socket(socket.AF_UNIX) as listener:  # as a service manager holds it
+        listener.bind(str(directory / "hubd.sock"))
+        listener.listen()
+        assert case.found(daemons.stale_sockets) == []
+    assert stat.S_ISSOCK(os.stat(directory / "hubd.sock").st_mode)
+    assert case.one(daemons.stale_sockets).level == "note"
+
+
+@contextmanager
+def stranger(directory: Path, mode: int = 0o700) -> Iterator[Path]:
+    """What looks like a hub in a directory: a lock that is held, and a control socket that somebody listens on."""
+    directory.mkdir()
+    directory.chmod(mode)
+    lock = directory / "hubd.lock"
+    lock.write_text("4711\n")
+    with socket.socket(socket.AF_UNIX) as listener, lock.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        listener.bind(str(directory / "control.sock"))
+        listener.listen()
+        yield lock
+
+
+def of_stranger(case, directory: Path) -> list[Finding]:
+    return [each for each in case.found(daemons.other_daemons) if str(directory) in each.what]
+
+
+@pytest.mark.covers("SEC-54")
+def test_a_directory_may_have_any_name(case, tmp_path):
+    directory = tmp_path / "a b;c"
+    case.ask = lambda path: None
+    with stranger(directory):
+        (finding,) = of_stranger(case, directory)
+    assert f"`HUBD_RUNTIME_DIR='{directory}' hubd status`" in finding.fix
+
+
+@pytest.mark.covers("SEC-02", "SEC-08")
+@pytest.mark.parametrize("what", ["open directory", "link to our lock", "lock of another user", "linked directory"])
+def test_what_others_could_have_put_there_is_not_asked(case, tmp_path, what, monkeypatch):
+    asked = []
+    case.ask = asked.append
+    directory = tmp_path / "theirs"
+    with stranger(directory, 0o755 if what == "open directory" else 0o700) as lock:
+        if what == "link to our lock":
+            lock.rename(tmp_path / "ours.lock")
+            lock.symlink_to(tmp_path / "ours.lock")
+        elif what == "lock of another user":
+            uid = os.geteuid()
+            monkeypatch.setattr("hub.shim.start_daemon.os.geteuid", lambda: uid + 1)
+        elif what == "linked directory":
+            directory.rename(tmp_path / "elsewhere")
+            directory.symlink_to(tmp_path / "elsewhere")
+        assert of_stranger(case, directory) == []
+    assert directory / "control.sock" not in asked
+
+
+def test_only_the_beginning_of_a_huge_table_of_sockets_is_read(case, tmp_path, monkeypatch):
+    table = tmp_path / "unix"
+    row = "0: 00000002 00000000 00010000 0001 01 1 /{}/hubd.sock\n"
+    table.write_text("Num RefCount\n" + "".join(row.format(at) for at in range(1000)))
+    monkeypatch.setattr(daemons, "SOCKETS", table)
+    monkeypatch.setattr(daemons, "MAX_TABLE_BYTES", 1000)
+    assert 0 < len(daemons._listening()) < 30
+
+
+# --- files that cannot be read ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-C-10", "F-D-06", "SEC-62")
+def test_each_file_that_cannot_be_read_is_one_finding_and_the_rest_is_looked_at(case):
+    case.toml('[upstreams.a]\ncommand = "no-such-program"\n')
+    state = case.home / "state" / "hubd"
+    state.mkdir(parents=True, mode=0o700)
+    (case.home / "installed.json").mkdir()
+    for name in ("token", "keys"):
+        (state / name).symlink_to("elsewhere")
+    found = checks.findings(case.examined())
+    unread = [each for each in found if each.check == "unreadable"]
+    names = [str(case.home / "installed.json"), str(state / "token"), str(state / "keys")]
+    assert [each.what for each in unread] == [f"{name} cannot be read" for name in names]
+    assert all("sudo chown" in each.fix for each in unread)
+    assert any("no-such-program is not found" in each.what for each in found)
+
+
+def test_directories_of_another_user(case, monkeypatch):
+    (case.home / "state" / "hubd").mkdir(parents=True, mode=0o700)
+    uid = os.geteuid()
+    monkeypatch.setattr(stores.os, "geteuid", lambda: uid + 1)
+    found = [each for each in case.found(stores.unreadable_files) if "state/hubd" in each.what]
+    assert [each.why for each in found] == [f"it belongs to another user (uid {uid}), and the hub uses only its own"]
+
+
+def test_what_a_check_may_not_look_at_ends_no_other(case, monkeypatch):
+    def refused(examined):
+        yield Finding("c", "note", "before", "", "")
+        raise PermissionError(13, "Permission denied", "/secret/place")
+
+    made = Finding("c", "note", "after", "", "")
+    monkeypatch.setattr(checks, "CHECKS", (refused, lambda _: iter([made])))
+    assert [each.what for each in checks.findings(case.examined())] == [
+        "/secret/place cannot be read",
+        "before",
+        "after",
+    ]
+
+
+@pytest.mark.parametrize("at", ["is_found", "_places"])
+def test_hosts_that_may_not_be_looked_for(case, monkeypatch, at):
+    case.host("cursor")
+
+    def refused(host, machine):
+        raise PermissionError(13, "Permission denied", "/home/x/.cursor")
+
+    monkeypatch.setattr(f"hub.cli.checks.examined.{at}", refused)
+    if at == "_places":
+        monkeypatch.setattr("hub.cli.checks.examined.is_found", lambda host, machine: host.id == "cursor")
+    found = case.found(stores.unreadable_files)
+    assert {each.what for each in found} == {"/home/x/.cursor cannot be read"}
+    assert "Cursor is here" in " ".join(each.why for each in found)
+
+
+def test_the_worst_comes_first(case, monkeypatch):
+    levels = ["note", "problem", "warning", "problem"]
+    made = [Finding("c", level, str(at), "", "") for at, level in enumerate(levels)]
+    monkeypatch.setattr(checks, "CHECKS", (lambda _: iter(made),))
+    assert [each.what for each in checks.findings(case.examined())] == ["1", "3", "2", "0"]
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command(tmp_path):
+    env = own_directories(tmp_path) | {"HOME": str(tmp_path / "me"), "PATH": "/usr/bin:/bin"}
+    (tmp_path / "me").mkdir()
+
+    def run(*words):
+        return subprocess.run(
+            [HUBD, "doctor", *words], env=env, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    before = sorted(tmp_path.rglob("*"))
+    shown = run("--json")
+    found = [
+        each for each in json.loads(shown.stdout) if each["check"] != "orphan" and "another hub" not in each["what"]
+    ]
+    assert [each["what"] for each in found] == ["no hub is running"]
+    assert sorted(tmp_path.rglob("*")) == before
+    host_homes.write(tmp_path / "me", "cursor")
+    shown = run()
+    assert shown.returncode == 1
+    assert "warning: Cursor does not have the hub\n    why: " in shown.stdout
+    assert "    fix: run `hubd install cursor`" in shown.stdout
+
+
+def test_with_a_running_hub(tmp_path):
+    env = own_directories(tmp_path)
+    config = Path(env["XDG_CONFIG_HOME"]) / "hubd" / "hubd.toml"
+    config.parent.mkdir(mode=0o700)
+    config.write_text('listen = "127.0.0.1:0"\n[upstreams.a]\ncommand = "sh"\ndisabled = true\n')
+    with running([HUBD, "serve"], tmp_path / "log", env=env, cwd=tmp_path) as process:
+        process.wait_for("http://")
+        shown = subprocess.run([HUBD, "doctor", "--json"], env=env, capture_output=True, timeout=60, check=False)
+    found = {each["check"] for each in json.loads(shown.stdout)}
+    assert not found & {"socket", "mode", "configuration"}
+    assert not [each for each in json.loads(shown.stdout) if f"process {process.pid})" in each["what"]]
+
+
+class Locked(BaseHTTPRequestHandler):
+    """A server that wants credentials which nobody has."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.send_response(401)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_GET = do_POST
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_server_that_does_not_let_the_hub_in(tmp_path):
+    env = own_directories(tmp_path)
+    config = Path(env["XDG_CONFIG_HOME"]) / "hubd" / "hubd.toml"
+    config.parent.mkdir(mode=0o700)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Locked) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/mcp"
+        config.write_text(f'listen = "127.0.0.1:0"\n[upstreams.locked]\nurl = "{url}"\n')
+        with running([HUBD, "serve"], tmp_path / "log", env=env, cwd=tmp_path, merged=True) as process:
+            process.wait_for("wants credentials")
+            shown = subprocess.run([HUBD, "doctor"], env=env, capture_output=True, text=True, timeout=60, check=False)
+        server.shutdown()
+    assert "problem: locked: it does not let the hub in\n    why: locked wants credentials (401)" in shown.stdout
+    assert "    fix: write headers = { Authorization" in shown.stdout
+
+
+def test_servers_that_a_dead_hub_left_behind(case, monkeypatch):
+    monkeypatch.setattr(orphans, "orphans", lambda: [orphans.Orphan(41, 40, "node")])
+    finding = case.one(daemons.left_behind)
+    assert "process 41 (node)" in finding.what
+    assert "kill 41" in finding.fix

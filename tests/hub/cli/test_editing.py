@@ -1,0 +1,408 @@
+"""`hubd add`, `remove`, `enable`, `disable` and `edit` as commands, in a home of their own."""
+
+import contextlib
+import json
+import os
+import pty
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from config.describe import schema
+from tests.support.processes import HUBD, own_directories, running, running_hub
+
+DEMO = "[upstreams.demo]\ncommand = 'true'\n"
+SECRET = "ghp_0123456789abcdefghijABCDEFGHIJ"
+
+
+class Home:
+    """A user's directories, and commands that run there."""
+
+    def __init__(self, directory):
+        self.env = own_directories(directory)
+        self.env["TMPDIR"] = str(directory)
+        self.file = Path(self.env["XDG_CONFIG_HOME"], "hubd", "hubd.toml")
+        self.backups = Path(self.env["XDG_STATE_HOME"], "hubd", "backups")
+
+    def write(self, text):
+        self.file.parent.mkdir(mode=0o700, exist_ok=True)
+        self.file.write_text(text)
+
+    def run(self, *arguments, code=0, **env):
+        """Everything a command says."""
+        done = subprocess.run(
+            [HUBD, *arguments],
+            env=self.env | env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stdout + done.stderr
+
+    def upstreams(self):
+        return tomllib.loads(self.file.read_text()).get("upstreams", {})
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home(tmp_path)
+
+
+# --- add --------------------------------------------------------------------------------------------------------------
+
+
+def test_add_a_command(home):
+    said = home.run(
+        *("add", "files", "--env", "A=b=c", "--env", "B=${HOME}", "--cwd", "~/x", "--disabled"),
+        *(
+            "--set",
+            "timeouts.call=600",
+            "--set",
+            "era=modern",
+            "--set",
+            'aliases=["old"]',
+            "--",
+            "sh",
+            "-c",
+            "x -- y",
+            "--env",
+        ),
+    )
+    assert f"added files: {home.file} (new)\nno hub is running; the next one reads it\n" in said
+    assert home.upstreams() == {
+        "files": {
+            "command": "sh",
+            "args": ["-c", "x -- y", "--env"],
+            "env": {"A": "b=c", "B": "${HOME}"},
+            "cwd": f"{home.env['HOME']}/x",
+            "disabled": True,
+            "timeouts": {"call": 600},
+            "era": "modern",
+            "aliases": ["old"],
+        }
+    }
+    assert home.file.read_text().startswith("#:schema ./hubd.schema.json\n")
+    assert json.loads(home.file.with_name("hubd.schema.json").read_text()) == schema()
+    assert home.file.stat().st_mode & 0o777 == 0o600
+    assert home.file.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_add_a_url(home):
+    home.write(f"# mine\n{DEMO}")
+    said = home.run("add", "there", "--header", "X-A: b", "--header", "X-B=c:d", "--url", "https://example.com/mcp?a=b")
+    assert home.upstreams()["there"] == {"url": "https://example.com/mcp?a=b", "headers": {"X-A": "b", "X-B": "c:d"}}
+    assert home.file.read_text().startswith(f"# mine\n{DEMO}")
+    [backup] = home.backups.iterdir()
+    assert f"(before: {backup})" in said
+    assert backup.read_text() == f"# mine\n{DEMO}"
+    assert "warning" not in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "expected"),
+    [
+        (["x"], 2, "after `--`, or which URL"),
+        (["x", "--url", "https://example.com", "--", "y"], 2, "after `--`, or which URL"),
+        (["x", "--"], 2, "after `--`, or which URL"),
+        (["x", "--env", "A", "--", "y"], 2, "--env takes KEY=VALUE"),
+        (["x", "--header", "A", "--url", "https://example.com"], 2, "--header takes KEY=VALUE"),
+        (["x", "--set", "timeout=5", "--", "y"], 2, 'no setting "timeout"; did you mean "timeouts"?'),
+        (["x", "--set", "timeouts=5", "--set", "timeouts.call=5", "--", "y"], 2, "timeouts has a value already"),
+        (["x", "--set", "era=modern", "--set", "era=auto", "--", "y"], 2, "era: it has a value already"),
+        (["My_Server!", "--", "y"], 1, 'for instance "my-server"'),
+        (["demo", "--", "y"], 1, "already, in"),
+        (["x", "--url", "nonsense"], 78, 'upstreams.x.url: expected an address such as "https://example.com/mcp"'),
+        (["x", "--env", "A=${NOT_SET_ANYWHERE}", "--", "y"], 78, "the variable NOT_SET_ANYWHERE is not set"),
+        (["x", "--set", "env.A=5", "--set", "headers=1", "--", "y"], 78, "expected text in quotes"),
+        (["x", "--set", "era=soon", "--", "y"], 78, 'must be one of "auto", "legacy", "modern"'),
+    ],
+)
+def test_what_makes_no_sense_changes_nothing(home, arguments, code, expected):
+    home.write(DEMO)
+    assert expected in home.run("add", *arguments, code=code)
+    assert home.file.read_text() == DEMO
+    assert not home.backups.exists()
+
+
+@pytest.mark.covers("SEC-61")
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (["--env", f"GITHUB_PAT={SECRET}", "--", "sh"], "better write '${GITHUB_PAT}'"),
+        (["--env", "MY_API_KEY=hunter2", "--", "sh"], "'${file:~/.secrets/my_api_key}'"),
+        (["--header", f"Authorization=Bearer {SECRET}", "--url", "https://e.com"], "'Bearer ${X_TOKEN}'"),
+        (["--url", f"https://e.com/?api_key={SECRET}"], "url seems to hold a secret"),
+        (["--", "sh", "--token", SECRET], "args seems to hold a secret"),
+        (["--", "sh", "-e", "API_TOKEN=hunter2"], "args seems to hold a secret"),
+    ],
+)
+def test_a_secret_in_the_file_is_warned_of_and_not_repeated(home, arguments, advice):
+    said = home.run("add", "x", *arguments)
+    assert advice in said
+    assert SECRET not in said
+    assert "hunter2" not in said
+
+
+def test_variables_are_no_secrets(home):
+    said = home.run("add", "x", "--header", "Authorization=Bearer ${T}", "--url", "https://e.com", T="x")
+    assert "warning" not in said
+
+
+def test_a_command_that_is_not_there_and_a_name_that_could_be_better_are_warned_of(home):
+    said = home.run("add", "with_underscore", "--", "no-such-command")
+    assert "warning: there is no command no-such-command on the PATH" in said
+    assert '"with_underscore" works, but' in said
+    assert "with_underscore" in home.upstreams()
+
+
+# --- remove, enable, disable ------------------------------------------------------------------------------------------
+
+
+def test_a_server_comes_is_turned_off_and_on_and_goes(home):
+    home.write(f"# mine\n{DEMO}")
+    before = home.file.read_text()
+    home.run("add", "x", "--", "sh")
+    added = home.file.read_text()
+    assert f"disabled x: {home.file}" in home.run("disable", "x")
+    assert home.upstreams()["x"] == {"command": "sh", "disabled": True}
+    assert home.run("disable", "x") == "x is disabled already; nothing was changed\n"
+    assert f"enabled x: {home.file}" in home.run("enable", "x")
+    assert home.file.read_text() == added
+    assert f"removed x: {home.file}" in home.run("remove", "x")
+    assert home.file.read_text() == before
+    assert 'there is no server "x"; there are: demo' in home.run("remove", "x", code=1)
+    assert 'did you mean "demo"?' in home.run("enable", "dmo", code=1)
+
+
+def test_the_demo_is_no_server_of_the_configuration(home):
+    said = home.run("disable", "demo", code=1)
+    assert "Without one a hub serves the demo, which goes with the first `hubd add`" in said
+
+
+def test_another_file_by_its_name(home, tmp_path):
+    (file := tmp_path / "own.toml").write_text(DEMO)
+    home.run("add", "x", "--config", file, "--", "sh")
+    assert set(tomllib.loads(file.read_text())["upstreams"]) == {"demo", "x"}
+    assert not home.file.exists()
+
+
+def test_the_hub_that_runs_takes_up_what_was_added_and_removed(home, tmp_path):
+    with running_hub(tmp_path, DEMO) as hub:
+
+        def known():
+            return {each["name"]: each["state"] for each in json.loads(home.run("status", "--json"))["upstreams"]}
+
+        took = "the hub that runs has taken it up; `hubd status` shows it\n"
+        assert took in home.run("disable", "demo", "--config", hub.config)
+        assert known() == {"demo": "disabled"}
+        assert took in home.run("add", "x", "--config", hub.config, "--disabled", "--", "sh")
+        assert known() == {"demo": "disabled", "x": "disabled"}
+        assert took in home.run("remove", "x", "--config", hub.config)
+        assert known() == {"demo": "disabled"}
+        assert f"the hub that runs reads other files: {hub.config}" in home.run("add", "x", "--", "sh")
+
+
+@contextlib.contextmanager
+def serving(home, tmp_path):
+    """A hub that reads the user's own configuration."""
+    with running([HUBD, "serve", "--listen", "127.0.0.1:0"], tmp_path / "log", env=home.env) as process:
+        process.wait_for("hubd listens on")
+        yield
+
+
+def test_a_hub_that_has_only_read_what_was_imported_takes_up_the_first_file_of_the_user(home, tmp_path):
+    (imported := home.file.parent / "imported").mkdir(parents=True, mode=0o700)
+    (imported / "cursor.toml").write_text("[upstreams.one]\ncommand = 'true'\ndisabled = true\n")
+    with serving(home, tmp_path):
+        assert "has taken it up" in home.run("add", "two", "--disabled", "--", "sh")
+        assert "has taken it up" in home.run("remove", "two")
+
+
+def test_a_variable_that_only_the_shell_has_is_refused_by_the_hub(home, tmp_path):
+    home.write(DEMO)
+    with serving(home, tmp_path):
+        said = home.run("add", "x", "--json", "--env", "A=${ONLY_HERE}", "--", "sh", code=78, ONLY_HERE="1")
+        told = json.loads(said.partition("\nhubd: ")[0])
+        assert (told["did"], told["hub"], told["error"]["code"]) == ("added", "refused", 78)
+        assert "upstreams.x.env.A: the variable ONLY_HERE is not set" in told["error"]["message"]
+        assert told["error"]["message"].endswith(f"write those it needs into {home.file.with_name('hubd.env')}")
+        home.file.with_name("hubd.env").write_text("ONLY_HERE=1\n")
+        assert "has taken it up" in home.run("disable", "x")
+
+
+def test_two_at_once_both_count(home):
+    argvs = [[HUBD, "add", f"s{number}", "--", "sh"] for number in range(6)]
+    racers = [subprocess.Popen(argv, env=home.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for argv in argvs]
+    for racer in racers:
+        racer.communicate(timeout=60)
+    assert [racer.returncode for racer in racers] == [0] * 6
+    assert set(home.upstreams()) == {f"s{number}" for number in range(6)}
+
+
+@pytest.mark.covers("SEC-61")
+def test_what_would_be_changed_is_shown_without_secrets(home):
+    home.write(f"{DEMO}env = {{ API_KEY = '{SECRET}' }}\n")
+    before = home.file.read_text()
+    said = home.run("add", "x", "--dry-run", "--env", f"TOKEN={SECRET}", "--", "sh")
+    assert "+[upstreams.x]" in said
+    assert SECRET not in said
+    assert "-[upstreams.demo]" in home.run("remove", "demo", "--dry-run")
+    assert "+disabled = true" in home.run("disable", "demo", "--dry-run")
+    assert "nothing would be changed" in home.run("enable", "demo", "--dry-run")
+    assert home.run("remove", "x", "--dry-run", code=1)
+    assert home.file.read_text() == before
+    assert not home.backups.exists()
+
+
+# --- for programs -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("SEC-61")
+def test_programs_are_told_what_was_done(home):
+    added = json.loads(home.run("add", "x", "--json", "--env", f"API_KEY={SECRET}", "--", "sh"))
+    assert (added["name"], added["did"], added["dry_run"], added["hub"]) == ("x", "added", False, "none")
+    (file,) = added["files"]
+    assert (file["file"], file["backup"]) == (str(home.file), None)
+    assert "+[upstreams.x]" in file["diff"]
+    assert "API_KEY" in added["warnings"][0]
+    assert SECRET not in json.dumps(added)
+    before = home.file.read_text()
+    tried = json.loads(home.run("disable", "x", "--dry-run", "--json"))
+    assert home.file.read_text() == before
+    done = json.loads(home.run("disable", "x", "--json"))
+    assert (tried["did"], tried["dry_run"], done["did"], done["dry_run"]) == ("disabled", True, "disabled", False)
+    assert tried["files"][0]["diff"] == done["files"][0]["diff"]
+    assert Path(done["files"][0]["backup"]).read_text() == before
+    again = json.loads(home.run("disable", "x", "--json"))
+    assert (again["did"], again["files"]) == ("unchanged", [])
+    assert json.loads(home.run("enable", "x", "--json"))["did"] == "enabled"
+    assert json.loads(home.run("remove", "x", "--json"))["did"] == "removed"
+
+
+def test_programs_are_told_what_was_wrong(home):
+    done = subprocess.run(
+        [HUBD, "add", "x", "--json", "--url", "nonsense"], env=home.env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 78
+    found = json.loads(done.stdout)
+    assert found["error"]["code"] == 78
+    (problem,) = found["problems"]
+    assert (problem["file"], problem["key"]) == (str(home.file), ["upstreams", "x", "url"])
+    assert not home.file.exists()
+
+
+def test_programs_may_edit(home):
+    home.write(DEMO)
+    done = subprocess.run(
+        [HUBD, "edit", "--json"],
+        env=home.env | {"VISUAL": "", "EDITOR": "sh -c 'echo it talks; echo \"# more\" >> $0'"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == "it talks\n", "standard output is the object's alone"
+    said = json.loads(done.stdout)
+    assert said["did"] == "edited"
+    assert "+# more" in said["files"][0]["diff"]
+
+
+# --- edit -------------------------------------------------------------------------------------------------------------
+
+
+def editor(tmp_path, *texts):
+    """An editor that saves these texts, one each time it is started."""
+    (script := tmp_path / "my editor.py").write_text(
+        "import pathlib, sys\n"
+        f"texts = {texts!r}\n"
+        "count = pathlib.Path(sys.argv[0] + '.count')\n"
+        "at = len(count.read_text()) if count.exists() else 0\n"
+        "count.write_text('x' * (at + 1))\n"
+        "assert pathlib.Path(sys.argv[-1]).stat().st_mode\n"
+        "if texts[at] != '': pathlib.Path(sys.argv[-1]).write_bytes(texts[at].encode('latin-1'))\n"
+    )
+    return f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}"
+
+
+def test_edit_saves_what_is_right(home, tmp_path):
+    home.write(DEMO)
+    said = home.run("edit", VISUAL=editor(tmp_path, f"{DEMO}# more\n"), EDITOR="false")
+    assert f"edited: {home.file} (before: " in said
+    assert home.file.read_text() == f"{DEMO}# more\n"
+
+
+def test_edit_begins_a_file_that_is_not_there(home, tmp_path):
+    assert f"nothing changed in {home.file}" in home.run("edit", EDITOR=editor(tmp_path, ""))
+    assert not home.file.exists()
+    assert "(new)" in home.run("edit", EDITOR=editor(tmp_path, DEMO, DEMO))
+
+
+@pytest.mark.covers("F-C-02", "I-7")
+@pytest.mark.parametrize(
+    ("text", "code", "expected"),
+    [
+        ("[upstreams.demo]\ncmmand = 'x'\n", 78, "hubd.toml, line 2: upstreams.demo"),
+        ("[upstreams", 78, "line 1: is not TOML"),
+        (" \n", 78, "is empty"),
+        ("# \xff\n", 1, "is not UTF-8 text"),
+    ],
+)
+def test_edit_keeps_what_is_wrong_out(home, tmp_path, text, code, expected):
+    home.write(DEMO)
+    said = home.run("edit", code=code, EDITOR=editor(tmp_path, text))
+    assert expected in said
+    assert home.file.read_text() == DEMO
+    copy = Path(said.rstrip().removesuffix(".").split(" is in ")[-1])
+    assert copy.name == "hubd.toml"
+    assert copy.read_bytes() == text.encode("latin-1")
+    assert copy.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("/no/such --thing", "cannot start the editor /no/such"),
+        ("false", "the editor ended with code 1"),
+        ("rm", "the editor left no file"),
+    ],
+)
+def test_an_editor_that_fails_leaves_nothing_behind(home, tmp_path, command, expected):
+    home.write(DEMO)
+    (there := tmp_path / "tmp").mkdir()
+    said = home.run("edit", code=1, EDITOR=command, TMPDIR=str(there))
+    assert expected in said
+    assert "Your text" not in said
+    assert list(there.iterdir()) == []
+    assert home.file.read_text() == DEMO
+
+
+def test_edit_names_what_is_passed_over(home, tmp_path):
+    home.write(DEMO)
+    assert 'did you mean "drain_s"?' in home.run("edit", EDITOR=editor(tmp_path, f"drian_s = 1\n{DEMO}"))
+
+
+def test_a_person_may_edit_again(home, tmp_path):
+    home.write(DEMO)
+    host, ours = pty.openpty()
+    try:
+        env = home.env | {"EDITOR": editor(tmp_path, "[upstreams", f"{DEMO}# right\n")}
+        edit = subprocess.Popen([HUBD, "edit"], env=env, stdin=ours, stderr=ours, stdout=subprocess.PIPE, text=True)
+        asked = b""
+        while b"edit it again? [Y/n]" not in asked:
+            asked += os.read(host, 4096)
+        assert b"is not TOML" in asked
+        os.write(host, b"\n")
+        said, _ = edit.communicate(timeout=60)
+    finally:
+        os.close(host)
+        os.close(ours)
+    assert edit.returncode == 0
+    assert f"edited: {home.file}" in said
+    assert home.file.read_text() == f"{DEMO}# right\n"

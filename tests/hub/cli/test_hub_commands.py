@@ -1,0 +1,144 @@
+"""`hubd logs`, `restart` and `status` with a real daemon and real processes: what shows of an upstream in trouble."""
+
+import json
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.attached import hubd
+from tests.support.processes import HUBD, running, running_hub
+
+SCRIPTED = Path(__file__).parents[2] / "support" / "scripted.py"
+PATIENCE_S = 60
+
+
+def toml(name, script, **settings):
+    """A server that does what `script` says, as a table of a hubd.toml."""
+    args = json.dumps(["-I", "-S", str(SCRIPTED), json.dumps(script)])
+    more = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+    return f"[upstreams.{name}]\ncommand = {json.dumps(sys.executable)}\nargs = {args}\n{more}"
+
+
+def of(hub, name):
+    """The row of an upstream in `hubd status --json`."""
+    done = hubd(hub, "status", "--json")
+    assert done.returncode == 0, done.stderr
+    return next(each for each in json.loads(done.stdout)["upstreams"] if each["name"] == name)
+
+
+def until(hub, name, condition):
+    """Its row, once it is as wanted: each look is a process, so there is no need to wait between them."""
+    for _ in range(200):
+        row = of(hub, name)
+        if condition(row):
+            return row
+    raise AssertionError(row)
+
+
+@pytest.mark.covers("F-P-02", "F-P-23", "SEC-61", "I-9")
+def test_logs_show_and_follow_what_a_server_says_and_what_becomes_of_it(tmp_path):
+    script = {
+        "start": [["stderr", "starting with hunter2\n"]],
+        "on": {"tools/call:die": [["stderr", "bye\n"], ["exit", 3]]},
+    }
+    config = toml("talker", script) + '[upstreams.talker.env]\nKEY = "hunter2"\n'
+    config += '[upstreams.off]\ncommand = "none"\ndisabled = true\n'
+    with running_hub(tmp_path, config) as hub:
+        until(hub, "talker", lambda row: row["state"] == "connected")
+        done = hubd(hub, "logs", "talker")
+        assert done.returncode == 0
+        lines = [
+            re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  (\w+) +(.*)", line) for line in done.stdout.splitlines()
+        ]
+        found = [line.groups() for line in lines if line]
+        assert len(found) == len(lines)
+        assert ("state", "connecting") in found
+        assert ("stderr", "starting with ***") in found
+        assert any(kind == "state" and text.startswith("connected: ") for kind, text in found)
+        assert hubd(hub, "logs", "talker", "-n", "1").stdout.count("\n") == 1
+        assert "hunter2" not in hub.process.tail() + done.stdout
+
+        with running([HUBD, "logs", "talker", "-f", "-n", "0"], tmp_path / "follow", env=hub.env) as follower:
+            with running([HUBD, "logs", "talker", "-f", "--json"], tmp_path / "json", env=hub.env) as other:
+                other.wait_for('"text": "connecting"')
+                assert hubd(hub, "call", "talker__die").returncode == 1
+                follower.wait_for(r"stderr  bye$")
+                follower.wait_for(r"exit    exited with status 3$")
+                follower.wait_for(r"state   next attempt in \d")
+                follower.wait_for(r"state   connected: ")
+                record = json.loads(other.wait_for(".*next attempt.*")[0])
+                assert record["kind"] == "state"
+            assert follower.signalled(signal.SIGINT, patience_s=PATIENCE_S) == 130
+
+        row = of(hub, "talker")
+        assert row["restarts"] == 1
+        assert (row["last_exit"]["code"], row["last_exit"]["signal"]) == (3, None)
+        assert row["last_exit"]["said"] == ["starting with ***", "bye"]
+        assert row["health"] == "ok"
+
+        done = hubd(hub, "logs", "nobody")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "no server nobody; there are: talker, off" in done.stderr
+        assert "expected a number of lines such as 50, not few" in hubd(hub, "logs", "talker", "-n", "few").stderr
+        off = hubd(hub, "logs", "off")
+        assert (off.returncode, off.stdout) == (0, "")
+        assert "nothing has happened to off" in off.stderr
+
+
+@pytest.mark.covers("F-P-07")
+def test_what_is_no_server_is_called_so(tmp_path):
+    config = '[upstreams.talk]\ncommand = "sh"\nargs = ["-c", "echo Welcome; cat >/dev/null; exit 1"]\n'
+    with running_hub(tmp_path, config + "timeouts = { start = 1, probe = 0.3 }\nrestart = { attempts = 1 }\n") as hub:
+        row = until(hub, "talk", lambda row: row["state"] == "failed")
+        assert row["last_error"].endswith("not MCP, see `hubd logs`: is it a server?")
+        assert "sent what is not a message: Welcome\n" in hubd(hub, "logs", "talk").stdout
+
+
+def test_the_end_of_the_hub_ends_a_follower(tmp_path):
+    with (
+        running_hub(tmp_path, toml("quiet", {})) as hub,
+        running([HUBD, "logs", "quiet", "-f"], tmp_path / "follow", env=hub.env) as follower,
+    ):
+        follower.wait_for("connected")
+        assert hubd(hub, "stop").returncode == 0
+        assert follower.exit_code(patience_s=PATIENCE_S) == 69
+
+
+@pytest.mark.covers("F-P-01", "F-P-27", "I-3")
+def test_a_server_that_cannot_start_shows_as_a_crash_loop_then_as_failed(tmp_path):
+    script = {"start": [["stderr", "no module\n"], ["exit", 1]]}
+    config = toml("broken", script) + "restart = { attempts = 3 }\n" + toml("good", {})
+    with running_hub(tmp_path, config) as hub:
+        row = until(hub, "broken", lambda row: row["state"] == "failed")
+        assert row["failures"] == 3
+        assert row["last_exit"]["how"] == "exited with status 1"
+        assert row["last_exit"]["said"] == ["no module"]
+        shown = hubd(hub, "status").stdout
+        assert "tried again when a host needs it, or by `hubd restart broken`" in shown
+        assert "| no module" in shown
+        assert hubd(hub, "call", "good__echo").returncode == 0
+
+
+def test_a_lazy_server_costs_no_process_until_it_is_called(tmp_path):
+    config = toml("sleepy", {}, start="lazy", idle_stop_s=0.3)
+    with running_hub(tmp_path, config) as hub:
+        row = until(hub, "sleepy", lambda row: row["state"] == "idle")
+        assert (row["pid"], row["counts"]["tools"], row["restarts"], row["last_exit"]) == (None, 1, 0, None)
+        assert "sleepy__echo" in hubd(hub, "tools").stdout
+        assert hubd(hub, "call", "sleepy__echo").returncode == 0
+        until(hub, "sleepy", lambda row: row["state"] == "idle")
+        assert hubd(hub, "restart", "sleepy").returncode == 0
+        until(hub, "sleepy", lambda row: row["state"] == "idle")
+        told = hubd(hub, "logs", "sleepy").stdout
+        assert told.count("idle: nobody has needed it for 0.3 s") == 3
+        assert told.count("stopped: exited with status 0") == 3
+        assert "restarted by command" in told
+    with running_hub(tmp_path, config) as hub:  # now it is known what it offers
+        assert "sleepy__echo" in hubd(hub, "tools").stdout
+        row = of(hub, "sleepy")
+        assert (row["state"], row["pid"]) == ("idle", None)
+        assert "connecting" not in hubd(hub, "logs", "sleepy").stdout
+        assert hubd(hub, "call", "sleepy__echo").returncode == 0

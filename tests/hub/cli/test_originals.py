@@ -1,0 +1,180 @@
+"""What `hubd import --disable-originals` takes out of hosts, and `hubd uninstall --restore-originals` puts back."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.support import host_commands
+from tests.support.host_commands import contents, hubd, told
+from tests.support.host_homes import HOMES
+
+
+@pytest.fixture
+def home(tmp_path):
+    return host_commands.home(tmp_path)
+
+
+def test_originals_are_turned_off_or_taken_out(home):
+    hosts = ("cline", "claude-desktop", "codex", "goose")
+    hubd(home, "import", "--secrets", "keep", "--disable-originals", "--without-hub", *hosts)
+    cline = json.loads((home[0] / HOMES["cline"].path).read_text())["mcpServers"]
+    assert cline["fetch"]["disabled"] is True
+    assert json.loads((home[0] / HOMES["claude-desktop"].path).read_text())["mcpServers"] == {}
+    assert "enabled = false" in (home[0] / HOMES["codex"].path).read_text()
+    goose = (home[0] / HOMES["goose"].path).read_text()
+    assert goose == HOMES["goose"].text.replace(
+        "reporting copy\n    enabled: true", "reporting copy\n    enabled: false"
+    )
+    assert "hubd has it as fetch" in hubd(home, "import", "cline")
+    config = home[0] / ".config" / "hubd" / "imported" / "cline.toml"
+    assert "mcp-server-fetch" in config.read_text()
+
+
+@pytest.mark.parametrize("hub_first", [True, False])
+def test_a_home_is_as_it_was_once_originals_are_restored(home, hub_first):
+    before = contents(home)
+    disabling = ("import", "--secrets", "keep", "--disable-originals")
+    if hub_first:
+        hubd(home, "install", "--all")
+        hubd(home, *disabling)
+    else:
+        hubd(home, *disabling, "--without-hub")
+        hubd(home, "install", "--all")
+    taken = contents(home)
+    assert b"server-filesystem" not in taken["claude-desktop"]
+    records = Path(home[1]["XDG_STATE_HOME"], "hubd", "originals.json")
+    assert "ghp_" in records.read_text()
+    assert stat.S_IMODE(records.stat().st_mode) == 0o600
+    shown = hubd(home, "uninstall", "--all", "--restore-originals", "--dry-run")
+    assert "ghp_" not in shown
+    assert contents(home) == taken
+    hubd(home, "uninstall", "--all", "--restore-originals")
+    assert contents(home) == before
+    assert "ghp_" not in records.read_text()
+
+
+def test_whatever_hubd_does_meanwhile_originals_are_restored_as_they_were(home):
+    before = contents(home)
+    hubd(home, "install", "--all", "--http")
+    hubd(home, "import", "--secrets", "keep", "--disable-originals")
+    hubd(home, "install", "--all")
+    taken = contents(home)
+    hubd(home, "uninstall", "--all")
+    assert all(b"connect" not in text for text in contents(home).values())
+    assert b"server-filesystem" not in contents(home)["claude-desktop"]
+    hubd(home, "install", "--all")
+    assert {id for id, text in contents(home).items() if text != taken[id]} == set()
+    hubd(home, "uninstall", "--all")
+    hubd(home, "uninstall", "--all", "--restore-originals")
+    assert contents(home) == before
+
+
+def test_uninstall_says_what_is_still_out(home):
+    before = contents(home)
+    hubd(home, "install", "claude-desktop", "cline")
+    hubd(home, "import", "claude-desktop", "cline", "--disable-originals")
+    said = hubd(home, "uninstall", "claude-desktop", "cline")
+    assert "2 servers that `hubd import --disable-originals` took out of Claude Desktop are still out; put them" in said
+    assert "1 server that `hubd import --disable-originals` took out of Cline is still out; put it back with" in said
+    assert "`hubd uninstall claude-desktop --restore-originals`" in said
+    said = hubd(home, "uninstall", "claude-desktop", "--restore-originals")
+    assert "back: filesystem, Linear" in said
+    assert contents(home)["claude-desktop"] == before["claude-desktop"]
+    assert contents(home)["cline"] != before["cline"]
+    assert "Claude Desktop" not in hubd(home, "uninstall", "--all").replace("Claude Desktop: is not in", "")
+    (done,) = told(home, "uninstall", "cline", "--restore-originals")["hosts"]
+    assert (done["did"], done["restored"]) == ("restored", ["fetch"])
+    assert contents(home) == before
+
+
+def test_what_was_taken_out_is_not_forgotten_where_it_cannot_be_read(home):
+    """It is known nowhere else: hosts keep what they have until somebody has looked."""
+    hubd(home, "install", "cline", "claude-desktop")
+    hubd(home, "import", "claude-desktop", "--disable-originals")
+    records = Path(home[1]["XDG_STATE_HOME"], "hubd", "originals.json")
+    kept = records.read_bytes()
+    damaged = kept.replace(b'"off"', b'"of')
+    records.write_bytes(damaged)
+    before = contents(home)
+    for command in (("import", "cline", "--disable-originals"), ("uninstall", "--all", "--restore-originals")):
+        assert "originals.json: cannot be understood" in hubd(home, *command, code=1)
+        assert (records.read_bytes(), contents(home)) == (damaged, before)
+    records.write_bytes(kept)
+    assert "back: filesystem, Linear" in hubd(home, "uninstall", "claude-desktop", "--restore-originals")
+
+
+def test_what_was_edited_by_hand_meanwhile_stays(home):
+    path = home[0] / HOMES["claude-desktop"].path
+    hubd(home, "install", "claude-desktop")
+    hubd(home, "import", "claude-desktop", "--disable-originals")
+    mine = json.loads(path.read_text())
+    mine["mcpServers"]["Linear"] = {"command": "mine"}
+    mine["globalShortcut"] = "Alt+X"
+    path.write_text(json.dumps(mine, indent=4))
+    hubd(home, "uninstall", "claude-desktop", "--restore-originals")
+    servers = json.loads(HOMES["claude-desktop"].text)["mcpServers"]
+    found = json.loads(path.read_text())
+    assert found == {
+        "globalShortcut": "Alt+X",
+        "mcpServers": {"Linear": {"command": "mine"}, "filesystem": servers["filesystem"]},
+    }
+    path.unlink()
+    assert "absent" in json.dumps(told(home, "uninstall", "claude-desktop", "--restore-originals"))
+
+
+def test_a_file_that_is_gone_is_not_made_anew(home):
+    path = home[0] / HOMES["copilot"].path
+    hubd(home, "install", "copilot")
+    hubd(home, "import", "copilot", "--disable-originals")
+    path.unlink()
+    assert '"time" is not put back' in hubd(home, "uninstall", "copilot", "--restore-originals", code=1)
+    assert not path.exists()
+
+
+def test_a_host_without_the_hub_keeps_its_servers(home):
+    before = contents(home)
+    hubd(home, "install", "cursor")
+    said = hubd(home, "import", "cursor", "zed", "--secrets", "keep", "--disable-originals", code=1)
+    assert "Zed does not have the hub, so its servers stay on: run `hubd install zed`, then this again" in said
+    assert contents(home)["zed"] == before["zed"]
+    assert "docker" not in (home[0] / HOMES["cursor"].path).read_text()
+    assert "taken as sqlite" in said
+
+
+def test_what_the_hub_does_not_start_stays_on_in_the_host(home):
+    before = contents(home)
+    hubd(home, "install", "cursor")
+    hubd(home, "import", "cursor", "--secrets", "reference")
+    said = hubd(home, "import", "cursor", "--disable-originals", code=1)
+    assert "hubd has it as github, disabled" in said
+    assert 'Cursor: "github" stays on: the hub has it as github, which is disabled; run `hubd enable github`' in said
+    found = json.loads((home[0] / HOMES["cursor"].path).read_text())["mcpServers"]
+    assert found["github"] == json.loads(before["cursor"])["mcpServers"]["github"]
+    assert "notes" not in found
+
+
+def test_what_the_host_s_own_program_took_out_comes_back(home, tmp_path):
+    path = home[0] / HOMES["claude-code"].path
+    (programs := tmp_path / "bin").mkdir()
+    (program := programs / "claude").write_text(
+        "#!/usr/bin/env python3\n"
+        "import json, sys\n"
+        f"path = {str(path)!r}\n"
+        "document = json.load(open(path))\n"
+        "servers = document['mcpServers']\n"
+        "if sys.argv[2] == 'remove':\n"
+        "    del servers[sys.argv[5]]\n"
+        "else:\n"
+        "    servers[sys.argv[5]] = json.loads(sys.argv[6])\n"
+        "json.dump(document, open(path, 'w'), indent=2)\n"
+    )
+    program.chmod(0o755)
+    home[1]["PATH"] = f"{programs}:/usr/bin:/bin"
+    hubd(home, "install", "claude-code")
+    hubd(home, "import", "claude-code", "--disable-originals")
+    assert set(json.loads(path.read_text())["mcpServers"]) == {"hub"}
+    said = hubd(home, "uninstall", "claude-code", "--restore-originals")
+    assert "back: sentry" in said
+    assert json.loads(path.read_text()) == json.loads(HOMES["claude-code"].text)

@@ -1,0 +1,284 @@
+"""The control socket: the real server, spoken to by the real client and by clumsy ones."""
+
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from hub.control.client import ControlClient
+from hub.control.errors import ControlFailed, HubNotRunning
+from hub.control.methods import CACHE, CACHE_CLEAR, CALL, LOGS, METHODS, RELOAD, STATUS
+from hub.control.server import serve_control
+from hub.control.status import Cleared
+from hub.net.unix import bind_unix
+from tests.support.echo_daemon import TOOLS, Api
+
+
+@asynccontextmanager
+async def serving(path: Path) -> AsyncIterator[Api]:
+    api = Api()
+    async with trio.open_nursery() as nursery:
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(bind_unix(path)))
+        await nursery.start(serve_control, listener, api)
+        yield api
+        nursery.cancel_scope.cancel()
+
+
+def tools(client: ControlClient):
+    return client.ask(METHODS["tools"])
+
+
+def call(client: ControlClient, name: str, **arguments: object):
+    return client.ask(CALL, name=name, arguments=arguments)
+
+
+def records(client: ControlClient, lines: int):
+    return client.answer(LOGS, name="demo", lines=lines)["records"]
+
+
+async def in_thread(path: Path, function):
+    """What `function` returns for a client, which blocks and so needs a thread."""
+
+    def work():
+        with ControlClient(path) as client:
+            return function(client)
+
+    with trio.fail_after(30):
+        return await trio.to_thread.run_sync(work)
+
+
+async def test_every_method(tmp_path):
+    async with serving(tmp_path / "c") as api:
+        status = await in_thread(tmp_path / "c", lambda client: client.ask(STATUS))
+        assert status.upstreams[0].name == "demo"
+        assert await in_thread(tmp_path / "c", tools) == TOOLS
+        result = await in_thread(tmp_path / "c", lambda client: call(client, "demo__echo", text="ü\u2028"))
+        assert result["_meta"]["text"] == "ü\u2028"
+        assert (await in_thread(tmp_path / "c", lambda client: client.ask(CACHE))).entries == 1
+        assert await in_thread(tmp_path / "c", lambda client: client.ask(CACHE_CLEAR)) == Cleared(1)
+        assert not api.stopped.is_set()
+
+
+async def test_names_of_files_need_not_be_utf_8(tmp_path):
+    async with serving(tmp_path / "c") as api:
+
+        async def status():
+            return {
+                "summary": "",
+                "warnings": [],
+                "pending": [],
+                "config": {"files": ("/caf\udce9/hubd.toml",), "caf\udce9": 1},
+            }
+
+        api.status = api.reload = status
+        for method in (STATUS, RELOAD):
+            assert (await in_thread(tmp_path / "c", lambda client, method=method: client.answer(method)))["config"] == {
+                "files": ["/caf\\udce9/hubd.toml"],
+                "caf\\udce9": 1,
+            }
+
+
+async def test_several_requests_on_one_connection(tmp_path):
+    async with serving(tmp_path / "c"):
+        found = await in_thread(
+            tmp_path / "c",
+            lambda client: [
+                call(client, "x"),
+                tools(client),
+                call(client, "y"),
+            ],
+        )
+        assert [item["error"]["message"] for item in found[::2]] == ["Unknown tool: x", "Unknown tool: y"]
+
+
+async def test_a_failing_request_harms_no_other(tmp_path, caplog):
+    async with serving(tmp_path / "c"):
+
+        def both(client: ControlClient):
+            with pytest.raises(ControlFailed, match="failed to answer: RuntimeError; its log says more") as caught:
+                call(client, "crash")
+            assert "canary" not in str(caught.value)
+            return tools(client)
+
+        assert await in_thread(tmp_path / "c", both) == TOOLS
+    assert "canary" in caplog.text
+
+
+async def test_a_call_too_many_is_refused_with_the_reason(tmp_path, caplog):
+    async with serving(tmp_path / "c"):
+        with pytest.raises(ControlFailed, match="256 requests of this account are running already"):
+            await in_thread(tmp_path / "c", lambda client: call(client, "one-too-many"))
+    assert caplog.text == ""
+
+
+async def test_stop_returns_when_the_daemon_has_ended(tmp_path):
+    ended: list[str] = []
+    async with trio.open_nursery() as nursery:
+
+        async def stop() -> None:
+            await in_thread(tmp_path / "c", ControlClient.stop)
+            ended.append("client")
+
+        async with serving(tmp_path / "c") as api:
+            nursery.start_soon(stop)
+            await api.stopped.wait()
+            assert ended == []
+        ended.append("server")
+    assert sorted(ended) == ["client", "server"]
+
+
+async def test_a_client_that_leaves_cancels_its_call(tmp_path):
+    async with serving(tmp_path / "c") as api:
+        with trio.fail_after(30):
+            async with await trio.open_unix_socket(str(tmp_path / "c")) as client:
+                await client.send_all(request("call", {"name": "wait"}) + request("call", {"name": "quick"}))
+                assert b"Unknown tool: quick" in await client.receive_some(65536)
+            await api.cancelled.wait()
+
+
+def request(method: str, params: object) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"{\n", -32700),
+        (b"\xff\n", -32700),
+        (b"[" * 1000 + b"\n", -32700),
+        (b"[]\n", -32600),
+        (b'{"jsonrpc":"2.0","id":1}\n', -32600),
+        (request("nope", {}), -32601),
+        (request("call", {}), -32602),
+        (request("call", {"name": 5}), -32602),
+        (request("call", []), -32602),
+        (request("cache_clear", {"name": 5}), -32602),
+        (request("cache_clear", {"name": "nope"}), -32603),
+    ],
+)
+async def test_clumsy_clients_are_answered(tmp_path, line, code):
+    async with serving(tmp_path / "c"):
+        with trio.fail_after(30):
+            async with await trio.open_unix_socket(str(tmp_path / "c")) as client:
+                await client.send_all(b"\n" + line)
+                answer = json.loads(await client.receive_some(65536))
+                assert answer["error"]["code"] == code
+                await client.send_all(request("tools", {}))
+                assert json.loads(await client.receive_some(65536))["result"] == TOOLS
+
+
+async def test_arguments_as_large_as_a_host_may_send(tmp_path):
+    text = "x" * ((16 << 20) - 100)
+    async with serving(tmp_path / "c"):
+        result = await in_thread(tmp_path / "c", lambda client: call(client, "demo__echo", text=text))
+        assert result["_meta"]["text"] == text
+
+
+@pytest.mark.covers("SEC-13")
+async def test_larger_arguments_are_refused_in_one_sentence(tmp_path):
+    async with serving(tmp_path / "c"):
+
+        def too_much(client: ControlClient):
+            with pytest.raises(ControlFailed, match=r"too long; .* 16 MiB"):
+                call(client, "demo__echo", text="x" * (40 << 20))
+
+        await in_thread(tmp_path / "c", too_much)
+        assert await in_thread(tmp_path / "c", tools) == TOOLS
+
+
+@pytest.mark.covers("SEC-04")
+async def test_other_users_are_refused(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("hub.control.server.peer_uid", lambda socket: os.getuid() + 1)
+    async with serving(tmp_path / "c"):
+        with pytest.raises(HubNotRunning):
+            await in_thread(tmp_path / "c", tools)
+    assert "refused a control connection of uid" in caplog.text
+
+
+def test_nothing_there_is_one_helpful_sentence(tmp_path):
+    path = tmp_path / "c"
+    with pytest.raises(HubNotRunning, match=r"no hub is running \(nothing listens on .*\); `hubd serve` starts one"):
+        ControlClient(path)
+    bind_unix(path).close()
+    with pytest.raises(HubNotRunning, match="no hub is running"):
+        ControlClient(path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(HubNotRunning):
+        ControlClient(path)
+
+
+# --- logs -------------------------------------------------------------------------------------------------------------
+
+
+async def test_logs_are_the_last_records(tmp_path):
+    async with serving(tmp_path / "c"):
+        found = await in_thread(tmp_path / "c", lambda client: records(client, 10))
+        assert found[0] == {"at": 1_800_000_000.5, "kind": "state", "text": "connecting", "pid": None}
+        assert found[1]["pid"] == 7
+        assert await in_thread(tmp_path / "c", lambda client: records(client, 1)) == found[1:]
+
+
+async def test_logs_of_an_unknown_upstream_name_those_there_are(tmp_path):
+    async with serving(tmp_path / "c"):
+
+        def unknown(client: ControlClient):
+            with pytest.raises(ControlFailed, match="no server nope; there are: demo"):
+                client.ask(LOGS, name="nope")
+
+        await in_thread(tmp_path / "c", unknown)
+
+
+async def test_logs_are_followed_until_the_client_leaves(tmp_path):
+    async with serving(tmp_path / "c") as api:
+        journal = api.journals.of("demo")
+        with trio.fail_after(30):
+            async with await trio.open_unix_socket(str(tmp_path / "c")) as client:
+                await client.send_all(request("logs", {"name": "demo", "lines": 1, "follow": True}))
+                answer = json.loads(await client.receive_some(65536))
+                assert [record["kind"] for record in answer["result"]["records"]] == ["stderr"]
+                journal.add("state", "gone")
+                more = json.loads(await client.receive_some(65536))
+                assert more["method"] == "logs"
+                assert more["params"]["lost"] == 0
+                assert [record["text"] for record in more["params"]["records"]] == ["gone"]
+                await client.send_all(request("tools", {}))
+                assert json.loads(await client.receive_some(65536))["result"] == TOOLS
+            while "0 follow" not in repr(journal):
+                await trio.testing.wait_all_tasks_blocked(0.01)
+
+
+@pytest.mark.covers("I-5", "I-3")
+async def test_a_follower_that_does_not_read_loses_records_and_holds_up_nobody(tmp_path):
+    async with serving(tmp_path / "c") as api:
+        journal = api.journals.of("demo")
+        with trio.fail_after(60):
+            async with await trio.open_unix_socket(str(tmp_path / "c")) as client:
+                await client.send_all(request("logs", {"name": "demo", "lines": 0, "follow": True}))
+                await client.receive_some(65536)
+                for number in range(20):
+                    for _ in range(1000):
+                        journal.add("stderr", f"{number} " + "x" * 1000)
+                    await trio.testing.wait_all_tasks_blocked(0.001)
+                data = b""
+                while b'"lost":0' in data[-40:] or b'"lost":' not in data[-40:]:
+                    data += await client.receive_some(1 << 20)
+                messages = [json.loads(line)["params"] for line in data.splitlines()]
+                assert sum(params["lost"] + len(params["records"]) for params in messages) == 20_000
+        assert await in_thread(tmp_path / "c", tools) == TOOLS
+
+
+async def test_the_client_follows_too(tmp_path):
+    async with serving(tmp_path / "c") as api:
+
+        def first_two(client: ControlClient):
+            records = client.follow("demo", 1)
+            first = next(records)
+            trio.from_thread.run_sync(api.journals.of("demo").add, "log", "second")
+            return first["text"], next(records)["text"]
+
+        assert await in_thread(tmp_path / "c", first_two) == ("it \\x1b[31mfell", "second")

@@ -1,0 +1,151 @@
+"""One way in: every door by which a request comes leads through `take_on`, reads from the cache included."""
+
+import re
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+import hub
+from hub.daemon.api import OPERATOR, DaemonApi
+from hub.downstream.hosts import Hosts, StatelessHost
+from hub.downstream.request_pipeline import serve, take_on
+from hub.link.interface import Caller, Overloaded
+from hub.routing.host_exchange import HostExchange
+from hub.wire.jsonrpc import Request, Result, raw
+from hub.wire.mcp import L2, L4, RESOURCES_READ, SUBSCRIBE, TOOLS_CALL
+from tests.hub.downstream.lines.test_connection import connected
+from tests.hub.downstream.lines.test_connection import modern as modern_line
+from tests.support.http_fakes import ALICE, Host, Scripted, call, make_durable_sessions, make_endpoint
+
+URI = "note:a"
+READ = {"jsonrpc": "2.0", "id": 2, "method": RESOURCES_READ, "params": {"uri": URI}}
+
+
+@contextmanager
+def counted():
+    """The methods of the requests that pass `take_on`, in order."""
+    seen = []
+
+    def notice(frame, event, argument):
+        if event == "call" and frame.f_code is take_on.__code__:
+            seen.append(frame.f_locals["request"].method)
+
+    sys.setprofile(notice)
+    try:
+        yield seen
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.fixture
+def router():
+    router = Scripted()
+    router.at_hand[URI] = Result(raw({"resultType": "complete", "contents": [], "ttlMs": 0, "cacheScope": "private"}))
+    return router
+
+
+async def modern_http(router):
+    host = Host(make_endpoint(router))
+    await host.modern(TOOLS_CALL, {"name": "echo"})
+    await host.modern(RESOURCES_READ, {"uri": URI})
+
+
+async def legacy_http(router):
+    host = Host(make_endpoint(router))
+    await host.initialize()
+    await host.call("echo")
+    await host.post(READ)
+
+
+async def batch_over_http(router):
+    host = Host(make_endpoint(router))
+    await host.initialize(L2)
+    await host.post([call("echo", 1), READ])
+
+
+async def lines(router):
+    async with connected(router, Hosts()) as host:
+        await host.initialize()
+        await host.ask(TOOLS_CALL, {"name": "echo"})
+        await host.ask(RESOURCES_READ, {"uri": URI})
+
+
+async def modern_lines(router):
+    async with connected(router, Hosts()) as host:
+        await host.send(modern_line(TOOLS_CALL, {"name": "echo"}))
+        await host.line()
+        await host.send(modern_line(RESOURCES_READ, {"uri": URI}))
+        await host.line()
+
+
+async def batch_of_lines(router):
+    async with connected(router, Hosts()) as host:
+        await host.initialize(L2)
+        await host.send([call("echo", 1), READ])
+        await host.line()
+
+
+@pytest.mark.parametrize("door", [modern_http, legacy_http, batch_over_http, lines, modern_lines, batch_of_lines])
+async def test_hosts_come_in_by_one_way(autojump_clock, router, door):
+    with counted() as seen:
+        await door(router)
+    assert seen == [TOOLS_CALL, RESOURCES_READ]
+    assert [request.method for _, request in router.seen] == [TOOLS_CALL], "what was read was at hand"
+
+
+async def test_a_revived_session_subscribes_again_by_it(autojump_clock, router, nursery, tmp_path):
+    endpoint = make_endpoint(router, make_durable_sessions(tmp_path / "sessions.json"))
+    host = Host(endpoint)
+    with trio.CancelScope() as first:
+        async with trio.open_nursery() as running:
+            running.start_soon(endpoint.run)
+            await host.initialize()
+            await host.post(READ | {"method": SUBSCRIBE, "params": {"uri": "note:b"}})
+            await trio.testing.wait_all_tasks_blocked()
+            first.cancel()
+    host.endpoint = make_endpoint(router, make_durable_sessions(tmp_path / "sessions.json"))
+    nursery.start_soon(host.endpoint.run)
+    with counted() as seen:
+        await host.call("echo")
+        await trio.testing.wait_all_tasks_blocked()
+    assert sorted(seen) == [SUBSCRIBE, TOOLS_CALL]
+    assert not host.endpoint.sessions._hosts.running
+
+
+async def test_the_operator_comes_in_by_it(router):
+    class Hub:
+        def __init__(self) -> None:
+            self.router, self.hosts = router, Hosts()
+
+    api = DaemonApi(Hub())
+    with counted() as seen:
+        await api.call("echo", raw({}))
+        await api.tools()
+    assert seen == [TOOLS_CALL, "tools/list"]
+    assert {exchange.caller.identity for exchange, _ in router.seen} == {OPERATOR}
+
+
+def test_there_is_no_other():
+    """Whoever calls the router is `request_pipeline`, or the router itself."""
+    root = Path(hub.__file__).parent
+    calls = re.compile(r"router\.(dispatch|at_once)\(")
+    assert [path.name for path in root.rglob("*.py") if calls.search(path.read_text())] == ["request_pipeline.py"]
+
+
+async def test_a_stateless_host_counts_for_its_principal_unless_the_hub_asks_by_itself(router, nursery):
+    hosts = Hosts()
+    exchange = HostExchange(Caller(ALICE, L4, {}), lambda message, *, vital=False: None)
+    waits = Request(1, TOOLS_CALL, {"name": raw("wait")})
+    for number, counts in enumerate((True, False), start=1):
+        nursery.start_soon(serve, StatelessHost(hosts, ALICE.principal, counts=counts), router, waits, exchange)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (hosts.running, len(hosts.unattached), len(router.seen)) == (1, 1, number)
+    hosts.cut_off()
+    await trio.testing.wait_all_tasks_blocked()
+    assert (hosts.running, hosts.unattached, router.cancelled) == (0, {}, ["wait"])
+    with pytest.raises(Overloaded):
+        await serve(StatelessHost(hosts, ALICE.principal), router, waits, exchange)
+    nursery.cancel_scope.cancel()

@@ -1,0 +1,157 @@
+"""Whose question is it? Certainly one call's, or nobody's."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hub.link.interface import Operation
+from hub.wire.jsonrpc import Failure, Result, raw
+from tests.support.fakes import FakeHost
+from upstreams.questions.attribution import may_ask, owner, related_task, task_begun, task_finished, task_of
+
+TASK = "io.modelcontextprotocol/related-task"
+
+
+class Call:
+    """A running operation of the host of a conversation."""
+
+    def __init__(self, conversation, method="tools/call", **params):
+        self.operation = Operation(method, {name: raw(value) for name, value in params.items()})
+        self.exchange = FakeHost(conversation=conversation)
+
+    def __repr__(self):
+        return f"{self.operation.method} of {self.exchange.caller.conversation}"
+
+
+def about(task):
+    return {"_meta": raw({TASK: {"taskId": task}})}
+
+
+ONE, TWO = Call(1), Call(2)
+READ, PROMPT, COMPLETE = Call(1, "resources/read"), Call(1, "prompts/get"), Call(1, "completion/complete")
+ITS_TASK, OTHER_TASK = Call(1, "tasks/result", taskId="t1"), Call(2, "tasks/result", taskId="t2")
+POLL = Call(1, "tasks/get", taskId="t1")
+LIAR = Call(2, "tools/call", taskId="t1")
+
+
+@pytest.mark.covers("F-I-02", "G-4", "SEC-22", "R-17")
+@pytest.mark.parametrize(
+    ("running", "found"),
+    [
+        ([], None),
+        ([ONE], ONE),
+        ([ONE, READ, PROMPT], PROMPT),
+        ([PROMPT, ONE], ONE),
+        ([ONE, TWO], None),
+        ([ONE, COMPLETE], ONE),
+        ([COMPLETE], None),
+        ([Call(2, "completion/complete"), ONE], None),
+    ],
+)
+def test_on_a_shared_stream_all_calls_that_may_ask_are_of_one_conversation(running, found):
+    assert owner({}, running, alone=True) is found
+    assert owner({}, running) is None, "other principals were served, or it is a stream for what is no call's"
+
+
+@pytest.mark.covers("F-I-02")
+def test_a_call_that_is_over_here_is_still_suspected():
+    assert owner({}, [ONE], alone=True, others={1: False}.get) is ONE
+    assert owner({}, [ONE], alone=True, others={1: True}.get) is None
+
+
+@pytest.mark.covers("G-4", "R-17")
+@pytest.mark.parametrize(
+    ("running", "found"),
+    [([], None), ([ONE, TWO], TWO), ([TWO, ONE, COMPLETE], ONE), ([COMPLETE], None)],
+)
+def test_what_one_host_has_alone_asks_in_its_newest_call(running, found):
+    assert owner({}, running, exclusive=True) is found
+
+
+@pytest.mark.covers("F-I-02", "SEC-22")
+@pytest.mark.parametrize(
+    ("running", "found"),
+    [
+        ([ITS_TASK, OTHER_TASK, TWO], ITS_TASK),
+        ([POLL, OTHER_TASK], POLL),
+        ([ITS_TASK, POLL], ITS_TASK),
+        ([OTHER_TASK], None),
+        ([ONE], None),
+        ([LIAR], None),
+    ],
+)
+def test_a_question_may_name_its_task_and_is_then_nobody_elses(running, found):
+    assert owner(about("t1"), running) is found
+    assert owner(about("t1"), running, alone=True) is found
+
+
+def test_a_task_that_is_not_waited_for_is_still_the_hosts_who_is_alone():
+    assert owner(about("t1"), [ONE], exclusive=True) is ONE
+
+
+@pytest.mark.covers("R-2")
+def test_what_may_ask_on_its_own_stream():
+    assert may_ask(ONE.operation, {})
+    assert may_ask(ITS_TASK.operation, {})
+    assert not may_ask(COMPLETE.operation, {})
+    assert not may_ask(POLL.operation, {})
+    assert may_ask(POLL.operation, about("t1"))
+    assert not may_ask(POLL.operation, about("t2"))
+
+
+@pytest.mark.parametrize("params", [{}, {"_meta": raw(7)}, {"_meta": raw({TASK: []})}, {"_meta": raw({TASK: {}})}])
+def test_most_questions_name_no_task(params):
+    assert related_task(params) is None
+
+
+def test_a_call_may_be_known_to_belong_to_a_task():
+    assert task_of(Operation("tools/call", {}, {TASK: raw({"taskId": "t9"})})) == "t9"
+    assert task_of(ONE.operation) is None
+
+
+METHODS = st.sampled_from(["tools/call", "resources/read", "completion/complete", "tasks/result", "tasks/get"])
+CALLS = st.builds(Call, st.integers(1, 3), METHODS, taskId=st.sampled_from(["t1", "t2"]))
+
+
+@pytest.mark.covers("I-2", "F-I-02")
+@given(st.lists(CALLS, max_size=6), st.sampled_from([None, "t1", "t3"]), st.booleans(), st.sets(st.integers(0, 3)))
+def test_nobody_is_asked_what_could_be_anothers(running, task, alone, lately):
+    found = owner(about(task) if task else {}, running, alone=alone, others=lambda each: bool(lately - {each}))
+    if found is None:
+        return
+    if task is not None:
+        assert task_of(found.operation) == task
+        return
+    assert alone
+    able = [call for call in running if may_ask(call.operation, {})]
+    assert found is able[-1]
+    assert {call.exchange.caller.conversation for call in running} | lately == {found.exchange.caller.conversation}
+
+
+@pytest.mark.parametrize(
+    ("reply", "begun"),
+    [
+        (Result(raw({"task": {"taskId": "t1", "ttl": 2500}})), ("t1", 2.5)),
+        (Result(raw({"task": {"taskId": "t1", "ttl": None}})), ("t1", float("inf"))),
+        (Result(raw({"task": {"taskId": 7}})), None),
+        (Result(raw({"content": []})), None),
+        (Failure(-32603, "no"), None),
+    ],
+)
+def test_a_call_may_be_answered_with_a_task(reply, begun):
+    assert task_begun(reply) == begun
+
+
+@pytest.mark.parametrize(
+    ("method", "reply", "finished"),
+    [
+        ("tasks/result", Result(raw({})), "t1"),
+        ("tasks/result", Failure(-32603, "the tool failed"), "t1"),
+        ("tasks/cancel", Result(raw({})), "t1"),
+        ("tasks/cancel", Failure(-32601, "no such thing"), None),
+        ("tasks/get", Result(raw({})), None),
+        ("tools/call", Result(raw({})), None),
+    ],
+)
+def test_a_task_is_over_when_its_outcome_was_given_or_it_was_cancelled(method, reply, finished):
+    assert task_finished(Operation(method, {"taskId": raw("t1")}), reply) == finished
