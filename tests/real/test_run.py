@@ -85,6 +85,7 @@ def test_another_shell_lists_and_calls_the_demo_tools(hubd):
 
 
 def test_status_shows_the_demo_upstream(hubd):
+    hubd("call", "demo__echo", "text=so it is connected")
     assert "connected" in hubd("status")
     assert "demo" in json.dumps(json.loads(hubd("status", "--json")))
     assert hubd("version").strip()
