@@ -16,10 +16,10 @@ import trio
 from msgspec import structs
 
 from cache.auto_subscribe import AutoSubscriptions
+from cache.cache_state import CacheState
 from cache.cacheability import entry_of, fresh_result, has_ttl, is_complete
 from cache.entry import Entry
 from cache.flight import Flight
-from cache.state import CacheState
 from cache.upstream_interface import PooledSession, Upstream
 from hub.link.fault_isolation import FaultLog, run_isolated
 from hub.link.interface import HubError, kept

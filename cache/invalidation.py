@@ -1,7 +1,7 @@
 """Invalidation of what one upstream has made stale, in this process and in the store that hubs share."""
 
+from cache.cache_state import CacheState
 from cache.entry import DropCause
-from cache.state import CacheState
 from hub.link.interface import Tenant
 
 

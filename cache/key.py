@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.link.interface import Caller, Operation
 from hub.wire.capabilities import capabilities_for_upstream
 from hub.wire.jsonrpc import encode

@@ -18,6 +18,7 @@ import msgspec
 import trio
 
 from cache.auto_subscribe import AutoSubscriptions
+from cache.cache_state import CacheState, for_everyone
 from cache.cacheability import fresh_result, stale_result
 from cache.entry import CacheKey, DropCause
 from cache.fetch import Fetches
@@ -27,11 +28,10 @@ from cache.invalidation import CacheListener
 from cache.key import abilities_of, is_plain
 from cache.memory import CachedEntry
 from cache.shared_store import SharedStore
-from cache.state import CacheState, for_everyone
 from cache.statistics import CacheStatistics
 from cache.upstream_interface import PooledSession, Upstream
 from config.identity import source_of
-from config.schema import CacheConfig, UpstreamConfig
+from config.settings import CacheConfig, UpstreamConfig
 from hub.link.interface import (
     Caller,
     DeadlineExceeded,

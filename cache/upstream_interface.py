@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.link.interface import Caller, Exchange, Operation, Tenant
 from hub.wire.jsonrpc import Reply
 from hub.wire.mcp import Era, Snapshot

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from config.declarations import declarations
-from config.schema import HubConfig, Secret, Setting, UpstreamConfig
+from config.setting_facts import declarations
+from config.settings import HubConfig, Secret, Setting, UpstreamConfig
 
 _BREADTH: Final = {"per_host": 0, "auto": 1, "shared": 2, "singleton": 3}
 """Session modes by how many hosts may share a session."""

@@ -1,4 +1,5 @@
-"""Directories of files and sockets, as plain strings, for `config.paths` and for the shim, which imports nothing heavy.
+"""Directories of files and sockets, as plain strings, for `config.hub_files` and for the shim, which imports nothing
+heavy.
 
 The runtime directory must be the same for a shim that a host started with a stripped environment and for a daemon
 started from a shell. So without `XDG_RUNTIME_DIR` the usual place of it is tried before a directory in /tmp.

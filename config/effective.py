@@ -10,13 +10,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from config.declarations import Declaration, declarations
 from config.errors import dotted, quoted
 from config.loading.all_files import Gathered
 from config.loading.layers import Origin, Stack, stacks
-from config.loading.source import Keys
-from config.schema import HubConfig, UpstreamConfig
+from config.loading.safe_reading import Keys
 from config.secret_detection import MASK, looks_secret, masked_arguments, masked_secret, masked_url
+from config.setting_facts import Declaration, declarations
+from config.settings import HubConfig, UpstreamConfig
 
 
 class ShownSetting(Struct, frozen=True):

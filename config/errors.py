@@ -1,6 +1,6 @@
 """Diagnostics about files of a configuration, and the errors that carry them.
 
-Needs nothing but the standard library: whoever only reports errors must not pay for the structs of `schema`.
+Needs nothing but the standard library: whoever only reports errors must not pay for the structs of `settings`.
 """
 
 import json

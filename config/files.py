@@ -20,7 +20,7 @@ from typing import Final
 
 from config.directories import make_dirs, refuse_foreign_dir, refuse_foreign_place
 from config.errors import EditError
-from config.loading.source import Problem, is_foreign, read_plain, refuse_foreign
+from config.loading.safe_reading import Problem, is_foreign, read_plain, refuse_foreign
 
 MAX_BYTES: Final = 16 << 20
 KEPT: Final = 10

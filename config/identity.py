@@ -4,8 +4,8 @@ from hashlib import sha256
 
 import msgspec
 
-from config.declarations import declarations
-from config.schema import UpstreamConfig, reveal
+from config.setting_facts import declarations
+from config.settings import UpstreamConfig, reveal
 
 
 def config_key(config: UpstreamConfig) -> str:

@@ -20,9 +20,9 @@ from msgspec import Struct
 from config.errors import ConfigError, Diagnostic
 from config.loading.layers import Layer, Origin, Stack, check_names, origins_of, stacks, upstream_of
 from config.loading.one_file import Source, read_source
-from config.loading.source import PROJECT_FILES as PROJECT_FILES
-from config.loading.source import Content, Keys, Problem, fetch
-from config.schema import HubConfig, UpstreamConfig
+from config.loading.safe_reading import PROJECT_FILES as PROJECT_FILES
+from config.loading.safe_reading import Content, Keys, Problem, fetch
+from config.settings import HubConfig, UpstreamConfig
 
 
 class Folder(Struct, frozen=True):

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from config.files import replace_private
-from config.loading.source import MAX_BYTES, read_private
+from config.loading.safe_reading import MAX_BYTES, read_private
 
 log = logging.getLogger("hubd.config")
 FORMAT: Final = 1

@@ -14,9 +14,9 @@ import msgspec
 
 from config.files import replace_private
 from config.loading.one_file import Source
-from config.loading.source import MAX_OWN_BYTES, read_private
+from config.loading.safe_reading import MAX_OWN_BYTES, read_private
 from config.projects import Project, load_project, read_folder, read_project
-from config.schema import HubConfig
+from config.settings import HubConfig
 
 log = logging.getLogger("hubd.config")
 FORMAT: Final = 1

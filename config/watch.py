@@ -24,7 +24,7 @@ import trio
 
 from config.inotify import Inotify
 from config.loading.document import SUFFIXES
-from config.loading.source import limit_of, read_plain
+from config.loading.safe_reading import limit_of, read_plain
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify

@@ -15,7 +15,7 @@ import trio
 from cache.resource_cache import ResourceCache
 from config.diff import pending
 from config.saved_state import Memory
-from config.schema import HubConfig
+from config.settings import HubConfig
 from hub.bridge.bridge import EraBridge
 from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import RequestStates
@@ -25,14 +25,14 @@ from hub.downstream.hosts import Hosts
 from hub.link.autosave import autosave
 from hub.link.budget import Budget
 from hub.link.fault_isolation import keep_going
+from hub.link.flag_and_bell import DirtyFlag
 from hub.link.machine_clock import BootClock
 from hub.link.sealing import Sealer
-from hub.link.wakeups import DirtyFlag
 from hub.projects.project_files import Reader
 from hub.projects.projects import Projects
 from hub.projects.running_servers import RunningServers, rules_of
 from hub.routing.host_exchange import ProgressUpkeep
-from hub.routing.lists import Lists
+from hub.routing.list_updates import Lists
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.resource_reads import ResourceReads

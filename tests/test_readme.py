@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from config.declarations import declarations, tables
-from config.schema import CacheConfig, HubConfig, UpstreamConfig
+from config.setting_facts import declarations, tables
+from config.settings import CacheConfig, HubConfig, UpstreamConfig
 from tests.real.flow_list import FLOWS, PAIRS
 
 TESTS = Path(__file__).parent

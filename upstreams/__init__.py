@@ -7,7 +7,7 @@
     session              the contract of all transports              transports      stdio, Streamable HTTP, HTTP+SSE
     inventory            what it lists                               subscriptions   what a session is subscribed to
     invalidation         events for the cache                        questions       what it asks, attributed to calls
-    journal              what it said and what became of it          status, facts   what commands show of it
+    journal              what it said and what became of it          status, status_facts   what commands show of it
     demo                 our own MCP server, served without a configuration
 
 What always holds: nobody above `session` writes in the words of a transport or an era. A call

@@ -9,10 +9,10 @@ from math import ceil
 
 import trio
 
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.link.backoff import jitter
+from hub.link.flag_and_bell import Bell
 from hub.link.interface import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable, UpstreamVersionError
-from hub.link.wakeups import Bell
 from upstreams.journal.history import History
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import TRANSITIONS, Backoff, Event, State

@@ -3,7 +3,7 @@
 from urllib.parse import urlsplit
 
 from config.loading.check import is_loopback
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.wire.mcp import Freshness, Kind, Snapshot
 from upstreams.session import Session
 

@@ -21,14 +21,13 @@ from math import inf
 import trio
 from msgspec import Struct, structs
 
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.link.completed_elicitations import Elicitations
+from hub.link.flag_and_bell import DirtyFlag
 from hub.link.interface import Caller, Exchange, HubError, Operation, Tenant, UpstreamLoop, UpstreamUnavailable
-from hub.link.wakeups import DirtyFlag
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import Era, Kind, Snapshot, era_of
 from upstreams.availability import Availability
-from upstreams.facts import Counts, UpstreamStatus
 from upstreams.host_subscriptions import HostSubscriptions
 from upstreams.invalidation import InvalidationListener
 from upstreams.inventory.freshness import declares_changes
@@ -39,11 +38,12 @@ from upstreams.lifecycle import Event, State
 from upstreams.notifications import NotificationSink
 from upstreams.sessions.calls import Calls
 from upstreams.sessions.connector import SessionConnector, SessionFactory, SessionParts
-from upstreams.sessions.legacy_sessions import LegacySessions
+from upstreams.sessions.dual_era_sessions import LegacySessions
 from upstreams.sessions.pool import Memory, Pool
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.selector import SessionSelector
 from upstreams.status import configured_transport, health, is_local
+from upstreams.status_facts import Counts, UpstreamStatus
 from upstreams.subscriptions.subscription import ResourceSubscriber
 
 
@@ -367,7 +367,7 @@ class Upstream:
     # --- another configuration ----------------------------------------------------------------------------------------
 
     def adjust(self, config: UpstreamConfig) -> None:
-        """Take over settings that need no other session (`reload="live"` in `config.schema`)."""
+        """Take over settings that need no other session (`reload="live"` in `config.settings`)."""
         self.config = config
         self.calls.adjust(config)
         self.selector.adjust(config)

@@ -5,7 +5,8 @@ while the client's pool, retries and re-subscriptions would hide a slow server o
 fails in any way is never used again, and a caller that stops waiting leaves its place in the queue to the answer. So no
 answer is ever taken for that of another request. `cache.redis.replies` decodes answers with limits.
 
-Importing this module takes 0.2 s and 15 MB; only `cache.redis.member` does, in a thread and if a store is configured.
+Importing this module takes 0.2 s and 15 MB; only `cache.redis.store_link` does, in a thread and if a store is
+configured.
 """
 
 import logging
@@ -32,7 +33,7 @@ from cache.redis.layout import Refused
 from cache.redis.replies import ReplyParser
 from cache.redis.url import StoreAddress
 from cache.shared_store import Unreachable
-from hub.link.wakeups import DirtyFlag
+from hub.link.flag_and_bell import DirtyFlag
 from hub.wire.printable import printable
 
 logging.getLogger("coredis").setLevel(logging.CRITICAL + 1)  # it logs tracebacks of what is said here in a word

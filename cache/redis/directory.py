@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 import trio
 
 from cache.redis.layout import SWAP, Refused, read_command, time_of
-from cache.redis.member import Member
 from cache.redis.sealed_values import OVERHEAD_BYTES
+from cache.redis.store_link import Member
 from cache.shared_store import MAX_FACT_BYTES, Unreachable
 
 FACT_S: Final = 0.5

@@ -1,6 +1,6 @@
 """The shared store in Redis or Valkey: looks up and puts entries, within 50 ms or not at all.
 
-`cache.redis.member` keeps the connections and invalidates; `cache.redis.layout` has the names and scripts.
+`cache.redis.store_link` keeps the connections and invalidates; `cache.redis.layout` has the names and scripts.
 """
 
 import secrets
@@ -16,12 +16,12 @@ from msgspec import Raw, Struct
 from cache.entry import EVERYONE, Entry
 from cache.redis.directory import RedisDirectory
 from cache.redis.layout import HASH_TTL_S, STAMP_CHARS, Refused, look_up_command, time_of
-from cache.redis.member import Member
 from cache.redis.sealed_values import OVERHEAD_BYTES, ValueSealer
+from cache.redis.store_link import Member
 from cache.redis.url import address_of, require_client
 from cache.shared_store import Ticket, Unreachable
 from cache.statistics import StoreStatistics
-from config.schema import CacheConfig
+from config.settings import CacheConfig
 
 BUDGET_S: Final = 0.05
 """How long a look-up or a put may take."""

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from config.errors import ConfigError
 from config.loading.check_fleet import problems_of_store
-from config.schema import CacheConfig, Secret
+from config.settings import CacheConfig, Secret
 
 PORT: Final = 6379
 CLIENT: Final = "coredis>=6.9,<7"

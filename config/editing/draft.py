@@ -23,12 +23,12 @@ from config.editing.text.change import Edit, Refused
 from config.editing.text.serverfile import Shape
 from config.errors import ConfigError, Diagnostic, EditError
 from config.files import read_file, replace_file
+from config.hub_files import config_file
 from config.loading.all_files import gather
 from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES
 from config.loading.layers import Entry, Stack, load_all, stacks
 from config.loading.one_file import Layer, Source
 from config.names import is_usable, suggest_id
-from config.paths import config_file
 
 OWN: Final = Shape("toml", ("upstreams",))
 SCHEMA_FILE: Final = "hubd.schema.json"
@@ -246,7 +246,7 @@ class Draft:
 
 def publish_schema(path: Path) -> None:
     """Let editors know what a hubd.toml may hold; a file that cannot be written only costs them that."""
-    from config.describe import schema
+    from config.json_schema import schema
 
     with suppress(OSError):
         text = json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"

@@ -16,11 +16,11 @@ from config.hosts.facts import Place
 from config.hosts.unwrap import is_as_good, unwrapped
 from config.loading.host_entry import SPELLINGS, is_hub
 from config.loading.host_files import Table, servers
-from config.loading.source import Findings, Problem
+from config.loading.safe_reading import Findings, Problem
 from config.loading.variables import Unresolved, Variables
 from config.names import is_server_id, short_id
-from config.schema import HubConfig
 from config.secret_detection import looks_secret, secret_arguments
+from config.settings import HubConfig
 
 Identity = tuple[Any, ...]
 """Two entries of one identity start, or reach, the same server."""

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from config.declarations import declarations
 from config.loading.check_fleet import problems_of_sharing, warnings_of_sharing
-from config.loading.source import Keys, Problem
+from config.loading.safe_reading import Keys, Problem
 from config.names import is_server_id, is_usable, suggest_id
-from config.schema import HubConfig, Setting, UpstreamConfig
+from config.setting_facts import declarations
+from config.settings import HubConfig, Setting, UpstreamConfig
 
 RULE: Final = "lower-case words joined by single dashes, at most 16 characters"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from config.declarations import declarations
-from config.loading.source import Problem
-from config.schema import MAX_REPLICA, MIN_TOKEN, REPLICA_NAME, TOKEN, CacheConfig, HubConfig
+from config.loading.safe_reading import Problem
+from config.setting_facts import declarations
+from config.settings import MAX_REPLICA, MIN_TOKEN, REPLICA_NAME, TOKEN, CacheConfig, HubConfig
 
 KEY_BYTES: Final = 32
 KEYS: Final = (

@@ -13,9 +13,9 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from config.declarations import declarations, tables
-from config.loading.source import Findings, Keys
-from config.schema import HubConfig, Secret, UpstreamConfig
+from config.loading.safe_reading import Findings, Keys
+from config.setting_facts import declarations, tables
+from config.settings import HubConfig, Secret, UpstreamConfig
 
 HUB: Final = frozenset(HubConfig.__struct_fields__)
 UPSTREAM: Final = frozenset(UpstreamConfig.__struct_fields__)

@@ -1,7 +1,7 @@
 """Parsing of TOML, JSON and YAML to a tree, with the line of each key. Pure.
 
 JSON may have comments and trailing commas (JSONC), as hosts' files do. What is too deep or too large is refused before
-anything is made of it (`measure`). Lines are looked for when the first one is asked
+anything is made of it (`text_limits`). Lines are looked for when the first one is asked
 for: a sound file is read without ever knowing them.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from config.loading.measure import COMMENT, STRING, refuse_deep, refuse_json, refuse_toml, refuse_yaml
-from config.loading.source import Keys, Problem
+from config.loading.safe_reading import Keys, Problem
+from config.loading.text_limits import COMMENT, STRING, refuse_deep, refuse_json, refuse_toml, refuse_yaml
 
 JSON_SUFFIXES: Final = (".json", ".jsonc")
 YAML_SUFFIXES: Final = (".yaml", ".yml")

@@ -8,8 +8,8 @@ from typing import Any, Final, TypeGuard
 
 from msgspec import Struct
 
-from config.loading.source import Findings, Keys, Problem
-from config.schema import UpstreamConfig
+from config.loading.safe_reading import Findings, Keys, Problem
+from config.settings import UpstreamConfig
 
 SPELLINGS: Final = {
     "command": ("command", "cmd"),

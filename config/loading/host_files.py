@@ -15,8 +15,8 @@ from typing import Any, Final
 from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES
 from config.loading.host_entry import SPELLINGS, Entry, is_hub
 from config.loading.host_entry import Table as Table
-from config.loading.measure import MAX_SERVERS
-from config.loading.source import Findings, Keys, Problem
+from config.loading.safe_reading import Findings, Keys, Problem
+from config.loading.text_limits import MAX_SERVERS
 from config.names import derive_ids
 
 SUFFIXES: Final = (*JSON_SUFFIXES, *YAML_SUFFIXES)

@@ -29,8 +29,8 @@ from config.loading.convert import UPSTREAM, convert, convert_known, nearest
 from config.loading.host_files import Table
 from config.loading.one_file import Layer as Layer
 from config.loading.one_file import Source, resolved, resolved_settings
-from config.loading.source import Keys, Problem
-from config.schema import HubConfig, UpstreamConfig, reveal
+from config.loading.safe_reading import Keys, Problem
+from config.settings import HubConfig, UpstreamConfig, reveal
 
 
 class Origin(Struct, frozen=True):

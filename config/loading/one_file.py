@@ -1,8 +1,8 @@
 """Reading one configuration file: its upstream tables and settings of the hub, still as the file has them.
 
-A file passes through these steps: text (`source`), a tree with lines (`document`), upstream tables by name (here for
-our TOML, `host_files` for a host's file), values with variables replaced (here). What follows needs all files and is
-`layers`' work. Nothing here raises: what is wrong is among the file's findings.
+A file passes through these steps: text (`safe_reading`), a tree with lines (`document`), upstream tables by name (here
+for our TOML, `host_files` for a host's file), values with variables replaced (here). What follows needs all files and
+is `layers`' work. Nothing here raises: what is wrong is among the file's findings.
 """
 
 import os
@@ -13,14 +13,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from config.declarations import declarations
+from config.hub_files import config_file
 from config.loading.convert import HUB
 from config.loading.document import parse
 from config.loading.host_files import SUFFIXES, Table, is_dialect, refuse_crowd, servers
-from config.loading.source import Content, Findings, Keys, Problem, decoded, fetch, refuse_large
+from config.loading.safe_reading import Content, Findings, Keys, Problem, decoded, fetch, refuse_large
 from config.loading.variables import Missing, Unresolved, Variables
-from config.paths import config_file
-from config.schema import HubConfig, UpstreamConfig
+from config.setting_facts import declarations
+from config.settings import HubConfig, UpstreamConfig
 
 
 class Layer(Enum):

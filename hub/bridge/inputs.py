@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from msgspec import Raw
 
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.bridge.request_state import wanted
 from hub.link.interface import Caller, Question, UpstreamProtocolError
+from hub.wire.item_limits import MAX_ITEMS, has_too_many_items
 from hub.wire.jsonrpc import RemoteProtocolError, open_object, peek_object, peek_str
 from hub.wire.mcp import MODERN, QUESTIONS
 from hub.wire.questions.question import (
@@ -21,7 +22,6 @@ from hub.wire.questions.question import (
     mode_of,
     question_for_host,
 )
-from hub.wire.value_limits import MAX_ITEMS, has_too_many_items
 
 MAX_ROUNDS: Final = 16
 """Rounds of questions in one operation."""

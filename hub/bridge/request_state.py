@@ -15,6 +15,7 @@ from msgspec import Raw, Struct
 from hub.link.interface import Interim, Question
 from hub.link.machine_clock import BootClock
 from hub.link.sealing import InvalidSeal, Sealer
+from hub.wire.item_limits import MAX_ITEMS, SMALL_BYTES, has_too_many_items
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -27,7 +28,6 @@ from hub.wire.jsonrpc import (
     raw,
 )
 from hub.wire.mcp import HUB_INFO, INPUT_REQUIRED, INVALID_PARAMS, RESULT_TYPE, SERVER_INFO_KEY
-from hub.wire.value_limits import MAX_ITEMS, SMALL_BYTES, has_too_many_items
 
 PURPOSE: Final = "rs"
 VERSION: Final = 1

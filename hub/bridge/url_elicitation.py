@@ -22,6 +22,7 @@ from hub.bridge.request_state import Binding, RequestState, RequestStates, answe
 from hub.link.completed_elicitations import MAX_ID_CHARS
 from hub.link.interface import Caller, Executed, HubError, Question, Upstream, UpstreamProtocolError
 from hub.wire.capabilities import URL, elicitation_modes
+from hub.wire.item_limits import peek_limited
 from hub.wire.jsonrpc import (
     Failure,
     RemoteProtocolError,
@@ -49,7 +50,6 @@ from hub.wire.questions.question import (
     page_host,
     question_for_host,
 )
-from hub.wire.value_limits import peek_limited
 
 AGAIN: Final = "again"
 """Mode of the request states made here."""

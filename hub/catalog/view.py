@@ -5,7 +5,8 @@
     /mcp/@shop-1f3a5c07   a project: everything, and the servers of the project
 
 A server of a project runs under a name that no server of the user can have, such as "db@shop-1f3a5c07". These names
-are made and read here only.
+are made and read here only. A profile, a choice of tools for some hosts, would be one more kind of view; what a view
+shows is made by `hub.routing.live_catalog`.
 """
 
 from hashlib import sha256

@@ -11,7 +11,7 @@ from hub.cli.subcommand import EX_FAILED, Output
 
 if TYPE_CHECKING:
     from config.hosts.facts import Host, Place
-    from config.hosts.installed import Plan
+    from config.hosts.install import Plan
 
 
 def of_place(place: "Place") -> dict[str, Any]:
@@ -106,7 +106,7 @@ def host_diff(place: "Place", before: bytes, after: bytes) -> str:
 def configuration_diff(path: Path, before: str, after: str) -> str:
     """The same for a file of hubd's own; "" if it cannot be parsed, so that its secrets are not known."""
     from config.loading.document import parse
-    from config.loading.source import Problem
+    from config.loading.safe_reading import Problem
     from config.secret_detection import secrets_in
 
     try:

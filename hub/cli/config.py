@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from config.errors import Diagnostic
     from config.loading.layers import Origin
     from config.projects import Project
-    from config.schema import HubConfig
+    from config.settings import HubConfig
 
 
 _MEMBERS: Final = """\
@@ -87,7 +87,7 @@ def _config(options: argparse.Namespace) -> int:
 
 def _project_of(named: Path | None, base: "HubConfig") -> "tuple[Path | None, Project | None, tuple[Any, ...]]":
     """The root of a folder's project; with the project and its sources, if the user allowed it."""
-    from config.paths import trust_path
+    from config.hub_files import trust_path
     from config.projects import find_project
     from config.trust import Trust
 
@@ -192,7 +192,7 @@ def _validate(options: argparse.Namespace) -> int:
 
 
 def _schema(options: argparse.Namespace) -> int:
-    from config.describe import schema
+    from config.json_schema import schema
 
     print(as_json(schema(project=options.project)))
     return EX_OK
@@ -203,8 +203,8 @@ def _schema(options: argparse.Namespace) -> int:
 
 def _trust(options: argparse.Namespace) -> int:
     from config.effective import lines
+    from config.hub_files import trust_path
     from config.loading.layers import load_all
-    from config.paths import trust_path
     from config.projects import load_project, read_project
     from config.trust import Trust
 
@@ -236,7 +236,7 @@ def _trust(options: argparse.Namespace) -> int:
 
 def _say_who_else_starts(root: Path, output: Output) -> None:
     from config.hosts.facts import Machine
-    from config.hosts.takeover import started_anyway
+    from config.hosts.import_plan import started_anyway
 
     titles, _ = started_anyway(root, Machine.this())
     if titles:
@@ -255,7 +255,7 @@ def _starts(sources: Any) -> "list[ShownUpstream]":
 
 
 def _untrust(options: argparse.Namespace) -> int:
-    from config.paths import trust_path
+    from config.hub_files import trust_path
     from config.trust import Trust
 
     output: Output = options.output

@@ -10,7 +10,7 @@ from hub.cli.subcommand import EX_FAILED, add, add_config, as_json
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hub.control.status import Status
+    from hub.control.answers import Status
 
 
 STRANGER_S: Final = 2.0
@@ -31,8 +31,8 @@ def _doctor(options: argparse.Namespace) -> int:
     from config import directories
     from config.hosts.facts import Machine
     from hub.cli.checks.all import findings
-    from hub.cli.checks.examined import examine
-    from hub.daemon.privileges import is_root
+    from hub.cli.checks.evidence import examine
+    from hub.daemon.root_warning import is_root
     from hub.wire.mcp import HUBD_VERSION
     from hub.wire.printable import printable
 

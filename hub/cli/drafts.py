@@ -18,7 +18,7 @@ from hub.control.errors import HubNotRunning
 if TYPE_CHECKING:
     from config.editing.draft import Change, Draft
     from config.errors import Diagnostic
-    from hub.control.status import ConfigStatus
+    from hub.control.answers import ConfigStatus
 
 
 def say_problems(problems: "Sequence[Diagnostic]", output: Output) -> None:
@@ -37,7 +37,7 @@ def show(draft: "Draft", did: str, output: Output) -> None:
 
 def save(draft: "Draft", did: str, done: str, output: Output) -> list[Path]:
     """Save a draft and report it; the files that were changed."""
-    from config.paths import backup_dir
+    from config.hub_files import backup_dir
 
     changes = draft.changes()
     saved = draft.save(now(), backup_dir())

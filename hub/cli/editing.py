@@ -116,7 +116,7 @@ def _settings_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _refuse_unknown(setting: str) -> None:
-    from config.schema import UpstreamConfig
+    from config.settings import UpstreamConfig
 
     known = UpstreamConfig.__struct_fields__
     if setting not in known:
@@ -232,7 +232,7 @@ def _changed(
     """Make one change, unless it would break the configuration. `change` says what it did by a word and a sentence."""
     from config.editing.draft import Draft
     from config.files import locked
-    from config.paths import state_dir
+    from config.hub_files import state_dir
 
     output: Output = options.output
     output.set(name=options.name, warnings=[])

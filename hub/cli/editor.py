@@ -66,7 +66,7 @@ def _edited(editor: list[str], copy: Path, draft: "Draft", output: Output) -> "S
     import subprocess
 
     from config.errors import EditError
-    from config.loading.source import MAX_OWN_BYTES, read_plain
+    from config.loading.safe_reading import MAX_OWN_BYTES, read_plain
 
     try:
         child_output = sys.stderr.fileno() if output.json else None  # standard output is the object's alone

@@ -13,8 +13,8 @@ from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, a
 from hub.control.errors import ControlFailed
 
 if TYPE_CHECKING:
+    from hub.control.answers import UpstreamRow
     from hub.control.client import ControlClient
-    from hub.control.status import UpstreamRow
 
 # --- the commands' arguments ------------------------------------------------------------------------------------------
 
@@ -91,7 +91,7 @@ def _add_cache(commands: Any) -> None:
 def _serve(options: argparse.Namespace) -> int:
     if options.listen is not None:
         from config.loading.check import split_listen
-        from config.loading.source import Problem
+        from config.loading.safe_reading import Problem
 
         try:
             split_listen(options.listen)
@@ -193,8 +193,8 @@ def _cache_clear(options: argparse.Namespace) -> int:
 
 
 def _token(options: argparse.Namespace) -> int:
+    from config.hub_files import token_path
     from config.loading.all_files import token_of
-    from config.paths import token_path
     from hub.downstream.http.access import checked_token, read_or_make_token
 
     configured = token_of(options.config, os.environ)
@@ -242,7 +242,7 @@ def _logs(options: argparse.Namespace) -> int:
 
     from hub.cli.render.answers import record
     from hub.control.methods import LOGS
-    from upstreams.facts import Record
+    from upstreams.status_facts import Record
 
     with client() as hub:
         name, lines = options.name, options.lines
@@ -294,18 +294,18 @@ def _arguments(options: argparse.Namespace, hub: "ControlClient") -> dict[str, A
         if options.arguments:
             raise UsageError("give arguments either as KEY=VALUE or with --json, not both")
         return _object(sys.stdin.read() if options.object == "-" else options.object)
-    from hub.cli import arguments
+    from hub.cli import tool_arguments
 
     try:
-        texts = arguments.split(options.arguments)
+        texts = tool_arguments.split(options.arguments)
     except ValueError as error:
         raise UsageError(str(error)) from None
     schema: dict[str, Any] = {}
-    if arguments.depends_on_schema(texts):
+    if tool_arguments.depends_on_schema(texts):
         from hub.control.methods import TOOLS
 
         schema = next((tool.get("inputSchema", {}) for tool in hub.ask(TOOLS) if tool.get("name") == options.name), {})
-    return arguments.typed(texts, schema)
+    return tool_arguments.typed(texts, schema)
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -16,10 +16,10 @@ from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, a
 
 if TYPE_CHECKING:
     from config.hosts.facts import Machine, Place
+    from config.hosts.import_plan import Leaving, Write
     from config.hosts.importing import Import, Secrets
-    from config.hosts.installed import Records
+    from config.hosts.install import Records
     from config.hosts.survey import Server, Skipped
-    from config.hosts.takeover import Leaving, Write
 
 _MEMBERS: Final = """\
   dry_run   whether it was only tried
@@ -56,11 +56,11 @@ def add_commands(commands: Any) -> None:
 
 def _import(options: argparse.Namespace) -> int:
     from config.hosts.facts import Machine
+    from config.hosts.import_plan import Leaving, imported_dir, imported_files, known, leaving, removed
     from config.hosts.importing import Import
-    from config.hosts.installed import Records
-    from config.hosts.takeover import Leaving, imported_dir, imported_files, known, leaving, removed
+    from config.hosts.install import Records
+    from config.hub_files import installed_path
     from config.loading.layers import load_all
-    from config.paths import installed_path
 
     output: Output = options.output
     machine, directory = Machine.this(), imported_dir(options.config)
@@ -104,7 +104,7 @@ def _survey(
     from config.editing.text.change import Refused
     from config.errors import EditError
     from config.hosts.entry import KEY
-    from config.hosts.installed import is_ours, text_at
+    from config.hosts.install import is_ours, text_at
     from config.hosts.survey import survey
 
     servers, skipped, code = [], [], EX_OK
@@ -255,10 +255,10 @@ def _write(
 ) -> None:
     """Write first the hub's files, then those of hosts. `diffs`: one for each file, in this order."""
     from config.files import locked
+    from config.hosts.host_commands import run_program
+    from config.hosts.import_plan import carry_out
     from config.hosts.originals import Originals
-    from config.hosts.programs import run_program
-    from config.hosts.takeover import carry_out
-    from config.paths import originals_path, state_dir
+    from config.hub_files import originals_path, state_dir
 
     with locked(state_dir()):
         remembered = Originals(originals_path())

@@ -10,7 +10,7 @@ from os import EX_CONFIG, EX_SOFTWARE, EX_UNAVAILABLE
 from typing import Any, Final, TextIO, cast
 
 from config.errors import ConfigError, EditError
-from hub.cli import config, doctor, editing, hosts, hub_commands, importing, service
+from hub.cli import config, doctor, editing, hub_commands, importing, install, service
 from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, EX_USAGE, Command, Output, Parser, UsageError
 from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
 from hub.wire.printable import Printable
@@ -18,7 +18,7 @@ from hub.wire.printable import Printable
 FAMILIES: Final = {
     "the hub": (hub_commands, service, doctor),
     "its configuration": (editing, config),
-    "hosts": (hosts, importing),
+    "hosts": (install, importing),
 }
 """The modules with `add_commands`, by their titles in the help."""
 

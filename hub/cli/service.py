@@ -128,7 +128,7 @@ def _nobody_starts_a_hub(system: bool, output: Output) -> Iterator[None]:
         return
     import fcntl
 
-    from config.paths import runtime_dir
+    from config.hub_files import runtime_dir
 
     with open(runtime_dir() / "start.lock", "wb", opener=_unlinked) as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
@@ -223,7 +223,7 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _condition(path: Path, text: str) -> str:
-    from config.loading.source import MAX_OWN_BYTES, read_plain
+    from config.loading.safe_reading import MAX_OWN_BYTES, read_plain
 
     try:
         found = read_plain(path, MAX_OWN_BYTES)[0].decode()

@@ -1,5 +1,5 @@
 """The private socket of the command line.
 
-`methods` is the table of requests; `status` has the structs of the answers. `server` runs in the daemon and has
+`methods` is the table of requests; `answers` has the structs of the answers. `server` runs in the daemon and has
 `hub.daemon.api` carry the methods out; `client` runs in commands and raises `errors`.
 """

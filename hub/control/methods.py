@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from msgspec import Raw, Struct, convert
 
 from cache.statistics import CacheStatistics
-from hub.control.status import Cleared, Logs, Reloaded, Status
+from hub.control.answers import Cleared, Logs, Reloaded, Status
 from hub.wire.jsonrpc import EMPTY
 
 ANSWER_S: Final = 30.0

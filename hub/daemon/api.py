@@ -17,10 +17,9 @@ from msgspec import UNSET, Raw, structs
 
 from cache.entry import DropCause
 from cache.statistics import CacheStatistics
-from config.paths import socket_path
+from config.hub_files import socket_path
 from hub.app import OPEN_DOOR, Hub
-from hub.control.methods import LOG_LINES
-from hub.control.status import (
+from hub.control.answers import (
     BufferStatus,
     Cleared,
     ConfigStatus,
@@ -30,10 +29,11 @@ from hub.control.status import (
     Status,
     UpstreamRow,
 )
+from hub.control.methods import LOG_LINES
 from hub.daemon.http_listener import HttpListener
-from hub.daemon.privileges import is_root
 from hub.daemon.process import FaultCounter, LoopWatchdog
 from hub.daemon.reload import Reloader
+from hub.daemon.root_warning import is_root
 from hub.downstream.hosts import StatelessHost
 from hub.downstream.request_pipeline import serve
 from hub.link.interface import OWNER, Caller, Identity, UpstreamUnavailable

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from config.paths import socket_path
-from config.schema import HubConfig
+from config.hub_files import socket_path
+from config.settings import HubConfig
 from hub.app import OPEN_DOOR
 from hub.daemon.http_listener import HttpListener
 from hub.downstream.http.access import WaysIn, ways_in

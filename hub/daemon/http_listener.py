@@ -12,16 +12,16 @@ from typing import Final
 
 import trio
 
+from config.hub_files import token_path
 from config.loading.check import split_listen
-from config.paths import token_path
-from config.schema import DEFAULT_LISTEN, HubConfig
+from config.settings import DEFAULT_LISTEN, HubConfig
 from hub.app import Hub
 from hub.daemon.foreign_listeners import is_held_by_another_user
 from hub.daemon.http_routes import Pages, route
 from hub.downstream.http.access import Access, checked_token, read_or_make_token, replace_token
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
-from hub.fleet.affinity import Fleet, FleetGate
+from hub.fleet.gate import Fleet, FleetGate
 from hub.fleet.homes import runs_of
 from hub.link.fault_isolation import keep_going
 from hub.net.http_server import Handler, HttpServer

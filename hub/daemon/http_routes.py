@@ -1,4 +1,5 @@
-"""The HTTP pages of a hub beside MCP. A new page is one more row of `pages`.
+"""The HTTP pages of a hub beside MCP. A new page is one more row of `pages`; one that
+shows something of the hub is given `DaemonApi` there.
 
 The listener's guard sees every request first: a page is for those who may use MCP here, too.
 """

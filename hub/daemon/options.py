@@ -9,8 +9,8 @@ from msgspec import Struct, structs
 from config.errors import ConfigError
 from config.loading.check import check_hub
 from config.loading.layers import Loaded, load_all
-from config.loading.source import Problem
-from config.schema import HubConfig, UpstreamConfig
+from config.loading.safe_reading import Problem
+from config.settings import HubConfig, UpstreamConfig
 
 
 class ServeOptions(Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from typing import Final
 
 import trio
 
-from hub.control.status import LoopStatus
+from hub.control.answers import LoopStatus
 from upstreams.transports.stdio.orphans import kill_orphans
 from upstreams.transports.stdio.process import MOST_DESCRIPTORS
 

@@ -26,9 +26,9 @@ from config.errors import ConfigError
 from config.loading.all_files import OWN_VARIABLES
 from config.loading.layers import Loaded
 from config.watch import Watcher
-from hub.control.status import ConfigStatus, Reloaded
+from hub.control.answers import ConfigStatus, Reloaded
 from hub.link.fault_isolation import keep_going
-from hub.link.wakeups import DirtyFlag
+from hub.link.flag_and_bell import DirtyFlag
 
 log = logging.getLogger("hubd.reload")
 

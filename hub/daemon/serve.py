@@ -4,7 +4,7 @@
       `-- handlers: one task per connection
 
 Listeners sit outside of the handlers, so that shutdown stops accepting first. With `--stdio` there are none
-(`hub.daemon.foreground`). The exit code says how the daemon ended: 0 stopped, 69 cannot listen, 70 a fault of its own,
+(`hub.daemon.stdio_host`). The exit code says how the daemon ended: 0 stopped, 69 cannot listen, 70 a fault of its own,
 75 already running, 78 bad configuration (sysexits).
 """
 
@@ -25,25 +25,25 @@ from msgspec import structs
 from config.diff import Difference
 from config.directories import state_dir
 from config.errors import ConfigError
+from config.hub_files import control_path, key_path, lock_path, socket_path, state_path, trust_path
 from config.leftovers import remove_drafts
 from config.loading.layers import Loaded
-from config.paths import control_path, key_path, lock_path, socket_path, state_path, trust_path
 from config.saved_state import Memory
 from hub.app import Hub
 from hub.control.server import serve_control
 from hub.daemon import logs, systemd
 from hub.daemon.api import DaemonApi
 from hub.daemon.banner import announce
-from hub.daemon.foreground import serve_stdio
 from hub.daemon.http_listener import CannotListen, HttpListener, listen
 from hub.daemon.http_routes import pages
 from hub.daemon.memory_trim import keep_trim
 from hub.daemon.options import ServeOptions, checked, configuration
-from hub.daemon.privileges import ADVICE, ROOT, is_root
 from hub.daemon.process import FaultCounter, LoopWatchdog, calm_collector, harden, kill_left_behind, raise_fd_limit
 from hub.daemon.reload import Reloader
+from hub.daemon.root_warning import ADVICE, ROOT, is_root
 from hub.daemon.setup import keys_for, last_known, project_reader, sessions_for, store_for, wall
 from hub.daemon.signals import obey, received
+from hub.daemon.stdio_host import serve_stdio
 from hub.downstream.lines.server import LineServer
 from hub.link.fault_isolation import keep_going
 from hub.link.machine_clock import boot_clock

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from config.errors import ConfigError, Diagnostic
+from config.hub_files import catalogue_dir, sessions_path, trust_path
 from config.loading.layers import Loaded
-from config.paths import catalogue_dir, sessions_path, trust_path
 from config.saved_state import Memory
-from config.schema import HubConfig
+from config.settings import HubConfig
 from config.trust import Trust
 from hub.downstream.http.durable_sessions import DurableSessions
-from hub.fleet.affinity import Fleet
+from hub.fleet.gate import Fleet
 from hub.fleet.membership import Member, Membership
-from hub.fleet.notes import Notes
+from hub.fleet.published_facts import Notes
 from hub.link.machine_clock import current_time
 from hub.link.sealing import Keys, Signer, derived_keys, keys_from_setting, load_keys
 from hub.projects.project_files import TrustedProjects

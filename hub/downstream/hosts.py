@@ -18,11 +18,11 @@ from msgspec import Raw, Struct, structs
 
 from hub.bridge.url_elicitation import PageVisits
 from hub.catalog.view import EVERYTHING, View
-from hub.control.status import HostRow
+from hub.control.answers import HostRow
 from hub.downstream.host_questions import HostQuestions
 from hub.link.budget import Budget
 from hub.link.interface import Caller, HubError, Identity, Overloaded, Question, Stopping, Tenant, new_conversation
-from hub.link.pace import ReadPace
+from hub.link.read_pace import ReadPace
 from hub.routing.host_exchange import HostExchange, Send, wants_log
 from hub.wire.handshake import detached
 from hub.wire.http.mcp_headers import Mirror

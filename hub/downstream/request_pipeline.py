@@ -10,8 +10,9 @@
       subscribes again
 
 No other module calls `Router.at_once` or `Router.dispatch`, so that whatever is to see every request (admission, a
-policy, metrics, an audit) has its place here, reads that are answered from the cache included. Handshakes have none:
-they are agreed between a host and its carrier.
+policy, metrics, an audit) has its place here, reads that are answered from the cache included. The name in a request
+is the visible one; `hub.routing.resolve` tells its server. Handshakes have no such place: they are agreed between a
+host and its carrier.
 """
 
 import logging
@@ -22,7 +23,7 @@ import trio
 
 from hub.downstream.hosts import Host, Router, StatelessHost
 from hub.link.interface import Caller, Draining, Overloaded
-from hub.link.pace import ReadPace
+from hub.link.read_pace import ReadPace
 from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import Failure, Reply, Request, raw
 from hub.wire.mcp import (

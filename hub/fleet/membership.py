@@ -21,7 +21,7 @@ import trio
 from msgspec import Struct, structs
 
 from cache.shared_store import Directory, Unreachable
-from hub.control.status import PeerRow, ReplicaStatus
+from hub.control.answers import PeerRow, ReplicaStatus
 from hub.link.fault_isolation import FaultLog
 
 log = logging.getLogger("hubd.replicas")

@@ -6,7 +6,7 @@ from typing import Final, NoReturn
 import trio
 
 from config.saved_state import Memory
-from hub.link.wakeups import DirtyFlag
+from hub.link.flag_and_bell import DirtyFlag
 
 GATHER_S: Final = 0.5
 """How long changes are gathered before they are saved."""

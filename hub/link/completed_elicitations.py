@@ -1,4 +1,4 @@
-"""Which visits to pages are done: what `notifications/elicitation/complete` of an upstream said (bridging.md 7.6)."""
+"""URL elicitations that an upstream has called complete (`notifications/elicitation/complete`)."""
 
 from collections.abc import Callable, Iterable
 from typing import Final

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from msgspec import Raw, Struct, field
 
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.wire.jsonrpc import EMPTY, Failure, Reply, Result, encode, raw
 from hub.wire.mcp import HUB_FAILURE, INTERNAL_ERROR, TOOLS_CALL, Era, Snapshot, era_of
 from hub.wire.questions.question import Question as Question

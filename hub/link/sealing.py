@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from config.errors import ConfigError
 from config.files import replace_private
 from config.loading.check_fleet import KEY_BYTES, KEYS, keys_in
-from config.loading.source import read_private
-from config.schema import Secret
+from config.loading.safe_reading import read_private
+from config.settings import Secret
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM

@@ -25,7 +25,7 @@ from hub.link.channel import ChannelClosed, Outbox, OutboxFull, watch_peer
 from hub.link.interface import Overloaded
 from hub.net.connection_limits import REFUSED, Crowd
 from hub.net.http_message import STOPPING, Denied, HttpLimits, HttpRequest, HttpResponse
-from hub.wire.http.head import ChunkedBody, HeadParser, HttpRefusal, RequestHead, head_end, read_head
+from hub.wire.http.request_head import ChunkedBody, HeadParser, HttpRefusal, RequestHead, head_end, read_head
 from hub.wire.jsonrpc import Failure, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR, INVALID_REQUEST
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from config.errors import ConfigError
 from config.projects import Project, find_project
-from config.schema import HubConfig
+from config.settings import HubConfig
 from config.trust import Trust
 
 log = logging.getLogger("hubd.projects")

@@ -23,17 +23,17 @@ from typing import Final
 import trio
 
 from config.projects import PROJECT_FILES, Project
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from config.watch import Watcher
 from hub.catalog.view import EVERYTHING, View, project_view
-from hub.control.status import ProjectRow
+from hub.control.answers import ProjectRow
 from hub.downstream.hosts import Host
 from hub.link.fault_isolation import keep_going, run_isolated
-from hub.link.wakeups import DirtyFlag
+from hub.link.flag_and_bell import DirtyFlag
 from hub.projects.host_roots import Roots
 from hub.projects.project_files import Found, ProjectFinder, Reader, is_name
 from hub.projects.running_servers import RunningServers, rule_of
-from hub.routing.lists import Lists
+from hub.routing.list_updates import Lists
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.subscriptions import Subscriptions
 from hub.wire.jsonrpc import encode_notification

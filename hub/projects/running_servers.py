@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from cache.resource_cache import ResourceCache
-from config.schema import HubConfig, UpstreamConfig
+from config.settings import HubConfig, UpstreamConfig
 from hub.catalog.catalog import Rules, UpstreamRule
 from hub.catalog.view import home_of
-from hub.routing.lists import Lists
+from hub.routing.list_updates import Lists
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.router import Router
 from upstreams.supervisor import Supervisor

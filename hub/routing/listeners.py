@@ -15,6 +15,7 @@ from hub.catalog.view import View
 from hub.link.interface import HubError, Tenant, failure_from
 from hub.routing.host_exchange import HostExchange, Told, keep_untold
 from hub.routing.live_catalog import LiveCatalog
+from hub.wire.item_limits import MAX_ITEMS, has_too_many_items, read_strings
 from hub.wire.jsonrpc import (
     Failure,
     RemoteProtocolError,
@@ -43,7 +44,6 @@ from hub.wire.mcp import (
     Kind,
 )
 from hub.wire.request_meta import split_meta
-from hub.wire.value_limits import MAX_ITEMS, has_too_many_items, read_strings
 
 ACK_TIMEOUT_S: Final = 3.0
 """Seconds that owners of resources have to agree, until a host is answered without theirs."""

@@ -5,9 +5,9 @@
     server view    one of all these; made when a host first asks for it
 
 Claims and naming rules of all views are kept here. Projects add and remove their views by call. A rebuild swaps all
-catalogues at once, so no request sees half of a change, and returns the lists that differ; `hub.routing.lists` passes
-that on to hosts. A flood of changes costs one rebuild, and the last one is never lost: the flag is cleared before the
-snapshots are read.
+catalogues at once, so no request sees half of a change, and returns the lists that differ; `hub.routing.list_updates`
+passes that on to hosts. A flood of changes costs one rebuild, and the last one is never lost: the flag is cleared
+before the snapshots are read.
 """
 
 import logging
@@ -19,8 +19,8 @@ from msgspec import Struct, structs
 from hub.catalog.catalog import Catalog, Rules, UpstreamRule, merge
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View, server_view
+from hub.link.flag_and_bell import DirtyFlag
 from hub.link.sealing import Sealer
-from hub.link.wakeups import DirtyFlag
 from hub.wire.mcp import Kind
 from upstreams.upstream import Upstream
 

@@ -16,7 +16,7 @@ from hub.catalog.view import EVERYTHING, View
 from hub.link.interface import Caller
 from hub.link.recent import Recent
 from hub.routing.host_exchange import HostExchange
-from hub.routing.lists import Lists
+from hub.routing.list_updates import Lists
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.jsonrpc import peek_str
 from hub.wire.mcp import Kind

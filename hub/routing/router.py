@@ -1,9 +1,9 @@
 """Router: one table from method to handler.
 
 Requests about the hub itself (`initialize`, `server/discover`, `ping`) are answered here, and so are lists, from the
-live catalogue; a list that may have changed is read again first (`hub.routing.lists`). Operations go to the upstream
-that has the named thing (`hub.routing.resolve`), across the seam `Upstream.call`. Its reply is translated once, for the
-revision of the host.
+live catalogue; a list that may have changed is read again first (`hub.routing.list_updates`). Operations go to the
+upstream that has the named thing (`hub.routing.resolve`), across the seam `Upstream.call`. Its reply is translated
+once, for the revision of the host.
 
 A catalogue is a snapshot, which `hub.routing.live_catalog` swaps as a whole; no request sees half of a change.
 """
@@ -16,13 +16,13 @@ import trio
 from msgspec import Raw
 
 from hub.bridge.bridge import EraBridge
-from hub.bridge.tasks.handles import Viewer
+from hub.bridge.tasks.polled_tasks import Viewer
 from hub.catalog.catalog import Route, localise, untag_arguments
 from hub.catalog.rewrite import LARGE_BYTES, unchanged
 from hub.catalog.view import EVERYTHING, View
 from hub.link.interface import Caller, HubError, Interim, Operation, Tenant, UpstreamProtocolError, failure_from
 from hub.routing.host_exchange import HostExchange, ProgressUpkeep
-from hub.routing.lists import Lists
+from hub.routing.list_updates import Lists
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.resolve import Resolver
@@ -31,6 +31,7 @@ from hub.routing.server_info import discover_reply, initialize_result, ping_repl
 from hub.routing.subscriptions import Subscriptions
 from hub.wire.handshake import negotiate
 from hub.wire.http.mcp_headers import Mirror
+from hub.wire.item_limits import TooManyItems, peek_limited
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
 from hub.wire.mcp import (
     COMPLETE,
@@ -58,7 +59,6 @@ from hub.wire.translate import (
     resource_not_found,
     result_for_host,
 )
-from hub.wire.value_limits import TooManyItems, peek_limited
 
 NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))
 

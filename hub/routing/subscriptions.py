@@ -48,7 +48,7 @@ class TaskSide(Protocol):
 
 
 class Subscriptions:
-    """All listeners. Satisfies `hub.routing.lists.Audience`. `tasks` tells of tasks; None: there are none."""
+    """All listeners. Satisfies `hub.routing.list_updates.Audience`. `tasks` tells of tasks; None: there are none."""
 
     def __init__(self, live: LiveCatalog, tasks: TaskSide | None = None) -> None:
         self._live = live

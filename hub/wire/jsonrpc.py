@@ -17,18 +17,7 @@ from typing import Any, Final, Literal, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
-from hub.wire.level_limits import (
-    FREE_BYTES,
-    MAX_OPENED,
-    PREFIX_BYTES,
-    bulk_bytes,
-    first_items,
-    has_too_many_members,
-    list_decoder,
-)
-from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
-from hub.wire.salvage import Salvaged, salvage
-from hub.wire.sanitize import (
+from hub.wire.byte_checks import (
     MAX_MEMBERS,
     READ_ERRORS,
     UnacceptableBytes,
@@ -38,6 +27,17 @@ from hub.wire.sanitize import (
     sanitize,
     well_formed,
 )
+from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
+from hub.wire.member_limits import (
+    FREE_BYTES,
+    MAX_OPENED,
+    PREFIX_BYTES,
+    bulk_bytes,
+    first_items,
+    has_too_many_members,
+    list_decoder,
+)
+from hub.wire.salvage import Salvaged, salvage
 
 MAX_ID_BYTES: Final = 256
 MAX_ID: Final = 2**53
@@ -408,7 +408,7 @@ def open_object(raw: Raw | bytes) -> dict[str, Raw]:
 def peek_object(raw: Raw | bytes | None, *, counted: bool = False) -> dict[str, Raw]:
     """The members of a JSON object; empty for anything else, and if there are more than `MAX_OPENED`.
 
-    `counted`: the caller has counted all items already (`hub.wire.value_limits`), so this limit does not apply.
+    `counted`: the caller has counted all items already (`hub.wire.item_limits`), so this limit does not apply.
     """
     if raw is None:
         return {}

@@ -14,6 +14,13 @@ from msgspec import UNSET, Raw, UnsetType
 
 from hub.wire.capabilities import covers
 from hub.wire.http.mcp_headers import X_MCP_HEADER, InvalidMirror, mirrored
+from hub.wire.item_limits import (
+    SMALL_BYTES,
+    TooManyItems,
+    open_result,
+    peek_limited,
+    refuse_too_many_items,
+)
 from hub.wire.jsonrpc import NULL, Failure, encode, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import (
     COMPLETE,
@@ -44,13 +51,6 @@ from hub.wire.mcp import (
 )
 from hub.wire.questions.page_urls import ForbiddenUrl, host_of
 from hub.wire.request_meta import read_freshness
-from hub.wire.value_limits import (
-    SMALL_BYTES,
-    TooManyItems,
-    open_result,
-    peek_limited,
-    refuse_too_many_items,
-)
 
 # --- results ----------------------------------------------------------------------------------------------------------
 

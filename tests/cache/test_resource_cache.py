@@ -9,7 +9,7 @@ import trio.testing
 
 from cache.entry import DropCause
 from config.identity import source_of
-from config.schema import CacheConfig, Secret, UpstreamConfig
+from config.settings import CacheConfig, Secret, UpstreamConfig
 from hub.link import machine_clock
 from hub.link.interface import DeadlineExceeded, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, raw

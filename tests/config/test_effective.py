@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.declarations import declarations
 from config.effective import as_toml, masked_setting
-from config.schema import CacheConfig, HubConfig, ReplicaConfig, UpstreamConfig
+from config.setting_facts import declarations
+from config.settings import CacheConfig, HubConfig, ReplicaConfig, UpstreamConfig
 
 VALUES = st.recursive(
     st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(),

@@ -3,9 +3,9 @@
 import pytest
 from msgspec import structs
 
-from config.declarations import declarations
 from config.identity import config_key, source_of
-from config.schema import Restart, Secret, Timeouts, UpstreamConfig
+from config.setting_facts import declarations
+from config.settings import Restart, Secret, Timeouts, UpstreamConfig
 
 ONE = UpstreamConfig(command="x", args=("a",), env={"T": Secret("1")})
 OTHERS = {

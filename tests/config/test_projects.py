@@ -9,9 +9,9 @@ from msgspec import structs
 
 from config.errors import ConfigError
 from config.loading.layers import Layer
-from config.loading.source import MAX_PROJECT_BYTES
+from config.loading.safe_reading import MAX_PROJECT_BYTES
 from config.projects import find_project, load_project, read_folder
-from config.schema import HubConfig, Secret, UpstreamConfig
+from config.settings import HubConfig, Secret, UpstreamConfig
 from config.trust import Trust
 from hub.projects.project_files import TrustedProjects
 

@@ -10,7 +10,7 @@ from watchfiles import _rust_notify
 from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from config import inotify, watch
-from config.loading.source import MAX_PROJECT_BYTES
+from config.loading.safe_reading import MAX_PROJECT_BYTES
 from config.watch import POLL_S, STEP_MS, Watcher, _inspect
 
 PATIENCE_S = 30.0

@@ -20,7 +20,7 @@ from config.loading.layers import load_all
 from config.loading.variables import Unresolved, Variables
 from config.projects import find_project, load_project, read_project
 from config.saved_state import Memory
-from config.schema import HubConfig
+from config.settings import HubConfig
 from config.trust import Trust
 from tests.fuzz.mutation import damaged
 

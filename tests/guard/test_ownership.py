@@ -25,7 +25,7 @@ STATE = {
     "cache/resource_cache.py": {"on_gap", "on_stale"},
     "cache/redis/store.py": {"on_gap", "on_stale"},
     # an exception that is kept lets go of its frames
-    "hub/wire/http/head.py": {"__traceback__"},
+    "hub/wire/http/request_head.py": {"__traceback__"},
     # parts of one upstream, which only its own tasks change
     "upstreams/runner.py": {"stale"},
     "upstreams/upstream.py": {"snapshot"},

@@ -9,7 +9,7 @@ import trio
 from msgspec import Raw
 
 from config.saved_state import Memory
-from config.schema import Timeouts
+from config.settings import Timeouts
 from hub import app as hub_module
 from hub.link.interface import UpstreamUnavailable
 from hub.wire.mcp import L4, MODERN

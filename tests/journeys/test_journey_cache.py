@@ -8,7 +8,7 @@ import trio.testing
 from msgspec import structs
 
 from cache.entry import DropCause
-from config.schema import CacheConfig, Timeouts, UpstreamConfig
+from config.settings import CacheConfig, Timeouts, UpstreamConfig
 from hub.downstream.hosts import PRINCIPAL_IN_FLIGHT
 from hub.link.interface import Identity
 from hub.wire.jsonrpc import Failure

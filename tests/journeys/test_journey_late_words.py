@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from config.schema import Timeouts
+from config.settings import Timeouts
 from hub.link.interface import Identity
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L1, L4, MODERN

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from config.schema import Timeouts
+from config.settings import Timeouts
 from hub.wire.mcp import L4, era_of
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house

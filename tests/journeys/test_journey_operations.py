@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from config.schema import CacheConfig
+from config.settings import CacheConfig
 from hub.wire.hub_loops import HUBS
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L1, L2, L3, L4, MODERN

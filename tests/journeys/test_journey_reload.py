@@ -8,7 +8,7 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.schema import Secret, Timeouts, UpstreamConfig
+from config.settings import Secret, Timeouts, UpstreamConfig
 from hub.wire.mcp import HUB_FAILURE, L4, MODERN
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house

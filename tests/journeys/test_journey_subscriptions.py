@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from config.schema import CacheConfig
+from config.settings import CacheConfig
 from hub.link.interface import Identity
 from hub.routing.listeners import ACK_TIMEOUT_S
 from hub.routing.subscriptions import MAX_LISTENS

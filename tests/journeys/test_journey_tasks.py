@@ -345,7 +345,7 @@ async def test_the_total_time_holds_for_tasks(pair: Pair, autojump_clock: object
 
 
 def config(settings: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    from config.schema import Timeouts
+    from config.settings import Timeouts
 
     return {name: {**more, "timeouts": Timeouts(**more.get("timeouts", {}))} for name, more in settings.items()}
 

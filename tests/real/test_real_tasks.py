@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from config.saved_state import Memory
-from config.schema import HubConfig, UpstreamConfig
+from config.settings import HubConfig, UpstreamConfig
 from hub.app import Hub
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Request, Result, raw

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from config.diff import difference
-from config.schema import Restart, Secret, Timeouts, UpstreamConfig
+from config.settings import Restart, Secret, Timeouts, UpstreamConfig
 from hub.catalog.view import project_view
 from hub.link.interface import HubError
 from tests.simulation.crowd import BRIEF, IN_PROJECTS, PLAIN, ROOTS, UNRELIABLE, Crowd

@@ -11,7 +11,7 @@ import msgspec
 import trio
 import trio.testing
 
-from config.schema import HubConfig, Timeouts, UpstreamConfig
+from config.settings import HubConfig, Timeouts, UpstreamConfig
 from hub.catalog.view import EVERYTHING, View, project_view
 from hub.link.interface import Identity, Tenant
 from hub.routing.live_catalog import ListChange

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from config.diff import compare
 from config.projects import Project
-from config.schema import HubConfig, UpstreamConfig
+from config.settings import HubConfig, UpstreamConfig
 from hub.projects.project_files import Found
 from hub.wire.mcp import L4, MODERN
 from tests.simulation.players import Player

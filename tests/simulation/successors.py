@@ -15,7 +15,7 @@ import trio
 import trio.testing
 
 from config.saved_state import Memory
-from config.schema import HubConfig, UpstreamConfig
+from config.settings import HubConfig, UpstreamConfig
 from hub.app import Hub
 from hub.daemon.api import DaemonApi
 from hub.downstream.http.durable_sessions import DurableSessions

@@ -17,7 +17,7 @@ import trio.testing
 from msgspec import structs
 
 from config.diff import compare
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.catalog.view import project_view
 from hub.wire.mcp import L4, MODERN, Era
 from tests.simulation.changes import Changes

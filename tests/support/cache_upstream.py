@@ -5,7 +5,7 @@ from typing import Any
 import trio
 
 from cache.resource_cache import ResourceCache
-from config.schema import CacheConfig, UpstreamConfig
+from config.settings import CacheConfig, UpstreamConfig
 from hub.link.interface import Caller, Exchange, Identity, Operation, Tenant, UpstreamUnavailable
 from hub.wire.jsonrpc import EMPTY, Reply, Result, peek_str, raw
 from hub.wire.mcp import L4, MODERN, RESOURCES_READ, Era, Snapshot, era_of

@@ -23,7 +23,7 @@ import trio.testing
 
 from cache.entry import DropCause
 from cache.shared_store import SharedStore
-from config.schema import CacheConfig, UpstreamConfig
+from config.settings import CacheConfig, UpstreamConfig
 from hub.app import Hub
 from hub.link.interface import Identity, Tenant
 from hub.wire.jsonrpc import Failure

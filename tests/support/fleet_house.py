@@ -16,15 +16,15 @@ import trio.testing
 
 from cache.shared_store import Unreachable
 from config.saved_state import Memory
-from config.schema import HubConfig, UpstreamConfig
+from config.settings import HubConfig, UpstreamConfig
 from hub.app import Hub
 from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
-from hub.fleet import affinity
+from hub.fleet import gate
 from hub.fleet.homes import runs_of
 from hub.fleet.membership import Member, Membership
-from hub.fleet.notes import Notes
+from hub.fleet.published_facts import Notes
 from hub.link.interface import Identity
 from hub.link.sealing import Keys, Sealer, Signer
 from hub.net.http_message import Denied
@@ -156,8 +156,8 @@ class Replica:
                 async with trio.open_nursery() as nursery:
                     hosts = await self._make_router(nursery)
                     self.endpoint = Endpoint(Open(), self.router, hosts, self.durable)
-                    self.gate = affinity.FleetGate(
-                        self.endpoint, affinity.Fleet(self.membership, notes), self.durable, self.runs_of
+                    self.gate = gate.FleetGate(
+                        self.endpoint, gate.Fleet(self.membership, notes), self.durable, self.runs_of
                     )
                     self.server = HttpServer(self.handle, Open().guard)
                     await nursery.start(self.server.serve, [listener])

@@ -19,7 +19,7 @@ import trio
 import trio.testing
 
 from config.saved_state import Memory
-from config.schema import HubConfig, UpstreamConfig
+from config.settings import HubConfig, UpstreamConfig
 from hub.app import Hub
 from hub.catalog.view import EVERYTHING
 from hub.daemon.api import DaemonApi

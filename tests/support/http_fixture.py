@@ -10,7 +10,7 @@ import trio
 from msgspec import Raw
 
 from config.saved_state import Memory
-from config.schema import Secret, UpstreamConfig
+from config.settings import Secret, UpstreamConfig
 from hub.link.interface import Caller, HubError, Identity, Operation, Question, kept
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import MODERN, Kind

@@ -21,7 +21,7 @@ from msgspec import Raw
 from cache.entry import Entry
 from cache.redis.bus import Invalidation
 from cache.redis.store import RedisStore
-from config.schema import CacheConfig, Secret
+from config.settings import CacheConfig, Secret
 from tests.support.debian import program
 from tests.support.processes import Process, free_port
 

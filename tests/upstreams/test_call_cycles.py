@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from config.saved_state import Memory
-from config.schema import Timeouts, UpstreamConfig
+from config.settings import Timeouts, UpstreamConfig
 from hub.link.interface import HubError, Operation
 from hub.wire.jsonrpc import raw
 from tests.support.cycles import left_by

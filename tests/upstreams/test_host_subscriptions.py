@@ -6,7 +6,7 @@ import trio
 import trio.testing
 
 from config.saved_state import Memory
-from config.schema import Timeouts, UpstreamConfig
+from config.settings import Timeouts, UpstreamConfig
 from hub.link.interface import Operation, Overloaded, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN

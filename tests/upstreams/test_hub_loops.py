@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from config.saved_state import Memory
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.link.interface import Operation, UpstreamLoop
 from hub.wire.hub_loops import HUBS, THIS_HUB, read_chain
 from hub.wire.jsonrpc import raw

@@ -5,7 +5,7 @@ import trio
 import trio.testing
 
 from config.saved_state import Memory
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN

@@ -7,7 +7,7 @@ import trio
 from msgspec import structs
 
 from config.saved_state import Memory
-from config.schema import Secret, UpstreamConfig
+from config.settings import Secret, UpstreamConfig
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import Result, raw
 from tests.support.fakes import FakeHost, FakeUpstream, opener

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from config.saved_state import Memory
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.link.interface import Operation
 from hub.wire.handshake import ServerFacts
 from hub.wire.jsonrpc import encode_request, raw

@@ -22,9 +22,9 @@ from msgspec import Struct, structs
 
 from config.files import replace_private
 from config.identity import config_key
-from config.loading.source import read_private
+from config.loading.safe_reading import read_private
 from config.names import is_server_id, suggest_id
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.wire.mcp import Snapshot
 from upstreams.status import is_local
 

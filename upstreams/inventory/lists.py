@@ -8,10 +8,10 @@ from trio.lowlevel import checkpoint
 
 from hub.link.interface import UpstreamProtocolError
 from hub.link.machine_clock import current_time
+from hub.wire.byte_checks import READ_ERRORS
 from hub.wire.http.mcp_headers import asks_for_headers
 from hub.wire.hub_loops import NO_HUBS, HubChain, join_chains, read_chain
 from hub.wire.jsonrpc import Failure, detach, peek_object, peek_str, raw
-from hub.wire.level_limits import first_items
 from hub.wire.mcp import (
     CAPABILITY,
     IDENTIFIER,
@@ -23,8 +23,8 @@ from hub.wire.mcp import (
     Freshness,
     Kind,
 )
+from hub.wire.member_limits import first_items
 from hub.wire.request_meta import read_freshness
-from hub.wire.sanitize import READ_ERRORS
 from upstreams.session import Session
 
 MAX_PAGES: Final = 100

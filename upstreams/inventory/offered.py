@@ -11,8 +11,8 @@ from math import inf
 import trio
 from msgspec import structs
 
+from hub.link.flag_and_bell import DirtyFlag
 from hub.link.machine_clock import current_time
-from hub.link.wakeups import DirtyFlag
 from hub.wire.handshake import ServerFacts
 from hub.wire.hub_loops import join_chains, with_chain
 from hub.wire.mcp import Freshness, Kind, Snapshot

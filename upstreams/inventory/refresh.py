@@ -12,7 +12,7 @@ from typing import Final
 
 import trio
 
-from hub.link.wakeups import DirtyFlag
+from hub.link.flag_and_bell import DirtyFlag
 from hub.wire.mcp import Kind
 
 REFRESH_WAIT_S: Final = 1.5

@@ -6,13 +6,13 @@ Texts come from servers, and from errors about them: secrets are masked and the 
 import logging
 from typing import Final
 
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.wire.printable import printable
-from upstreams.facts import LastExit, Trouble
 from upstreams.journal.journal import Journal
 from upstreams.journal.redact import Mask
 from upstreams.lifecycle import LOOP_ENDS, CrashCounter, State
 from upstreams.session import Exit
+from upstreams.status_facts import LastExit, Trouble
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from hub.link.wakeups import DirtyFlag
-from upstreams.facts import Record
+from hub.link.flag_and_bell import DirtyFlag
+from upstreams.status_facts import Record
 
 MAX_RECORDS: Final = 1_000
 MAX_CHARS: Final = 256 << 10

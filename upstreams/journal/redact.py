@@ -13,8 +13,8 @@ from typing import Final
 
 from msgspec import Raw, UnsetType
 
-from config.declarations import secrets_of
-from config.schema import UpstreamConfig
+from config.setting_facts import secrets_of
+from config.settings import UpstreamConfig
 from hub.link.interface import HubError
 from hub.wire.jsonrpc import Failure, peek_str, raw
 

@@ -20,9 +20,9 @@ from typing import Any, Final
 import trio
 from msgspec import Raw, structs
 
+from hub.link.flag_and_bell import Bell
 from hub.link.interface import NOTHING, Exchange
 from hub.link.token_bucket import TokenBucket
-from hub.link.wakeups import Bell
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import (
     INVALID_PARAMS,

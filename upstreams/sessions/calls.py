@@ -1,6 +1,6 @@
 """Calls: one call over one session, its timeouts, and what its end means."""
 
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.link.interface import Draining, Exchange, Operation, UpstreamLost, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, Reply, peek_str
 from hub.wire.mcp import TOOLS_CALL

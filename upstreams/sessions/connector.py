@@ -15,15 +15,15 @@ from typing import Protocol
 import trio
 from msgspec import Raw, Struct
 
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.link.interface import Caller, Exchange, HubError, Tenant, UpstreamUnauthorized, UpstreamUnavailable
 from hub.wire.mcp import Kind
 from upstreams.invalidation import InvalidationListener
 from upstreams.journal.redact import Mask
 from upstreams.session import EraMemory, Exit, Session, SessionEvents, SessionTerms, UpstreamEvents
-from upstreams.sessions.pacing import Pacing
 from upstreams.sessions.pool import Memory, Pool
 from upstreams.sessions.pooled_session import GUARD_S, PooledSession
+from upstreams.sessions.reopening import Pacing
 from upstreams.sessions.sharing import is_welcoming, terms_of
 from upstreams.subscriptions.modern import keep_subscribed
 

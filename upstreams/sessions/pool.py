@@ -22,7 +22,7 @@ import trio
 from msgspec import Raw
 
 from config.identity import config_key
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.link.interface import Caller, HubError, Overloaded, Tenant, UpstreamUnavailable
 from hub.link.recent import Recent
 from hub.wire.capabilities import covers

@@ -13,7 +13,7 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from config.schema import Timeouts
+from config.settings import Timeouts
 from hub.link.interface import Caller, HubError, Tenant, UpstreamProtocolError, UpstreamUnavailable, kept
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION
@@ -21,7 +21,7 @@ from upstreams.invalidation import NO_LISTENER, InvalidationListener
 from upstreams.questions.recent_calls import SUSPECT_S
 from upstreams.session import Session, SessionTerms
 from upstreams.sessions.log_level import LogLevel, takes_level
-from upstreams.subscriptions.coverage import Coverage
+from upstreams.subscriptions.notification_coverage import Coverage
 from upstreams.subscriptions.session_subscriptions import SessionSubscriptions
 
 log = logging.getLogger(__name__)

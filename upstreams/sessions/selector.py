@@ -1,16 +1,16 @@
 """Session selection: which session of an upstream serves a call of a host, or its subscriptions.
 
-`pool` and `legacy_sessions` know which session belongs to whom. The selector knows what to do while a host has none:
+`pool` and `dual_era_sessions` know which session belongs to whom. The selector knows what to do while a host has none:
 wait for the main session as long as there is hope, then have a session of its own opened.
 """
 
 import trio
 
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.link.interface import Caller, Exchange, UpstreamUnavailable
 from upstreams.availability import Availability
 from upstreams.sessions.connector import SessionConnector
-from upstreams.sessions.legacy_sessions import LegacySessions
+from upstreams.sessions.dual_era_sessions import LegacySessions
 from upstreams.sessions.pooled_session import PooledSession
 
 
@@ -83,7 +83,7 @@ class SessionSelector:
     def for_subscriptions(self, caller: Caller) -> PooledSession | None:
         """The open session for the subscriptions of `caller`'s host; None: there is none now.
 
-        A host that `legacy_sessions` serves has its subscriptions there from its first call on.
+        A host that `dual_era_sessions` serves has its subscriptions there from its first call on.
 
         Raises:
             UpstreamUnavailable: there never will be one.

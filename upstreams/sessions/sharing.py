@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.wire.capabilities import capabilities_of_session, shared_session_capabilities
 from hub.wire.jsonrpc import EMPTY, peek_object, raw
 from hub.wire.mcp import Era

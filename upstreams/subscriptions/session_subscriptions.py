@@ -14,15 +14,15 @@ from typing import Final
 
 import trio
 
+from hub.link.flag_and_bell import DirtyFlag
 from hub.link.interface import HubError, UpstreamLost, kept
-from hub.link.wakeups import DirtyFlag
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.uri_parents import MAX_URI_CHARS
 from upstreams.invalidation import NO_LISTENER, InvalidationListener
 from upstreams.questions.recent_calls import SEVERAL
-from upstreams.subscriptions.coverage import Coverage
 from upstreams.subscriptions.fanout import Fanout
+from upstreams.subscriptions.notification_coverage import Coverage
 from upstreams.subscriptions.subscription import LINGER_S, Attempt, ResourceSubscriber, Subscription, SubscriptionState
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ import trio
 from msgspec import Raw
 
 from config.identity import config_key
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.link.interface import HubError, UpstreamProtocolError, UpstreamVersionError
 from hub.link.peer import Peer
 from hub.wire.handshake import ServerFacts, UnsupportedVersion, initialize_params, read_initialize_result

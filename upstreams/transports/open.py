@@ -1,6 +1,6 @@
 """Opens a session over the transport that the configuration of an upstream asks for."""
 
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.link.budget import Budget
 from upstreams.session import COMMON, EraMemory, Session, SessionEvents, SessionTerms
 

@@ -40,9 +40,9 @@ from hub.wire.mcp import (
     era_of,
 )
 from upstreams.questions.attribution import task_begun, task_finished
+from upstreams.questions.progress_tokens import TaskTokens
 from upstreams.questions.questions import Questions
 from upstreams.questions.running import Running
-from upstreams.questions.task_tokens import TaskTokens
 from upstreams.session import (
     COMMON,
     CallTimeouts,

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from config.loading.source import Problem
+from config.loading.safe_reading import Problem
 
 
 class Refused(Exception):

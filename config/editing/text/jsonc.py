@@ -13,8 +13,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from config.editing.text.change import Edit, Refused, line_start, newline, refusal
-from config.loading.measure import refuse_json
-from config.loading.source import Problem
+from config.loading.safe_reading import Problem
+from config.loading.text_limits import refuse_json
 
 BOM: Final = "\ufeff"
 _BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.S)

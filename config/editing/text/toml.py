@@ -16,8 +16,8 @@ from tomlkit.exceptions import TOMLKitError
 
 from config.editing.text.change import Edit, Refused, newline, refusal
 from config.loading.document import parse
-from config.loading.measure import refuse_deep, refuse_toml
-from config.loading.source import Keys, Problem
+from config.loading.safe_reading import Keys, Problem
+from config.loading.text_limits import refuse_deep, refuse_toml
 
 _HEADER = re.compile(
     r"[ \t]*\[{1,2}[ \t]*+(?P<path>(?:\"[^\"\n]*\"|'[^'\n]*'|[A-Za-z0-9_.\- \t])+)\]{1,2}[ \t]*(?:#.*)?"

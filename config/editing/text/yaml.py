@@ -11,8 +11,8 @@ import yaml
 
 from config.editing.text.change import Edit, Refused, line_end, line_start, newline, refusal
 from config.loading.document import UNREADABLE_YAML
-from config.loading.measure import refuse_yaml
-from config.loading.source import Problem
+from config.loading.safe_reading import Problem
+from config.loading.text_limits import refuse_yaml
 
 
 class _Dumper(yaml.SafeDumper):

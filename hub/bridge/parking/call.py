@@ -1,4 +1,4 @@
-"""A parked call: one call of a modern host to a legacy upstream, which may outlive its request (`state`, `parking`).
+"""A parked call: one call of a modern host to a legacy upstream, which may outlive its request (`phases`, `parking`).
 
 It has two ends. The upstream sees an `Exchange` that lasts as long as the call, whichever request is attached. The
 requests of the host, one after the other, wait for the outcome or for a round of questions.
@@ -10,7 +10,7 @@ import trio
 from msgspec import Raw
 
 from hub.bridge.known_roots import KnownRoots
-from hub.bridge.parking.state import ParkedState
+from hub.bridge.parking.phases import ParkedState
 from hub.bridge.request_state import Binding
 from hub.link.budget import Account
 from hub.link.interface import Caller, Exchange, Question

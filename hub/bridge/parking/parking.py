@@ -5,7 +5,7 @@
     resume --- waits for ---+                            +--- its clock: window, deadline, drain
 
 All tasks are in one nursery. A clock runs only from the first question of a call until a retry is attached. The
-phases of a call are in `state`.
+phases of a call are in `phases`.
 """
 
 import logging
@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 
 from hub.bridge.known_roots import KnownRoots
 from hub.bridge.parking.call import ParkedCall
-from hub.bridge.parking.state import Event, ParkedState, Phase
+from hub.bridge.parking.phases import Event, ParkedState, Phase
 from hub.bridge.request_state import (
     ELSEWHERE,
     EXPIRED,
@@ -146,7 +146,7 @@ class ParkedCalls:
         return await call.wait()
 
     async def resume(self, state: RequestState, answers: dict[str, Raw], exchange: Exchange) -> Reply:
-        """Resume the call of `state` with the answers of the host of `exchange`, by key.
+        """Resume the call of `phases` with the answers of the host of `exchange`, by key.
 
         Returns as `begin`.
 

@@ -5,8 +5,8 @@
     modern, without the extension   absorbed, as a call that may park       absorbed; questions end the request
     modern, with it                 converted                               relayed
 
-Absorbed tasks are awaited by `waiting`, the others polled by hosts through `handles`. Only tools that can be called in
-no other way are called as tasks of 2025-11-25; upstreams of the extension decide for themselves.
+Absorbed tasks are awaited by `waiting`, the others polled by hosts through `polled_tasks`. Only tools that can be
+called in no other way are called as tasks of 2025-11-25; upstreams of the extension decide for themselves.
 """
 
 import logging
@@ -19,8 +19,8 @@ from msgspec import Raw, structs
 from hub.bridge.inputs import check_answers, input_requests, kinds_of, offered
 from hub.bridge.request_state import Binding, RequestState, RequestStates, answers_of, bind, input_required
 from hub.bridge.tasks.client import SilentExchange, TaskClient, nonsense
-from hub.bridge.tasks.handles import TaskHandles
 from hub.bridge.tasks.model import NoTask, Task, augments_calls, begun, declares, requires_task
+from hub.bridge.tasks.polled_tasks import TaskHandles
 from hub.bridge.tasks.waiting import Show, TaskWait
 from hub.link.interface import Exchange, HubError, Interim, Operation, Question, Upstream
 from hub.link.sealing import Sealer

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from hub.cli.checks import daemons, hosts, servers, stores
-from hub.cli.checks.examined import Examined, Finding, unreadable
+from hub.cli.checks.evidence import Examined, Finding, unreadable
 
 CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
     servers.configuration,

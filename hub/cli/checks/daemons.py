@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from config import directories
-from config.loading.source import read_private
-from hub.cli.checks.examined import Examined, Finding
-from hub.daemon.privileges import ADVICE, ROOT
+from config.loading.safe_reading import read_private
+from hub.cli.checks.evidence import Examined, Finding
+from hub.daemon.root_warning import ADVICE, ROOT
 from hub.shim.start_daemon import is_alive
 
 SOCKETS: Final = Path("/proc/net/unix")

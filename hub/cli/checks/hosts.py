@@ -8,17 +8,17 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from config.errors import ConfigError
-from config.hosts.directories import carried
 from config.hosts.entry import KEY, url_of, variables_of
-from config.hosts.installed import is_ours
+from config.hosts.entry_environment import carried
+from config.hosts.import_plan import started_anyway
+from config.hosts.install import is_ours
 from config.hosts.survey import identities
-from config.hosts.takeover import started_anyway
 from config.loading.check import split_listen
 from config.loading.host_entry import command_of
 from config.projects import find_project
-from config.schema import HubConfig
+from config.settings import HubConfig
 from config.trust import Trust
-from hub.cli.checks.examined import GUI_PATH, Examined, Finding, HostFile
+from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, HostFile
 from hub.downstream.http.access import ways_in
 
 

@@ -20,10 +20,10 @@ from config.errors import dotted
 from config.hosts.survey import Identity, identities
 from config.hosts.unwrap import bare, package_of
 from config.loading.document import parse
-from config.loading.source import Problem, fetch
-from config.schema import HubConfig
+from config.loading.safe_reading import Problem, fetch
 from config.secret_detection import secrets_in
-from hub.cli.checks.examined import GUI_PATH, Examined, Finding
+from config.settings import HubConfig
+from hub.cli.checks.evidence import GUI_PATH, Examined, Finding
 
 CONNECT_S: Final = 2.0
 ALL_CONNECTS_S: Final = 6.0

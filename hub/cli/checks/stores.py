@@ -13,11 +13,11 @@ from typing import Final
 from cache.statistics import StoreStatistics
 from config import directories
 from config.errors import ConfigError
-from config.loading.source import read_plain, read_private
+from config.loading.safe_reading import read_plain, read_private
 from config.loading.variables import MAX_FILE_BYTES
-from config.schema import CacheConfig, HubConfig
-from hub.cli.checks.examined import Examined, Finding, unreadable
-from hub.control.status import Status
+from config.settings import CacheConfig, HubConfig
+from hub.cli.checks.evidence import Examined, Finding, unreadable
+from hub.control.answers import Status
 
 TRY_S: Final = 2.0
 MIN_SECRET: Final = 8

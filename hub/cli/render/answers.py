@@ -7,7 +7,7 @@ from typing import Any
 
 from hub.cli.render.tables import shorten, table
 from hub.wire.printable import printable
-from upstreams.facts import Record
+from upstreams.status_facts import Record
 
 
 def record(entry: Record) -> str:

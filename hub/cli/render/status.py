@@ -9,9 +9,9 @@ from msgspec.structs import astuple
 from cache.statistics import StoreStatistics
 from hub.cli.render.cache import brief
 from hub.cli.render.tables import Row, duration, size, table, times
-from hub.control.status import BufferStatus, ConfigStatus, HostRow, ReplicaStatus, Status, UpstreamRow
+from hub.control.answers import BufferStatus, ConfigStatus, HostRow, ReplicaStatus, Status, UpstreamRow
 from hub.wire.printable import printable
-from upstreams.facts import Counts
+from upstreams.status_facts import Counts
 
 
 def status(data: Status) -> str:

@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from config.directories import make_dirs
 from config.errors import ConfigError
-from config.loading.source import read_private
-from config.schema import TOKEN, HubConfig
+from config.loading.safe_reading import read_private
+from config.settings import TOKEN, HubConfig
 from hub.link.interface import OWNER, Identity
 from hub.net.http_message import Denied
 

@@ -12,7 +12,7 @@ and digests of the lists that hosts have seen.
               lists   run -> endpoint -> digests of its lists
 
 A session older than `LIFE_S` is not revived, so each entry of the journal is forgotten once hubs have run for that long
-since it was written (`hub.downstream.http.running_time`). If the journal cannot be written, only its facts are lost.
+since it was written (`hub.downstream.http.journal_age`). If the journal cannot be written, only its facts are lost.
 """
 
 import logging
@@ -26,11 +26,11 @@ from msgspec import Raw, Struct, field, structs
 from cache.shared_store import MAX_FACT_BYTES
 from config.saved_state import Memory
 from hub.catalog.view import View
-from hub.downstream.http.running_time import Odometer
+from hub.downstream.http.journal_age import Odometer
 from hub.link.autosave import SaveBarrier, autosave
+from hub.link.flag_and_bell import DirtyFlag
 from hub.link.interface import Identity
 from hub.link.sealing import InvalidSeal, Signer
-from hub.link.wakeups import DirtyFlag
 from hub.wire.jsonrpc import peek_object, peek_str
 from hub.wire.mcp import LEGACY_VERSIONS
 
@@ -40,7 +40,7 @@ LIFE_S: Final = 24 * 3600.0
 """Time after its handshake in which a session can be revived."""
 MAX_ID: Final = 1_024
 """Characters. A host with so many capabilities that its id were longer gets one that says nothing, and is not revived:
-it repeats its id with every request, and large heads cost too much (`hub.wire.http.head.HeadParser`)."""
+it repeats its id with every request, and large heads cost too much (`hub.wire.http.request_head.HeadParser`)."""
 MAX_SHOWN: Final = 100
 """Characters of a host's name that are kept."""
 FORGET_S: Final = LIFE_S + 60.0

@@ -19,8 +19,8 @@ from hub.downstream.http.durable_sessions import DurableSessions, Past
 from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, EventStream, StreamArchive
 from hub.downstream.request_pipeline import serve
 from hub.link.fault_isolation import run_isolated
+from hub.link.flag_and_bell import DirtyFlag
 from hub.link.interface import Caller, Identity
-from hub.link.wakeups import DirtyFlag
 from hub.net.http_server import HttpResponse
 from hub.routing.host_exchange import HostExchange, keep_untold
 from hub.wire.jsonrpc import Reply, Request, Result, encode_notification, raw

@@ -16,6 +16,7 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from hub.wire.capabilities import FORM, URL, elicitation_modes
+from hub.wire.item_limits import SMALL_BYTES, has_too_many_items
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -54,7 +55,6 @@ from hub.wire.questions.sampling import (
     older_messages,
     uses_tools,
 )
-from hub.wire.value_limits import SMALL_BYTES, has_too_many_items
 
 MAX_ITEMS: Final = 10_000
 """Items on all levels of sampling messages, a form or an answer, if large; each is read, which takes 40 ms in all."""

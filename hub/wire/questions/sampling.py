@@ -10,8 +10,8 @@ from typing import Final
 from msgspec import Raw
 
 from hub.wire.jsonrpc import EMPTY, peek_array, peek_object, peek_str, raw
-from hub.wire.level_limits import is_long_array
 from hub.wire.mcp import L1, L2, L3, L4, LEGACY_VERSIONS, MODERN
+from hub.wire.member_limits import is_long_array
 
 MAX_OBJECTS: Final = 20_000
 """Objects in the messages of a request; each is read."""

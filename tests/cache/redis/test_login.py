@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from cache.redis.url import CLIENT, address_of
 from config.errors import ConfigError
-from config.schema import CacheConfig, Secret
+from config.settings import CacheConfig, Secret
 from tests.support.redis_server import Store, redis_server, stores
 
 SECRET = "correct horse"

@@ -3,8 +3,8 @@
 import pytest
 import trio
 
-from cache.redis.member import GREETING_S, Member
 from cache.redis.sealed_values import ValueSealer
+from cache.redis.store_link import GREETING_S, Member
 from cache.redis.url import StoreAddress
 
 

@@ -3,10 +3,10 @@
 import pytest
 import trio
 
-from cache.redis.member import HURRY_S, Member
 from cache.redis.sealed_values import ValueSealer
+from cache.redis.store_link import HURRY_S, Member
 from cache.redis.url import address_of
-from config.schema import CacheConfig, Secret
+from config.settings import CacheConfig, Secret
 
 
 @pytest.mark.covers("F-X-01")

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from config.loading.layers import load_all
-from config.schema import Secret, Timeouts, UpstreamConfig
+from config.settings import Secret, Timeouts, UpstreamConfig
 
 DIALECTS = Path(__file__).parents[2] / "data" / "dialects"
 ENVIRON = {"TOKEN": "t0ken"}

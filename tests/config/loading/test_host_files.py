@@ -12,8 +12,8 @@ from config.loading.document import parse
 from config.loading.host_entry import HOSTS_OWN, OUR_SETTINGS, command_of, is_hub
 from config.loading.host_files import Table, servers
 from config.loading.layers import load_all
-from config.loading.source import Findings
-from config.schema import Secret, UpstreamConfig
+from config.loading.safe_reading import Findings
+from config.settings import Secret, UpstreamConfig
 
 HOSTS = {
     "claude": '{"mcpServers": {"s": {"command": "npx", "args": ["-y", "x"], "env": {"K": "v"}}}}',

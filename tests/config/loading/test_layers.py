@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from config.errors import ConfigError
 from config.loading.layers import Layer, Loaded, Origin, load_all
-from config.schema import HubConfig, Secret
+from config.settings import HubConfig, Secret
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from config.errors import ConfigError
 from config.loading.layers import load_all
 from config.loading.one_file import find_config
-from config.schema import HubConfig, Secret, Timeouts, UpstreamConfig
+from config.settings import HubConfig, Secret, Timeouts, UpstreamConfig
 
 
 def load(path: Path, environ: dict[str, str]) -> HubConfig:

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from config.saved_state import Memory
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.bridge.input_required import InputRefused, drive, read_wanted
 from hub.bridge.inputs import MAX_AT_ONCE, MAX_ROUNDS
 from hub.downstream.host_questions import HostQuestions
 from hub.link.interface import Operation, UpstreamProtocolError, failure_from
+from hub.wire.item_limits import MAX_ITEMS
 from hub.wire.jsonrpc import Failure, Response, Result, raw
 from hub.wire.mcp import L3, L4, LEGACY_VERSIONS, MODERN
-from hub.wire.value_limits import MAX_ITEMS
 from tests.support.fakes import FakeHost, FakeUpstream
 from tests.support.schemas import validate
 from upstreams.session import CallTimeouts, SessionTerms

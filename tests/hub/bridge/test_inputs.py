@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.bridge.inputs import (
     MAX_AT_ONCE,
     check_answers,
@@ -17,9 +17,9 @@ from hub.bridge.inputs import (
     read_questions,
 )
 from hub.link.interface import UpstreamProtocolError
+from hub.wire.item_limits import MAX_ITEMS
 from hub.wire.jsonrpc import RemoteProtocolError, peek_object, raw
 from hub.wire.mcp import MODERN
-from hub.wire.value_limits import MAX_ITEMS
 from tests.support.fakes import FakeHost
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}

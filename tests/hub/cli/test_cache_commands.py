@@ -3,9 +3,9 @@
 import pytest
 from msgspec import structs
 
-from config.schema import CacheConfig, ReplicaConfig, Secret
+from config.settings import CacheConfig, ReplicaConfig, Secret
 from hub.cli.render.cache import cache
-from hub.control.status import Cleared
+from hub.control.answers import Cleared
 from hub.link.interface import UpstreamUnavailable
 from hub.wire.mcp import MODERN
 from tests.support.fakes import FakeUpstream

@@ -19,15 +19,15 @@ from config.editing.text import serverfile
 from config.hosts.entry import KEY, http_entry, stdio_entry
 from config.hosts.facts import Machine, all_hosts
 from config.projects import load_project
-from config.schema import HubConfig
+from config.settings import HubConfig
 from config.trust import Trust
 from hub.cli.checks import all as checks
 from hub.cli.checks import daemons, hosts, servers, stores
-from hub.cli.checks.examined import Examined, Finding, examine
+from hub.cli.checks.evidence import Examined, Finding, examine
+from hub.control.answers import Status
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubNotRunning
 from hub.control.methods import STATUS, read
-from hub.control.status import Status
 from tests.support import host_homes
 from tests.support.host_homes import HOMES
 from tests.support.processes import HUBD, own_directories, running
@@ -555,9 +555,9 @@ def test_hosts_that_may_not_be_looked_for(case, monkeypatch, at):
     def refused(host, machine):
         raise PermissionError(13, "Permission denied", "/home/x/.cursor")
 
-    monkeypatch.setattr(f"hub.cli.checks.examined.{at}", refused)
+    monkeypatch.setattr(f"hub.cli.checks.evidence.{at}", refused)
     if at == "_places":
-        monkeypatch.setattr("hub.cli.checks.examined.is_found", lambda host, machine: host.id == "cursor")
+        monkeypatch.setattr("hub.cli.checks.evidence.is_found", lambda host, machine: host.id == "cursor")
     found = case.found(stores.unreadable_files)
     assert {each.what for each in found} == {"/home/x/.cursor cannot be read"}
     assert "Cursor is here" in " ".join(each.why for each in found)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from config.describe import schema
+from config.json_schema import schema
 from tests.support.processes import HUBD, own_directories, running, running_hub
 
 DEMO = "[upstreams.demo]\ncommand = 'true'\n"

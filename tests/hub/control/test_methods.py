@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from cache.statistics import CacheStatistics
+from hub.control.answers import Logs, ReplicaStatus, Status
 from hub.control.methods import ENDLESS, METHODS, read
-from hub.control.status import Logs, ReplicaStatus, Status
 from hub.daemon.api import DaemonApi
 
 SENT_AS_THEY_CAME = {"tools": list[msgspec.Raw], "call": msgspec.Raw}

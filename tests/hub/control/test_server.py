@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from hub.control.answers import Cleared
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubNotRunning
 from hub.control.methods import CACHE, CACHE_CLEAR, CALL, LOGS, METHODS, RELOAD, STATUS
 from hub.control.server import serve_control
-from hub.control.status import Cleared
 from hub.net.unix import bind_unix
 from tests.support.echo_daemon import TOOLS, Api
 

@@ -5,14 +5,14 @@ import trio
 
 from config.errors import ConfigError
 from config.saved_state import Memory
-from config.schema import CacheConfig, HubConfig, ReplicaConfig, Secret
+from config.settings import CacheConfig, HubConfig, ReplicaConfig, Secret
 from hub.app import Hub
 from hub.daemon.http_listener import HttpListener, listen_tcp, token_of
 from hub.daemon.http_routes import pages
 from hub.downstream.http.durable_sessions import DurableSessions
-from hub.fleet.affinity import Fleet
+from hub.fleet.gate import Fleet
 from hub.fleet.membership import Member, Membership
-from hub.fleet.notes import Notes
+from hub.fleet.published_facts import Notes
 from hub.link.sealing import Keys, Sealer, Signer, keys_from_setting
 from tests.support.fleet_house import Facts
 from tests.support.http_client import Client

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from config.errors import ConfigError
 from config.loading.layers import Loaded
-from config.schema import HubConfig
+from config.settings import HubConfig
 from hub.daemon.reload import Reloader
 
 EMPTY = Loaded(config=HubConfig())

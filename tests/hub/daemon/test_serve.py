@@ -15,7 +15,7 @@ import pytest
 
 from config.errors import ConfigError
 from config.loading.layers import load_all
-from config.schema import DEFAULT_LISTEN
+from config.settings import DEFAULT_LISTEN
 from hub.daemon.setup import store_for
 from hub.link.sealing import load_keys
 from hub.wire.mcp import HUB_FAILURE

@@ -7,7 +7,7 @@ import trio
 
 from hub.fleet.membership import RETRY_S as REPLICAS_RETRY_S
 from hub.fleet.membership import Member, Membership
-from hub.fleet.notes import RETRY_S, Notes
+from hub.fleet.published_facts import RETRY_S, Notes
 from hub.link.fault_isolation import MAX_SAID, FaultLog
 from tests.support.fleet_house import Facts
 

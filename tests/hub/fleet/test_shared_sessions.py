@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from hub.control.status import PeerRow
+from hub.control.answers import PeerRow
 from hub.fleet.membership import LIVES_S, RENEW_S, TEND_S, YOUNG_S
 from hub.wire.jsonrpc import encode_notification
 from tests.support.fleet_house import Facts, Fleet

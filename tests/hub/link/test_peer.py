@@ -9,8 +9,8 @@ import trio.testing
 
 import hub.link.peer
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, Outbox, OutboxFull
-from hub.link.pace import MESSAGES_PER_S, TURN, TURN_BYTES, UNIT_BYTES
 from hub.link.peer import MAX_BAD_MESSAGES, MAX_QUESTIONS, MAX_UNREAD_BYTES, BadPeer, Peer, last_words
+from hub.link.read_pace import MESSAGES_PER_S, TURN, TURN_BYTES, UNIT_BYTES
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Result, raw
 from tests.support.steps import counting
 

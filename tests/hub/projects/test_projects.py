@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from config.projects import load_project
-from config.schema import HubConfig
+from config.settings import HubConfig
 from config.trust import Trust
 from hub.catalog.view import project_view
 from hub.projects import project_files as workplaces

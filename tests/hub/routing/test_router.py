@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from msgspec import Raw, structs
 
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.bridge.bridge import EraBridge
 from hub.bridge.parking.parking import ParkedCalls
 from hub.bridge.request_state import RequestStates
@@ -17,17 +17,17 @@ from hub.catalog.catalog import Rules, UpstreamRule
 from hub.catalog.rewrite import LARGE_BYTES
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, server_view
+from hub.link.flag_and_bell import DirtyFlag
 from hub.link.interface import UpstreamUnavailable
 from hub.link.sealing import Sealer
-from hub.link.wakeups import DirtyFlag
 from hub.routing.host_exchange import ProgressUpkeep
-from hub.routing.lists import Lists
+from hub.routing.list_updates import Lists
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.router import Router
+from hub.wire.item_limits import MAX_ITEMS, SMALL_BYTES
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L1, L3, L4, MODERN, Entry, Freshness, Kind, Snapshot
-from hub.wire.value_limits import MAX_ITEMS, SMALL_BYTES
 from tests.support.fakes import FakeHost
 
 

@@ -12,7 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from hub.wire import jsonrpc, level_limits
+from hub.wire import jsonrpc, member_limits
+from hub.wire.byte_checks import MAX_DEPTH, MAX_MEMBERS
 from hub.wire.jsonrpc import (
     MAX_ID,
     Failure,
@@ -27,8 +28,7 @@ from hub.wire.jsonrpc import (
     encode_request,
     encode_response,
 )
-from hub.wire.level_limits import PREFIX_BYTES
-from hub.wire.sanitize import MAX_DEPTH, MAX_MEMBERS
+from hub.wire.member_limits import PREFIX_BYTES
 
 
 def refusal(data: bytes, *, strict: bool = True) -> RemoteProtocolError:
@@ -524,7 +524,7 @@ def test_deep_recursion_in_the_parser_is_a_malformed_message(monkeypatch: pytest
 
 @pytest.mark.covers("SEC-13")
 def test_a_crowd_is_not_opened():
-    few = level_limits.MAX_OPENED
+    few = member_limits.MAX_OPENED
     for padding in (b"", b" " * 100_000):
         full = Raw(b"{%b%b}" % (b",".join([b'"%d":{"a":0}' % number for number in range(few)]), padding))
         assert len(jsonrpc.peek_object(full)) == len(jsonrpc.open_object(full)) == few
@@ -537,7 +537,7 @@ def test_a_crowd_is_not_opened():
         assert jsonrpc.peek_array(Raw(b"[{},%b]" % bytes(items)[1:-1])) == []
     late = Raw(b'{"a":"%b",%b}' % (b"x" * 1_000_000, b",".join([b'"%d":0' % number for number in range(few)])))
     assert jsonrpc.peek_object(late) == {}
-    assert level_limits.first_items(items, 3) == [Raw(b'{"a":0}')] * 3
+    assert member_limits.first_items(items, 3) == [Raw(b'{"a":0}')] * 3
 
 
 @pytest.mark.covers("SEC-13", "I-5")
@@ -553,12 +553,12 @@ def test_a_crowd_takes_no_memory():
 
 @pytest.mark.covers("SEC-13")
 def test_what_is_large_for_another_reason_is_opened():
-    rows = {"rows": {str(number): number for number in range(2 * level_limits.MAX_OPENED)}}
+    rows = {"rows": {str(number): number for number in range(2 * member_limits.MAX_OPENED)}}
     value = jsonrpc.raw({"content": [{"type": "text", "text": json.dumps(rows)}], "structuredContent": rows})
     assert list(jsonrpc.peek_object(value)) == ["content", "structuredContent"]
     other = jsonrpc.raw({"extra": rows, "more": [rows]})
     assert list(jsonrpc.open_object(other)) == ["extra", "more"]
-    own = jsonrpc.raw({"tools": [{}] * 3 * level_limits.MAX_OPENED})
-    assert len(jsonrpc.own_items(own, "tools")) == 3 * level_limits.MAX_OPENED
-    assert level_limits.is_long_array(jsonrpc.raw([{}] * 3 * level_limits.MAX_OPENED))
-    assert not level_limits.is_long_array(jsonrpc.raw(rows))
+    own = jsonrpc.raw({"tools": [{}] * 3 * member_limits.MAX_OPENED})
+    assert len(jsonrpc.own_items(own, "tools")) == 3 * member_limits.MAX_OPENED
+    assert member_limits.is_long_array(jsonrpc.raw([{}] * 3 * member_limits.MAX_OPENED))
+    assert not member_limits.is_long_array(jsonrpc.raw(rows))

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from msgspec import Raw, structs
 
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.wire.mcp import L4, MODERN, Entry, Freshness, Kind, Snapshot
 from upstreams.inventory.last_known import KEEP_DAYS, SAVE_AFTER_S, LastKnown, file_name
 

@@ -3,13 +3,13 @@
 import pytest
 import trio
 
-from config.schema import Secret, UpstreamConfig
-from upstreams.facts import Record
+from config.settings import Secret, UpstreamConfig
 from upstreams.journal.history import History
 from upstreams.journal.journal import MAX_CHARS, MAX_QUEUED, MAX_RECORDS, MAX_TEXT_CHARS, Journal, Journals
 from upstreams.journal.redact import Mask
 from upstreams.lifecycle import State
 from upstreams.session import Exit
+from upstreams.status_facts import Record
 
 
 class Clock:

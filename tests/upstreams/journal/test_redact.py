@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from config.schema import Secret, UpstreamConfig
+from config.settings import Secret, UpstreamConfig
 from hub.link.interface import UpstreamProtocolError
 from hub.wire.jsonrpc import Failure, Raw, raw
 from upstreams.journal.redact import MAX_ERROR_BYTES, Mask

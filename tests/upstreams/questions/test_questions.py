@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from config.saved_state import Memory
-from config.schema import Timeouts, UpstreamConfig
+from config.settings import Timeouts, UpstreamConfig
 from hub.link.interface import DeadlineExceeded, HubError, Operation
 from hub.wire.capabilities import shared_session_capabilities
 from hub.wire.jsonrpc import Failure, Result, raw

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from config.saved_state import Memory
-from config.schema import Timeouts, UpstreamConfig
+from config.settings import Timeouts, UpstreamConfig
 from hub.link.backoff import HEALTHY_S
 from hub.link.interface import HubError, Operation, Overloaded, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
 from hub.wire.jsonrpc import Result, raw

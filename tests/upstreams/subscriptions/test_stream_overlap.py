@@ -5,7 +5,7 @@ import trio
 import trio.testing
 
 from config.saved_state import Memory
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import MODERN, SUBSCRIPTION_KEY
 from tests.support.ears import Ears

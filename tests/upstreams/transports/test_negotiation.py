@@ -8,7 +8,7 @@ import trio
 
 from config.identity import config_key
 from config.saved_state import Memory
-from config.schema import Secret, Timeouts, UpstreamConfig
+from config.settings import Secret, Timeouts, UpstreamConfig
 from hub.link.interface import HubError, UpstreamProtocolError, UpstreamUnavailable, UpstreamVersionError
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L1, L2, L3, L4, MODERN, Era

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from config.saved_state import Memory
-from config.schema import Timeouts, UpstreamConfig
+from config.settings import Timeouts, UpstreamConfig
 from hub.link.interface import (
     DeadlineExceeded,
     Executed,

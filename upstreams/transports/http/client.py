@@ -25,10 +25,10 @@ from hub.link.interface import (
     UpstreamProtocolError,
     UpstreamUnavailable,
 )
-from hub.wire.http.head import HeadParser
+from hub.wire.http.request_head import HeadParser
 from hub.wire.mcp import HUB_NAME, HUBD_VERSION
 from upstreams.transports.http.connection import CONNECT_S, RECEIVE_BYTES, Connection, Died, Unreachable, Url, connect
-from upstreams.transports.http.head import (
+from upstreams.transports.http.response_head import (
     ChunkedBody,
     MalformedResponse,
     ResponseHead,

@@ -19,7 +19,7 @@ import trio
 from msgspec import Raw
 
 from config.identity import config_key
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.link.budget import Budget
 from hub.link.interface import (
     Exchange,

@@ -36,7 +36,7 @@ from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L1, L2, L4, PING, S
 from upstreams.questions.questions import Answering, Questions
 from upstreams.questions.running import Running
 from upstreams.session import COMMON, SessionEvents, SessionTerms
-from upstreams.transports.http.conversation import GOODBYE_S, RESENDABLE, HttpConversation
+from upstreams.transports.http.http_session import GOODBYE_S, RESENDABLE, HttpConversation
 from upstreams.transports.http.poster import (
     CONTENT,
     JSON,

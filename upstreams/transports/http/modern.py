@@ -30,7 +30,7 @@ from hub.wire.mcp import HEADER_MISMATCH, LISTEN, TOOLS_CALL, TOOLS_LIST, UNSUPP
 from hub.wire.request_meta import request_headers
 from upstreams.inventory.lists import MAX_ENTRY_BYTES, first_of, walk
 from upstreams.session import COMMON, SessionEvents, SessionTerms, stamp_own
-from upstreams.transports.http.conversation import RESENDABLE, HttpConversation
+from upstreams.transports.http.http_session import RESENDABLE, HttpConversation
 from upstreams.transports.http.poster import CONTENT, Poster, StatusError, Take, field_lines
 
 _TRACES = (b"x-mcp-header", b"\\u00")

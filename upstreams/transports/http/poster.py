@@ -21,7 +21,7 @@ from hub.link.interface import (
     UpstreamProtocolError,
     UpstreamUnauthorized,
 )
-from hub.link.pace import ReadPace
+from hub.link.read_pace import ReadPace
 from hub.wire.http.sse import EventTooLong, SseParser
 from hub.wire.jsonrpc import (
     Failure,

@@ -23,7 +23,7 @@ from typing import Final
 import trio
 from trio.lowlevel import checkpoint
 
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.link.interface import UpstreamUnavailable
 from hub.link.token_bucket import TokenBucket
 from upstreams.journal.redact import Mask

@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.link.budget import Budget
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, Outbox
 from hub.link.interface import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, kept

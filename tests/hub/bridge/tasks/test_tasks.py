@@ -6,7 +6,7 @@ import pytest
 import trio
 from msgspec import Raw
 
-from config.schema import Timeouts, UpstreamConfig
+from config.settings import Timeouts, UpstreamConfig
 from hub.bridge.request_state import RequestStates
 from hub.bridge.tasks.tasks import Tasks
 from hub.link.interface import Exchange, HubError, Operation, UpstreamProtocolError, UpstreamUnavailable

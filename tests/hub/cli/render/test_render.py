@@ -9,7 +9,7 @@ from hub.cli.render.answers import record, result, tools
 from hub.cli.render.tables import duration, table
 from hub.control import methods
 from hub.control.methods import read
-from upstreams.facts import Record
+from upstreams.status_facts import Record
 
 STATUS = {
     "version": "1.2.3",

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from config.errors import ConfigError
-from config.schema import HubConfig
+from config.settings import HubConfig
 from hub.downstream.http.access import FORBIDDEN, NO_TOKEN, WRONG_TOKEN, Access, read_or_make_token, ways_in
 from hub.link.interface import Identity
 from hub.net.http_server import HttpRequest

@@ -18,12 +18,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from hub.link.interface import Executed, ResultTooLarge, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
-from hub.wire.http.head import MAX_HEAD_BYTES
+from hub.wire.http.request_head import MAX_HEAD_BYTES
 from tests.support.http_peer import Handler, HttpPeer, PeerRequest, Talk, http_peer
 from tests.support.steps import counting
 from upstreams.transports.http.client import PIECE_BYTES, HttpClient
 from upstreams.transports.http.connection import parse_url
-from upstreams.transports.http.head import ChunkedBody
+from upstreams.transports.http.response_head import ChunkedBody
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from config.saved_state import Memory
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from hub.link.interface import (
     Overloaded,
     UpstreamProtocolError,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from config.schema import UpstreamConfig
+from config.settings import UpstreamConfig
 from tests.support.descriptors import open_descriptors
 from upstreams.transports.stdio.orphans import (
     MARKER,

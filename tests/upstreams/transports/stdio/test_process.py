@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from config.schema import Secret, UpstreamConfig
+from config.settings import Secret, UpstreamConfig
 from hub.link.interface import UpstreamUnavailable
 from tests.support.descriptors import open_descriptors
 from upstreams.transports.stdio.orphans import MARKER

@@ -13,7 +13,7 @@ import trio
 
 from config.identity import config_key
 from config.saved_state import Memory
-from config.schema import Secret, Timeouts, UpstreamConfig
+from config.settings import Secret, Timeouts, UpstreamConfig
 from hub.link.channel import MAX_LINE_BYTES
 from hub.link.interface import (
     Executed,

@@ -1,0 +1,238 @@
+"""State of the cache: entries, reads under way, and everything that can make either stale.
+
+When a session ends, entries with a time-to-live expire: they may still stand in, marked, for a failed read. Every other
+entry that may be stale is dropped.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+from msgspec import structs
+
+from cache.auto_subscribe import AutoSubscriptions
+from cache.entry import EVERYONE, CacheKey, DropCause, Entry
+from cache.flight import Flight
+from cache.index import ResourceIndex, is_trackable
+from cache.memory import MemoryStore
+from cache.shared_store import SharedStore, Ticket
+from cache.statistics import CacheCounters, CacheStatistics, UpstreamCacheStatistics
+from cache.upstream_interface import PooledSession, Upstream
+from config.settings import CacheConfig
+
+
+class Source:
+    """One upstream with its present configuration; `id` is its identity in all hubs."""
+
+    __slots__ = ("id", "upstream")
+
+    def __init__(self, upstream: Upstream, id: str) -> None:
+        self.upstream = upstream
+        self.id = id
+
+
+class CacheState:
+    """The state of the cache. It changes in sync methods only."""
+
+    def __init__(self, config: CacheConfig, auto_subscriptions: AutoSubscriptions, clock: Callable[[], float]) -> None:
+        self.memory = MemoryStore(config.max_bytes, config.max_entries, clock)
+        self.shared: SharedStore | None = None
+        """The store that hubs share; None: there is none."""
+        self.config = config
+        self.counters = CacheCounters()
+        self.auto_subscriptions = auto_subscriptions
+        self._clock = clock
+        self._sources: dict[str, Source] = {}
+        self._joinable: dict[tuple[CacheKey, PooledSession | None], Flight] = {}
+        self.flights: ResourceIndex[Flight] = ResourceIndex()
+        self._running: set[Flight] = set()
+
+    def __repr__(self) -> str:
+        return f"<CacheState {self.memory!r}, {len(self._running)} flights>"
+
+    # --- upstreams ----------------------------------------------------------------------------------------------------
+
+    def register(self, upstream: Upstream, source: str) -> None:
+        """Make `upstream` the current one of its name."""
+        self._sources[upstream.name] = Source(upstream, source)
+
+    def source_of(self, upstream: Upstream) -> str | None:
+        """The identity of `upstream`; None: it is not the current one of its name."""
+        known = self._sources.get(upstream.name)
+        return known.id if known is not None and known.upstream is upstream else None
+
+    def forget_upstream(self, name: str) -> None:
+        """An upstream was removed: drop everything about it."""
+        self.drop_all(name, DropCause.CONFIG)
+        self._sources.pop(name, None)
+        self.auto_subscriptions.forget_upstream(name)
+        self.counters.forget_upstream(name)
+
+    # --- reads under way ----------------------------------------------------------------------------------------------
+
+    def joinable(self, key: CacheKey, pooled: PooledSession | None) -> Flight | None:
+        """The read over `pooled` that a host may join now; None: none."""
+        flight = self._joinable.get((key, pooled))
+        return None if flight is None or flight.scope.cancel_called or flight.is_private else flight
+
+    def add_flight(self, flight: Flight) -> None:
+        """Add a read that begins."""
+        self._joinable[flight.key, flight.pooled] = flight
+        self.flights.add(flight.key.upstream, flight.key.uri, flight.key.tenant, flight)
+        self._running.add(flight)
+
+    def remove_flight(self, flight: Flight) -> None:
+        """Remove a read that is over. Idempotent."""
+        self._unlist(flight)
+        self.flights.discard(flight.key.upstream, flight.key.uri, flight.key.tenant, flight)
+        self._running.discard(flight)
+
+    def _unlist(self, flight: Flight) -> None:
+        joined_by = flight.key, flight.pooled
+        if self._joinable.get(joined_by) is flight:
+            del self._joinable[joined_by]
+
+    def disturb(self, flights: list[Flight]) -> None:
+        """Mark reads whose result may be stale: it is not kept, and hosts that ask from now on do not join."""
+        for flight in flights:
+            flight.is_disturbed = True
+            if flight.is_reading:
+                self._unlist(flight)
+
+    def detach_flights(self, name: str) -> None:
+        """Let no host join a read of this upstream that is under way now."""
+        for flight in self.flights.of(name):
+            self._unlist(flight)
+
+    # --- the shared store ---------------------------------------------------------------------------------------------
+
+    def is_shareable(self, upstream: Upstream, key: CacheKey) -> bool:
+        """Whether results may be shared with other hubs: not those of servers on this machine or of a host's own
+        session. A process belongs to the hub that started it, wherever its files are."""
+        own = upstream.snapshot.local or upstream.config.command is not None
+        return self.shared is not None and key.tenant is None and not own
+
+    @property
+    def is_store_coherent(self) -> bool:
+        """Whether changes that other hubs report reach this hub. True without a store."""
+        return self.shared is None or self.shared.is_coherent
+
+    async def look_up(self, flight: Flight) -> Entry | None:
+        """Look up the flight's resource in the store, and give the flight a ticket. Raises nothing."""
+        assert self.shared is not None, "it was asked whether there is one"
+        key = flight.key
+        entry, flight.ticket = await self.shared.look_up(key.source, key.uri, key.owner, key.abilities)
+        return entry
+
+    async def share(self, ticket: Ticket, key: CacheKey, entry: Entry) -> None:
+        """Put an entry into the store. Raises nothing."""
+        if self.shared is not None:
+            owner = self._key_for(key, entry).owner
+            await self.shared.put(ticket, key.source, key.uri, owner, entry, key.abilities)
+
+    def keep(self, key: CacheKey, entry: Entry, *, shareable: bool) -> bool:
+        """Keep an entry in memory; False: no room. `shareable`: other hubs may have it, too."""
+        counts = self.counters.of(key.upstream)
+        fits = entry.size <= self.config.max_entry_bytes
+        if not fits or not self.memory.put(self._key_for(key, entry), entry, shareable=shareable):
+            counts.refused += 1
+            return False
+        counts.stored += 1
+        return True
+
+    def _key_for(self, key: CacheKey, entry: Entry) -> CacheKey:
+        """The key with its owner: everyone only if the upstream says `public` and the configuration trusts it across
+        accounts."""
+        known = self._sources.get(key.upstream)
+        across = known is not None and known.upstream.config.across_principals
+        return for_everyone(key) if entry.public and across else key
+
+    # --- invalidation -------------------------------------------------------------------------------------------------
+
+    def invalidate_shared(self, source: str, uri: str | None) -> None:
+        """Invalidate a resource, or all of a source, for all hubs. A URI whose parents are unknown counts as all."""
+        if self.shared is not None:
+            self.shared.invalidate(source, uri if uri is not None and is_trackable(uri) else None)
+
+    def clear(self, name: str | None) -> int:
+        """Drop all entries, by command; how many there were."""
+        for known, source in self._sources.items():
+            if name in (None, known):
+                self.invalidate_shared(source.id, None)
+        return self.drop_all(name, DropCause.CLEARED)
+
+    def drop_all(self, name: str | None, cause: DropCause) -> int:
+        """Drop all entries of one upstream, or of all; how many there were."""
+        names = [name] if name is not None else [*self._sources]
+        for each in names:
+            self.disturb(self.flights.of(each))
+        keys = self.memory.of(name) if name is not None else [key for key, _ in self.memory.all()]
+        return self.drop(keys, cause)
+
+    def on_stale(self, source: str, uri: str | None) -> None:
+        """Another hub reports a change of `uri`, None: of anything in `source`."""
+        for name, known in self._sources.items():
+            if known.id == source:
+                found = self.memory.of(name) if uri is None else self.memory.affected_by(name, uri)
+                self.drop(found, DropCause.ELSEWHERE)
+                self.disturb(self.flights.of(name) if uri is None else self.flights.affected_by(name, uri))
+
+    def on_gap(self) -> None:
+        """Reports of other hubs may have been missed: drop shareable entries that this hub does not observe itself."""
+        doubtful = [key for key, cached in self.memory.all() if cached.shareable and not cached.entry.observed]
+        self.drop(doubtful, DropCause.STORE_LOST)
+        self.disturb([flight for flight in self._running if self.is_shareable(flight.upstream, flight.key)])
+
+    def drop(self, keys: list[CacheKey], cause: DropCause) -> int:
+        count = sum(map(self.memory.discard, keys))
+        self.counters.dropped(cause, count)
+        return count
+
+    def expire(self, keys: list[CacheKey]) -> None:
+        until = self._clock() + self.config.stale_if_error_s
+        self.counters.dropped(DropCause.SESSION, sum(self.memory.expire(key, until) for key in keys))
+
+    # --- settings and statistics --------------------------------------------------------------------------------------
+
+    def reconfigure(self, config: CacheConfig) -> None:
+        """Apply other settings. Those of the shared store need a restart."""
+        self.config = config
+        if not config.enabled:
+            self.drop_all(None, DropCause.CONFIG)
+        if (config.max_bytes, config.max_entries) != (self.memory.max_bytes, self.memory.max_entries):
+            self.memory.resize(config.max_bytes, config.max_entries)
+
+    def statistics(self) -> CacheStatistics:
+        """Counts, sizes and ages, for `hubd cache`, `hubd status` and metrics."""
+        now, config = self._clock(), self.config
+        all_cached = self.memory.all()
+        entries: Counter[str] = Counter()
+        sizes: Counter[str] = Counter()
+        for key, cached in all_cached:
+            entries[key.upstream] += 1
+            sizes[key.upstream] += cached.size
+        names = sorted(self.counters.names | entries.keys())
+        return CacheStatistics(
+            enabled=config.enabled,
+            entries=len(self.memory),
+            bytes=self.memory.bytes,
+            max_entries=self.memory.max_entries,
+            max_bytes=self.memory.max_bytes,
+            counts=self.counters.total,
+            evicted=self.memory.evicted,
+            invalidations=self.counters.invalidations,
+            oldest_s=max((now - cached.at for _, cached in all_cached), default=None),
+            newest_s=min((now - cached.at for _, cached in all_cached), default=None),
+            flights=len(self._running),
+            upstreams=tuple(
+                UpstreamCacheStatistics(
+                    name=name, entries=entries[name], bytes=sizes[name], counts=structs.replace(self.counters.of(name))
+                )
+                for name in names
+            ),
+            store=None if self.shared is None else self.shared.statistics(),
+        )
+
+
+def for_everyone(key: CacheKey) -> CacheKey:
+    """The same key with EVERYONE as owner."""
+    return CacheKey(key.upstream, key.source, key.uri, EVERYONE, key.tenant, key.abilities)

@@ -1,0 +1,242 @@
+"""One import as a whole: the files it writes, the servers that hosts no longer start, and the writing.
+
+`importing` decides about servers; here nothing is written before `carry_out`, and no file that the hub could not use.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from config.editing.imported import blocks_of, imported_text, removed_in
+from config.editing.text import serverfile
+from config.editing.text.change import Refused
+from config.errors import ConfigError, EditError
+from config.files import read_file, replace_file
+from config.hosts.entry import KEY
+from config.hosts.facts import Host, Machine, Place, all_hosts, every_user_file, is_found
+from config.hosts.host_commands import own_program
+from config.hosts.importing import Import, block, identities_in, unfit
+from config.hosts.install import Records, is_ours, text_at
+from config.hosts.originals import Original, taken_out, taken_out_by_program
+from config.hosts.survey import Identity, Server, identities, survey
+from config.hub_files import backup_dir, config_file
+from config.loading.all_files import IMPORTED
+from config.loading.layers import load_all
+from config.loading.safe_reading import Problem, read
+from config.loading.variables import Variables
+from config.projects import PROJECT_FILES
+from config.settings import HubConfig
+
+
+class Write(Struct, frozen=True):
+    """A file to be written."""
+
+    path: Path
+    before: str | None
+    after: str
+    place: Place | None = None
+    """If it is a host's own file."""
+    originals: tuple[Original, ...] = ()
+    """The servers that it no longer starts then."""
+
+
+class Call(Struct, frozen=True):
+    """A command of a host that takes a server out of its file."""
+
+    command: tuple[str, ...]
+    path: Path
+    original: Original
+
+
+class Leaving(Struct, frozen=True):
+    """Changes by which hosts stop starting servers that the hub has."""
+
+    writes: list[Write]
+    programs: list[Call]
+    """For hosts that change their files themselves."""
+    refused: list[str]
+    """Servers that hosts go on starting, and the reasons."""
+
+
+def imported_dir(named: Path | None) -> Path:
+    """The directory of imported servers, beside the main file: the named one or the usual one."""
+    return Path(os.path.abspath((named or config_file()).expanduser())).parent / IMPORTED
+
+
+def known(config: HubConfig, directory: Path, environ: Mapping[str, str]) -> dict[Identity, str]:
+    """Names of the servers that hubd has already, configured or imported, by identity."""
+    found: dict[Identity, str] = {}
+    for path in sorted(directory.glob("*.toml")):
+        with suppress(Problem):
+            found |= identities_in(read(path), Variables(environ, path.parent))
+    return found | identities(config)
+
+
+def removed(directory: Path) -> set[str]:
+    """Marks of servers that `hubd remove` took out of the imported files (`config.editing.imported`)."""
+    found: set[str] = set()
+    for path in directory.glob("*.toml"):
+        with suppress(Problem):
+            found |= removed_in(read(path))
+    return found
+
+
+# --- what would be written --------------------------------------------------------------------------------------------
+
+
+def imported_files(result: Import, directory: Path, environ: Mapping[str, str]) -> list[Write]:
+    """The files of all hosts that something was taken from; each would be sound. What could not be used is given back.
+
+    Raises:
+        EditError: one cannot be read.
+    """
+    hosts = {server.place.host.id: server.place.host for _, server in result.taken}.values()
+    found = [_imported_file(result, host, directory, environ) for host in hosts]
+    return [write for write in found if write is not None]
+
+
+def _imported_file(result: Import, host: Host, directory: Path, environ: Mapping[str, str]) -> Write | None:
+    path = directory / f"{host.id}.toml"
+    data = read_file(path)
+    before = None if data is None else data.decode(errors="replace")
+    try:
+        old = [] if before is None else blocks_of(before)
+    except Refused as refused:
+        hint = "move what you changed to hubd.toml and delete the file, then import again"
+        _give_back(result, host, f"{path} {refused}: {hint}")
+        return None
+    for name, server in [each for each in result.taken if each[1].place.host is host]:
+        if why := unfit(name, server):
+            result.refuse(name, why)
+    while True:
+        mine = [(name, server) for name, server in result.taken if server.place.host is host]
+        if not mine:
+            return None
+        after = imported_text(host.title, host.id, [*old, *(block(name, server) for name, server in mine)])
+        wrong = _problems(path, after, environ)
+        if not wrong:
+            return Write(path, before, after)
+        for name, why in wrong.items():
+            if name not in {each for each, _ in mine}:  # it was wrong before, or nobody knows where
+                _give_back(result, host, f"{path}: {why}")
+                return None
+            result.refuse(name, why)
+
+
+def _give_back(result: Import, host: Host, why: str) -> None:
+    for name in [name for name, server in result.taken if server.place.host is host]:
+        result.refuse(name, why)
+
+
+def _problems(path: Path, text: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Problems that hubd would find in such a file, by upstream."""
+    try:
+        load_all(path, environ, texts={path: text})
+    except ConfigError as error:
+        return {each.keys[1] if len(each.keys) > 1 else "": each.text for each in error.diagnostics} or {"": str(error)}
+    return {}
+
+
+def leaving(
+    result: Import, config: HubConfig, machine: Machine, records: Records, *, without_hub: bool = False
+) -> Leaving:
+    """Changes by which hosts stop starting what the hub has after the import. `config` is the one before it.
+
+    A host that does not have the hub would be left without servers, so it keeps its own; unless `without_hub`.
+
+    Raises:
+        EditError: a file cannot be read.
+    """
+    found = Leaving([], [], [])
+    for name, server in (*result.taken, *result.known):
+        place = server.place
+        if server.off:
+            continue
+        why = _why_it_stays(name, server, result, config)
+        if not why and not without_hub and not has_hub(place, machine, records):
+            id = place.host.id
+            text = (
+                f"{place.title} does not have the hub, so its servers stay on: run `hubd install {id}`, then this again"
+            )
+            if text not in found.refused:
+                found.refused.append(text)
+            continue
+        if why:
+            found.refused.append(f'{place.title}: "{server.key}" stays on: {why}')
+            continue
+        try:
+            _leave(found, place, server.key, machine)
+        except Refused as reason:
+            found.refused.append(
+                f'{place.title}: "{server.key}" stays on: {reason}; turn it off there, hubd has {name}'
+            )
+    return found
+
+
+def _leave(found: Leaving, place: Place, key: str, machine: Machine) -> None:
+    program = None if place.project else own_program(place.host, machine.environ)
+    if program is not None:
+        command = (program, "mcp", "remove", "-s", "user", key)
+        found.programs.append(Call(command, place.path, taken_out_by_program(place, text_at(place.path), key)))
+        return
+    at, was = next(((at, each) for at, each in enumerate(found.writes) if each.path == place.path), (None, None))
+    text = was.after if was else text_at(place.path)
+    after, original = taken_out(place, text, key)
+    write = Write(place.path, was.before if was else text, after, place, (*(was.originals if was else ()), original))
+    if at is None:
+        found.writes.append(write)
+    else:
+        found.writes[at] = write
+
+
+def _why_it_stays(name: str, server: Server, result: Import, config: HubConfig) -> str:
+    """The reason why the host must keep the server; "" if there is none."""
+    upstream = config.upstreams.get(name)
+    if (name, server) in result.known and upstream is not None and upstream.disabled:
+        return f"the hub has it as {name}, which is disabled; run `hubd enable {name}` first"
+    if (name, server) in result.unlike and (upstream is None or not upstream.headers):
+        return f"it is signed in to by mcp-remote there, and the hub has {name} at its URL"
+    return ""
+
+
+def has_hub(place: Place, machine: Machine, records: Records) -> bool:
+    """Whether the host to which this file belongs has our entry: there, or in another file that it reads, too."""
+    others = [] if place.host.editors else every_user_file(place.host, machine)
+    for each in (place, *others):
+        with suppress(Refused, EditError):
+            entry = serverfile.entries(each.kept, text_at(each.path)).get(KEY)
+            if entry is not None and is_ours(entry, records.get(each.path)):
+                return True
+    return False
+
+
+def started_anyway(root: Path, machine: Machine) -> tuple[list[str], list[str]]:
+    """Titles of the hosts here that start the servers of a project's `.mcp.json` themselves, beside the hub; and these
+    servers. Both are empty if there are none.
+    """
+    titles, keys = [], []
+    for host in all_hosts().values():
+        place = Place(host, root / PROJECT_FILES[-1], host.title, root)
+        if place.path.name in host.project and is_found(host, machine):
+            with suppress(Refused, EditError):
+                servers, _ = survey(place, text_at(place.path), machine.environ, machine.home)
+                titles.append(host.title)
+                keys = [server.key for server in servers]
+    return (titles, keys) if keys else ([], [])
+
+
+# --- and writing it ---------------------------------------------------------------------------------------------------
+
+
+def carry_out(write: Write, now: datetime) -> Path | None:
+    """Put one file in place; the backup, if there was one before. `locked` is the caller's.
+
+    Raises:
+        EditError: it was changed meanwhile, or cannot be written; it was left as it is.
+    """
+    was = None if write.before is None else write.before.encode()
+    return replace_file(write.path, write.after.encode(), was=was, now=now, backups=backup_dir())

@@ -1,0 +1,117 @@
+"""The files of one hub, as paths. The directories exist and are private (0700) when a function here returns."""
+
+import logging
+import os
+from pathlib import Path
+from typing import Final
+
+from config import directories
+from config.directories import NotPrivate
+from config.errors import ConfigError
+
+log = logging.getLogger("hubd.config")
+MAX_SOCKET_BYTES: Final = 107
+"""Length of a unix socket's path on Linux, without the final NUL."""
+
+
+def config_file() -> Path:
+    """The usual main file."""
+    return Path(directories.config_dir(), "hubd.toml")
+
+
+def runtime_dir() -> Path:
+    """The directory of sockets and locks.
+
+    Raises:
+        ConfigError: it is not private, or cannot be made.
+    """
+    try:
+        return Path(directories.private_dir(directories.runtime_dir()))
+    except NotPrivate as error:
+        raise ConfigError(f"{error}; or name another directory in HUBD_RUNTIME_DIR") from None
+
+
+def state_dir() -> Path:
+    """The directory of what is kept between runs. If it cannot be made the hub still runs, and forgets.
+
+    Raises:
+        ConfigError: it exists and is not private.
+    """
+    path = directories.state_dir()
+    try:
+        return Path(directories.private_dir(path))
+    except NotPrivate as error:
+        if os.path.lexists(path):
+            raise ConfigError(str(error)) from None
+        log.warning("%s; nothing will be remembered", error)
+        return Path(path)
+
+
+def socket_path() -> Path:
+    """The unix socket that speaks MCP."""
+    return _socket("hubd.sock")
+
+
+def control_path() -> Path:
+    """The unix socket of `hubd status` and its like."""
+    return _socket("control.sock")
+
+
+def lock_path() -> Path:
+    """Locked by the daemon for as long as it lives."""
+    return runtime_dir() / "hubd.lock"
+
+
+def token_path() -> Path:
+    """The bearer token of the HTTP listener."""
+    return state_dir() / "token"
+
+
+def key_path() -> Path:
+    """The keys that seal cursors."""
+    return state_dir() / "keys"
+
+
+def state_path() -> Path:
+    """The file of `config.saved_state.Memory`."""
+    return state_dir() / "memory.json"
+
+
+def catalogue_dir() -> Path:
+    """The directory of upstreams' last known lists (`upstreams.inventory.last_known`)."""
+    return state_dir() / "catalogue"
+
+
+def sessions_path() -> Path:
+    """The file of what legacy sessions over HTTP have set, beyond what their ids say."""
+    return state_dir() / "sessions.json"
+
+
+def backup_dir() -> Path:
+    """Files as they were before hubd edited them."""
+    return state_dir() / "backups"
+
+
+def installed_path() -> Path:
+    """The records of what `config.hosts.install` put into files of hosts."""
+    return state_dir() / "installed.json"
+
+
+def originals_path() -> Path:
+    """The records of what `config.hosts.originals` turned off or took out in files of hosts."""
+    return state_dir() / "originals.json"
+
+
+def trust_path() -> Path:
+    """The project files that the user allowed."""
+    return state_dir() / "trust.json"
+
+
+def _socket(name: str) -> Path:
+    path = runtime_dir() / name
+    if len(os.fsencode(path)) > MAX_SOCKET_BYTES:
+        raise ConfigError(
+            f"the socket path {path} is longer than the {MAX_SOCKET_BYTES} bytes a unix socket may have: "
+            "name a shorter directory in HUBD_RUNTIME_DIR"
+        )
+    return path

@@ -1,0 +1,191 @@
+"""Limits of depth, entries and key lengths of a text, checked before it is parsed.
+
+A parser takes memory and time for every entry, and some take far more than the text is long; so a text is refused here,
+in one pass over it that keeps nothing. What stands in strings and comments does not count. Up to where a parser would
+stop because the text is wrong, everything that a parser sees is seen here, too.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from config.loading.safe_reading import Problem
+
+MAX_DEPTH: Final = 64
+MAX_KEY_PARTS: Final = 16
+"""Parts of a dotted key of TOML; each is a table."""
+MAX_SERVERS: Final = 1000
+"""Servers in one file."""
+MAX_TOML: Final = 50_000
+"""Entries of a TOML document: every part of a key, value and element. Its parser takes a kilobyte for one."""
+MAX_JSON: Final = 1_000_000
+"""Entries of a JSON document: hosts keep their history beside the servers."""
+MAX_YAML: Final = 50_000
+"""Entries of a YAML document, each as often as aliases repeat it."""
+MAX_NUMBER: Final = 4000
+"""Characters of a number of YAML, some of which take the square of their length to read."""
+
+# Every token is matched wherever it begins, also if the text ends within it, and never given up again: this keeps the
+# pass linear.
+_TOML: Final = re.compile(
+    r'"""(?:[^"\\]++|\\.|"(?!""))*+(?:"{3,5})?'
+    r"|'''(?:[^']++|'(?!''))*+(?:'{3,5})?"
+    r'|"(?:[^"\\\n]++|\\[^\n])*+"?'
+    r"|'[^'\n]*+'?"
+    r"|\#[^\n]*+"
+    r"|[\[\]{}=.,\n]",
+    re.S,
+)
+STRING: Final = r'"(?:[^"\\]++|\\.)*+"?'
+COMMENT: Final = r"//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?"
+_JSON: Final = re.compile(rf"{STRING}|{COMMENT}|[\[\]{{}}:,]", re.S)
+_NUMBER: Final = re.compile(r"[-+0-9][0-9a-fA-Fx:_.]*")
+
+
+def refuse_toml(text: str) -> None:
+    """Refuse a TOML document that is too deep or too large, or has keys of too many parts.
+
+    Raises:
+        Problem: so it is, with the line.
+    """
+    depth = dots = entries = 0
+    for match in _TOML.finditer(text):
+        token = match[0]
+        if token in "[{":
+            depth += 1
+        elif token in "]}":
+            depth = max(0, depth - 1)
+        if token == ".":
+            dots += 1
+        elif token in "[]{}=,\n":
+            dots = 0
+        else:
+            continue
+        entries += token in "[{=,."
+        if depth > MAX_DEPTH or dots >= MAX_KEY_PARTS or entries > MAX_TOML:
+            line = _line(text, match.start())
+            if dots >= MAX_KEY_PARTS:
+                raise Problem((), f"has a key of more than {MAX_KEY_PARTS} parts; write fewer", line=line)
+            raise _too_deep(line) if depth > MAX_DEPTH else _too_many(MAX_TOML, line)
+
+
+def refuse_json(text: str) -> None:
+    """Refuse a JSON document, with comments or not, that is too deep or too large.
+
+    Raises:
+        Problem: so it is, with the line.
+    """
+    depth = entries = 0
+    for match in _JSON.finditer(text):
+        token = match[0]
+        if token in "[{":
+            depth += 1
+        elif token in "]}":
+            depth = max(0, depth - 1)
+            continue
+        elif token not in ",:":
+            continue
+        entries += 1
+        if depth > MAX_DEPTH:
+            raise _too_deep(_line(text, match.start()))
+        if entries > MAX_JSON:
+            raise _too_many(MAX_JSON, _line(text, match.start()))
+
+
+def refuse_yaml(text: str) -> None:
+    """Refuse a YAML document that is too deep or too large, also by its aliases.
+
+    Raises:
+        Problem: so it is, with the line.
+        yaml.YAMLError: it is no YAML.
+    """
+    import yaml
+
+    weigher = _Weigher()
+    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        line = 1 if event.start_mark is None else event.start_mark.line + 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            weigher.opened(event.anchor, line)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            weigher.closed()
+        elif isinstance(event, yaml.AliasEvent):
+            weigher.repeated(event.anchor, line)
+        elif isinstance(event, yaml.ScalarEvent):
+            if not event.style and len(event.value) > MAX_NUMBER and _NUMBER.fullmatch(event.value):
+                raise Problem((), f"has a number of more than {MAX_NUMBER} digits", line=line)
+            weigher.leaf(event.anchor, line)
+
+
+class _Weigher:
+    """Counts entries, those of aliases included, and their depth."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[str | None, int]] = []
+        """The collections that have begun: anchor, and how many entries there were before."""
+        self._heights: list[int] = [0]
+        """How deep things go within each of these, and within the document."""
+        self._known: dict[str, tuple[int, int]] = {}
+        """By anchor: entries and height of what it stands for."""
+        self._entries = 0
+
+    def opened(self, anchor: str | None, line: int) -> None:
+        if anchor is not None:
+            self._known.pop(anchor, None)  # until it is closed
+        self._open.append((anchor, self._entries))
+        self._heights.append(0)
+        self._add(1, 0, line)
+
+    def closed(self) -> None:
+        anchor, before = self._open.pop()
+        height = self._heights.pop() + 1
+        self._heights[-1] = max(self._heights[-1], height)
+        if anchor is not None:
+            self._known[anchor] = self._entries - before, height
+
+    def leaf(self, anchor: str | None, line: int) -> None:
+        self._add(1, 0, line)
+        if anchor is not None:
+            self._known[anchor] = 1, 0
+
+    def repeated(self, anchor: str | None, line: int) -> None:
+        if anchor in {name for name, _ in self._open}:
+            raise Problem((), "is not YAML anyone wrote: its aliases make it endless", line=line)
+        self._add(*self._known.get(anchor or "", (1, 0)), line)
+
+    def _add(self, entries: int, height: int, line: int) -> None:
+        self._entries += entries
+        self._heights[-1] = max(self._heights[-1], height)
+        if len(self._open) + height > MAX_DEPTH:
+            raise _too_deep(line)
+        if self._entries > MAX_YAML:
+            raise _too_many(MAX_YAML, line)
+
+
+def refuse_deep(tree: Any) -> None:
+    """Refuse a tree that is too deep: short keys of TOML within short keys add up.
+
+    Raises:
+        Problem: so it is.
+    """
+    level: list[Any] = [tree]
+    for _ in range(MAX_DEPTH + 1):
+        level = [below for each in level for below in _below(each) if isinstance(below, dict | list)]
+        if not level:
+            return
+    raise _too_deep(None)
+
+
+def _below(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
+
+
+def _line(text: str, at: int) -> int:
+    return text.count("\n", 0, at) + 1
+
+
+def _too_deep(line: int | None) -> Problem:
+    return Problem((), f"is nested more than {MAX_DEPTH} levels deep; no configuration is", line=line)
+
+
+def _too_many(most: int, line: int) -> Problem:
+    return Problem((), f"has more than {most} entries; is it the right file?", line=line)

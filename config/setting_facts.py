@@ -1,0 +1,83 @@
+"""Reading the declarations of `settings`: the settings of a struct by name, their facts, and all secrets in one."""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from config.settings import Secret, Setting
+
+
+class Declaration(Struct, frozen=True, kw_only=True):
+    """One setting as it is declared."""
+
+    value_type: Any
+    """The type without its annotation."""
+    default: Any
+    setting: Setting
+    each: Setting | None = None
+    """Facts about each value, if it is a mapping whose values declare some."""
+    table: type[Struct] | None = None
+    """The struct of its settings, if it is a table."""
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether its value is a secret."""
+        return Secret in (self.value_type, *get_args(self.value_type)) and not self.holds_secrets
+
+    @property
+    def holds_secrets(self) -> bool:
+        """Whether it is a mapping of names to secrets."""
+        return get_origin(self.value_type) is dict and Secret in get_args(self.value_type)
+
+
+@cache
+def declarations(type: type[Struct]) -> Mapping[str, Declaration]:
+    """The settings of a struct of `settings` by name, in its order.
+
+    Raises:
+        TypeError: one has no `Setting`.
+    """
+    hints = get_type_hints(type, include_extras=True)
+    return {field.name: _declaration(field, hints[field.name]) for field in msgspec.structs.fields(type)}
+
+
+def _declaration(field: msgspec.structs.FieldInfo, hint: Any) -> Declaration:
+    plain, setting = _facts(hint)
+    if setting is None:
+        raise TypeError(f"the setting {field.name} is declared without a Setting")
+    return Declaration(
+        value_type=plain,
+        default=field.default_factory() if field.default is msgspec.NODEFAULT else field.default,
+        setting=setting,
+        each=_facts(get_args(plain)[1])[1] if get_origin(plain) is dict else None,
+        table=plain if isinstance(plain, type) and issubclass(plain, Struct) else None,
+    )
+
+
+def _facts(hint: Any) -> tuple[Any, Setting | None]:
+    """A type without its annotation, and the `Setting` in that."""
+    if get_origin(hint) is not Annotated:
+        return hint, None
+    plain, *extras = get_args(hint)
+    return plain, next((extra for extra in extras if isinstance(extra, Setting)), None)
+
+
+@cache
+def tables(type: type[Struct]) -> Mapping[str, type[Struct]]:
+    """The settings of a struct that are tables of settings, with the structs of those."""
+    return {name: each.table for name, each in declarations(type).items() if each.table is not None}
+
+
+def secrets_of(values: Struct) -> Iterator[str]:
+    """The texts of all secrets in a struct of `settings` and in its tables."""
+    for name, declared in declarations(type(values)).items():
+        value = getattr(values, name)
+        if isinstance(value, Struct):
+            yield from secrets_of(value)
+        elif declared.holds_secrets:
+            yield from (secret.reveal() for secret in value.values())
+        elif isinstance(value, Secret):
+            yield value.reveal()

@@ -1,0 +1,305 @@
+"""The configuration as frozen structs. Each setting is declared here once, and nowhere else.
+
+A declaration is `name: Annotated[TYPE, Setting(...)] = DEFAULT`, and below it a sentence for people. `setting_facts`
+reads them for all that deal with settings: bounds (`loading.check`), variables (`loading.one_file`), unknown settings
+(`loading.convert`), what a change means (`diff`), what makes two servers the same (`identity`), what may be shown
+(`effective`), the JSON Schema (`json_schema`). A secret has the type `Secret`. Units are in the names.
+
+A change is applied by `Hub.apply`, that of a server by `Upstream.adjust`, that of where hosts come in by
+`HttpListener.apply`.
+
+A new setting counts in our own files only: in files of hosts a closed list counts (`loading.host_entry.OUR_SETTINGS`).
+"""
+
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import Struct, field
+
+
+class Setting(Struct, frozen=True, kw_only=True):
+    """Facts about one setting that its type, default and description do not say."""
+
+    reload: Literal["live", "reconnect", "restart"] | None
+    """When a change takes effect: at once, in new sessions with the server, or at the next start of the hub. None: a
+    change means nothing by itself (`include`), or each setting of this table says it (`cache`)."""
+    min: float | None = None
+    """The smallest number."""
+    above: float | None = None
+    """The number that it must be larger than."""
+    max: float | None = None
+    """The largest number."""
+    unit: str = ""
+    """The noun for what the number counts."""
+    zero: str = ""
+    """The meaning of 0, if it is a special one."""
+    pattern: str = ""
+    """A regular expression for editors, anchored at the start; `loading.check` is stricter."""
+    expanded: bool = False
+    """Whether variables such as `${NAME}` are replaced."""
+    path: bool = False
+    """Whether it is the path of a file, relative to the file that the setting is in."""
+    mask: Literal["guess", "url", "arguments", "never"] = "guess"
+    """How a text is shown that is no `Secret` by its type: masked if name or value look like a secret, without the
+    secret parts of a URL, without the secrets among arguments, or as it is."""
+    identity: Literal["server", "session"] | None = None
+    """Whether it tells which server this is, or how sessions with it are: what is remembered is kept apart by it."""
+    needs: Literal["command", "url"] | None = None
+    """The setting beside which alone it makes sense."""
+    instead_of: tuple[str, ...] = ()
+    """What other programs call it, for hints about unknown settings."""
+
+
+class Secret:
+    """A text that does not show itself: its repr and str are masked. Read it with `reveal`."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __repr__(self) -> str:
+        return "Secret(***)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+
+def reveal(value: object) -> str:
+    """The text of a secret, as an `enc_hook` of msgspec."""
+    if isinstance(value, Secret):
+        return value.reveal()
+    raise NotImplementedError
+
+
+MAX_NAME_BUDGET: Final = 64
+"""Tool names of more characters are refused by several hosts."""
+MIN_BUFFER: Final = 64 << 20
+"""So that one request of 16 MiB fits into the quarter that a connection gets."""
+MAX_REPLICA: Final = 16
+REPLICA_NAME: Final = rf"[A-Za-z0-9]{{0,{MAX_REPLICA}}}"
+MIN_TOKEN: Final = 16
+TOKEN: Final = rf"[A-Za-z0-9._~+/-]{{{MIN_TOKEN},1024}}=*"
+"""What a bearer token may be (RFC 6750)."""
+
+
+def _server(**facts: Any) -> Setting:
+    """Facts of a setting that says which server this is, with variables replaced."""
+    return Setting(reload="reconnect", identity="server", expanded=True, **facts)
+
+
+Seconds = Annotated[float, Setting(reload="live", above=0, unit="seconds")]
+
+
+class Timeouts(Struct, frozen=True, forbid_unknown_fields=True):
+    """Seconds."""
+
+    start: Seconds = 60.0
+    """Spawn or connect until the handshake is complete."""
+    probe: Seconds = 3.0
+    """Waiting for `server/discover` on stdio before falling back to `initialize`."""
+    list: Seconds = 15.0
+    """A whole page walk of one list."""
+    call: Seconds = 300.0
+    """A call without answer, progress or other message for it."""
+    call_total: Seconds = 3600.0
+    """A call, whatever progress it reports."""
+    session_idle: Seconds = 300.0
+    """A session that one host has for itself, without a call."""
+
+
+class Restart(Struct, frozen=True, forbid_unknown_fields=True):
+    """What follows when a server ends or cannot be started."""
+
+    attempts: Annotated[int, Setting(reload="live", min=0, unit="attempts", zero="no limit")] = 5
+    """Failed attempts in a row until it is `failed`, and tried again only when a call needs it; 0: never given up."""
+
+
+class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One MCP server: a command to run (stdio) or a URL (Streamable HTTP, or HTTP+SSE)."""
+
+    command: Annotated[str | None, _server(instead_of=("cmd", "program", "executable"))] = None
+    """The program to start: a name that is looked for in PATH, or a path, relative to `cwd`."""
+    args: Annotated[tuple[str, ...], _server(mask="arguments", needs="command")] = ()
+    """What the program is given; `${VAR}`, `${VAR:-default}` and `${file:path}` are replaced, as in all texts here."""
+    env: Annotated[dict[str, Secret], _server(needs="command", instead_of=("environment", "envs", "environ"))] = {}
+    """Variables for the program, beside the few that every program needs (PATH, HOME, ...)."""
+    cwd: Annotated[str | None, _server(mask="never", needs="command", instead_of=("workdir", "directory"))] = None
+    """Where the program runs: relative to the configuration file, and its directory unless said."""
+    url: Annotated[
+        str | None, _server(mask="url", pattern=r"https?://", instead_of=("serverUrl", "httpUrl", "uri", "endpoint"))
+    ] = None
+    """The address of a server that runs already."""
+    headers: Annotated[dict[str, Secret], _server(needs="url", instead_of=("http_headers", "httpHeaders"))] = {}
+    """Sent with each request to `url`."""
+    transport: Annotated[
+        Literal["auto", "stdio", "http", "sse"], Setting(reload="reconnect", identity="server", instead_of=("type",))
+    ] = "auto"
+    """`http` is Streamable HTTP, `sse` the deprecated HTTP+SSE of 2024-11-05; `auto` finds out."""
+    prefix: Annotated[str | None, Setting(reload="live")] = None
+    """Server id in visible names, the table's name unless said; "": bare names (one upstream only)."""
+    aliases: Annotated[tuple[str, ...], Setting(reload="live")] = ()
+    """Names it had before, by which its tools and prompts can still be called."""
+    era: Annotated[Literal["auto", "legacy", "modern"], Setting(reload="reconnect", identity="server")] = "auto"
+    """The protocol it speaks. `legacy`: up to 2025-11-25, with a handshake; `modern`: 2026-07-28; `auto` finds out."""
+    locality: Annotated[Literal["auto", "local", "remote"], Setting(reload="live")] = "auto"
+    """Whether its `file:` URIs mean files of this machine; `auto`: as its command or URL lets expect."""
+    apps: Annotated[bool, Setting(reload="live")] = False
+    """Its user interfaces are shown on the common endpoint, its tools listed once more for them."""
+    session_mode: Annotated[
+        Literal["auto", "shared", "per_host", "singleton"], Setting(reload="reconnect", identity="session")
+    ] = "auto"
+    """Which hosts share one session with it. `auto`: all, until it first asks a question; over HTTP
+    each host has its own. `singleton`: it may only run once, so all share it for ever."""
+    across_principals: Annotated[bool, Setting(reload="reconnect", identity="session")] = False
+    """Hosts of different accounts may share a session, too."""
+    client_features: Annotated[Literal["auto", "none"], Setting(reload="reconnect", identity="session")] = "auto"
+    """`none`: it is told that hosts can neither sample nor be asked, nor have roots."""
+    roots: Annotated[
+        Literal["auto", "none", "host"] | tuple[str, ...], Setting(reload="reconnect", identity="session")
+    ] = "auto"
+    """Where hosts work. `auto`: told on sessions that one host has for itself; `host`: so that each host gets one; a
+    list of `file://` URIs: these, whoever asks."""
+    tasks: Annotated[Literal["absorb", "off"], Setting(reload="reconnect")] = "absorb"
+    """`absorb`: hosts that know no tasks wait while the hub polls; `off`: it is not told that there may be tasks."""
+    disabled: Annotated[bool, Setting(reload="reconnect", instead_of=("enabled", "disable"))] = False
+    """It is listed in `hubd status` and never started."""
+    start: Annotated[Literal["eager", "lazy"], Setting(reload="live")] = "eager"
+    """`lazy`: once it is known what it offers, it is started by the first call that needs it."""
+    idle_stop_s: Annotated[float, Setting(reload="live", min=0, unit="seconds", zero="never")] = 0.0
+    """It is stopped when no call or subscription has needed it for so long; the next call starts it. 0: never."""
+    ping_s: Annotated[float, Setting(reload="live", min=0, unit="seconds", zero="never")] = 60.0
+    """How often a session of the handshake era is pinged while nothing else happens on it; 0: never."""
+    restart: Annotated[Restart, Setting(reload="live")] = Restart()
+    """What follows when it ends or cannot be started."""
+    replace: Annotated[Literal["auto", "start-first", "stop-first"], Setting(reload="live")] = "auto"
+    """When its settings change: whether the new one is started before the old one stops. `auto`: over HTTP."""
+    timeouts: Annotated[
+        Timeouts, Setting(reload="live", instead_of=("timeout", "timeout_s", "startup_timeout_sec", "tool_timeout_sec"))
+    ] = Timeouts()
+    """How many seconds it may take."""
+    tool_timeouts: Annotated[dict[str, Seconds], Setting(reload="live")] = {}
+    """Seconds per upstream tool name, in place of `timeouts.call`."""
+    cache: Annotated[bool, Setting(reload="live")] = True
+    """Whether resources that were read from it may be kept (`[cache]`)."""
+
+
+class CacheConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is kept of resources that were read, and where."""
+
+    enabled: Annotated[bool, Setting(reload="live")] = True
+    """Whether anything is kept."""
+    max_bytes: Annotated[
+        int, Setting(reload="live", min=0, unit="bytes", instead_of=("max_size", "size", "limit", "max_memory"))
+    ] = 64 << 20
+    """How much is kept in memory, all entries together."""
+    max_entries: Annotated[int, Setting(reload="live", min=0, unit="entries")] = 10_000
+    """How many resources are kept in memory."""
+    max_entry_bytes: Annotated[int, Setting(reload="live", min=0, unit="bytes")] = 8 << 20
+    """A resource larger than that is not kept."""
+    stale_if_error_s: Annotated[float, Setting(reload="live", min=0, unit="seconds", zero="not at all")] = 60.0
+    """How long after its time-to-live a resource may stand in for one that cannot be read anew, and says so; 0: not at
+    all."""
+    url: Annotated[
+        Secret | None,
+        Setting(
+            reload="restart",
+            expanded=True,
+            mask="url",
+            pattern=r"rediss?://[^@]*$|unix:///",
+            instead_of=("redis_url", "uri", "endpoint"),
+        ),
+    ] = None
+    """A Redis or Valkey that several hubs have in common: `redis://HOST:PORT/DB`, `rediss://` for TLS, or
+    `unix:///path?db=0`."""
+    username: Annotated[str | None, Setting(reload="restart", expanded=True)] = None
+    """The user to log in there as."""
+    password: Annotated[Secret | None, Setting(reload="restart", expanded=True)] = None
+    """The password, best as a reference: `${file:/run/secrets/redis}`."""
+    tls_ca: Annotated[
+        str | None,
+        Setting(
+            reload="restart", expanded=True, path=True, instead_of=("ca", "tls", "ca_file", "tls_ca_file", "cafile")
+        ),
+    ] = None
+    """A file of certificates that that server's is checked against, in place of the system's."""
+
+
+class ReplicaConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """This hub among others of the same configuration and `sealing_key`, which share `cache.url`."""
+
+    name: Annotated[str, Setting(reload="restart", expanded=True, pattern=f"{REPLICA_NAME}$")] = ""
+    """A short name that no other has, letters and digits: the ids of its sessions begin with it, so that balancers can
+    tell."""
+    url: Annotated[
+        str,
+        Setting(
+            reload="restart", expanded=True, mask="url", pattern=r"https?://[^/@]+$|$", instead_of=("uri", "endpoint")
+        ),
+    ] = ""
+    """Where the other hubs reach this one, such as `http://10.0.0.5:8765`; unless said, the address it listens on."""
+
+
+DEFAULT_LISTEN: Final = "127.0.0.1:8765"
+
+
+class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Everything: how the hub listens, and its upstreams in configuration order."""
+
+    listen: Annotated[str, Setting(reload="live", instead_of=("host", "port", "address", "bind"))] = DEFAULT_LISTEN
+    """HOST:PORT of Streamable HTTP; port 0 takes any free one."""
+    behind_tls_proxy: Annotated[bool, Setting(reload="live")] = False
+    """A trusted proxy ends TLS before `listen`; without saying so no address beyond loopback is taken."""
+    auth: Annotated[Literal["token", "none"], Setting(reload="live", instead_of=("authentication",))] = "token"
+    """What HTTP asks for: the bearer token that `hubd token` shows, or nothing, which is allowed on loopback only."""
+    allowed_hosts: Annotated[tuple[str, ...], Setting(reload="live")] = ()
+    """Further `Host` values, beside the loopback names with the bound port."""
+    allowed_origins: Annotated[tuple[str, ...], Setting(reload="live")] = ()
+    """Further `Origin` values, beside the hub's own loopback origins."""
+    startup_grace_s: Annotated[float, Setting(reload="restart", min=0, unit="seconds")] = 5.0
+    """How long the first list waits for upstreams."""
+    name_budget: Annotated[int, Setting(reload="live", min=32, max=MAX_NAME_BUDGET, unit="characters")] = 50
+    """Characters of a visible name."""
+    page_size: Annotated[int, Setting(reload="live", min=0, unit="entries", zero="everything in one page")] = 0
+    """Entries per page of a merged list; 0: everything in one page."""
+    drain_s: Annotated[float, Setting(reload="live", min=0, unit="seconds")] = 30.0
+    """How long a stop waits for calls."""
+    park_ttl_s: Annotated[float, Setting(reload="live", min=0, unit="seconds")] = 900.0
+    """How long a question waits for its answer."""
+    park_total_s: Annotated[float, Setting(reload="live", min=0, unit="seconds")] = 7200.0
+    """How long one call may wait for answers, all rounds together."""
+    on_lost: Annotated[Literal["error", "restart_safe", "restart"], Setting(reload="live")] = "error"
+    """What becomes of a tool call whose answers come too late: an error, or a new call (`restart_safe`: if the tool
+    says that it only reads, or may be repeated)."""
+    global_buffer_bytes: Annotated[int, Setting(reload="live", min=MIN_BUFFER, max=1 << 40, unit="bytes")] = 256 << 20
+    """How much the hub holds for all hosts and servers together: what has begun to arrive, what was not read yet, and
+    what is kept for hosts that may come back. One connection gets a quarter of it at most."""
+    synthetic_progress_s: Annotated[float, Setting(reload="live", min=0, unit="seconds")] = 20.0
+    """Hosts that asked for progress hear at least this often that a call is still running; 0: only what there is."""
+    token: Annotated[Secret | None, Setting(reload="live", expanded=True, pattern=f"{TOKEN}$")] = None
+    """What HTTP asks for, in place of the token that the hub made: 16 or more characters; for hubs behind one
+    balancer."""
+    sealing_key: Annotated[
+        Secret | None, Setting(reload="restart", expanded=True, pattern=r"[0-9A-Fa-f]{64}( [0-9A-Fa-f]{64})?$")
+    ] = None
+    """What seals all that hosts carry for the hub, in place of the key that it made: 64 hexadecimal digits, the same
+    for all hubs behind one balancer. After a space another key that opens, too: the one before it, or the next one."""
+    cache: Annotated[CacheConfig, Setting(reload=None, instead_of=("redis", "valkey", "store"))] = CacheConfig()
+    """What is kept of resources that were read."""
+    replica: Annotated[ReplicaConfig, Setting(reload=None)] = ReplicaConfig()
+    """This hub among others."""
+    include: Annotated[tuple[str, ...], Setting(reload=None)] = ()
+    """Further files, as paths or globs relative to this file; TOML or JSON, upstreams only."""
+    upstreams: Annotated[
+        dict[str, UpstreamConfig],
+        Setting(
+            reload=None,
+            instead_of=("mcpServers", "mcp_servers", "mcpservers", "servers", "context_servers", "server", "mcp"),
+        ),
+    ] = field(default_factory=dict)
+    """The MCP servers by name: lower-case words joined by single dashes, at most 16 characters."""

@@ -1,0 +1,171 @@
+"""`Examined`, the input of all checks, and `Finding`, their result."""
+
+import os
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from config.editing.text import serverfile
+from config.editing.text.change import Refused
+from config.errors import ConfigError, EditError
+from config.hosts.entry import KEY
+from config.hosts.facts import Machine, Place, all_hosts, every_user_file, is_found, user_places
+from config.hosts.install import Record, Records, text_at
+from config.hosts.survey import Server, survey
+from config.loading.layers import Loaded, load_all
+from config.loading.safe_reading import read_private
+from config.settings import HubConfig, UpstreamConfig
+from hub.control.answers import Status
+
+GUI_PATH: Final = "/usr/bin:/bin:/usr/sbin:/sbin"
+"""The PATH of a program that no shell has started."""
+
+MAX_TOKEN_BYTES: Final = 2048
+
+
+class Finding(Struct, frozen=True):
+    """One result of a check. `problem`: something does not work; `warning`: it will not always, or costs something."""
+
+    check: str
+    level: Literal["problem", "warning", "note"]
+    what: str
+    why: str
+    fix: str
+    server: str = ""
+    """The upstream that the finding is about; "": none."""
+
+
+def unreadable(path: object, why: str) -> Finding:
+    """A file or directory that hubd needs and cannot use, and what to do if a command run by `sudo` made it."""
+    quoted, uid = shlex.quote(str(path)), os.getuid()
+    fix = f"if it should be yours, run `sudo chown -R {uid} {quoted}`; `sudo hubd` may have made it. Else move it away"
+    return Finding("unreadable", "problem", f"{path} cannot be read", why, fix)
+
+
+class HostFile(Struct, frozen=True):
+    """One file of a host that is here, as far as it could be read."""
+
+    place: Place
+    exists: bool
+    entry: Any = None
+    """The hub's entry, or another one of that name."""
+    record: Record | None = None
+    servers: tuple[Server, ...] = ()
+    error: str = ""
+
+
+class Examined(Struct, frozen=True, kw_only=True):
+    """The state of this machine that the checks examine."""
+
+    machine: Machine
+    version: str
+    status: Status | None
+    """The status of the running hub; None: none runs."""
+    loaded: Loaded | None
+    error: ConfigError | None
+    files: tuple[HostFile, ...]
+    token: str | None
+    """The token in the hub's token file."""
+    trust: Path
+    """The file of the projects that the user allowed."""
+    directory: Path
+    """The user's working directory."""
+    unread: tuple[Finding, ...] = ()
+    """Findings on the hub's own files that could not be read."""
+    ask: Callable[[Path], Status | None]
+    """Asks the hub behind a control socket for its status; None: it does not answer."""
+    root: bool = False
+    """This process has the rights of root, outside of a container."""
+
+    @property
+    def config(self) -> HubConfig:
+        return HubConfig() if self.loaded is None else self.loaded.config
+
+    @property
+    def wanted(self) -> str | None:
+        """The token that hosts must show over HTTP."""
+        return self.token if self.config.token is None else self.config.token.reveal()
+
+    def upstreams(self) -> Iterator[tuple[str, UpstreamConfig]]:
+        """The upstreams that are not disabled, by name."""
+        return ((name, each) for name, each in self.config.upstreams.items() if not each.disabled)
+
+
+def examine(
+    machine: Machine,
+    *,
+    version: str,
+    status: Status | None,
+    records: Path,
+    token: Path,
+    trust: Path,
+    directory: Path,
+    config: Path | None = None,
+    ask: Callable[[Path], Status | None] = lambda path: None,
+    root: bool = False,
+) -> Examined:
+    """Read the configuration (`config`, or the user's own) and the files of all hosts that are here."""
+    loaded, error = None, None
+    try:
+        loaded = load_all(config, machine.environ)
+    except ConfigError as found:
+        error = found
+        with suppress(ConfigError):  # a hub starts with these parts
+            loaded = load_all(config, machine.environ, partly=True)
+    secret = None
+    with suppress(OSError):
+        secret = read_private(token, MAX_TOKEN_BYTES).data.decode(errors="replace").strip()
+    unread: list[Finding] = []
+    installed: Records | None = None
+    try:
+        installed = Records(records)
+    except EditError as wrong:
+        unread.append(unreadable(records, str(wrong).removeprefix(f"{records}: ")))
+    return Examined(
+        machine=machine,
+        version=version,
+        status=status,
+        loaded=loaded,
+        error=error,
+        files=tuple(_host_files(machine, installed, unread)),
+        unread=tuple(unread),
+        token=secret,
+        trust=trust,
+        directory=directory,
+        ask=ask,
+        root=root,
+    )
+
+
+def _host_files(machine: Machine, records: Records | None, unread: list[Finding]) -> Iterator[HostFile]:
+    """The files of all hosts that are here. Places that cannot be examined are added to `unread`."""
+    for host in all_hosts().values():
+        try:
+            places = _places(machine, host.id) if is_found(host, machine) else []
+            files = [_host_file(place, records, machine) for place in places]
+        except OSError as error:
+            unread.append(unreadable(error.filename, f"{error.strerror}, so nobody knows whether {host.title} is here"))
+            continue
+        yield from files
+
+
+def _places(machine: Machine, id: str) -> list[Place]:
+    host = all_hosts()[id]
+    return [*every_user_file(host, machine), *(each for each in user_places(host, machine) if not each.path.exists())]
+
+
+def _host_file(place: Place, records: Records | None, machine: Machine) -> HostFile:
+    if not place.path.exists():
+        return HostFile(place, exists=False)
+    try:
+        text = text_at(place.path)
+        entry = serverfile.entries(place.kept, text).get(KEY)
+        servers, _ = survey(place, text, machine.environ, machine.home)
+    except (EditError, Refused) as error:
+        return HostFile(place, exists=True, error=str(error))
+    record = None if records is None else records.get(place.path)
+    return HostFile(place, exists=True, entry=entry, record=record, servers=tuple(servers))

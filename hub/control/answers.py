@@ -1,0 +1,159 @@
+"""Answers of the hub about itself, typed: `DaemonApi` makes them, commands, checks and pages read them. Pure.
+
+`hubd status --json` prints these members in this order, so a renamed one breaks programs. Every member has a default,
+since a hub of another version may lack it.
+"""
+
+from msgspec import UNSET, Struct, UnsetType
+
+from cache.statistics import CacheStatistics
+from upstreams.status_facts import Record, UpstreamStatus
+
+
+class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
+    """One upstream as the hub uses it. State `unresolved`: left out, since a reference of its configuration leads
+    nowhere."""
+
+    parked: int | None = None
+    """Calls that wait for answers of hosts."""
+    stale_config: str | None = None
+    """Why it goes on with its settings of before; None: it does not."""
+
+
+class HostRow(Struct, frozen=True, kw_only=True):
+    """One attached host."""
+
+    host: str = ""
+    label: str = ""
+    principal: str = ""
+    transport: str = ""
+    version: str | None = None
+    endpoint: str = ""
+    attached_s: float = 0.0
+    idle_s: float = 0.0
+    in_flight: int = 0
+    asked: int = 0
+
+
+class ProjectRow(Struct, frozen=True, kw_only=True):
+    """One project that hosts work in."""
+
+    root: str = ""
+    endpoint: str = ""
+    hosts: int = 0
+
+
+class BufferStatus(Struct, frozen=True, kw_only=True):
+    """Bytes held for hosts and servers."""
+
+    used: int = 0
+    limit: int = 0
+    highest: int = 0
+    refused: int = 0
+    """How often there was no room."""
+    evicted: int = 0
+    """Late holders that had to give way."""
+
+
+class ListenStatus(Struct, frozen=True, kw_only=True):
+    """Where hosts reach the hub."""
+
+    url: str = ""
+    socket: str = ""
+    wanted: str | None = None
+    """The configured address, if the hub could not have it."""
+    squatted: bool = False
+    """Another user held that address when the hub started."""
+
+
+class ConfigStatus(Struct, frozen=True, kw_only=True):
+    """The configuration in use."""
+
+    files: tuple[str, ...] = ()
+    watched: tuple[str, ...] = ()
+    loaded_at: str = ""
+    """ISO 8601, UTC."""
+    problem: str | None = None
+    """Why the files are not used as they are now, but as they were before."""
+    pending: tuple[str, ...] = ()
+    """Settings that take effect at the next start."""
+    warnings: tuple[str, ...] = ()
+
+
+class LoopStatus(Struct, frozen=True, kw_only=True):
+    """Blocks of the event loop, as the watchdog saw them."""
+
+    blocked: int = 0
+    longest_s: float = 0.0
+
+
+class PeerRow(Struct, frozen=True, kw_only=True):
+    """Another hub of the fleet."""
+
+    name: str = ""
+    run: str = ""
+    url: str = ""
+
+
+class ReplicaStatus(Struct, frozen=True, kw_only=True):
+    """This hub in its fleet."""
+
+    name: str = ""
+    run: str = ""
+    url: str = ""
+    registered: bool = True
+    """Other hubs can find it now."""
+    peers: tuple[PeerRow, ...] = ()
+    looking: bool = False
+    """It started a moment ago and does not know all peers yet."""
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    """Everything `hubd status` shows. UNSET: the hub has no such part, or did not say."""
+
+    version: str = "?"
+    uptime_s: float = 0.0
+    settled: bool = False
+    """Every upstream was tried once."""
+    upstreams: tuple[UpstreamRow, ...] = ()
+    hosts: tuple[HostRow, ...] = ()
+    projects: tuple[ProjectRow, ...] = ()
+    cache: CacheStatistics | UnsetType = UNSET
+    buffer: BufferStatus | UnsetType = UNSET
+    warnings: tuple[str, ...] = ()
+    listen: ListenStatus | UnsetType = UNSET
+    config: ConfigStatus = ConfigStatus()
+    root: bool = False
+    loop: LoopStatus | UnsetType = UNSET
+    faults: int = 0
+    """Failures of the hub's own, each with a traceback in its log."""
+    replica: ReplicaStatus | UnsetType = UNSET
+
+
+class Cleared(Struct, frozen=True):
+    """Resources that `hubd cache clear` had forgotten."""
+
+    cleared: int
+
+
+class Reloaded(Struct, frozen=True, kw_only=True):
+    """The outcome of a reload."""
+
+    changed: bool = False
+    summary: str
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    upstreams: dict[str, tuple[str, ...]] = {}
+    """By name, the settings that changed."""
+    settings: tuple[str, ...] = ()
+    pending: tuple[str, ...]
+    problem: str | None = None
+    """Why nothing was changed."""
+    warnings: tuple[str, ...]
+
+
+class Logs(Struct, frozen=True):
+    """Records of a journal, oldest first, and how many before them were lost by a reader too slow to follow."""
+
+    records: tuple[Record, ...]
+    lost: int = 0

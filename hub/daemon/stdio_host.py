@@ -1,0 +1,52 @@
+"""`hubd serve --stdio`: a hub in the foreground, for the one host on its standard input and output."""
+
+import os
+from collections.abc import Callable
+
+import trio
+
+from config.diff import Difference
+from config.hub_files import state_path
+from config.loading.layers import Loaded
+from config.saved_state import Memory
+from hub.app import Hub
+from hub.daemon.process import LoopWatchdog, kill_left_behind
+from hub.daemon.reload import Reloader
+from hub.daemon.setup import keys_for, last_known, store_for, wall
+from hub.daemon.signals import obey, received
+from hub.downstream.lines.connection import serve_lines
+from hub.link.fault_isolation import keep_going
+from hub.link.interface import OWNER, Identity
+from hub.link.machine_clock import boot_clock
+from hub.link.sealing import Sealer
+from upstreams.transports.stdio.orphans import adopt
+
+
+async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
+    """Serve until the host has gone or a signal comes."""
+    keys = keys_for(loaded.config, None)
+    store = store_for(loaded, keys)
+    hub = Hub(loaded.config, Memory(state_path()), Sealer(keys), last_known=last_known(), boot=boot_clock())
+    stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
+
+    async def apply(changed: Loaded, found: Difference) -> None:
+        await hub.prepare(changed.config)
+        hub.apply(changed.config)
+
+    reloader = Reloader(loaded, read, apply, wall=wall, pending=lambda: hub.pending)
+    with received() as signals:
+        await kill_left_behind()
+        async with trio.open_nursery() as life:
+            await life.start(adopt)
+            life.start_soon(keep_going, "Noticing that the hub stands still", LoopWatchdog().run)
+            async with trio.open_nursery() as nursery:
+                stop = nursery.cancel_scope.cancel
+                life.start_soon(obey, signals, stop, stop, {})
+                if store is not None:
+                    hub.reads.attach_store(store)
+                    nursery.start_soon(keep_going, "Sharing with other hubs", store.run)
+                await nursery.start(hub.run)
+                nursery.start_soon(keep_going, "Following the configuration", reloader.run)
+                await serve_lines(stdio, Identity(OWNER, "stdio"), hub.router, hub.hosts, transport="stdio")
+                stop()
+            life.cancel_scope.cancel()

@@ -1,0 +1,70 @@
+"""Write-behind queue of facts published to the directory that hubs share."""
+
+import logging
+from typing import Final
+
+import trio
+
+from cache.shared_store import Directory, Unreachable
+from hub.link.fault_isolation import FaultLog
+from hub.link.flag_and_bell import DirtyFlag
+
+log = logging.getLogger("hubd.replicas")
+
+NOTE_S: Final = 49 * 3600.0
+"""Lifetime of a fact: longer than a hub whose clock is a day late could revive the session."""
+RETRY_S: Final = 5.0
+MAX_NOTES: Final = 4_096
+
+
+class Notes:
+    """Facts still to be written to `directory`, the newest of each name. `run` must be running.
+
+    Bounded: while the directory is away, the oldest facts are dropped.
+    """
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._unwritten: dict[str, bytes] = {}
+        self._noted = DirtyFlag()
+        self._faults = FaultLog(log, "telling other hubs of sessions")
+
+    def __repr__(self) -> str:
+        return f"<Notes [{len(self._unwritten)} unwritten]>"
+
+    def put(self, name: str, value: bytes) -> None:
+        """Queue a fact. Never blocks."""
+        self._unwritten.pop(name, None)
+        self._unwritten[name] = value
+        if len(self._unwritten) > MAX_NOTES:
+            del self._unwritten[next(iter(self._unwritten))]
+        self._noted.set()
+
+    async def run(self) -> None:
+        """Write queued facts until cancelled."""
+        while True:
+            await self._noted.take()
+            try:
+                await self.flush()
+            except* Unreachable:
+                await self._later()
+            except* Exception as errors:  # noqa: BLE001  # a fault is logged, and the work goes on
+                self._faults.caught(errors)
+                self._unwritten.pop(next(iter(self._unwritten), ""), None)
+                await self._later()
+
+    async def _later(self) -> None:
+        await trio.sleep(RETRY_S)
+        self._noted.set()
+
+    async def flush(self) -> None:
+        """Write all queued facts.
+
+        Raises:
+            Unreachable: some are still to be written.
+        """
+        while self._unwritten:
+            name, value = next(iter(self._unwritten.items()))
+            await self._directory.put(name, value, NOTE_S)
+            if self._unwritten.get(name) is value:
+                del self._unwritten[name]

@@ -1,0 +1,192 @@
+"""The one consumer of changes, and the one log level."""
+
+import logging
+
+import pytest
+import trio
+import trio.testing
+from msgspec import Raw
+
+from hub.catalog.catalog import Rules, UpstreamRule
+from hub.catalog.uri_claims import UriClaims
+from hub.link.flag_and_bell import DirtyFlag
+from hub.link.sealing import Sealer
+from hub.routing.list_updates import COALESCE_S, Lists
+from hub.routing.live_catalog import LiveCatalog
+from hub.routing.log_levels import LEVEL_LINGER_S, LogLevels, most_verbose
+from hub.wire.jsonrpc import raw
+from hub.wire.mcp import L4, Entry, Freshness, Kind, Snapshot
+
+
+def snapshot(name, *tools):
+    entries = tuple(Entry(tool, {"name": raw(tool), "inputSchema": Raw(b'{"type":"object"}')}) for tool in tools)
+    lists = dict.fromkeys(Kind, ()) | {Kind.TOOL: entries}
+    return Snapshot(name, L4, {"tools": Raw(b"{}")}, {}, "", lists, dict.fromkeys(Kind, Freshness()), True)
+
+
+class Side:
+    """An upstream that lists what is in `snapshot`."""
+
+    settling = False
+
+    def __init__(self, name):
+        self.snapshot = snapshot(name, "echo")
+
+
+class World:
+    """Upstreams, the catalogues made of them, and the hosts that are told of them."""
+
+    def __init__(self, *names, bare=None):
+        self.upstreams = {name: Side(name) for name in names}
+        rules = Rules(tuple(UpstreamRule(name, "" if name == bare else None) for name in names))
+        self.live = LiveCatalog(self.upstreams, rules, UriClaims(), Sealer(b"k" * 32), DirtyFlag())
+        self.told = []
+        self.lists = Lists(self.live)
+        self.lists.announce_to(self)
+
+    def list_changed(self, kinds, view):
+        self.told.append((kinds, view.name))
+
+    def change(self, name, *tools):
+        self.upstreams[name].snapshot = snapshot(name, *tools)
+        self.live.changed(name)
+
+    def settle(self):
+        self.lists.rebuild()
+        self.live.settled.set()
+
+    def names(self):
+        offers = self.live.everything.offers
+        return [each.name + ":" + shown.original for each in offers for shown in each.shown[Kind.TOOL]]
+
+
+@pytest.fixture
+async def world(nursery):
+    world = World("a", "b")
+    nursery.start_soon(world.lists.run)
+    await trio.testing.wait_all_tasks_blocked()
+    return world
+
+
+@pytest.mark.covers("N-8")
+async def test_nothing_is_announced_that_nobody_can_have_seen(autojump_clock, world):
+    world.change("a", "new")
+    await trio.sleep(1)
+    world.settle()
+    assert world.told == []
+    assert world.names() == ["a:new", "b:echo"]
+
+
+async def test_a_rebuild_out_of_turn_loses_no_later_change(autojump_clock, world):
+    world.settle()
+    world.settle()
+    world.change("a", "new")
+    await trio.sleep(1)
+    assert world.names() == ["a:new", "b:echo"]
+    assert world.told == [({Kind.TOOL}, ""), ({Kind.TOOL}, "a")]
+
+
+async def test_a_rebuild_out_of_turn_makes_the_next_one_needless(autojump_clock, world):
+    world.settle()
+    world.change("a", "new")
+    assert world.live.dirty
+    world.lists.rebuild()
+    assert not world.live.dirty
+    before = world.live.rebuilds
+    await trio.sleep(1)
+    assert world.live.rebuilds == before
+    world.change("b", "other")
+    await trio.sleep(1)
+    assert world.live.rebuilds == before + 1
+    assert world.names() == ["a:new", "b:other"]
+
+
+async def test_changes_at_one_time_are_one_rebuild(autojump_clock, world):
+    world.settle()
+    before = world.live.rebuilds
+    for number in range(100):
+        world.change("a", f"new-{number}")
+        world.change("b", f"new-{number}")
+    await trio.sleep(COALESCE_S * 2)
+    assert world.live.rebuilds == before + 1
+    assert world.told == [({Kind.TOOL}, ""), ({Kind.TOOL}, "a"), ({Kind.TOOL}, "b")] or world.told == [
+        ({Kind.TOOL}, ""),
+        ({Kind.TOOL}, "b"),
+        ({Kind.TOOL}, "a"),
+    ]
+
+
+async def test_a_change_that_nobody_sees_is_not_announced(autojump_clock, world):
+    world.settle()
+    world.change("a", "echo")
+    await trio.sleep(1)
+    assert world.told == []
+
+
+async def test_a_warning_is_logged_once(autojump_clock, caplog):
+    world = World("a", "b", bare="a")
+    world.upstreams["a"].snapshot = snapshot("a", "b__echo")
+    with caplog.at_level(logging.WARNING, "hubd.notify"):
+        world.settle()
+        world.lists.rebuild()
+    assert len(caplog.records) == 1
+    assert "b__echo" in caplog.text
+
+
+# --- log levels -------------------------------------------------------------------------------------------------------
+
+
+def test_the_most_verbose_of_levels():
+    assert most_verbose(["error", "info", "alert"]) == "info"
+    assert most_verbose([]) is None
+
+
+async def test_the_level_is_applied_when_it_changes(autojump_clock):
+    wanted, applied = [], []
+    levels = LogLevels(lambda: wanted, applied.append)
+    for now in (["error"], ["error", "error"], ["error", "debug"], ["error"], []):
+        wanted[:] = now
+        levels.changed()
+    assert applied == ["error", "debug", "error", None]
+
+
+async def test_a_level_is_held_while_requests_run_and_lingers(autojump_clock, nursery):
+    applied = []
+    levels = LogLevels(lambda: ["error"], applied.append)
+    levels.changed()
+    nursery.start_soon(levels.run)
+    with levels.held("debug"), levels.held("debug"):
+        with levels.held("debug"):
+            await trio.sleep(LEVEL_LINGER_S * 3)
+        await trio.sleep(LEVEL_LINGER_S * 3)
+        assert applied == ["error", "debug"]
+    await trio.sleep(LEVEL_LINGER_S / 2)
+    with levels.held("debug"):
+        pass
+    assert applied == ["error", "debug"]
+    await trio.sleep(LEVEL_LINGER_S * 2)
+    assert applied == ["error", "debug", "error"]
+
+
+async def test_a_request_that_fails_lets_its_level_go(autojump_clock, nursery):
+    applied = []
+    levels = LogLevels(list, applied.append)
+    nursery.start_soon(levels.run)
+    with pytest.raises(ZeroDivisionError), levels.held("info"):
+        raise ZeroDivisionError
+    await trio.sleep(LEVEL_LINGER_S * 2)
+    assert applied == ["info", None]
+
+
+@pytest.mark.covers("SEC-16")
+async def test_lists_that_cannot_be_merged_leave_the_catalogue_as_it_was(autojump_clock, world, caplog):
+    world.settle()
+    good, world.upstreams["a"].snapshot = world.upstreams["a"].snapshot, None
+    world.live.changed("a")
+    await trio.sleep(1)
+    assert world.names() == ["a:echo", "b:echo"]
+    assert "the one before stays" in caplog.text
+    world.upstreams["a"].snapshot = good
+    world.change("b", "other")
+    await trio.sleep(1)
+    assert world.names() == ["a:echo", "b:other"]

@@ -1,0 +1,338 @@
+"""Streamable HTTP of both eras: the frame of a call, and serving until the session ends.
+
+Each answer is read in the frame of the call that asked, so what arrives on it belongs to that call: attribution is
+lexical, and there is no table of requests. There is no task per call either. `run` owns the nursery in which everything
+else happens: withdrawals, answers to questions of the upstream, the standing stream of legacy servers.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import trio
+from msgspec import Raw
+
+from hub.link.interface import (
+    DeadlineExceeded,
+    Exchange,
+    HubError,
+    Operation,
+    Overloaded,
+    UpstreamLost,
+    UpstreamProtocolError,
+    UpstreamUnauthorized,
+    UpstreamUnavailable,
+    kept,
+)
+from hub.wire.handshake import ServerFacts
+from hub.wire.jsonrpc import Notification, Reply, Request
+from hub.wire.mcp import (
+    CANCELLED,
+    COMPLETE,
+    DISCOVER,
+    LIST_METHOD,
+    MESSAGE,
+    PING,
+    PROGRESS,
+    PROMPTS_GET,
+    RESOURCES_READ,
+    TASKS_RESULT,
+    Era,
+    Kind,
+)
+from upstreams.questions.progress_tokens import TaskTokens
+from upstreams.questions.running import Running
+from upstreams.session import (
+    COMMON,
+    CallTimeouts,
+    DeclaredCapabilities,
+    SessionEvents,
+    SessionTerms,
+    announce,
+    named_log,
+    split_progress,
+    stamp_call,
+    stamp_own,
+)
+from upstreams.transports.http.poster import Poster
+
+RESENDABLE: Final = frozenset({*LIST_METHOD.values(), RESOURCES_READ, PROMPTS_GET, COMPLETE, PING, DISCOVER})
+"""Requests that may be sent twice."""
+SWEEP_S: Final = 30.0
+PROBE_S: Final = 15.0
+MAX_FAULTS: Final = 5
+"""Calls in a row that may be answered with nonsense, or with a status that is none of MCP's."""
+GOODBYE_S: Final = 2.0
+
+log = logging.getLogger(__name__)
+
+
+class HttpConversation:
+    """One conversation over Streamable HTTP, already opened. Satisfies `upstreams.session.Session`."""
+
+    era: Era
+    facts: ServerFacts
+    transport = "http"
+    pid = None
+
+    def __init__(self, poster: Poster, events: SessionEvents, terms: SessionTerms = COMMON) -> None:
+        self.name = poster.name
+        self.poster = poster
+        self.events = events
+        self.terms = terms
+        self.running: dict[int, Running] = {}
+        """All operations, by the ids of their requests and in the order of sending."""
+        self._latest: Exchange | None = None
+        """The exchange of the host that owns the session, if it can be told things between its operations."""
+        self._number = 0
+        self._declared = DeclaredCapabilities(terms)
+        self._nursery: trio.Nursery | None = None
+        self._ended = trio.Event()
+        self._end: HubError | None = None
+        self._faults = 0
+        """Calls in a row that were answered with something that is no answer."""
+        self._checking = False
+        self._suspected_at = float("-inf")
+        self.tokens = TaskTokens()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} {self.facts.version} at {self.poster.client.url.origin}>"
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    async def call(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts) -> Reply:
+        """Run an operation. Progress and logs of its answer go to `exchange`; each of them restarts the idle time.
+
+        Raises:
+            DeadlineExceeded: nothing complete came within the idle time, or no response within the total.
+            HubError: as `Poster` says.
+        Cancellation: the upstream is told, the connection closed.
+        """
+        id = self.next_id()
+        params = stamp_call(self.era, self.facts.version, operation, exchange, id, self._declared)
+        running = self.running[id] = Running(operation, exchange, timeouts)
+        if self.terms.exclusive and exchange.caller.lasting and exchange.caller.era is Era.LEGACY:
+            self._latest = exchange
+        if operation.method == TASKS_RESULT:
+            self.tokens.wait(running)
+
+        def take(message: Request | Notification) -> None:
+            running.touch()
+            self.deliver(message, running, id)
+
+        try:
+            with running.scope:
+                reply = await self.send(id, operation.method, params, take)
+                if self._faults:
+                    self._faults = 0
+                if "task" in params:
+                    self.tokens.began(reply, id)
+                return reply
+        except trio.Cancelled:
+            self.withdraw(id, "The caller has cancelled")
+            raise
+        except UpstreamUnavailable as error:
+            self.end(error)
+            raise
+        except UpstreamUnauthorized as error:
+            self._suspect(error)
+            raise
+        except UpstreamProtocolError as error:
+            self._count_fault(error)
+            raise
+        finally:
+            del self.running[id]
+            if operation.method == TASKS_RESULT:
+                self.tokens.leave(running)
+            if running.questions:
+                running.withdraw()
+        self.withdraw(id, "The time is up")
+        if self.silent_s is not None:
+            self.lost("it answers neither pings nor calls")
+        raise DeadlineExceeded(f"{self.name} did not answer in time; whether it acted is unknown", upstream=self.name)
+
+    async def request(self, method: str, params: dict[str, Raw]) -> Reply:
+        """A request of the hub's own. Deadlines are the caller's.
+
+        Raises:
+            HubError: as `call`.
+        Cancellation: as `call`.
+        """
+        id = self.next_id()
+        try:
+            return await self.send(id, method, stamp_own(self.era, self.facts.version, params), self._take_own)
+        except trio.Cancelled:
+            self.withdraw(id, "No longer needed")
+            raise
+        except UpstreamUnavailable as error:
+            self.end(error)
+            raise
+
+    def _count_fault(self, error: HubError) -> None:
+        """Give the session up after several faults in a row; later sessions come at growing intervals."""
+        self._faults += 1
+        if self._faults >= MAX_FAULTS:
+            self.lost(f"{MAX_FAULTS} calls in a row failed; the last: {error}")
+
+    def _suspect(self, error: UpstreamUnauthorized) -> None:
+        """A call was refused for its credentials: find out whether all calls are, so that it shows. Access
+        that is denied to somebody who is known (403) says nothing of other calls."""
+        due = trio.current_time() >= self._suspected_at + SWEEP_S
+        if due and error.kind == UpstreamUnauthorized.kind and self._nursery is not None:
+            self._suspected_at = trio.current_time()
+            self._nursery.start_soon(self.check)
+
+    async def check(self) -> None:
+        """Find out whether the session is still good; end it if not."""
+        if self._checking:
+            return
+        self._checking = True
+        try:
+            await self.probe()
+        except (UpstreamUnavailable, UpstreamUnauthorized) as error:
+            self.end(error)
+        finally:
+            self._checking = False
+
+    async def probe(self) -> None:
+        """Ask something that a server of any use answers; end the session if it says that it has none.
+
+        Raises:
+            UpstreamUnavailable, UpstreamUnauthorized: there is no way to it.
+        """
+        with suppress(UpstreamProtocolError, UpstreamLost, Overloaded), trio.move_on_after(PROBE_S):
+            await self.request(DISCOVER, {})
+
+    @property
+    def is_pinged(self) -> bool:
+        return False
+
+    @property
+    def silent_s(self) -> float | None:
+        return None
+
+    async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
+        """Refuse: a legacy server says all of that on its standing stream."""
+        raise UpstreamUnavailable(f"{self.name} speaks a revision without such subscriptions", upstream=self.name)
+
+    def next_id(self) -> int:
+        """An id never used before in this session; also the progress token of the request."""
+        self._number += 1
+        return self._number
+
+    async def send(
+        self, id: int, method: str, params: dict[str, Raw], take: Callable[[Request | Notification], None]
+    ) -> Reply:
+        """Post one request, read its answer."""
+        raise NotImplementedError
+
+    def withdraw(self, id: int, reason: str) -> None:
+        """Tell the upstream that request `id` is cancelled, if closing its stream does not say so already."""
+
+    # --- hearing ------------------------------------------------------------------------------------------------------
+
+    def deliver(self, message: Request | Notification, running: Running | None, id: int | None) -> None:
+        """Hand on what the upstream said while answering `running`, or on its own."""
+        if isinstance(message, Request):
+            self.hear_request(message, running)
+        elif message.method == PROGRESS:
+            token, params = split_progress(message.params)
+            if running is None or token != id:
+                running = self.tokens.find(token)
+            if running is not None:
+                running.touch()
+                running.exchange.progress(params)
+        elif message.method == MESSAGE:
+            params = named_log(self.name, message.params)
+            if running is None and self.terms.exclusive:
+                running = next(reversed(self.running.values()), None)
+            if running is not None:
+                running.exchange.log(params)
+            elif self._latest is not None:
+                self._latest.log(params)
+            else:
+                self.events.log(params)
+        elif message.method == CANCELLED:
+            self.hear_withdrawal(message.params)
+        elif not announce(self.events, message):
+            log.debug("%s sent a %s, which is ignored", self.name, message.method)
+
+    def _take_own(self, message: Request | Notification) -> None:
+        self.deliver(message, None, None)
+
+    def hear_request(self, request: Request, running: Running | None) -> None:
+        """Ignore a request: only legacy upstreams may ask."""
+        log.debug("%s sent the request %s, which its revision forbids", self.name, request.method)
+
+    def hear_withdrawal(self, params: dict[str, Raw]) -> None:
+        """The upstream cancels something."""
+
+    def speak_of(self, conversation: int) -> None:
+        """Do nothing: what the server says of a request comes with its answer."""
+
+    async def welcome(self, exchange: Exchange) -> None:
+        """As `Session.welcome`."""
+
+    def roots_changed(self) -> None:
+        """As `Session.roots_changed`."""
+
+    # --- serving ------------------------------------------------------------------------------------------------------
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve the session until it ends.
+
+        Raises:
+            HubError: why it ended; a new session may do better.
+        Cancellation: closes it in good order; calls still running end with `UpstreamLost`. When the session ends by
+            itself they may go on: that no new connection is to be had need not mean that theirs are dead.
+        """
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                try:
+                    await self.prepare(nursery)
+                    task_status.started()
+                    await self._attend()
+                finally:
+                    self._nursery = None  # it takes no more tasks once the last one in it is over
+                nursery.cancel_scope.cancel()
+        finally:
+            ended = self._end is not None
+            await self.finish()
+            self.poster.client.close(abort=not ended)
+        assert self._end is not None, "a session that attends no longer has ended"
+        raise kept(self._end)
+
+    async def prepare(self, nursery: trio.Nursery) -> None:
+        """Start what belongs to the session besides calls."""
+
+    async def finish(self) -> None:
+        """Say goodbye, within `GOODBYE_S`."""
+
+    async def keep_alive(self) -> None:
+        """Called every `SWEEP_S`."""
+
+    def end(self, error: HubError) -> None:
+        """The session is of no use any more: `run` raises `error`."""
+        if self._end is None:
+            self._end = kept(error)
+            self._ended.set()
+            self.events.ended()
+
+    def missed_something(self) -> None:
+        """The upstream may have changed without our hearing of it."""
+        self.events.changed(tuple(Kind))
+        self.events.forgotten()
+
+    def lost(self, why: str) -> None:
+        """End the session: `why` says what happened."""
+        self.end(UpstreamLost(f"The session with {self.name} ended: {why}", upstream=self.name))
+
+    async def _attend(self) -> None:
+        while not self._ended.is_set():
+            with trio.move_on_after(min(SWEEP_S, self.terms.ping_s or SWEEP_S)):
+                await self._ended.wait()
+                return
+            self.poster.client.sweep()
+            await self.keep_alive()
