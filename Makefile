@@ -7,7 +7,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: help run deps test fast repeat conformance fuzz soak load steps bench clean
+.PHONY: help run deps test fast repeat conformance fuzz soak load steps idle bench clean
 
 help: ## show this
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -63,6 +63,9 @@ load: .venv/.dev deps ## reloads and kills under load, the long form, and what s
 
 steps: .venv/.dev ## the longest step of the hub's loop under floods of values that cost much to read
 	@$(BIN)/python tests/guard/longest_steps.py
+
+idle: .venv/.dev ## how often an idle hub wakes; takes two minutes
+	@$(BIN)/python tests/guard/idle_hub.py
 
 bench: .venv/.runtime ## the benchmark in BENCH=path (a folder holding bench.py), hubd as the gateway
 	@test -n "$(BENCH)" || { echo "say where the benchmark is: make bench BENCH=path" >&2; exit 2; }

@@ -13,7 +13,7 @@ from tests.real.flow_list import FLOWS, PAIRS
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("*/README.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("[a-z]*/README.md")])
 
 ROW = re.compile(r"^\| (?P<feature>[^|]+) \| (?P<cells>(?:[✓–] \| ){4})(?P<flows>(?:`\w+` ?)+)\|$", re.M)
 
