@@ -61,7 +61,8 @@ def test_logs_show_and_follow_what_a_server_says_and_what_becomes_of_it(tmp_path
         assert hubd(hub, "logs", "talker", "-n", "1").stdout.count("\n") == 1
         assert "hunter2" not in hub.process.tail() + done.stdout
 
-        with running([HUBD, "logs", "talker", "-f", "-n", "0"], tmp_path / "follow", env=hub.env) as follower:
+        with running([HUBD, "logs", "talker", "-f", "-n", "1"], tmp_path / "follow", env=hub.env) as follower:
+            follower.wait_for(r"^\d{4}-")  # it follows
             with running([HUBD, "logs", "talker", "-f", "--json"], tmp_path / "json", env=hub.env) as other:
                 other.wait_for('"text": "connecting"')
                 assert hubd(hub, "call", "talker__die").returncode == 1
