@@ -18,22 +18,26 @@ READ_BYTES: Final = 1 << 16
 
 
 class Inotify:
-    """Watches directories, not those below them, until `close`.
+    """Watches directories, not those below them, until `close`. To be made in a thread: file systems may hang.
 
     Raises:
         OSError: nothing can be watched: the kernel has no inotify, or the user's instances or watches are used up.
     """
 
     def __init__(self, directories: Iterable[str]) -> None:
+        self._descriptor = -1
         library = _library()
         self._descriptor = library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._descriptor < 0:
             raise OSError(ctypes.get_errno(), "inotify_init1")
         for directory in directories:
             if library.inotify_add_watch(self._descriptor, os.fsencode(directory), EVENTS) < 0:
-                error = ctypes.get_errno()
-                os.close(self._descriptor)
-                raise OSError(error, "inotify_add_watch", directory)
+                raise OSError(ctypes.get_errno(), "inotify_add_watch", directory)
+
+    def __del__(self) -> None:
+        """Close what was made for a task that has been cancelled meanwhile, or could not watch everything."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
 
     async def wait(self) -> None:
         """Wait until something has happened in one of the directories since the last wait."""
@@ -48,6 +52,7 @@ class Inotify:
         """Watch no more."""
         notify_closing(self._descriptor)
         os.close(self._descriptor)
+        self._descriptor = -1
 
 
 @cache

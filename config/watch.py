@@ -143,7 +143,7 @@ class Watcher:
     async def _is_stirred(self, inspect: Callable[[], tuple[bytes, Lookouts]], lookouts: Lookouts) -> bool:
         """Whether the kernel says, before it is time to look anyway, that something happens; also if it cannot say."""
         try:
-            kernel = Inotify(lookouts)
+            kernel = await trio.to_thread.run_sync(Inotify, lookouts, abandon_on_cancel=True)
         except OSError:
             return True
         try:

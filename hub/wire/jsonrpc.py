@@ -187,7 +187,8 @@ def decode(data: bytes, *, strict: bool = True) -> Message:
                 pass  # a response, or an error that is found below
             else:
                 if opened.result is UNSET and opened.error is UNSET:
-                    return _request(data, opened.id, opened.method, opened.params, strict)
+                    known = None if isinstance(opened.id, UnsetType) else _sound_id(opened.id)
+                    return _request(data, known, opened.method, opened.params, strict)
         try:
             envelope = _decode_envelope(data)
         except msgspec.DecodeError as error:
@@ -197,22 +198,20 @@ def decode(data: bytes, *, strict: bool = True) -> Message:
         raise _complaint(data, error) from None
     if envelope.method is UNSET:
         return _response(data, envelope, strict)
-    id = envelope.id if envelope.id is UNSET else _sound_id(envelope.id)
-    known = None if isinstance(id, UnsetType) else id
+    known = None if isinstance(envelope.id, UnsetType) else _sound_id(envelope.id)
     if envelope.result is not UNSET or envelope.error is not UNSET:
         raise RemoteProtocolError(INVALID_REQUEST, "A message is a request or a response, not both", id=known)
     _refuse_too_many_members(data, envelope, known)
-    return _request(data, id, envelope.method, _params(envelope.params, known), strict)
+    return _request(data, known, envelope.method, _params(envelope.params, known), strict)
 
 
 def _request(
-    data: bytes, id: int | str | UnsetType, method: str, params: dict[str, Raw] | UnsetType, strict: bool
+    data: bytes, id: RequestId | None, method: str, params: dict[str, Raw] | UnsetType, strict: bool
 ) -> Request | Notification:
-    known = None if isinstance(id, UnsetType) else _sound_id(id)
     if strict:
-        _refuse_duplicates(data, method, params, known)
+        _refuse_duplicates(data, method, params, id)
     fields = {} if isinstance(params, UnsetType) else params
-    return Notification(method, fields) if known is None else Request(known, method, fields)
+    return Notification(method, fields) if id is None else Request(id, method, fields)
 
 
 def _response(data: bytes, envelope: _Envelope, strict: bool) -> Response:
