@@ -183,6 +183,10 @@ class Catalog:
         sids = {offers.rule.sid: offers.name for offers in self.offers if offers.rule.prefix != ""}
         return sids.get(visible.partition("__")[0])
 
+    def unprefixed(self) -> list[str]:
+        """The upstreams whose names have no prefix: any unknown name may be theirs."""
+        return [offers.name for offers in self.offers if offers.rule.prefix == ""]
+
     def resolve_uri(self, uri: str) -> list[Route]:
         """The upstreams that may be asked for `uri`, listed or not, best first."""
         if self.view.server:

@@ -6,14 +6,17 @@ Changes travel one way: upstream, `LiveCatalog`, `Lists`, audiences.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final, Protocol
 
 import trio
 
 from hub.catalog.catalog import MAX_TTL_MS, SETTLING_TTL_MS
 from hub.catalog.view import View
+from hub.link.interface import UpstreamUnavailable
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.mcp import CAPABILITY, Kind, Snapshot
+from upstreams.upstream import Upstream
 
 COALESCE_S: Final = 0.02
 """Seconds for which changes are gathered before one rebuild."""
@@ -90,6 +93,19 @@ class Lists:
             UpstreamUnavailable: it is disabled, or not configured any more.
         """
         await self._live.upstreams[upstream].refresh(kind)
+        self.catch_up()
+
+    async def first(self, names: Iterable[str], kind: Kind) -> None:
+        """Wait for the first lists of those of the upstreams `names` that are still starting, within reason."""
+
+        async def refresh(upstream: Upstream) -> None:
+            with suppress(UpstreamUnavailable):  # disabled meanwhile
+                await upstream.refresh(kind)
+
+        async with trio.open_nursery() as nursery:
+            for upstream in [self._live.upstreams[name] for name in names if name in self._live.upstreams]:
+                if upstream.settling:
+                    nursery.start_soon(refresh, upstream)
         self.catch_up()
 
     def ttl_ms(self, snapshot: Snapshot, kind: Kind) -> int:

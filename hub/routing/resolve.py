@@ -54,8 +54,11 @@ class Resolver:
         """
         await self._live.settled.wait()
         catalog = self._live.of(exchange.view)
-        if (route := catalog.route(kind, name)) is None and (owner := self._suspect(name, catalog, exchange.view)):
-            await self._lists.refresh(owner, kind)
+        if (route := catalog.route(kind, name)) is None:
+            if owner := self._suspect(name, catalog, exchange.view):
+                await self._lists.refresh(owner, kind)
+            else:
+                await self._lists.first(catalog.unprefixed(), kind)
             route = self._live.of(exchange.view).route(kind, name)
         return route
 
@@ -78,12 +81,16 @@ class Resolver:
         return routes
 
     async def reference(self, ref: dict[str, Raw], exchange: HostExchange) -> tuple[Route | None, str]:
-        """The owner of the prompt or resource that `ref` names, and the member of `ref` that names it."""
+        """The owner of the prompt or resource that `ref` names, and the member of `ref` that names it.
+
+        Raises:
+            UpstreamUnavailable: the upstream that would have it is disabled, or not configured any more.
+        """
         name, uri = peek_str(ref.get("name")), peek_str(ref.get("uri"))
         match peek_str(ref.get("type")):
             case "ref/prompt" if name is not None:
-                await self._live.settled.wait()
-                return self._live.of(exchange.view).route(Kind.PROMPT, name), "name"
+                known = self._live.of(exchange.view).route(Kind.PROMPT, name)
+                return known or await self.refresh_and_route(Kind.PROMPT, name, exchange), "name"
             case "ref/resource" if uri is not None:
                 template = self._live.of(exchange.view).route(Kind.TEMPLATE, uri)
                 routes = [template] if template else await self.resource(uri, exchange)

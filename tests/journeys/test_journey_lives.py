@@ -86,6 +86,23 @@ async def test_a_call_in_the_first_seconds_waits_for_its_upstream(pair, autojump
         assert "content" in (await question.wait())["result"]
 
 
+@pytest.mark.parametrize("prefix", [None, ""])
+@pytest.mark.parametrize("method", ["tools/call", "prompts/get", "completion/complete"])
+async def test_a_name_that_no_list_had_before_the_grace_of_the_start_ended_is_looked_for_again(
+    pair, autojump_clock, method, prefix
+):
+    fake = slow(pair, 6, prompts=[{"name": "echo"}])
+    fake.capabilities["completions"] = {}
+    name = "echo" if prefix == "" else "slow__echo"
+    params = {"name": name}
+    if method == "completion/complete":
+        params = {"ref": {"type": "ref/prompt", "name": name}, "argument": {"name": "who", "value": ""}}
+    settings = {"slow": era(pair)["slow"] | ({} if prefix is None else {"prefix": prefix})}
+    async with pair.house({"slow": fake, "quick": pair.fake()}, upstreams=settings) as (_, host):
+        assert await host.names() == ["quick__echo"], "the grace is over"
+        assert "error" not in await (await host.start(method, params)).wait()
+
+
 @pytest.mark.covers("F-P-01", "F-P-02")
 async def test_an_upstream_that_dies_during_a_call_fails_it_and_comes_back(pair, autojump_clock):
     fake = pair.fake(tools=["echo", "die"], prompts=[{"name": "die"}])
