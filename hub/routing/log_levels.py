@@ -10,6 +10,7 @@ from typing import Final
 
 import trio
 
+from hub.link.flag_and_bell import DirtyFlag
 from hub.link.interface import Caller
 from hub.wire.jsonrpc import Reply
 from hub.wire.mcp import LOG_LEVELS, Era
@@ -30,7 +31,11 @@ class LogLevels:
         self._wanted = wanted
         self._apply = apply
         self._held: Counter[str] = Counter()
+        """By level: the modern requests that run and want it."""
         self._lingering: dict[str, float] = {}
+        """By level: until when it counts without such a request, in trio's time."""
+        self._released = DirtyFlag()
+        """A request has ended since `run` looked last."""
         self._current: str | None = None
 
     @property
@@ -40,7 +45,7 @@ class LogLevels:
 
     def changed(self) -> None:
         """A legacy host set another level, or left."""
-        self._settle()
+        self._apply_most_verbose()
 
     async def hold(self, caller: Caller, reply: Awaitable[Reply]) -> Reply:
         """Wait for `reply` at the level that the request of `caller` wants; that of a legacy session counts anyway."""
@@ -53,23 +58,25 @@ class LogLevels:
     def held(self, level: str) -> Iterator[None]:
         """A modern request that wants `level` runs within."""
         self._held[level] += 1
-        self._settle()
+        self._apply_most_verbose()
         try:
             yield
         finally:
             self._held[level] -= 1
             self._lingering[level] = trio.current_time() + LEVEL_LINGER_S
+            self._released.set()
 
     async def run(self) -> None:
-        """Let levels go that no host wanted for a while."""
+        """Let levels go that no host wanted for a while, for ever. Sleeps while none linger."""
         while True:
-            await trio.sleep(LEVEL_LINGER_S / 3)
-            now = trio.current_time()
-            self._held = +self._held
-            self._lingering = {level: until for level, until in self._lingering.items() if until > now}
-            self._settle()
+            while self._lingering:
+                await trio.sleep_until(min(self._lingering.values()))
+                now = trio.current_time()
+                self._lingering = {level: until for level, until in self._lingering.items() if until > now}
+                self._apply_most_verbose()
+            await self._released.take()
 
-    def _settle(self) -> None:
+    def _apply_most_verbose(self) -> None:
         level = most_verbose((*self._wanted(), *+self._held, *self._lingering))
         if level != self._current:
             self._current = level

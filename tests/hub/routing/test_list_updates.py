@@ -1,4 +1,4 @@
-"""The one consumer of changes, and the one log level."""
+"""The one consumer of changes."""
 
 import logging
 
@@ -13,7 +13,6 @@ from hub.link.flag_and_bell import DirtyFlag
 from hub.link.sealing import Sealer
 from hub.routing.list_updates import COALESCE_S, Lists
 from hub.routing.live_catalog import LiveCatalog
-from hub.routing.log_levels import LEVEL_LINGER_S, LogLevels, most_verbose
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Entry, Freshness, Kind, Snapshot
 
@@ -131,51 +130,6 @@ async def test_a_warning_is_logged_once(autojump_clock, caplog):
         world.lists.rebuild()
     assert len(caplog.records) == 1
     assert "b__echo" in caplog.text
-
-
-# --- log levels -------------------------------------------------------------------------------------------------------
-
-
-def test_the_most_verbose_of_levels():
-    assert most_verbose(["error", "info", "alert"]) == "info"
-    assert most_verbose([]) is None
-
-
-async def test_the_level_is_applied_when_it_changes(autojump_clock):
-    wanted, applied = [], []
-    levels = LogLevels(lambda: wanted, applied.append)
-    for now in (["error"], ["error", "error"], ["error", "debug"], ["error"], []):
-        wanted[:] = now
-        levels.changed()
-    assert applied == ["error", "debug", "error", None]
-
-
-async def test_a_level_is_held_while_requests_run_and_lingers(autojump_clock, nursery):
-    applied = []
-    levels = LogLevels(lambda: ["error"], applied.append)
-    levels.changed()
-    nursery.start_soon(levels.run)
-    with levels.held("debug"), levels.held("debug"):
-        with levels.held("debug"):
-            await trio.sleep(LEVEL_LINGER_S * 3)
-        await trio.sleep(LEVEL_LINGER_S * 3)
-        assert applied == ["error", "debug"]
-    await trio.sleep(LEVEL_LINGER_S / 2)
-    with levels.held("debug"):
-        pass
-    assert applied == ["error", "debug"]
-    await trio.sleep(LEVEL_LINGER_S * 2)
-    assert applied == ["error", "debug", "error"]
-
-
-async def test_a_request_that_fails_lets_its_level_go(autojump_clock, nursery):
-    applied = []
-    levels = LogLevels(list, applied.append)
-    nursery.start_soon(levels.run)
-    with pytest.raises(ZeroDivisionError), levels.held("info"):
-        raise ZeroDivisionError
-    await trio.sleep(LEVEL_LINGER_S * 2)
-    assert applied == ["info", None]
 
 
 @pytest.mark.covers("SEC-16")
