@@ -32,15 +32,8 @@ from cache.statistics import CacheStatistics
 from cache.upstream_interface import PooledSession, Upstream
 from config.identity import source_of
 from config.settings import CacheConfig, UpstreamConfig
-from hub.link.interface import (
-    Caller,
-    DeadlineExceeded,
-    Exchange,
-    Operation,
-    UpstreamLoop,
-    UpstreamLost,
-    UpstreamUnavailable,
-)
+from hub.link.errors import DeadlineExceeded, UpstreamLoop, UpstreamLost, UpstreamUnavailable
+from hub.link.interface import Caller, Exchange, Operation
 from hub.link.machine_clock import current_time
 from hub.wire.jsonrpc import Reply, peek_str
 from hub.wire.mcp import Era

@@ -14,12 +14,13 @@ import trio
 from msgspec import Raw, Struct, structs
 
 from hub.bridge.inputs import MAX_ROUNDS, bad_input, judge, read_questions
-from hub.link.interface import Exchange, Executed, HubError, Question, kept
+from hub.link.errors import Executed, HubError, without_frames
+from hub.link.interface import Exchange
 from hub.wire.capabilities import URL
 from hub.wire.item_limits import TooManyItems, open_result
 from hub.wire.jsonrpc import Failure, Reply, Result, peek_str, raw
 from hub.wire.mcp import ELICIT, INPUT_REQUIRED, RESULT_TYPE
-from hub.wire.questions.question import mode_of
+from hub.wire.questions.question import Question, mode_of
 
 FIRST_PAUSE_S: Final = 0.25
 LONGEST_PAUSE_S: Final = 10.0
@@ -152,7 +153,7 @@ async def ask_all(questions: Mapping[str, Question], exchange: Exchange) -> dict
         try:
             answers[key] = _answer(question, await exchange.ask(question))
         except InputRefused as error:
-            refusals.append(kept(error))
+            refusals.append(without_frames(error))
             nursery.cancel_scope.cancel()
 
     async with trio.open_nursery() as nursery:

@@ -11,11 +11,13 @@ from msgspec import Raw
 
 from config.settings import UpstreamConfig
 from hub.bridge.request_state import wanted
-from hub.link.interface import Caller, Question, UpstreamProtocolError
+from hub.link.errors import UpstreamProtocolError
+from hub.link.interface import Caller
 from hub.wire.item_limits import MAX_ITEMS, has_too_many_items
 from hub.wire.jsonrpc import RemoteProtocolError, open_object, peek_object, peek_str
 from hub.wire.mcp import MODERN, QUESTIONS
 from hub.wire.questions.question import (
+    Question,
     QuestionRefusal,
     answer_for_upstream,
     check_capabilities,

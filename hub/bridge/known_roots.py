@@ -8,10 +8,10 @@ from typing import Final
 
 from msgspec import Raw
 
-from hub.link.interface import Caller, Question, Tenant
+from hub.link.interface import Caller, Tenant
 from hub.wire.jsonrpc import detach
 from hub.wire.mcp import LIST_ROOTS
-from hub.wire.questions.question import answer_for_upstream, check_capabilities
+from hub.wire.questions.question import Question, answer_for_upstream, check_capabilities
 
 ROOTS_VALID_S: Final = 600.0
 MAX_ROOTS: Final = 256

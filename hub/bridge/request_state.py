@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from hub.link.interface import Interim, Question
+from hub.link.interface import Interim
 from hub.link.machine_clock import BootClock
 from hub.link.sealing import InvalidSeal, Sealer
 from hub.wire.item_limits import MAX_ITEMS, SMALL_BYTES, has_too_many_items
@@ -28,6 +28,7 @@ from hub.wire.jsonrpc import (
     raw,
 )
 from hub.wire.mcp import HUB_INFO, INPUT_REQUIRED, INVALID_PARAMS, RESULT_TYPE, SERVER_INFO_KEY
+from hub.wire.questions.question import Question
 
 PURPOSE: Final = "rs"
 VERSION: Final = 1

@@ -20,7 +20,8 @@ from hub.bridge.input_required import InputRefused
 from hub.bridge.inputs import MAX_AT_ONCE, MAX_ROUNDS
 from hub.bridge.request_state import Binding, RequestState, RequestStates, answers_of, bind, input_required, wanted
 from hub.link.completed_elicitations import MAX_ID_CHARS
-from hub.link.interface import Caller, Executed, HubError, Question, Upstream, UpstreamProtocolError
+from hub.link.errors import Executed, HubError, UpstreamProtocolError
+from hub.link.interface import Caller, Upstream
 from hub.wire.capabilities import URL, elicitation_modes
 from hub.wire.item_limits import peek_limited
 from hub.wire.jsonrpc import (
@@ -42,6 +43,7 @@ from hub.wire.mcp import (
     Era,
 )
 from hub.wire.questions.question import (
+    Question,
     QuestionRefusal,
     answer_for_upstream,
     check_capabilities,

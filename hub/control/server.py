@@ -17,7 +17,7 @@ from msgspec import Raw, structs
 
 from hub.control.methods import ENDLESS, METHODS
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, LineTooLong, Outbox, OutboxFull
-from hub.link.interface import HubError
+from hub.link.errors import HubError
 from hub.net.acceptor import Acceptor, share_of_descriptors
 from hub.net.peer_credentials import peer_uid
 from hub.wire.jsonrpc import (

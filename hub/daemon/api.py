@@ -36,7 +36,8 @@ from hub.daemon.reload import Reloader
 from hub.daemon.root_warning import is_root
 from hub.downstream.hosts import StatelessHost
 from hub.downstream.request_pipeline import serve
-from hub.link.interface import OWNER, Caller, Identity, UpstreamUnavailable
+from hub.link.errors import UpstreamUnavailable
+from hub.link.interface import OWNER, Caller, Identity
 from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import EMPTY, Failure, Reply, Request, Result, own_items, peek_object, peek_str, raw
 from hub.wire.mcp import HUBD_VERSION, INVALID_PARAMS, L4, TOOLS_CALL, Kind

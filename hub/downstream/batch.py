@@ -7,7 +7,8 @@ import trio
 
 from hub.downstream.hosts import Host, Router
 from hub.downstream.request_pipeline import answer, overloaded, take_on
-from hub.link.interface import Caller, Overloaded
+from hub.link.errors import Overloaded
+from hub.link.interface import Caller
 from hub.link.read_pace import ReadPace
 from hub.routing.host_exchange import Asked, HostExchange, Send
 from hub.wire.jsonrpc import (

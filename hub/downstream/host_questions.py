@@ -21,7 +21,7 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from hub.link.interface import Caller, Question
+from hub.link.interface import Caller
 from hub.link.token_bucket import TokenBucket
 from hub.routing.host_exchange import Send
 from hub.wire.jsonrpc import (
@@ -50,6 +50,7 @@ from hub.wire.mcp import (
 from hub.wire.progress import read_number
 from hub.wire.questions.question import (
     QUESTIONS_PER_MINUTE,
+    Question,
     QuestionRefusal,
     answer_for_upstream,
     check_capabilities,

@@ -21,7 +21,8 @@ from hub.catalog.view import EVERYTHING, View
 from hub.control.answers import HostRow
 from hub.downstream.host_questions import HostQuestions
 from hub.link.budget import Budget
-from hub.link.interface import Caller, HubError, Identity, Overloaded, Question, Stopping, Tenant, new_conversation
+from hub.link.errors import HubError, Overloaded, Stopping
+from hub.link.interface import Caller, Identity, Tenant, new_conversation
 from hub.link.read_pace import ReadPace
 from hub.routing.host_exchange import HostExchange, Send, wants_log
 from hub.wire.handshake import detached
@@ -57,6 +58,7 @@ from hub.wire.mcp import (
     ROOTS_CHANGED,
     Kind,
 )
+from hub.wire.questions.question import Question
 
 SESSION_IN_FLIGHT: Final = 64
 PRINCIPAL_IN_FLIGHT: Final = 256

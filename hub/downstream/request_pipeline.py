@@ -22,7 +22,8 @@ from typing import Final
 import trio
 
 from hub.downstream.hosts import Host, Router, StatelessHost
-from hub.link.interface import Caller, Draining, Overloaded
+from hub.link.errors import Draining, Overloaded
+from hub.link.interface import Caller
 from hub.link.read_pace import ReadPace
 from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import Failure, Reply, Request, raw

@@ -21,7 +21,7 @@ from hub.fleet.membership import TRIES, Member, Membership
 from hub.fleet.ownership import Elsewhere, Ownership, SessionOver
 from hub.fleet.proxy import FORWARDED, Forwarder, HubGone, Misdirected
 from hub.fleet.published_facts import Notes
-from hub.link.interface import HubError, failure_from
+from hub.link.errors import HubError, failure_from
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.wire.jsonrpc import (
     Failure,

@@ -22,7 +22,7 @@ from trio.lowlevel import checkpoint, wait_readable
 
 from hub.link.budget import FREE_BYTES, NO_ROOM, Budget
 from hub.link.channel import ChannelClosed, Outbox, OutboxFull, watch_peer
-from hub.link.interface import Overloaded
+from hub.link.errors import Overloaded
 from hub.net.connection_limits import REFUSED, Crowd
 from hub.net.http_message import STOPPING, Denied, HttpLimits, HttpRequest, HttpResponse
 from hub.wire.http.request_head import ChunkedBody, HeadParser, HttpRefusal, RequestHead, head_end, read_head

@@ -9,7 +9,8 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from hub.link.interface import Executed, Identity, Overloaded
+from hub.link.errors import Executed, Overloaded
+from hub.link.interface import Identity
 from hub.wire.jsonrpc import Failure, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR
 

@@ -13,10 +13,10 @@ import trio
 
 from hub.catalog.view import EVERYTHING
 from hub.downstream.hosts import Host
-from hub.link.interface import Question
 from hub.projects.project_files import is_name
 from hub.wire.jsonrpc import Result, peek_array, peek_object, peek_str
 from hub.wire.mcp import LIST_ROOTS
+from hub.wire.questions.question import Question
 
 log = logging.getLogger("hubd.projects")
 

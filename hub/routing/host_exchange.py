@@ -14,7 +14,7 @@ import trio
 from msgspec import Raw
 
 from hub.catalog.view import EVERYTHING, View
-from hub.link.interface import Caller, Question
+from hub.link.interface import Caller
 from hub.link.token_bucket import TokenBucket
 from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_str, raw
 from hub.wire.mcp import (
@@ -28,6 +28,7 @@ from hub.wire.mcp import (
     PROGRESS_TOKEN,
 )
 from hub.wire.progress import read_number, slightly_above
+from hub.wire.questions.question import Question
 
 PROGRESS_PER_S: Final = 10.0
 """Progress messages per request and second; as many at once after a pause."""

@@ -12,7 +12,8 @@ from msgspec import Raw, Struct
 
 from hub.catalog.catalog import Route
 from hub.catalog.view import View
-from hub.link.interface import HubError, Tenant, failure_from
+from hub.link.errors import HubError, failure_from
+from hub.link.interface import Tenant
 from hub.routing.host_exchange import HostExchange, Told, keep_untold
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.item_limits import MAX_ITEMS, has_too_many_items, read_strings

@@ -20,7 +20,8 @@ from hub.bridge.tasks.polled_tasks import Viewer
 from hub.catalog.catalog import Route, localise, untag_arguments
 from hub.catalog.rewrite import LARGE_BYTES, unchanged
 from hub.catalog.view import EVERYTHING, View
-from hub.link.interface import Caller, HubError, Interim, Operation, Tenant, UpstreamProtocolError, failure_from
+from hub.link.errors import HubError, UpstreamProtocolError, failure_from
+from hub.link.interface import Caller, Interim, Operation, Tenant
 from hub.routing.host_exchange import HostExchange, ProgressUpkeep
 from hub.routing.list_updates import Lists
 from hub.routing.live_catalog import LiveCatalog

@@ -12,7 +12,8 @@ import trio
 from msgspec import Raw
 
 from hub.catalog.view import View
-from hub.link.interface import NOTHING, Overloaded, Tenant
+from hub.link.errors import Overloaded
+from hub.link.interface import NOTHING, Tenant
 from hub.routing.host_exchange import HostExchange, Told
 from hub.routing.listeners import ACK_TIMEOUT_S, LegacySubscription, ListenStream, read_filter
 from hub.routing.live_catalog import LiveCatalog

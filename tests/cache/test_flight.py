@@ -7,9 +7,10 @@ import pytest
 import trio
 import trio.testing
 
-from hub.link.interface import Question, UpstreamLost
+from hub.link.errors import UpstreamLost
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import ELICIT, L4, MODERN
+from hub.wire.questions.question import Question
 from tests.support.cache_upstream import Host, Place, Served, read_of, reads_of
 
 A = "note://a"

@@ -20,16 +20,8 @@ import trio
 import trio.testing
 
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, Outbox
-from hub.link.interface import (
-    Caller,
-    HubError,
-    Identity,
-    UpstreamLost,
-    UpstreamProtocolError,
-    UpstreamUnavailable,
-    kept,
-    new_conversation,
-)
+from hub.link.errors import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, without_frames
+from hub.link.interface import Caller, Identity, new_conversation
 from hub.link.peer import BadPeer
 from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import Failure, Raw, raw
@@ -336,7 +328,7 @@ class FakeSession(PeerSession):
                     self._scope.cancel()
         if self._fault:
             error = UpstreamProtocolError(f"{self.name} {self._fault}", upstream=self.name)
-        raise kept(error)
+        raise without_frames(error)
 
     async def _read(self) -> None:
         await self._listen()

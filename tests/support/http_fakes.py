@@ -17,7 +17,8 @@ from hub.catalog.view import View, server_view
 from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
-from hub.link.interface import Caller, HubError, Identity, Question, Tenant, failure_from
+from hub.link.errors import HubError, failure_from
+from hub.link.interface import Caller, Identity, Tenant
 from hub.link.sealing import Signer
 from hub.net.http_message import Denied
 from hub.net.http_server import HttpRequest
@@ -41,6 +42,7 @@ from hub.wire.mcp import (
     Era,
     Kind,
 )
+from hub.wire.questions.question import Question
 from tests.support.schemas import validate
 
 ALICE = Identity("token:alice", "desk")

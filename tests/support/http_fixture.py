@@ -11,9 +11,11 @@ from msgspec import Raw
 
 from config.saved_state import Memory
 from config.settings import Secret, UpstreamConfig
-from hub.link.interface import Caller, HubError, Identity, Operation, Question, kept
+from hub.link.errors import HubError, without_frames
+from hub.link.interface import Caller, Identity, Operation
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import MODERN, Kind
+from hub.wire.questions.question import Question
 from tests.support.http_peer import Handler, HttpPeer, PeerRequest, Talk, http_peer
 from tests.support.schemas import validate
 from upstreams.session import COMMON, CallTimeouts, SessionTerms
@@ -117,7 +119,7 @@ class Fixture:
         try:
             await self.session.run(task_status=task_status)
         except HubError as error:
-            self._end = kept(error)
+            self._end = without_frames(error)
             self._over.set()
 
     @property
@@ -171,9 +173,9 @@ async def failing(handler: Handler, *, memory: Memory | None = None, **more: Any
         try:
             await open_http(config_for(peer, **more), "far", Ear(), memory or Memory(None)).run()
         except HubError as error:
-            failure = kept(error)
+            failure = without_frames(error)
     assert failure is not None
-    raise kept(failure)
+    raise without_frames(failure)
 
 
 def answering(*, status: int = 200, body: bytes = b"", **headers: str) -> Handler:

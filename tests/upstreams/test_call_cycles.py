@@ -7,7 +7,8 @@ import trio
 
 from config.saved_state import Memory
 from config.settings import Timeouts, UpstreamConfig
-from hub.link.interface import HubError, Operation
+from hub.link.errors import HubError
+from hub.link.interface import Operation
 from hub.wire.jsonrpc import raw
 from tests.support.cycles import left_by
 from tests.support.fakes import FakeHost, FakeUpstream

@@ -16,7 +16,8 @@ import trio
 from msgspec import Raw, Struct
 
 from config.settings import UpstreamConfig
-from hub.link.interface import Caller, Exchange, HubError, Tenant, UpstreamUnauthorized, UpstreamUnavailable
+from hub.link.errors import HubError, UpstreamUnauthorized, UpstreamUnavailable
+from hub.link.interface import Caller, Exchange, Tenant
 from hub.wire.mcp import Kind
 from upstreams.invalidation import InvalidationListener
 from upstreams.journal.redact import Mask

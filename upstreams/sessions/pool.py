@@ -23,7 +23,8 @@ from msgspec import Raw
 
 from config.identity import config_key
 from config.settings import UpstreamConfig
-from hub.link.interface import Caller, HubError, Overloaded, Tenant, UpstreamUnavailable
+from hub.link.errors import HubError, Overloaded, UpstreamUnavailable
+from hub.link.interface import Caller, Tenant
 from hub.link.recent import Recent
 from hub.wire.capabilities import covers
 from hub.wire.handshake import detached

@@ -14,7 +14,8 @@ import trio
 from msgspec import Raw
 
 from config.settings import Timeouts
-from hub.link.interface import Caller, HubError, Tenant, UpstreamProtocolError, UpstreamUnavailable, kept
+from hub.link.errors import HubError, UpstreamProtocolError, UpstreamUnavailable, without_frames
+from hub.link.interface import Caller, Tenant
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION
 from upstreams.invalidation import NO_LISTENER, InvalidationListener
@@ -251,7 +252,7 @@ class PooledSession:
         try:
             await self.session.run(task_status=opening)
         except HubError as error:
-            self.error = kept(error)
+            self.error = without_frames(error)
         finally:
             self._end(on_end)
             nursery.cancel_scope.cancel()

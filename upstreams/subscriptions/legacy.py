@@ -7,7 +7,7 @@ from typing import Final
 
 import trio
 
-from hub.link.interface import DeadlineExceeded, HubError, kept
+from hub.link.errors import DeadlineExceeded, HubError, without_frames
 from hub.wire.jsonrpc import Failure, Reply, raw
 from hub.wire.mcp import SUBSCRIBE, UNSUBSCRIBE
 from upstreams.questions.recent_calls import SEVERAL
@@ -67,7 +67,7 @@ class LegacySubscriptions:
                     else:
                         agreed = True
                 except HubError as error:
-                    refusal = kept(error)
+                    refusal = without_frames(error)
         if resets != subscriptions.resets:
             return  # the upstream may have forgotten it since: another task asks again
         if agreed:

@@ -15,7 +15,7 @@ import trio
 from msgspec import Raw
 
 from hub.link.backoff import ExponentialBackoff
-from hub.link.interface import DeadlineExceeded, HubError, kept
+from hub.link.errors import DeadlineExceeded, HubError, without_frames
 from hub.wire.jsonrpc import Failure, Notification, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, LIST_FLAGS, METHOD_NOT_FOUND, UPDATED, Era, Kind
 from upstreams.session import Session, UpstreamEvents, capability
@@ -107,7 +107,7 @@ class ModernSubscriptions:
                     {"notifications": raw(flags)}, partial(self._hear_lists, again=again)
                 )
             except HubError as error:
-                reply = kept(error)
+                reply = without_frames(error)
             if isinstance(reply, Failure) and reply.code == METHOD_NOT_FOUND:
                 log.info(
                     "%s has no subscriptions: its lists are read again from time to time", self._subscriptions.upstream
@@ -200,7 +200,7 @@ class ModernSubscriptions:
                 reply = await self._session.listen(params, partial(self._hear, stream))
                 stream.refusal = reply if isinstance(reply, Failure) else None
             except HubError as error:
-                stream.refusal = kept(error)
+                stream.refusal = without_frames(error)
         stream.answered.set()
         if stream is self._current:
             self._lost(stream)

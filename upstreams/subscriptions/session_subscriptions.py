@@ -14,8 +14,8 @@ from typing import Final
 
 import trio
 
+from hub.link.errors import HubError, UpstreamLost, without_frames
 from hub.link.flag_and_bell import DirtyFlag
-from hub.link.interface import HubError, UpstreamLost, kept
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.uri_parents import MAX_URI_CHARS
@@ -98,7 +98,7 @@ class SessionSubscriptions:
             if not agreed and not subscription.subscribers.get(subscriber):
                 self.unsubscribe(uri, subscriber)
         if isinstance(attempt.refusal, HubError):
-            raise kept(attempt.refusal)
+            raise without_frames(attempt.refusal)
         return attempt.refusal
 
     def adopt(self, uri: str, subscriber: ResourceSubscriber) -> None:

@@ -13,16 +13,15 @@ import trio
 from msgspec import Raw
 
 from hub.link.channel import Channel, ChannelClosed, Outbox, OutboxFull
-from hub.link.interface import (
+from hub.link.errors import (
     DeadlineExceeded,
-    Exchange,
     HubError,
-    Operation,
     Overloaded,
     UpstreamLost,
     UpstreamProtocolError,
     UpstreamUnavailable,
 )
+from hub.link.interface import Exchange, Operation
 from hub.link.peer import BadPeer, Peer
 from hub.wire.handshake import ServerFacts
 from hub.wire.jsonrpc import Notification, RemoteProtocolError, Reply, Request, peek_object

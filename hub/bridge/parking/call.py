@@ -13,11 +13,11 @@ from hub.bridge.known_roots import KnownRoots
 from hub.bridge.parking.phases import ParkedState
 from hub.bridge.request_state import Binding
 from hub.link.budget import Account
-from hub.link.interface import Caller, Exchange, Question
+from hub.link.interface import Caller, Exchange
 from hub.link.peer import UPSTREAM_CANCEL_S, last_words
 from hub.wire.jsonrpc import Failure, Reply, Request
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.questions.question import QuestionRefusal
+from hub.wire.questions.question import Question, QuestionRefusal
 
 
 class Keeper(Protocol):

@@ -30,11 +30,12 @@ from hub.bridge.request_state import (
     input_required,
 )
 from hub.link.budget import Budget
+from hub.link.errors import Executed, HubError, UpstreamLost, without_frames
 from hub.link.fault_isolation import keep_going
-from hub.link.interface import Exchange, Executed, HubError, Interim, Question, Tenant, UpstreamLost, kept
+from hub.link.interface import Exchange, Interim, Tenant
 from hub.wire.jsonrpc import Reply, Request, Result, peek_str
 from hub.wire.mcp import INVALID_PARAMS, LIST_ROOTS
-from hub.wire.questions.question import QuestionRefusal
+from hub.wire.questions.question import Question, QuestionRefusal
 
 log = logging.getLogger(__name__)
 
@@ -218,7 +219,7 @@ class ParkedCalls:
             with call.scope:
                 outcome = await work(call)
         except HubError as error:
-            outcome = kept(error)
+            outcome = without_frames(error)
         except Exception as error:  # noqa: BLE001 raised again where the outcome is awaited
             outcome = error
         finally:

@@ -28,10 +28,10 @@ from msgspec import Raw, Struct
 
 from hub.bridge.inputs import MAX_ROUNDS, input_request
 from hub.bridge.request_state import EXPIRED, LOST, USED, BadState
-from hub.link.interface import Caller, Question
+from hub.link.interface import Caller
 from hub.wire.jsonrpc import Reply, Result
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.questions.question import QuestionRefusal, answer_for_upstream, declined_reply
+from hub.wire.questions.question import Question, QuestionRefusal, answer_for_upstream, declined_reply
 
 MAX_OPEN: Final = 32
 """Open questions of one call."""

@@ -11,7 +11,8 @@ from typing import Final
 from msgspec import Raw
 
 from hub.bridge.tasks.model import NoTask, Task, read_task
-from hub.link.interface import Caller, Exchange, HubError, Operation, Question, Upstream, UpstreamProtocolError
+from hub.link.errors import HubError, UpstreamProtocolError
+from hub.link.interface import Caller, Exchange, Operation, Upstream
 from hub.wire.jsonrpc import Failure, Reply, peek_object, raw
 from hub.wire.mcp import (
     INVALID_PARAMS,
@@ -23,6 +24,7 @@ from hub.wire.mcp import (
     Era,
     era_of,
 )
+from hub.wire.questions.question import Question
 
 TTL_S: Final = 3600.0
 """Longest time that a session is kept for a task; also used if the upstream names none."""

@@ -41,7 +41,8 @@ from hub.bridge.tasks.model import (
 )
 from hub.bridge.tasks.task_questions import TaskQuestions
 from hub.catalog.view import View
-from hub.link.interface import Caller, HubError, Interim, Upstream
+from hub.link.errors import HubError
+from hub.link.interface import Caller, Interim, Upstream
 from hub.link.sealing import InvalidSeal, Sealer
 from hub.wire.capabilities import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, open_object, peek_str, raw

@@ -15,10 +15,11 @@ from msgspec import Raw
 
 from hub.bridge.inputs import input_request
 from hub.bridge.tasks.client import TaskClient
-from hub.link.interface import Caller, HubError, Question
+from hub.link.errors import HubError
+from hub.link.interface import Caller
 from hub.wire.jsonrpc import Failure, Reply, Result
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.questions.question import QuestionRefusal, answer_for_upstream, declined_reply
+from hub.wire.questions.question import Question, QuestionRefusal, answer_for_upstream, declined_reply
 
 log = logging.getLogger(__name__)
 

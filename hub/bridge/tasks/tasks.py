@@ -22,10 +22,12 @@ from hub.bridge.tasks.client import SilentExchange, TaskClient, nonsense
 from hub.bridge.tasks.model import NoTask, Task, augments_calls, begun, declares, requires_task
 from hub.bridge.tasks.polled_tasks import TaskHandles
 from hub.bridge.tasks.waiting import Show, TaskWait
-from hub.link.interface import Exchange, HubError, Interim, Operation, Question, Upstream
+from hub.link.errors import HubError
+from hub.link.interface import Exchange, Interim, Operation, Upstream
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Reply, Request, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import L4, MODERN, TOOLS_CALL, Era, Kind, Snapshot, era_of
+from hub.wire.questions.question import Question
 
 log = logging.getLogger(__name__)
 

@@ -34,9 +34,11 @@ from hub.bridge.tasks.model import (
     outcome,
     said,
 )
-from hub.link.interface import Caller, DeadlineExceeded, Exchange, HubError, Interim, Question, kept
+from hub.link.errors import DeadlineExceeded, HubError, without_frames
+from hub.link.interface import Caller, Exchange, Interim
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import METHOD_NOT_FOUND, Era
+from hub.wire.questions.question import Question
 
 MAX_MISSES: Final = 5
 """Failures in a row of an upstream to describe a task."""
@@ -164,14 +166,14 @@ class TaskWait:
             try:
                 found.append(await work())
             except HubError as error:
-                found.append(kept(error))
+                found.append(without_frames(error))
             nursery.cancel_scope.cancel()
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run, self._keep_an_eye)
             nursery.start_soon(run, self._result)
         if isinstance(found[0], HubError):
-            raise kept(found[0])
+            raise without_frames(found[0])
         return found[0]
 
     async def _result(self) -> Reply:

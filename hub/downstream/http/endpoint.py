@@ -32,8 +32,9 @@ from hub.downstream.http.reply import SSE_AFTER_S, Accepted, Answer, BatchAnswer
 from hub.downstream.http.request import Inbound, Posts
 from hub.downstream.http.session import HttpSession, HttpSessions
 from hub.downstream.request_pipeline import answer, overloaded
+from hub.link.errors import Overloaded
 from hub.link.fault_isolation import keep_going
-from hub.link.interface import Caller, Identity, Overloaded
+from hub.link.interface import Caller, Identity
 from hub.net.http_message import Denied
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.routing.host_exchange import HostExchange

@@ -8,7 +8,8 @@ from hub.catalog.view import View
 from hub.downstream.hosts import Router, StatelessHost
 from hub.downstream.http.session import HttpSession
 from hub.downstream.request_pipeline import overloaded, take_on
-from hub.link.interface import Caller, Overloaded
+from hub.link.errors import Overloaded
+from hub.link.interface import Caller
 from hub.net.http_server import HttpResponse
 from hub.wire.http.mcp_headers import InvalidHeader, check_mirrors
 from hub.wire.jsonrpc import (

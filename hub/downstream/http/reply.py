@@ -12,12 +12,12 @@ from msgspec import Struct
 
 from hub.downstream.http.event_stream import CONGESTED_STREAM_BYTES, EventStream
 from hub.downstream.http.session import HttpSession
-from hub.link.interface import Question
 from hub.net.http_server import HttpResponse
 from hub.routing.host_exchange import Send
 from hub.wire.http.sse import encode_event
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import METHOD_NOT_FOUND, MODERN_ERRORS
+from hub.wire.questions.question import Question
 
 SSE_AFTER_S: Final = 2.0
 

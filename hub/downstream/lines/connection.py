@@ -30,7 +30,8 @@ from hub.link.channel import (
     OutboxFull,
     descriptor,
 )
-from hub.link.interface import Caller, Executed, Identity, Overloaded
+from hub.link.errors import Executed, Overloaded
+from hub.link.interface import Caller, Identity
 from hub.routing.host_exchange import HostExchange, keep_untold
 from hub.wire.jsonrpc import (
     EMPTY,

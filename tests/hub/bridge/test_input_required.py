@@ -15,7 +15,8 @@ from config.settings import UpstreamConfig
 from hub.bridge.input_required import InputRefused, drive, read_wanted
 from hub.bridge.inputs import MAX_AT_ONCE, MAX_ROUNDS
 from hub.downstream.host_questions import HostQuestions
-from hub.link.interface import Operation, UpstreamProtocolError, failure_from
+from hub.link.errors import UpstreamProtocolError, failure_from
+from hub.link.interface import Operation
 from hub.wire.item_limits import MAX_ITEMS
 from hub.wire.jsonrpc import Failure, Response, Result, raw
 from hub.wire.mcp import L3, L4, LEGACY_VERSIONS, MODERN

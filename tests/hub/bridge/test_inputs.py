@@ -16,7 +16,7 @@ from hub.bridge.inputs import (
     offered,
     read_questions,
 )
-from hub.link.interface import UpstreamProtocolError
+from hub.link.errors import UpstreamProtocolError
 from hub.wire.item_limits import MAX_ITEMS
 from hub.wire.jsonrpc import RemoteProtocolError, peek_object, raw
 from hub.wire.mcp import MODERN

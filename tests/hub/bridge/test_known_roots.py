@@ -3,10 +3,10 @@
 import pytest
 
 from hub.bridge.known_roots import MAX_ROOTS, ROOTS_VALID_S, KnownRoots
-from hub.link.interface import Caller, Identity, Question
+from hub.link.interface import Caller, Identity
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import ELICIT, L4, LIST_ROOTS, MODERN
-from hub.wire.questions.question import QuestionRefusal
+from hub.wire.questions.question import Question, QuestionRefusal
 
 ROOTS = raw({"roots": [{"uri": "file:///w"}]})
 ASKED = Question(LIST_ROOTS, {}, "files", L4)

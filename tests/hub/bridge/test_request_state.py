@@ -20,12 +20,12 @@ from hub.bridge.request_state import (
     wanted,
 )
 from hub.link import machine_clock
-from hub.link.interface import Question
 from hub.link.machine_clock import BootClock, boot_clock
 from hub.link.sealing import Sealer
 from hub.wire.item_limits import MAX_ITEMS
 from hub.wire.jsonrpc import RemoteProtocolError, Request, encode_response, raw
 from hub.wire.mcp import L4, MODERN
+from hub.wire.questions.question import Question
 from tests.support.counting import calls_of
 from tests.support.schemas import validate
 

@@ -21,10 +21,12 @@ from hub.bridge.url_elicitation import (
     wants_visits,
 )
 from hub.link.completed_elicitations import MAX_ID_CHARS, MAX_KEPT, Elicitations
-from hub.link.interface import Interim, Question, UpstreamProtocolError, failure_from
+from hub.link.errors import UpstreamProtocolError, failure_from
+from hub.link.interface import Interim
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Failure, Request, Result, encode_response, raw
 from hub.wire.mcp import L1, L2, L3, L4, MODERN
+from hub.wire.questions.question import Question
 from hub.wire.translate import failure_for_host
 from tests.support.fakes import FakeHost
 from tests.support.schemas import validate

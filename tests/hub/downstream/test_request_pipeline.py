@@ -12,7 +12,8 @@ import hub
 from hub.daemon.api import OPERATOR, DaemonApi
 from hub.downstream.hosts import Hosts, StatelessHost
 from hub.downstream.request_pipeline import serve, take_on
-from hub.link.interface import Caller, Overloaded
+from hub.link.errors import Overloaded
+from hub.link.interface import Caller
 from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import Request, Result, raw
 from hub.wire.mcp import L2, L4, RESOURCES_READ, SUBSCRIBE, TOOLS_CALL

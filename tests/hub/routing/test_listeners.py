@@ -9,8 +9,8 @@ import trio.testing
 from hub.catalog.catalog import Rules, UpstreamRule
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, server_view
+from hub.link.errors import Overloaded, UpstreamUnavailable
 from hub.link.flag_and_bell import DirtyFlag
-from hub.link.interface import Overloaded, UpstreamUnavailable
 from hub.link.sealing import Sealer
 from hub.routing.listeners import ACK_TIMEOUT_S, RETRY_S, read_filter
 from hub.routing.live_catalog import LiveCatalog

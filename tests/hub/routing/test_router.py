@@ -17,8 +17,8 @@ from hub.catalog.catalog import Rules, UpstreamRule
 from hub.catalog.rewrite import LARGE_BYTES
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, server_view
+from hub.link.errors import UpstreamUnavailable
 from hub.link.flag_and_bell import DirtyFlag
-from hub.link.interface import UpstreamUnavailable
 from hub.link.sealing import Sealer
 from hub.routing.host_exchange import ProgressUpkeep
 from hub.routing.list_updates import Lists

@@ -7,7 +7,8 @@ import trio
 
 from config.saved_state import Memory
 from config.settings import Timeouts, UpstreamConfig
-from hub.link.interface import DeadlineExceeded, HubError, Operation
+from hub.link.errors import DeadlineExceeded, HubError
+from hub.link.interface import Operation
 from hub.wire.capabilities import shared_session_capabilities
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L3, L4, MODERN

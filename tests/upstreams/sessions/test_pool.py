@@ -9,7 +9,8 @@ import trio
 from config.saved_state import Memory
 from config.settings import Timeouts, UpstreamConfig
 from hub.link.backoff import HEALTHY_S
-from hub.link.interface import HubError, Operation, Overloaded, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
+from hub.link.errors import HubError, Overloaded, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
+from hub.link.interface import Operation
 from hub.wire.jsonrpc import Result, raw
 from hub.wire.mcp import L4, MODERN, Era
 from tests.support.fakes import FakeHost, FakeSession, FakeUpstream

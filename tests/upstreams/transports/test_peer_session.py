@@ -7,16 +7,16 @@ import trio
 
 from config.saved_state import Memory
 from config.settings import Timeouts, UpstreamConfig
-from hub.link.interface import (
+from hub.link.errors import (
     DeadlineExceeded,
     Executed,
     HubError,
-    Operation,
     Overloaded,
     UpstreamLost,
     UpstreamProtocolError,
     UpstreamUnavailable,
 )
+from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind
 from tests.support.fakes import FakeHost, FakeUpstream

@@ -17,7 +17,7 @@ import trio
 from trio.lowlevel import checkpoint
 
 from hub.link.budget import FREE_BYTES, Account
-from hub.link.interface import (
+from hub.link.errors import (
     Executed,
     Overloaded,
     ResultTooLarge,

@@ -21,15 +21,8 @@ from msgspec import Raw
 from config.identity import config_key
 from config.settings import UpstreamConfig
 from hub.link.budget import Budget
-from hub.link.interface import (
-    Exchange,
-    HubError,
-    Operation,
-    ResultTooLarge,
-    UpstreamProtocolError,
-    UpstreamUnavailable,
-    UpstreamVersionError,
-)
+from hub.link.errors import HubError, ResultTooLarge, UpstreamProtocolError, UpstreamUnavailable, UpstreamVersionError
+from hub.link.interface import Exchange, Operation
 from hub.wire.handshake import ServerFacts
 from hub.wire.jsonrpc import Notification, Reply, encode_request
 from hub.wire.mcp import DISCOVER, MODERN, Era

@@ -13,18 +13,17 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from hub.link.interface import (
+from hub.link.errors import (
     DeadlineExceeded,
-    Exchange,
     HubError,
-    Operation,
     Overloaded,
     UpstreamLost,
     UpstreamProtocolError,
     UpstreamUnauthorized,
     UpstreamUnavailable,
-    kept,
+    without_frames,
 )
+from hub.link.interface import Exchange, Operation
 from hub.wire.handshake import ServerFacts
 from hub.wire.jsonrpc import Notification, Reply, Request
 from hub.wire.mcp import (
@@ -302,7 +301,7 @@ class HttpConversation:
             await self.finish()
             self.poster.client.close(abort=not ended)
         assert self._end is not None, "a session that attends no longer has ended"
-        raise kept(self._end)
+        raise without_frames(self._end)
 
     async def prepare(self, nursery: trio.Nursery) -> None:
         """Start what belongs to the session besides calls."""
@@ -316,7 +315,7 @@ class HttpConversation:
     def end(self, error: HubError) -> None:
         """The session is of no use any more: `run` raises `error`."""
         if self._end is None:
-            self._end = kept(error)
+            self._end = without_frames(error)
             self._ended.set()
             self.events.ended()
 

@@ -17,7 +17,8 @@ from typing import Final
 import trio
 from msgspec import Raw, Struct
 
-from hub.link.interface import Exchange, HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
+from hub.link.errors import HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
+from hub.link.interface import Exchange
 from hub.link.peer import last_words
 from hub.link.token_bucket import TokenBucket
 from hub.wire.handshake import ServerFacts, initialize_params

@@ -13,14 +13,7 @@ import trio
 from trio.lowlevel import checkpoint
 
 from hub.link.budget import FREE_BYTES
-from hub.link.interface import (
-    Executed,
-    HubError,
-    Overloaded,
-    ResultTooLarge,
-    UpstreamProtocolError,
-    UpstreamUnauthorized,
-)
+from hub.link.errors import Executed, HubError, Overloaded, ResultTooLarge, UpstreamProtocolError, UpstreamUnauthorized
 from hub.link.read_pace import ReadPace
 from hub.wire.http.sse import EventTooLong, SseParser
 from hub.wire.jsonrpc import (

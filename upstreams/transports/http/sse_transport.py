@@ -14,13 +14,13 @@ import trio
 
 from hub.link.budget import FREE_BYTES
 from hub.link.channel import ChannelClosed, OutboxFull
-from hub.link.interface import (
+from hub.link.errors import (
     HubError,
     UpstreamLost,
     UpstreamProtocolError,
     UpstreamUnauthorized,
     UpstreamUnavailable,
-    kept,
+    without_frames,
 )
 from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import RemoteProtocolError, Request, RequestId, decode
@@ -111,7 +111,7 @@ class SseChannel:
             try:
                 await self._read()
             except HubError as error:
-                self.fault = self.fault or kept(error)
+                self.fault = self.fault or without_frames(error)
             finally:
                 self._closed = True
                 self._less.set()
@@ -153,7 +153,7 @@ class SseChannel:
         except HubError as error:
             self._refused(message, error)
             if isinstance(error, UpstreamUnavailable | UpstreamUnauthorized | SessionUnknown):
-                self.fault = self.fault or kept(error)
+                self.fault = self.fault or without_frames(error)
                 self._poster.client.close()
         finally:
             accepted.set()
@@ -162,7 +162,7 @@ class SseChannel:
     def _refused(self, message: bytes, error: HubError) -> None:
         """Tell whoever waits for the answer to `message` that there will be none, and why."""
         request = decode(message, strict=False)
-        if not isinstance(request, Request) or not self._on_refused(request.id, kept(error)):
+        if not isinstance(request, Request) or not self._on_refused(request.id, without_frames(error)):
             log.info("%s did not take a message: %s", self._poster.name, error)
 
 
@@ -212,7 +212,7 @@ class SseConversation(PeerSession):
                 nursery.cancel_scope.cancel()
         finally:
             self._client.close()
-        raise kept(failed or self._why())
+        raise without_frames(failed or self._why())
 
     def _refused(self, id: RequestId, error: HubError) -> bool:
         """The server did not take a request: whoever waits for its answer gets `error`."""
@@ -230,7 +230,7 @@ class SseConversation(PeerSession):
         except RemoteProtocolError as error:
             return UpstreamProtocolError(f"{self.name} answered initialize with nonsense: {error}", upstream=self.name)
         except HubError as error:
-            return kept(about(error, self.name))
+            return without_frames(about(error, self.name))
         self._agreed(facts)
         if facts.version not in (L1, L2):
             self._channel.headers = CONTENT + b"MCP-Protocol-Version: %b\r\n" % facts.version.encode("ascii")

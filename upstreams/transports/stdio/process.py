@@ -24,7 +24,7 @@ import trio
 from trio.lowlevel import checkpoint
 
 from config.settings import UpstreamConfig
-from hub.link.interface import UpstreamUnavailable
+from hub.link.errors import UpstreamUnavailable
 from hub.link.token_bucket import TokenBucket
 from upstreams.journal.redact import Mask
 from upstreams.transports.stdio.orphans import MARKER, THIS_HUB, kill_marked, mark_of, waited_for

@@ -14,7 +14,7 @@ import trio
 from config.settings import UpstreamConfig
 from hub.link.budget import Budget
 from hub.link.channel import ChannelClosed, LineChannel, LineReader, Outbox
-from hub.link.interface import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, kept
+from hub.link.errors import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, without_frames
 from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import Era
@@ -123,7 +123,7 @@ class StdioSession(PeerSession):
                 text += "; what it writes to its standard output is not MCP, see `hubd logs`: is it a server?"
             return UpstreamUnavailable(text, upstream=self.name)
         except HubError as error:
-            return kept(about(error, self.name))
+            return without_frames(about(error, self.name))
         except RemoteProtocolError as error:
             return UpstreamProtocolError(f"{self.name} shakes hands in malformed messages: {error}", upstream=self.name)
         except (ChannelClosed, BadPeer):
@@ -158,7 +158,7 @@ class StdioSession(PeerSession):
         name, opened = self.name, self._facts is not None
         error: HubError
         if refused is not None:
-            error = kept(refused)
+            error = without_frames(refused)
         elif self._fault:
             error = UpstreamProtocolError(f"{name} {self._fault} and was stopped", upstream=name)
         else:

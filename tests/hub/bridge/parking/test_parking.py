@@ -18,11 +18,13 @@ import hub.bridge.parking.parking
 from hub.bridge.known_roots import ROOTS_VALID_S
 from hub.bridge.parking.parking import COALESCE_S, DRAIN_S, MAX_PARKED_EACH, PARK, TOMBSTONE_S, ParkedCalls, Stopping
 from hub.bridge.request_state import EXPIRED, LOST, USED, BadState, RequestStates
-from hub.link.interface import DeadlineExceeded, Exchange, Question, UpstreamLost
+from hub.link.errors import DeadlineExceeded, UpstreamLost
+from hub.link.interface import Exchange
 from hub.link.peer import last_words
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, encode_response, raw
 from hub.wire.mcp import ELICIT, L4, LIST_ROOTS, MODERN, SAMPLE
+from hub.wire.questions.question import Question
 from tests.support.fakes import FakeHost
 from tests.support.schemas import validate
 

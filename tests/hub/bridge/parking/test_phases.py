@@ -8,10 +8,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from hub.bridge.inputs import MAX_ROUNDS
 from hub.bridge.parking.phases import MAX_OPEN, TRANSITIONS, Event, ParkedState, Phase
 from hub.bridge.request_state import EXPIRED, LOST, USED, BadState
-from hub.link.interface import Caller, Identity, Question
+from hub.link.interface import Caller, Identity
 from hub.wire.jsonrpc import Failure, Raw, RemoteProtocolError, Result, peek_object, raw
 from hub.wire.mcp import ELICIT, L3, L4, LIST_ROOTS, MODERN, SAMPLE
-from hub.wire.questions.question import QuestionRefusal
+from hub.wire.questions.question import Question, QuestionRefusal
 
 FORM = {"mode": "form", "message": "Which?", "requestedSchema": {"type": "object", "properties": {}}}
 SAMPLING = {"maxTokens": 9, "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}]}

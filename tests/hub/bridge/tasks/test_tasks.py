@@ -9,7 +9,8 @@ from msgspec import Raw
 from config.settings import Timeouts, UpstreamConfig
 from hub.bridge.request_state import RequestStates
 from hub.bridge.tasks.tasks import Tasks
-from hub.link.interface import Exchange, HubError, Operation, UpstreamProtocolError, UpstreamUnavailable
+from hub.link.errors import HubError, UpstreamProtocolError, UpstreamUnavailable
+from hub.link.interface import Exchange, Operation
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import L3, L4, MODERN, Entry, Freshness, Kind, Snapshot

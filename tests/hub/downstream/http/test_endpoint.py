@@ -10,10 +10,11 @@ from hub.downstream.hosts import PRINCIPAL_IN_FLIGHT, SESSION_IN_FLIGHT
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.http.reply import accepted, is_json
 from hub.downstream.http.session import MAX_SESSIONS_OF_PRINCIPAL, SESSION_IDLE_S
-from hub.link.interface import Identity, Question
+from hub.link.interface import Identity
 from hub.net.http_server import HttpRequest
 from hub.wire.jsonrpc import Result, encode, raw
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L1, L2, L3, L4, LOG_LEVEL_KEY, MODERN, VERSION_KEY, Kind
+from hub.wire.questions.question import Question
 from tests.support.http_fakes import ALICE, BOB, Answered, Host, Scripted, call, make_endpoint, read
 
 

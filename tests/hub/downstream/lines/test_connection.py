@@ -16,7 +16,6 @@ from hub.downstream.hosts import Hosts
 from hub.downstream.lines import connection as downstream
 from hub.downstream.lines.connection import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, serve_lines
 from hub.link import read_pace
-from hub.link.interface import Question
 from hub.wire.jsonrpc import Failure, Result, encode, raw
 from hub.wire.mcp import (
     CLIENT_CAPABILITIES_KEY,
@@ -32,6 +31,7 @@ from hub.wire.mcp import (
     VERSION_KEY,
     Kind,
 )
+from hub.wire.questions.question import Question
 from tests.support.http_fakes import ALICE, BOB, Scripted, call, read
 from tests.support.schemas import validate
 from tests.support.steps import counting

@@ -7,10 +7,9 @@ import pytest
 import trio
 from msgspec import Raw
 
-from hub.link.interface import (
+from hub.link.errors import (
     DeadlineExceeded,
     Executed,
-    Operation,
     Overloaded,
     ResultTooLarge,
     UpstreamLost,
@@ -18,6 +17,7 @@ from hub.link.interface import (
     UpstreamUnauthorized,
     UpstreamUnavailable,
 )
+from hub.link.interface import Operation
 from hub.wire.jsonrpc import Result, raw
 from hub.wire.mcp import Kind
 from tests.support.http_fixture import ERAS, TEXT, TIMEOUTS, Ear, answering, log_note, note, running

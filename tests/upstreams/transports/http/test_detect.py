@@ -8,7 +8,7 @@ import trio
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from hub.link.interface import (
+from hub.link.errors import (
     Overloaded,
     UpstreamProtocolError,
     UpstreamUnauthorized,

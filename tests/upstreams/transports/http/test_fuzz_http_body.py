@@ -16,7 +16,7 @@ import pytest
 import trio
 
 from config.saved_state import Memory
-from hub.link.interface import HubError
+from hub.link.errors import HubError
 from hub.wire.jsonrpc import Failure, Result
 from tests.support.descriptors import open_descriptors
 from tests.support.http_fixture import Ear, Fixture, config_for

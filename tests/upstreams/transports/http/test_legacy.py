@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import trio
 
-from hub.link.interface import (
+from hub.link.errors import (
     DeadlineExceeded,
     Executed,
     ResultTooLarge,

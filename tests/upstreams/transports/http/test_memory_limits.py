@@ -9,7 +9,7 @@ import trio.testing
 
 from config.saved_state import Memory
 from hub.link.budget import FREE_BYTES, Account, Budget
-from hub.link.interface import Executed, HubError, Overloaded, UpstreamLost
+from hub.link.errors import Executed, HubError, Overloaded, UpstreamLost
 from tests.support.http_fixture import Ear, config_for
 from tests.support.http_peer import Handler, HttpPeer, PeerRequest, Script, Talk, head, http_peer
 from tests.support.steps import counting

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 import trio
 
-from hub.link.interface import DeadlineExceeded, Operation
+from hub.link.errors import DeadlineExceeded
+from hub.link.interface import Operation
 from hub.wire.capabilities import shared_session_capabilities
 from hub.wire.jsonrpc import Failure, raw
 from tests.support.http_fixture import TEXT, TIMEOUTS, Ear, Fixture, log_note, note, running

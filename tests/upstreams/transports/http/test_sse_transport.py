@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from config.saved_state import Memory
-from hub.link.interface import (
+from hub.link.errors import (
     DeadlineExceeded,
     Executed,
     HubError,

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from config.settings import Secret, UpstreamConfig
-from hub.link.interface import UpstreamUnavailable
+from hub.link.errors import UpstreamUnavailable
 from tests.support.descriptors import open_descriptors
 from upstreams.transports.stdio.orphans import MARKER
 from upstreams.transports.stdio.process import (

@@ -15,15 +15,8 @@ from config.identity import config_key
 from config.saved_state import Memory
 from config.settings import Secret, Timeouts, UpstreamConfig
 from hub.link.channel import MAX_LINE_BYTES
-from hub.link.interface import (
-    Executed,
-    HubError,
-    Operation,
-    Overloaded,
-    UpstreamLost,
-    UpstreamProtocolError,
-    UpstreamUnavailable,
-)
+from hub.link.errors import Executed, HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
+from hub.link.interface import Operation
 from hub.wire.capabilities import shared_session_capabilities
 from hub.wire.jsonrpc import Result, peek_str, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind

@@ -1,0 +1,152 @@
+"""Failures of the hub's own making, and the reply that a host sees for one.
+
+An upstream's error is a `Failure`, a value that is passed on. A failure of the hub's own is raised as a `HubError`.
+"""
+
+from enum import Enum
+from typing import TypeVar
+
+from msgspec import Raw
+
+from hub.wire.jsonrpc import Failure, Reply, Result, encode, raw
+from hub.wire.mcp import HUB_FAILURE, INTERNAL_ERROR, TOOLS_CALL
+
+
+class Executed(Enum):
+    """Whether an upstream may have acted on a call that failed."""
+
+    NO = "no"
+    YES = "yes"
+    UNKNOWN = "unknown"
+
+
+class HubError(Exception):
+    """A failure of the hub's own making. The text is one sentence a person can act on, without secrets or paths."""
+
+    kind = "internal"
+    executed = Executed.UNKNOWN
+    retryable = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        upstream: str | None = None,
+        executed: Executed | None = None,
+        retry_after_ms: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.upstream = upstream
+        self.retry_after_ms = retry_after_ms
+        if executed is not None:
+            self.executed = executed
+
+    def facts(self) -> dict[str, object]:
+        """The object that tells hub-made failures from an upstream's own."""
+        facts: dict[str, object] = {
+            "hub": self.kind,
+            "executed": self.executed.value,
+            "retryable": self.retryable,
+        }
+        if self.upstream is not None:
+            facts["upstream"] = self.upstream
+        if self.retry_after_ms is not None:
+            facts["retryAfterMs"] = self.retry_after_ms
+        return facts
+
+
+AnyError = TypeVar("AnyError", bound=HubError)
+
+
+def without_frames(error: AnyError) -> AnyError:
+    """A copy of `error` without the frames it has passed, to be kept or raised later.
+
+    Those hold all that was local to them, such as the bodies of requests, for as long as the error is there; and if one
+    of them holds the error, until the next full collection, which an idle hub has none of.
+    """
+    copy = type(error).__new__(type(error), *error.args)
+    copy.__dict__.update(error.__dict__)
+    return copy
+
+
+class UpstreamUnavailable(HubError):
+    """Not started, restarting, disabled or gone: nothing was sent."""
+
+    kind = "upstream_unavailable"
+    executed = Executed.NO
+    retryable = True
+
+
+class UpstreamLoop(UpstreamUnavailable):
+    """The upstream leads back to this hub."""
+
+    kind = "loop"
+    retryable = False
+
+
+class UpstreamLost(HubError):
+    """The process or stream died while the call was with it."""
+
+    kind = "upstream_lost"
+
+
+class Draining(UpstreamLost):
+    """The upstream was stopped while the call was with it, for its configuration says so; or the hub was."""
+
+    kind = "draining"
+
+
+class DeadlineExceeded(HubError):
+    """No answer within the idle or total time."""
+
+    kind = "upstream_timeout"
+
+
+class UpstreamProtocolError(HubError):
+    """The upstream answered nonsense for this call."""
+
+    kind = "upstream_protocol"
+
+
+class UpstreamVersionError(HubError):
+    """No protocol revision in common."""
+
+    kind = "upstream_version"
+    executed = Executed.NO
+
+
+class UpstreamUnauthorized(HubError):
+    """The upstream wants credentials the hub does not have."""
+
+    kind = "upstream_auth"
+    executed = Executed.NO
+
+
+class ResultTooLarge(HubError):
+    """The answer arrived and was refused for its size."""
+
+    kind = "result_too_large"
+    executed = Executed.YES
+
+
+class Overloaded(HubError):
+    """A queue or limit is full; nothing was sent."""
+
+    kind = "overloaded"
+    executed = Executed.NO
+    retryable = True
+
+
+class Stopping(Overloaded):
+    """The hub takes on no more requests, since it is about to end; nothing was sent."""
+
+    kind = "draining"
+
+
+def failure_from(error: HubError, method: str) -> Reply:
+    """The reply for a failure of the hub's own: to `tools/call` a result that the model can act on, else an error."""
+    facts = error.facts()
+    if method == TOOLS_CALL:
+        content = [{"type": "text", "text": str(error)}]
+        return Result(Raw(encode({"content": content, "isError": True, "_meta": {HUB_FAILURE: facts}})))
+    return Failure(INTERNAL_ERROR, str(error), raw(facts))
