@@ -31,9 +31,10 @@ from hub.control.answers import (
 )
 from hub.control.methods import LOG_LINES
 from hub.daemon.http_listener import HttpListener
-from hub.daemon.process import FaultCounter, LoopWatchdog
+from hub.daemon.logs import FaultCounter
 from hub.daemon.reload import Reloader
 from hub.daemon.root_warning import is_root
+from hub.daemon.watchdog import LoopWatchdog
 from hub.downstream.hosts import StatelessHost
 from hub.downstream.request_pipeline import serve
 from hub.link.errors import UpstreamUnavailable

@@ -98,6 +98,18 @@ class StderrHandler(logging.Handler):
                 self._room -= found.st_size
 
 
+class FaultCounter(logging.Handler):
+    """Counts log records with a traceback: each is a fault of the hub's own, caught around a request or task."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self.count += 1
+
+
 def configure(level: int = logging.INFO, log_path: Callable[[], str] | None = None, log_bytes: int = 0) -> None:
     """Send all records of this process to stderr, in the form its reader can use.
 

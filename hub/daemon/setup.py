@@ -1,5 +1,5 @@
-"""Build what a hub needs beside its configuration: keys, a store it shares with other hubs, what upstreams offered
-before, and which projects the user allows.
+"""The start of a hub: clean up after hubs that were killed, and build what it needs beside its configuration: keys, a
+store that it shares with other hubs, the last known lists of upstreams, the projects that the user trusts.
 """
 
 import logging
@@ -8,6 +8,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import trio
+
+from config import leftovers
+from config.directories import state_dir
 from config.errors import ConfigError, Diagnostic
 from config.hub_files import catalogue_dir, sessions_path, trust_path
 from config.loading.layers import Loaded
@@ -22,12 +26,25 @@ from hub.link.machine_clock import current_time
 from hub.link.sealing import Keys, Signer, derived_keys, keys_from_setting, load_keys
 from hub.projects.project_files import TrustedProjects
 from upstreams.inventory.last_known import LastKnown
+from upstreams.transports.stdio import orphans
 
 if TYPE_CHECKING:
     from cache.redis.store import RedisStore
 
 log = logging.getLogger("hubd")
 wall = time.time  # noqa: TID251  # for what is kept, or shown to people
+
+
+async def kill_orphans() -> None:
+    """Kill servers that were left behind when a hub of this user was killed."""
+    if killed := await trio.to_thread.run_sync(orphans.kill_orphans):
+        log.warning("ended what a hub had left behind when it was killed itself (%d in all)", killed)
+
+
+async def remove_drafts() -> None:
+    """Remove files that killed hubs had not finished. The daemon's lock must be held."""
+    if removed := await trio.to_thread.run_sync(leftovers.remove_drafts, state_dir(), wall()):
+        log.info("removed %d unfinished files that hubs left behind when they were killed", removed)
 
 
 def keys_for(config: HubConfig, path: Path | None) -> Keys:

@@ -10,10 +10,10 @@ from config.hub_files import state_path
 from config.loading.layers import Loaded
 from config.saved_state import Memory
 from hub.app import Hub
-from hub.daemon.process import LoopWatchdog, kill_left_behind
 from hub.daemon.reload import Reloader
-from hub.daemon.setup import keys_for, last_known, store_for, wall
+from hub.daemon.setup import keys_for, kill_orphans, last_known, store_for, wall
 from hub.daemon.signals import obey, received
+from hub.daemon.watchdog import LoopWatchdog
 from hub.downstream.lines.connection import serve_lines
 from hub.link.fault_isolation import keep_going
 from hub.link.interface import OWNER, Identity
@@ -35,7 +35,7 @@ async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
 
     reloader = Reloader(loaded, read, apply, wall=wall, pending=lambda: hub.pending)
     with received() as signals:
-        await kill_left_behind()
+        await kill_orphans()
         async with trio.open_nursery() as life:
             await life.start(adopt)
             life.start_soon(keep_going, "Noticing that the hub stands still", LoopWatchdog().run)

@@ -2,19 +2,28 @@
 
 import errno
 import fcntl
+import logging
 import os
 import select
 import socket
 import stat
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+import trio
+
 from config.errors import ConfigError
+
+log = logging.getLogger("hubd")
 
 LOCK_TRIES: Final = 10
 LOCK_PAUSE_MS: Final = 20
 BACKLOG: Final = 1024
+LOOK_S: Final = 10.0
+"""Interval at which a hub checks that its sockets still exist."""
 
 
 class AlreadyRunning(Exception):
@@ -109,8 +118,41 @@ def _refuse_unless_stale(path: Path) -> None:
     raise AlreadyRunning(f"something already listens on {path}; stop it first")
 
 
-def inode_at(path: Path) -> tuple[int, int] | None:
-    """Return device and inode of the file at `path`, or None. The number is not reused while the file is open."""
+@asynccontextmanager
+async def unix_listener(path: Path, given: socket.socket | None) -> AsyncIterator[trio.SocketListener]:
+    """A 0600 unix socket at `path`. It is removed at the end, unless the service manager handed it over.
+
+    The caller holds the daemon's lock.
+    """
+    listener = given or bind_unix(path)
+    ours = _inode_at(path)
+    try:
+        yield trio.SocketListener(trio.socket.from_stdlib_socket(listener))
+    finally:
+        is_ours = given is None and _inode_at(path) == ours  # another hub may have made its own by now
+        listener.close()
+        if is_ours:
+            path.unlink(missing_ok=True)  # noqa: ASYNC240 - a directory entry in memory
+
+
+async def await_removal(own: Iterable[Path], gone: Callable[[], None]) -> None:
+    """Check now and then that these files are the same as before; call `gone` once one is not.
+
+    Without them no host finds this hub, and hosts start another one. It happens: /tmp is cleaned up, or /run/user is
+    removed when its user logs out, though the hub lives on.
+    """
+    before = {path: _inode_at(path) for path in own}
+    while True:
+        await trio.sleep(LOOK_S)
+        for path, found in before.items():
+            if _inode_at(path) != found:
+                log.warning("%s was removed, so that hosts do not find this hub: it makes way for another one", path)
+                gone()
+                return
+
+
+def _inode_at(path: Path) -> tuple[int, int] | None:
+    """Device and inode of the file at `path`; None: there is none. The number is not reused while the file is open."""
     try:
         found = path.lstat()
     except OSError:

@@ -13,9 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-import trio
 
-from hub.daemon.serve import await_removal
 from tests.support.attached import DEMO, INITIALIZE, SCRIPTED, Post, children, ended, hubd, ready, upstream
 from tests.support.processes import HUBD, Hub, own_directories, running, running_hub
 
@@ -270,25 +268,6 @@ def test_a_hub_that_can_keep_nothing_serves_hosts_all_the_same(tmp_path):
                 assert status == 401
 
         assert "nobody is let in by HTTP" in process.tail()
-
-
-@pytest.mark.covers("F-D-03")
-@pytest.mark.parametrize("how", [Path.unlink, lambda path: path.with_name("new").replace(path)], ids=["gone", "other"])
-async def test_a_hub_whose_files_are_removed_makes_way(autojump_clock, tmp_path, caplog, how):
-    own = [tmp_path / name for name in ("hubd.lock", "hubd.sock", "new")]
-    for path in own:
-        path.touch()
-    gone = trio.Event()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(await_removal, own[:2], gone.set)
-        await trio.sleep(1000)
-        assert not gone.is_set()
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(own[1].open())
-            how(own[1])
-            with trio.fail_after(20):
-                await gone.wait()
-    assert "hubd.sock was removed" in caplog.text
 
 
 def test_a_hub_that_makes_way_leaves_the_sockets_of_the_next_one(tmp_path):

@@ -1,5 +1,6 @@
 """One daemon per user; sockets that are private, and what lies in their way."""
 
+import contextlib
 import os
 import socket
 import stat
@@ -12,7 +13,7 @@ import trio
 
 from config.errors import ConfigError
 from hub.net.peer_credentials import peer_uid
-from hub.net.unix import AlreadyRunning, bind_unix, take_lock
+from hub.net.unix import AlreadyRunning, await_removal, bind_unix, take_lock
 
 
 @pytest.mark.covers("F-D-09")
@@ -135,3 +136,22 @@ async def test_the_kernel_says_who_connects(tmp_path: Path):
             accepted, _ = listener.accept()
             with accepted:
                 assert peer_uid(accepted) == peer_uid(client.socket) == os.getuid()
+
+
+@pytest.mark.covers("F-D-03")
+@pytest.mark.parametrize("how", [Path.unlink, lambda path: path.with_name("new").replace(path)], ids=["gone", "other"])
+async def test_a_hub_whose_files_are_removed_makes_way(autojump_clock, tmp_path, caplog, how):
+    own = [tmp_path / name for name in ("hubd.lock", "hubd.sock", "new")]
+    for path in own:
+        path.touch()
+    gone = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(await_removal, own[:2], gone.set)
+        await trio.sleep(1000)
+        assert not gone.is_set()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(own[1].open())
+            how(own[1])
+            with trio.fail_after(20):
+                await gone.wait()
+    assert "hubd.sock was removed" in caplog.text

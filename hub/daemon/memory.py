@@ -1,9 +1,11 @@
-"""Return freed memory of large messages to the system (`malloc_trim`); the C library would keep it for later ones.
+"""Memory of the process: a garbage collector that looks rarely, and freed memory that goes back to the system.
 
-Only glibc has that call. A thread makes it, after much was freed, and more than is still held.
+The C library would keep the memory of large messages for later ones. glibc returns it (`malloc_trim`); a thread asks
+for that, after much was freed, and more than is still held.
 """
 
 import ctypes
+import gc
 import logging
 from typing import Final
 
@@ -13,9 +15,22 @@ from hub.link.budget import Budget
 
 log = logging.getLogger("hubd")
 
+COLLECTOR_THRESHOLDS: Final = (10_000, 20, 20)
+"""New containers before the youngest are looked at, and how often that happens before older ones are, too."""
 LOOK_S: Final = 30.0
 WORTH_BYTES: Final = 32 << 20
 """The least that must have been freed since the last call."""
+
+
+def calm_collector() -> None:
+    """Let the cyclic garbage collector pass over all that there is after the start, and look more rarely.
+
+    Calls leave no reference cycles (the tests count them), so most of its work would be in vain: a tenth of the CPU of
+    a busy hub. Memory is freed by reference counts as ever.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)
 
 
 def trimmer() -> "ctypes._NamedFuncPointer | None":

@@ -1,18 +1,10 @@
-"""Process hygiene: hardening, limits, clean-up after dead hubs, a watchdog of the event loop, a count of faults.
+"""A watchdog of the event loop: while the loop stands still the hub serves nobody, so that is logged, and counted."""
 
-Children are started and stopped in `upstreams.transports.stdio.process`; orphans are found in
-`upstreams.transports.stdio.orphans`.
-"""
-
-import gc
 import logging
-import os
-import resource
 import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -20,18 +12,9 @@ from typing import Final
 import trio
 
 from hub.control.answers import LoopStatus
-from upstreams.transports.stdio.orphans import kill_orphans
-from upstreams.transports.stdio.process import MOST_DESCRIPTORS
 
 log = logging.getLogger("hubd")
 
-UMASK: Final = 0o077
-PR_SET_DUMPABLE: Final = 4
-OPEN_TO_DEBUGGERS: Final = "HUBD_DUMPABLE"
-"""Environment variable; 1 lets debuggers and profilers of the same user attach to the hub."""
-
-COLLECTOR_THRESHOLDS: Final = (10_000, 20, 20)
-"""New containers before the youngest are looked at, and how often that happens before older ones are, too."""
 LOOK_EVERY_S: Final = 0.5
 LOOK_IDLE_S: Final = 10.0
 """Where the loop does next to nothing."""
@@ -41,58 +24,6 @@ BLOCKED_S: Final = 0.25
 SAY_EVERY_S: Final = 10.0
 OWN_CODE: Final = Path(__file__).parents[2]
 PLACES: Final = 3
-
-
-def harden() -> None:
-    """Make files for this user only, write no core file, and keep children out of the hub's memory and environment.
-
-    As far as the system allows.
-    """
-    os.umask(UMASK)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if sys.platform == "linux" and os.environ.get(OPEN_TO_DEBUGGERS) != "1":
-        import ctypes  # trio has imported it, too
-
-        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-
-
-def raise_fd_limit() -> None:
-    """Raise the limit of open files as far as the system allows: each upstream takes four."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-
-
-def calm_collector() -> None:
-    """Let the cyclic garbage collector pass over all that there is after the start, and look more rarely.
-
-    Calls leave no reference cycles (the tests count them), so most of its work would be in vain: a tenth of the CPU of
-    a busy hub. Memory is freed by reference counts as ever.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECTOR_THRESHOLDS)
-
-
-async def kill_left_behind() -> None:
-    """Kill servers that were left behind when a hub of this user was killed."""
-    if left := await trio.to_thread.run_sync(kill_orphans):
-        log.warning("ended what a hub had left behind when it was killed itself (%d in all)", left)
-
-
-class FaultCounter(logging.Handler):
-    """Counts log records with a traceback: each is a fault of the hub's own, caught around a request or task."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.count = 0
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info:
-            self.count += 1
 
 
 class LoopWatchdog:

@@ -1,0 +1,188 @@
+"""The daemon: a hub with its listeners, its API and its reloads, from the start to the end of the drain.
+
+    daemon -- signals | hub | HTTP, line and control listeners
+      `-- handlers: one task per connection
+
+Listeners sit outside of the handlers, so that shutdown stops accepting first.
+"""
+
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from config.diff import Difference
+from config.errors import ConfigError
+from config.loading.layers import Loaded
+from hub.app import Hub
+from hub.control.server import serve_control
+from hub.daemon import logs, systemd
+from hub.daemon.api import DaemonApi
+from hub.daemon.banner import announce
+from hub.daemon.http_listener import CannotListen, HttpListener
+from hub.daemon.http_routes import pages
+from hub.daemon.memory import calm_collector, keep_trim
+from hub.daemon.reload import Reloader
+from hub.daemon.setup import wall
+from hub.daemon.signals import obey
+from hub.daemon.watchdog import LoopWatchdog
+from hub.downstream.lines.server import LineServer
+from hub.link.fault_isolation import keep_going
+from hub.net.unix import await_removal
+from hub.shim.start_daemon import log_path
+from upstreams.lifecycle import State
+from upstreams.transports.stdio.orphans import adopt
+
+if TYPE_CHECKING:
+    from cache.redis.store import RedisStore
+
+log = logging.getLogger("hubd")
+
+LAST_ANSWERS_S: Final = 0.5
+"""Time limit for sending the answers to requests that are cut off."""
+STOP_S: Final = 30.0
+"""Time limit for stopping upstreams once the calls have ended."""
+
+
+class Daemon:
+    """A hub with its listeners."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        listener: HttpListener,
+        loaded: Loaded,
+        read: Callable[[], Loaded],
+        store: "RedisStore | None",
+        *,
+        shown: bool,
+    ) -> None:
+        self._hub = hub
+        self._shown = shown
+        self._listener = listener
+        self._store = store
+        self._reloader = Reloader(
+            loaded,
+            read,
+            self._apply,
+            wall=wall,
+            pending=lambda: (*listener.pending, *hub.pending),
+            around=self._reloading,
+        )
+        self._lines = LineServer(hub.router, hub.hosts)
+        self._watch = LoopWatchdog()
+        faults = logs.FaultCounter()
+        logging.getLogger().addHandler(faults)
+        self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults)
+        self._asked = trio.Event()
+        self._patience = trio.CancelScope()
+
+    async def run(
+        self,
+        signals: AsyncIterator[int],
+        lines: trio.SocketListener,
+        control: trio.SocketListener,
+        own: Iterable[Path],
+    ) -> None:
+        """Serve until the first signal, or until one of its `own` files is gone; then drain, stop in order, return."""
+        others: dict[int, Callable[[], None]] = {signal.SIGHUP: self._reloader.request, signal.SIGUSR1: _reopen_log}
+        async with trio.open_nursery() as life:
+            await life.start(adopt)
+            life.start_soon(keep_going, "Noticing that the hub stands still", self._watch.run)
+            life.start_soon(keep_going, "Giving memory back", partial(keep_trim, self._hub.budget))
+            follow = partial(obey, signals, self._asked.set, self._cut_off, others)
+            life.start_soon(keep_going, "Obeying signals", follow)
+            life.start_soon(keep_going, "Telling the service manager", partial(systemd.pulse, self._summary))
+            life.start_soon(keep_going, "Looking after the hub's sockets", partial(await_removal, own, self._asked.set))
+            async with trio.open_nursery() as nursery:
+                if self._store is not None:
+                    nursery.start_soon(keep_going, "Sharing with other hubs", self._store.run)
+                await nursery.start(self._hub.run)
+                await nursery.start(self._listener.run, pages())
+                await nursery.start(self._lines.serve, lines)
+                await nursery.start(serve_control, control, self._api)
+                self._announce()
+                calm_collector()
+                systemd.notify("READY=1", f"STATUS={self._summary()}")
+                await self._reload_until_asked()
+                drain_s = self._hub.config.drain_s
+                systemd.stopping(drain_s + STOP_S)
+                log.info("stopping: waiting up to %.0f s for running calls", drain_s)
+                await self._drain_within(drain_s)
+                nursery.cancel_scope.cancel()
+            life.cancel_scope.cancel()
+
+    async def _reload_until_asked(self) -> None:
+        """Follow the configuration until a stop is asked for."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(keep_going, "Following the configuration", self._reloader.run)
+            await self._asked.wait()
+            nursery.cancel_scope.cancel()
+
+    async def _apply(self, loaded: Loaded, found: Difference) -> None:
+        """Apply `loaded` to the hub and its listener.
+
+        Raises:
+            ConfigError: a part of it cannot be applied; nothing is changed.
+        """
+        config = loaded.config
+        try:
+            tcp = self._listener.prepare(config)
+        except (CannotListen, OSError) as error:
+            raise ConfigError(str(error)) from None
+        await self._hub.prepare(config)
+        self._hub.apply(config)
+        await self._listener.apply(config, tcp)
+        if tcp is not None:
+            self._announce()
+
+    def _announce(self) -> None:
+        """Say where the hub listens now."""
+        announce(self._listener, self._hub.config, shown=self._shown)
+
+    @asynccontextmanager
+    async def _reloading(self) -> AsyncIterator[None]:
+        """Entered around every reload that was asked for or changes something."""
+        with systemd.reloading():
+            yield
+
+    def _summary(self) -> str:
+        """The status line for the service manager."""
+        states = [upstream.state for upstream in self._hub.supervisor.upstreams.values()]
+        connected = states.count(State.CONNECTED)
+        return f"{connected} of {len(states)} upstreams connected, {len(self._hub.hosts)} hosts"
+
+    def _cut_off(self) -> None:
+        """Answer the running requests with the error that the hub stops, and wait only until that is sent."""
+        self._hub.hosts.cut_off()
+        self._patience.deadline = min(self._patience.deadline, trio.current_time() + LAST_ANSWERS_S)
+
+    async def _drain_within(self, drain_s: float) -> None:
+        """Wait for running requests, and cut them off after `drain_s` or at a second signal."""
+
+        async def lose_patience() -> None:
+            await trio.sleep(drain_s)
+            self._cut_off()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lose_patience)
+            with self._patience:
+                await self._drain()
+            nursery.cancel_scope.cancel()
+
+    async def _drain(self) -> None:
+        async with trio.open_nursery() as nursery:
+            self._lines.goodbye()
+            self._hub.router.subscriptions.end()
+            nursery.start_soon(self._listener.drain)
+            nursery.start_soon(self._lines.drain)
+
+
+def _reopen_log() -> None:
+    """Reopen the log file, after it was moved aside by a log rotation."""
+    log.info("log reopened" if logs.reopen(log_path()) else "SIGUSR1: the log is no file of this hub's")
