@@ -22,6 +22,7 @@ from hub.control.answers import HostRow
 from hub.downstream.host_questions import HostQuestions
 from hub.link.budget import Budget
 from hub.link.errors import HubError, Overloaded, Stopping
+from hub.link.flag_and_bell import DirtyFlag
 from hub.link.interface import Caller, Identity, Tenant, new_conversation
 from hub.link.read_pace import ReadPace
 from hub.routing.host_exchange import HostExchange, Send, wants_log
@@ -130,6 +131,8 @@ class Hosts:
         self.asks_as = f"hub-{secrets.token_hex(4)}"
         """Prefix of the ids of questions, another in each run: a late answer to an earlier hub matches no question."""
         self.visits = PageVisits()
+        self.list_changes = DirtyFlag()
+        """Set whenever hosts are told that a list has changed."""
         self.workplaces: Workplaces | None = None
         self._attached: dict[str, Host] = {}
         self.unattached: dict[trio.CancelScope, None] = {}
@@ -215,6 +218,7 @@ class Hosts:
         """Tell every initialised host that is shown `view` which lists differ from what it may have seen."""
         methods = [method for method, concerned in LIST_CHANGED.items() if set(concerned) & set(kinds)]
         messages = [(method, encode_notification(method, {})) for method in methods]
+        self.list_changes.set()
         for host in list(self._attached.values()):
             if host.open and host.view == view:
                 for method, message in messages:

@@ -43,8 +43,8 @@ MAX_ID: Final = 1_024
 it repeats its id with every request, and large heads cost too much (`hub.wire.http.request_head.HeadParser`)."""
 MAX_SHOWN: Final = 100
 """Characters of a host's name that are kept."""
-FORGET_S: Final = LIFE_S + 60.0
-"""Running time of hubs after which entries are forgotten; upkeep (`UPKEEP_S` of the endpoint) adds to it."""
+FORGET_S: Final = LIFE_S + 900.0
+"""Running time of hubs after which entries are forgotten; more than upkeep (`IDLE_UPKEEP_S` of sessions) adds."""
 MAX_OVER: Final = 4_096
 MAX_KEPT: Final = 4_096
 """Sessions of which something is kept; the oldest make room."""

@@ -9,6 +9,7 @@
 A modern host that closes the connection cancels its request. A legacy host does not: the answer waits in the session.
 """
 
+from itertools import takewhile
 from typing import Final, Protocol
 
 import trio
@@ -60,7 +61,6 @@ from hub.wire.progress import progress_token
 from hub.wire.request_meta import Metadata
 
 TICK_S: Final = 0.5
-UPKEEP_S: Final = 10.0
 LARGE_BYTES: Final = 1 << 20
 """Size of a body beyond which other tasks have their turn before it is decoded."""
 SESSION_HEADER: Final = "Mcp-Session-Id"
@@ -86,7 +86,7 @@ class Endpoint:
         self._hosts = hosts
         self._posts = Posts()
         self._asleep: trio.Event | None = None
-        """Upkeep has nothing to do, and waits for this."""
+        """Set by the next answer to wait for, while none is pending."""
         self._soon: dict[Answer, float] = {}
         """Pending answers and when each one turns into an SSE stream, soonest first."""
 
@@ -103,42 +103,31 @@ class Endpoint:
         self.sessions.stop_listening()
 
     async def run(self) -> None:
-        """Upkeep until cancelled: open the streams of slow answers, end silent sessions, keep what outlives the hub.
+        """Upkeep until cancelled: open the streams of slow answers, look after sessions, keep what outlives the hub.
 
         Cancellation: what is unsaved is saved; blocks briefly.
         """
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(keep_going, "Restoring sessions", self.sessions.run)
+                nursery.start_soon(self.sessions.run)
                 nursery.start_soon(keep_going, "Saving sessions", self._durable.run)
-                await keep_going("Looking after sessions", self._keep_up)
+                await keep_going("Opening streams of slow answers", self._open_streams)
         finally:
             self.sessions.note_lists()
             self._durable.save()
 
-    async def _keep_up(self) -> None:
-        next_upkeep = trio.current_time()
+    async def _open_streams(self) -> None:
+        """Open the stream of each pending answer when its time has come, to `TICK_S`: few of them are slow."""
         while True:
-            await trio.sleep(TICK_S)
-            now = trio.current_time()
-            self._open_slow(now)
-            self.sessions.note_lists()
-            if now >= next_upkeep:
-                next_upkeep = now + UPKEEP_S
-                self.sessions.expire(now)
-            if not self._soon and not len(self.sessions):
+            if not self._soon:
                 self._asleep = trio.Event()
-                with trio.move_on_at(next_upkeep):
-                    await self._asleep.wait()
+                await self._asleep.wait()
                 self._asleep = None
+            await trio.sleep(TICK_S)
+            self._open_slow(trio.current_time())
 
     def _open_slow(self, now: float) -> None:
-        due = []
-        for pending, since in self._soon.items():
-            if since > now:
-                break
-            due.append(pending)
-        for pending in due:
+        for pending in list(takewhile(lambda pending: self._soon[pending] <= now, self._soon)):
             del self._soon[pending]
             pending.open()
 

@@ -18,7 +18,7 @@ from hub.downstream.hosts import Host, Hosts, Router, StatelessHost
 from hub.downstream.http.durable_sessions import DurableSessions, Past
 from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, EventStream, StreamArchive
 from hub.downstream.request_pipeline import serve
-from hub.link.fault_isolation import run_isolated
+from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.flag_and_bell import DirtyFlag
 from hub.link.interface import Caller, Identity
 from hub.net.http_server import HttpResponse
@@ -34,6 +34,9 @@ SPARE_S: Final = 60.0
 MAX_LISTENERS: Final = 8
 """GET streams of one session; the oldest gives way, since it is likely the one whose end was not noticed."""
 
+UPKEEP_S: Final = 10.0
+IDLE_UPKEEP_S: Final = 600.0
+"""Interval of upkeep while there are no sessions: it adds to the time for which hubs have run."""
 RESUBSCRIBE_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
 """Pauses between attempts to restore a lost subscription."""
 
@@ -292,6 +295,8 @@ class HttpSessions:
         """Views of the endpoints that had sessions."""
         self._unrestored: list[HttpSession] = []
         self._revived = DirtyFlag()
+        self._occupied = trio.Event()
+        """Set when there is a session, since there was none."""
 
     def __repr__(self) -> str:
         return f"<HttpSessions [{len(self._sessions)} open]>"
@@ -318,19 +323,42 @@ class HttpSessions:
 
     def _take_in(self, session: HttpSession) -> None:
         self._sessions[session.id] = session
+        self._occupied.set()
         self._hosts.add(session)
         if session.endpoint not in self._views:
             self._views.add(session.endpoint)
             self.note_lists()
 
     async def run(self) -> None:
-        """Restore revived sessions until cancelled."""
+        """Restore revived sessions, end silent ones, and keep which lists hosts were shown, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(keep_going, "Restoring sessions", self._restore)
+            nursery.start_soon(keep_going, "Keeping digests of lists", self._follow_lists)
+            nursery.start_soon(keep_going, "Looking after sessions", self._look_after)
+
+    async def _restore(self) -> None:
         async with trio.open_nursery() as nursery:
             while True:
                 await self._revived.take()
                 sessions, self._unrestored = self._unrestored, []
                 for session in sessions:
                     nursery.start_soon(run_isolated, "Restoring a session", partial(session.restore, self._router))
+
+    async def _follow_lists(self) -> None:
+        await self._router.settled.wait()
+        while True:
+            self.note_lists()
+            await self._hosts.list_changes.take()
+
+    async def _look_after(self) -> None:
+        while True:
+            self.expire(trio.current_time())
+            if self._sessions:
+                await trio.sleep(UPKEEP_S)
+            else:
+                self._occupied = trio.Event()
+                with trio.move_on_after(IDLE_UPKEEP_S):
+                    await self._occupied.wait()
 
     def _has_room(self, principal: str) -> bool:
         if len(self._sessions) >= MAX_SESSIONS:

@@ -13,9 +13,9 @@ from config.saved_state import Memory
 from hub.catalog.view import EVERYTHING
 from hub.downstream.http import durable_sessions as module
 from hub.downstream.http import journal_age as odometer
+from hub.downstream.http import session
 from hub.downstream.http.durable_sessions import LIFE_S, MAX_ID, MAX_URIS, DurableSessions
-from hub.downstream.http.endpoint import UPKEEP_S
-from hub.downstream.http.session import MAX_SESSIONS_OF_PRINCIPAL, RESUBSCRIBE_S, SESSION_IDLE_S
+from hub.downstream.http.session import IDLE_UPKEEP_S, MAX_SESSIONS_OF_PRINCIPAL, RESUBSCRIBE_S, SESSION_IDLE_S
 from hub.link.interface import Identity
 from hub.link.sealing import Signer
 from hub.wire.jsonrpc import raw
@@ -227,10 +227,11 @@ def soon(monkeypatch):
     """Hubs forget after this time, for a day has very many moments."""
     monkeypatch.setattr(module, "FORGET_S", SOON_S)
     monkeypatch.setattr(odometer, "NOTE_S", 20.0)
+    monkeypatch.setattr(session, "IDLE_UPKEEP_S", 10.0)
 
 
 def test_hubs_run_longer_than_sessions_live_until_they_forget():
-    assert module.FORGET_S > LIFE_S + UPKEEP_S
+    assert module.FORGET_S > LIFE_S + IDLE_UPKEEP_S
 
 
 @pytest.mark.covers("F-D-11", "F-H-14", "F-H-21")
