@@ -37,11 +37,11 @@ from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.resource_reads import ResourceReads
 from hub.routing.router import Router
+from hub.routing.subscriptions import Subscriptions
 from upstreams.inventory.last_known import LastKnown
 from upstreams.sessions.connector import SessionFactory
 from upstreams.supervisor import Supervisor, Upstreams
 from upstreams.transports import open as transports
-from upstreams.upstream import Upstream
 
 log = logging.getLogger("hubd")
 OPEN_DOOR: Final = "HTTP needs no token (auth = none): every program on this machine may use this hub"
@@ -82,23 +82,40 @@ class Hub:
         upstreams = Upstreams()
         claims = UriClaims.load(memory.get("claims", "all"))
         self.live = LiveCatalog(upstreams, rules_of(config), claims, sealer, self._unsaved)
-        self.supervisor = self._make_supervisor(
-            upstreams, config, open_session or partial(transports.open_session, budget=self.budget)
+        wall = time.time  # noqa: TID251  # what hosts carry and people read outlives this process
+        self.supervisor = Supervisor(
+            memory,
+            self.live.changed,
+            upstreams=upstreams,
+            open_session=open_session or partial(transports.open_session, budget=self.budget),
+            last_known=self.last_known,
+            on_new=self.reads.register,
+            on_elicited=self.hosts.elicited,
+            listener_for=self.reads.listener_for,
+            wall=wall,
+            drain_s=config.drain_s,
         )
         self.levels = LogLevels(self.hosts.log_levels, self.supervisor.set_log_level)
         self.progress = ProgressUpkeep(config.synthetic_progress_s)
-        wall = time.time  # noqa: TID251  # what hosts carry outlives this process
         self.states = RequestStates(
             sealer, wall=wall, run=run, is_elsewhere=is_elsewhere, boot=boot, remembered=(PARK,)
         )
         self.bridge = self._make_bridge(config)
-        self.lists = Lists(self.live)
-        self.router = Router(self.live, self.lists, self.levels, self.bridge, self.progress, ResourceReads(self.reads))
-        self.lists.announce_to(self.hosts, self.router.subscriptions)
+        self.subscriptions = Subscriptions(self.live, self.bridge.tasks.handles)
+        self.lists = Lists(self.live, (self.hosts, self.subscriptions))
+        self.router = Router(
+            self.live,
+            self.lists,
+            self.subscriptions,
+            self.levels,
+            self.bridge,
+            self.progress,
+            ResourceReads(self.reads),
+        )
         self.servers = RunningServers(config, self.supervisor, self.live, self.lists, self.router, self.reads)
         self.projects: Projects | None = None
         if reader is not None:
-            shown = self.live, self.lists, self.router.subscriptions
+            shown = self.live, self.lists, self.subscriptions
             self.projects = Projects(self.servers, self.supervisor, *shown, reader, allowances)
             self.hosts.follow(self.projects)
         self.started_at = 0.0
@@ -107,20 +124,6 @@ class Hub:
     def config(self) -> HubConfig:
         """The configuration in effect."""
         return self.servers.config
-
-    def _make_supervisor(self, upstreams: Upstreams, config: HubConfig, open_session: SessionFactory) -> Supervisor:
-        return Supervisor(
-            self.memory,
-            self._upstream_changed,
-            upstreams=upstreams,
-            open_session=open_session,
-            last_known=self.last_known,
-            on_new=self._upstream_new,
-            on_elicited=self.hosts.elicited,
-            listener_for=self.reads.listener_for,
-            wall=time.time,  # noqa: TID251  # for people to read
-            drain_s=config.drain_s,
-        )
 
     def _make_bridge(self, config: HubConfig) -> EraBridge:
         states = self.states
@@ -170,15 +173,6 @@ class Hub:
     def _remember(self) -> None:
         if self.live.claims.changed:
             self.memory.put("claims", "all", self.live.claims.dump())
-
-    def _upstream_new(self, upstream: Upstream) -> None:
-        upstream.set_log_level(self.levels.current)
-        self.reads.register(upstream)
-
-    def _upstream_changed(self, upstream: Upstream) -> None:
-        if upstream.offered.listed:
-            self.last_known.note(upstream.name, upstream.config, upstream.snapshot)
-        self.live.changed(upstream.name)
 
     # --- another configuration ----------------------------------------------------------------------------------------
 

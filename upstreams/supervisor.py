@@ -81,15 +81,15 @@ class Supervisor:
     """Keeps every configured upstream running.
 
     `settled` is set once every upstream has listed what it offers, now or in an earlier run, or has failed. `on_new` is
-    called with every new upstream before any call can reach it, `on_change` whenever what an upstream offers may
-    differ, `on_elicited` with the name of an upstream and the id of an elicitation at a URL that is done.
-    `listener_for` makes the listener of invalidation events of an upstream.
+    called with every new upstream before any call can reach it, `on_change` with the name of an upstream whenever what
+    it offers may differ, `on_elicited` with the name of an upstream and the id of an elicitation at a URL that is done.
+    `listener_for` makes the listener of invalidation events of an upstream. `last_known` is kept up to date.
     """
 
     def __init__(
         self,
         memory: Memory,
-        on_change: Callable[[Upstream], None],
+        on_change: Callable[[str], None],
         *,
         upstreams: Upstreams | None = None,
         open_session: SessionFactory = open_session,
@@ -110,6 +110,7 @@ class Supervisor:
         self._last_known = last_known or LastKnown(None)
         self._on_change = on_change
         self._on_new = on_new
+        self._log_level: str | None = None
         slots = trio.Semaphore(STARTS_AT_ONCE)
         self._parts = UpstreamParts(memory, open_session, slots, self._changed, on_elicited, listener_for)
         self._unsettled: set[str] = set()
@@ -168,7 +169,8 @@ class Supervisor:
             await self._news.wait()
 
     def set_log_level(self, level: str | None) -> None:
-        """Set the log level of all upstreams, as `Upstream.set_log_level`."""
+        """Set the log level of all upstreams, those to come included, as `Upstream.set_log_level`."""
+        self._log_level = level
         for generation in (*self._generations.values(), *self._candidates.values()):
             generation.upstream.set_log_level(level)
 
@@ -244,6 +246,7 @@ class Supervisor:
         known = self._last_known.find(name, config)
         journal = self.journals.of(name)
         upstream = Upstream(name, config, self._parts, known, journal)
+        upstream.set_log_level(self._log_level)
         self._on_new(upstream)
         if config.disabled:
             return Generation(upstream, None)
@@ -272,7 +275,7 @@ class Supervisor:
             self._take_in(generation, at_once=at_once)
         if generation.upstream.has_reported:
             self._settle(name)
-        self._on_change(generation.upstream)
+        self._announce(generation.upstream)
 
     def _report(self, upstream: Upstream) -> None:
         """An upstream has listed what it offers, or failed."""
@@ -303,7 +306,12 @@ class Supervisor:
 
     def _changed(self, upstream: Upstream) -> None:
         if self.upstreams.get(upstream.name) is upstream:
-            self._on_change(upstream)
+            self._announce(upstream)
+
+    def _announce(self, upstream: Upstream) -> None:
+        if upstream.offered.listed:
+            self._last_known.note(upstream.name, upstream.config, upstream.snapshot)
+        self._on_change(upstream.name)
 
     def _see_off(self, generation: Generation) -> None:
         self._leaving.setdefault(generation.upstream.name, []).append(generation)

@@ -31,18 +31,15 @@ class Audience(Protocol):
 
 
 class Lists:
-    """The lists that `live` shows to hosts. `run` announces changes; a method that rebuilds announces them at once."""
+    """The lists that `live` shows to hosts. `run` announces changes to `audiences`; a method that rebuilds announces
+    them at once."""
 
-    def __init__(self, live: LiveCatalog) -> None:
+    def __init__(self, live: LiveCatalog, audiences: Iterable[Audience]) -> None:
         self._live = live
-        self._audiences: list[Audience] = []
+        self._audiences = tuple(audiences)
 
     def __repr__(self) -> str:
         return f"<Lists of {len(self._live.upstreams)} upstreams>"
-
-    def announce_to(self, *audiences: Audience) -> None:
-        """Tell these of changes, from now on."""
-        self._audiences += audiences
 
     async def run(self) -> None:
         """Rebuild whenever something changed, for ever."""

@@ -71,6 +71,7 @@ class Router:
         self,
         live: LiveCatalog,
         lists: Lists,
+        subscriptions: Subscriptions,
         levels: LogLevels,
         bridge: EraBridge,
         progress: ProgressUpkeep,
@@ -78,9 +79,9 @@ class Router:
     ) -> None:
         self.upstreams = live.upstreams
         self.settled = live.settled
-        self.subscriptions = Subscriptions(live, bridge.tasks.handles)
         self._live = live
         self._lists = lists
+        self._subscriptions = subscriptions
         self._resolver = Resolver(live, lists)
         self._levels = levels
         self._bridge = bridge
@@ -95,9 +96,9 @@ class Router:
             PROMPTS_GET: partial(self._named, Kind.PROMPT, "prompt"),
             RESOURCES_READ: self._read_resource,
             COMPLETE: self._complete,
-            SUBSCRIBE: self.subscriptions.subscribe,
-            UNSUBSCRIBE: self.subscriptions.unsubscribe,
-            LISTEN: self.subscriptions.listen,
+            SUBSCRIBE: self._subscriptions.subscribe,
+            UNSUBSCRIBE: self._subscriptions.unsubscribe,
+            LISTEN: self._subscriptions.listen,
         }
         for kind, method in LIST_METHOD.items():
             self._handlers[method] = self._lister(kind)
@@ -128,13 +129,13 @@ class Router:
     def removed(self, name: str, sid: str, view: View = EVERYTHING) -> None:
         """An upstream is not configured any more; hosts that still ask for its tools are told so, of what a project
         had only those at work there."""
-        self.subscriptions.removed(name)
+        self._subscriptions.removed(name)
         self._bridge.tasks.forget(name)
         self._resolver.removed(name, sid, view)
 
     def left(self, tenant: Tenant) -> None:
         """A conversation of a host is over."""
-        self.subscriptions.left(tenant)
+        self._subscriptions.left(tenant)
         self._bridge.parking.left(tenant)
         for upstream in self.upstreams.values():
             upstream.left(tenant)

@@ -345,7 +345,7 @@ async def test_the_hub_ends_listens_in_order(autojump_clock, carrier):
         host = await house.host(carrier, MODERN)
         await host.names()
         questions = [await listen(host, A, id=1), await listen(host, id="two", toolsListChanged=True)]
-        house.hub.router.subscriptions.end()
+        house.hub.subscriptions.end()
         for question in questions:
             result = (await question.wait())["result"]
             assert (result["resultType"], result["_meta"][SUBSCRIPTION]) == ("complete", question.id)
@@ -422,7 +422,7 @@ async def test_listens_that_are_refused(autojump_clock, carrier, wanted, code):
         assert (await question.wait())["error"]["code"] == code
         if carrier == "http":
             assert question.status == (400 if code == -32021 else 200)
-        assert repr(house.hub.router.subscriptions) == "<Subscriptions [0 sessions, 0 streams]>"
+        assert repr(house.hub.subscriptions) == "<Subscriptions [0 sessions, 0 streams]>"
 
 
 @pytest.mark.covers("N-13")
@@ -450,7 +450,7 @@ async def test_listens_that_come_and_go_leave_nothing(autojump_clock, carrier):
                 await trio.sleep(number / 50)
             await host.cancel(question)
         await settle()
-        assert repr(house.hub.router.subscriptions) == "<Subscriptions [0 sessions, 0 streams]>"
+        assert repr(house.hub.subscriptions) == "<Subscriptions [0 sessions, 0 streams]>"
         await trio.sleep(LINGER_S + 5)
         assert fake.watched() == []
         assert house.watched("files") == []

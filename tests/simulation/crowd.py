@@ -91,7 +91,7 @@ class Crowd(World):
     def watch_catalogues(self) -> None:
         """Record all lists that hosts are shown."""
         hub = self.house.hub
-        rebuild, moved = hub.live.rebuild, hub.router.subscriptions.moved
+        rebuild, moved = hub.live.rebuild, hub.subscriptions.moved
         self.note_shown()
 
         def rebuilt() -> list[ListChange]:
@@ -106,7 +106,7 @@ class Crowd(World):
             moved(tenant, view)
 
         hub.live.rebuild = rebuilt  # type: ignore[method-assign]
-        hub.router.subscriptions.moved = moved_away  # type: ignore[method-assign]
+        hub.subscriptions.moved = moved_away  # type: ignore[method-assign]
 
     def note_shown(self) -> None:
         hub = self.house.hub

@@ -327,7 +327,7 @@ class Street(House):
         lines = [host for host in self.hub.hosts if isinstance(host, Attached)]
         for host in lines:
             host.goodbye()
-        self.hub.router.subscriptions.end()
+        self.hub.subscriptions.end()
         self.endpoint.drain()
         with trio.move_on_after(PARTING_S):
             for host in lines:

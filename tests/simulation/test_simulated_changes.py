@@ -278,7 +278,7 @@ def at_rest(house: Street, tasks: Counter[str]) -> None:
     """Assert that nothing is left of hosts that are gone."""
     hub = house.hub
     projects = hub.projects
-    subscriptions = hub.router.subscriptions
+    subscriptions = hub.subscriptions
     assert len(hub.hosts) == 0
     assert (hub.bridge.parking.status().running, hub.bridge.parking.status().parked) == (0, 0)
     assert (subscriptions._sessions, subscriptions._streams) == ({}, {})

@@ -142,14 +142,6 @@ class World:
         spies: dict[str, Spy] = {}
         for name, upstream in house.hub.supervisor.upstreams.items():
             self.watch(upstream, name, spies)
-        make = house.hub.supervisor._on_new
-
-        def on_new(upstream: Any) -> None:
-            make(upstream)
-            if upstream.name in self.fakes:
-                self.watch(upstream, upstream.name, spies)
-
-        house.hub.supervisor._on_new = on_new
         self.houses.append(house)
         self.spies.append(spies)
 
@@ -259,12 +251,15 @@ class World:
         house.hub.reads.invalidate(self.dice.choice((None, *self.fakes)), DropCause.CLEARED)
 
     async def reconfigure(self) -> None:
-        hub = self.dice.choice(self.houses).hub
+        house = self.dice.choice(self.houses)
+        hub = house.hub
         name = self.dice.choice(list(self.fakes))
         changed = UpstreamConfig(**{**_fields(hub.config.upstreams[name]), "args": (str(next(self.labels)),)})
         config = type(hub.config)(**{**_fields(hub.config), "upstreams": {**hub.config.upstreams, name: changed}})
         await hub.prepare(config)
         hub.apply(config)
+        newest = hub.supervisor.stale(name) or hub.supervisor.upstreams[name]
+        self.watch(newest, name, self.spies[self.houses.index(house)])
 
     async def wait(self) -> None:
         await trio.sleep(self.dice.choice((0, 0.005, 0.05, 0.4, 2, 10)))

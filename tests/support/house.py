@@ -564,7 +564,7 @@ class House:
     def assert_watched_by_who_is_there(self) -> None:
         """Assert that only attached hosts are subscribed, each at the session that serves it."""
         attached = {host.tenant for host in self.hub.hosts._attached.values()}
-        listening = self.hub.router.subscriptions._streams.keys()
+        listening = self.hub.subscriptions._streams.keys()
         for upstream in self.hub.supervisor.upstreams.values():
             found = {}
             for pooled in [pooled for pool in upstream.pools for pooled in pool.open_sessions()]:

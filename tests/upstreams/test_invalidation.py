@@ -62,7 +62,7 @@ async def a_world(nursery, version, **settings):
     ears = Ears()
     factory = opener({"files": fake})
     supervisor = Supervisor(
-        Memory(None), lambda upstream: None, open_session=factory, listener_for=lambda name, config: ears
+        Memory(None), lambda name: None, open_session=factory, listener_for=lambda name, config: ears
     )
     await nursery.start(supervisor.run, {"files": UpstreamConfig(**{"command": "files", **settings})})
     world = World(fake, supervisor, ears)
@@ -444,7 +444,7 @@ async def test_a_legacy_server_vouches_for_nothing_while_its_stream_is_broken(nu
     script.on |= {"resources/subscribe": agree, "GET": listen}
     async with http_peer(script) as peer:
         ears = Waiting()
-        supervisor = Supervisor(Memory(None), lambda upstream: None, listener_for=lambda name, config: ears)
+        supervisor = Supervisor(Memory(None), lambda name: None, listener_for=lambda name, config: ears)
         await nursery.start(supervisor.run, {"far": config_for(peer, era="legacy", session_mode="shared")})
         upstream = supervisor.upstreams["far"]
         await supervisor.settled.wait()
@@ -471,7 +471,7 @@ async def test_a_legacy_server_without_a_stream_vouches_for_nothing(nursery):
 
     script.on["resources/subscribe"] = agree
     async with http_peer(script) as peer:
-        supervisor = Supervisor(Memory(None), lambda upstream: None)
+        supervisor = Supervisor(Memory(None), lambda name: None)
         await nursery.start(supervisor.run, {"far": config_for(peer, era="legacy", session_mode="shared")})
         upstream = supervisor.upstreams["far"]
         assert await upstream.subscribe(A, Ears()) is None

@@ -44,8 +44,8 @@ class House:
             return self.kinds[name](self.fakes[name], config, name, events, memory, terms)
         return opener(self.fakes)(config, name, events, memory, terms)
 
-    def note(self, upstream):
-        self.changes.append((upstream.name, names(upstream)))
+    def note(self, name):
+        self.changes.append((name, names(self[name])))
 
     def __getitem__(self, name):
         return self.supervisor.upstreams[name]

@@ -40,8 +40,7 @@ class World:
         rules = Rules(tuple(UpstreamRule(name, "" if name == bare else None) for name in names))
         self.live = LiveCatalog(self.upstreams, rules, UriClaims(), Sealer(b"k" * 32), DirtyFlag())
         self.told = []
-        self.lists = Lists(self.live)
-        self.lists.announce_to(self)
+        self.lists = Lists(self.live, [self])
 
     def list_changed(self, kinds, view):
         self.told.append((kinds, view.name))

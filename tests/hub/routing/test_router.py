@@ -25,6 +25,7 @@ from hub.routing.list_updates import Lists
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.router import Router
+from hub.routing.subscriptions import Subscriptions
 from hub.wire.item_limits import MAX_ITEMS, SMALL_BYTES
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L1, L3, L4, MODERN, Entry, Freshness, Kind, Snapshot
@@ -77,7 +78,7 @@ class Files:
 class Bench:
     """A router over one upstream."""
 
-    def __init__(self, *tools, settled=True):
+    def __init__(self, *tools, settled=True, reading=None):
         self.files = Files(*tools)
         self.applied = []
         levels = LogLevels(list, self.applied.append)
@@ -86,7 +87,8 @@ class Bench:
         bridge = EraBridge(states, ParkedCalls(states, ttl_s=900, total_s=7200), tasks, PageVisits())
         rules = Rules((UpstreamRule("files"),))
         self.live = LiveCatalog({"files": self.files}, rules, UriClaims(), Sealer(b"k" * 32), DirtyFlag())
-        self.router = Router(self.live, Lists(self.live), levels, bridge, ProgressUpkeep(0))
+        subscriptions = Subscriptions(self.live)
+        self.router = Router(self.live, Lists(self.live, ()), subscriptions, levels, bridge, ProgressUpkeep(0), reading)
         self.live.settle()
         self.live.rebuild()
         if settled:
@@ -205,8 +207,9 @@ class Kept:
 
 
 @pytest.mark.covers("K-2")
-async def test_at_once_is_what_is_kept_of_what_is_asked_for_plainly():
-    bench = Bench()
+@pytest.mark.parametrize("reading", [None, Kept()])
+async def test_at_once_is_what_is_kept_of_what_is_asked_for_plainly(reading):
+    bench = Bench(reading=reading)
     note = Entry("note:a", {"uri": raw("note:a"), "name": raw("a")})
     lists = {**bench.files.snapshot.lists, Kind.RESOURCE: (note, Entry("note:b", {"uri": raw("note:b")}))}
     bench.files.snapshot = structs.replace(bench.files.snapshot, lists=lists)
@@ -217,8 +220,9 @@ async def test_at_once_is_what_is_kept_of_what_is_asked_for_plainly():
         members = {name: raw(value) for name, value in params.items()}
         return bench.router.at_once(Request(1, method, members), caller, view)
 
-    assert at_once(uri="note:a") is None, "nothing is kept"
-    bench.router._reading = Kept()
+    if reading is None:
+        assert at_once(uri="note:a") is None, "nothing is kept"
+        return
     assert json.loads(bytes(at_once(uri="note:a").value)) == {"contents": [L4]}
     assert at_once(uri="note:a", view=server_view("files"))
     assert at_once(uri="note:a", _meta={"traceparent": "x"})

@@ -43,7 +43,7 @@ class House:
         self.refusal = None
         self.terms = []
         self.memory = memory or Memory(None)
-        self.supervisor = Supervisor(self.memory, lambda upstream: None, open_session=self.open)
+        self.supervisor = Supervisor(self.memory, lambda name: None, open_session=self.open)
         timeouts = Timeouts(start=20, list=15, call=100, session_idle=60)
         self.config = UpstreamConfig(**{"command": "x", "timeouts": timeouts, **settings})
 

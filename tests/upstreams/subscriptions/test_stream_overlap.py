@@ -67,7 +67,7 @@ async def world(nursery):
     ears = Watcher()
     supervisor = Supervisor(
         Memory(None),
-        lambda upstream: None,
+        lambda name: None,
         open_session=opener({"files": fake}),
         listener_for=lambda name, config: ears,
     )
