@@ -27,7 +27,7 @@ from hub.wire.jsonrpc import (
     peek_str,
     raw,
 )
-from hub.wire.mcp import HUB_INFO, INPUT_REQUIRED, INVALID_PARAMS, RESULT_TYPE, SERVER_INFO_KEY
+from hub.wire.mcp import HUB_INFO, INPUT_REQUIRED, INVALID_PARAMS, RESULT_TYPE, SERVER_INFO_KEY, UPSTREAM_LOST
 from hub.wire.questions.question import Question
 
 PURPOSE: Final = "rs"
@@ -40,7 +40,7 @@ _MARK: Final = b"as written\0"
 INVALID: Final = "request_state_invalid"
 EXPIRED: Final = "request_state_expired"
 USED: Final = "request_state_used"
-LOST: Final = "upstream_lost"
+LOST: Final = UPSTREAM_LOST
 ELSEWHERE: Final = "elsewhere"
 _WORDS: Final[Mapping[str, str]] = {
     INVALID: "This requestState does not belong to this request; call again without it",

@@ -9,7 +9,7 @@ from typing import TypeVar
 from msgspec import Raw
 
 from hub.wire.jsonrpc import Failure, Reply, Result, encode, raw
-from hub.wire.mcp import HUB_FAILURE, INTERNAL_ERROR, TOOLS_CALL
+from hub.wire.mcp import DRAINING, HUB_FAILURE, INTERNAL_ERROR, TOOLS_CALL, UPSTREAM_LOST, UPSTREAM_UNAVAILABLE
 
 
 class Executed(Enum):
@@ -72,7 +72,7 @@ def without_frames(error: AnyError) -> AnyError:
 class UpstreamUnavailable(HubError):
     """Not started, restarting, disabled or gone: nothing was sent."""
 
-    kind = "upstream_unavailable"
+    kind = UPSTREAM_UNAVAILABLE
     executed = Executed.NO
     retryable = True
 
@@ -87,13 +87,13 @@ class UpstreamLoop(UpstreamUnavailable):
 class UpstreamLost(HubError):
     """The process or stream died while the call was with it."""
 
-    kind = "upstream_lost"
+    kind = UPSTREAM_LOST
 
 
 class Draining(UpstreamLost):
     """The upstream was stopped while the call was with it, for its configuration says so; or the hub was."""
 
-    kind = "draining"
+    kind = DRAINING
 
 
 class DeadlineExceeded(HubError):
@@ -140,7 +140,7 @@ class Overloaded(HubError):
 class Stopping(Overloaded):
     """The hub takes on no more requests, since it is about to end; nothing was sent."""
 
-    kind = "draining"
+    kind = DRAINING
 
 
 def failure_from(error: HubError, method: str) -> Reply:

@@ -7,6 +7,8 @@ Short lines are parsed whole. Of long ones only the ends are read: they hold `id
 
 import _json
 
+from hub.wire.vocabulary import CANCELLED, DRAINING, INTERNAL_ERROR, UPDATED, UPSTREAM_LOST, UPSTREAM_UNAVAILABLE
+
 SMALL_BYTES = 256
 """Up to this length it is cheaper to parse a whole line than to look for its parts."""
 EDGE = 512
@@ -14,7 +16,6 @@ EDGE = 512
 LARGE_BYTES = 1 << 20
 """A longer line whose ends say nothing stays unread."""
 
-INTERNAL_ERROR = -32603
 Id = int | str
 
 
@@ -187,17 +188,12 @@ def notification(method: str, params: str = "") -> bytes:
 
 def updated(uri: str, more: str = "") -> bytes:
     """The line that says that a resource has changed."""
-    return notification("notifications/resources/updated", f'"uri":{quoted(uri)}{more}')
-
-
-def changed(kind: str, params: str = "") -> bytes:
-    """The line that says that the list of tools, prompts or resources has changed."""
-    return notification(f"notifications/{kind}/list_changed", params)
+    return notification(UPDATED, f'"uri":{quoted(uri)}{more}')
 
 
 def cancelled(id: Id) -> bytes:
     """The line that withdraws a question of a hub that is gone."""
-    return notification("notifications/cancelled", f'"requestId":{written(id)},"reason":"The hub that asked is gone"')
+    return notification(CANCELLED, f'"requestId":{written(id)},"reason":"The hub that asked is gone"')
 
 
 _DIED = "The hub died while this request was running, and is being started again."
@@ -210,14 +206,14 @@ def lost(id: Id, *, harmless: bool, orderly: bool) -> bytes:
     """The error for a request whose hub is gone: `draining` when the hub was told to stop,
     `upstream_lost` when it died. `harmless`: it may be repeated."""
     text = f"{_STOPPED if orderly else _DIED} {_HARMLESS if harmless else _UNKNOWN}"
-    kind, retryable = "draining" if orderly else "upstream_lost", "true" if harmless else "false"
+    kind, retryable = DRAINING if orderly else UPSTREAM_LOST, "true" if harmless else "false"
     data = f'{{"hub":"{kind}","executed":"unknown","retryable":{retryable}}}'
     return _error(id, quoted(text), data)
 
 
 def turned_away(id: Id, why: str) -> bytes:
     """The error for a request of a host that the hub refuses, with the reason that it gave."""
-    data = '{"hub":"upstream_unavailable","executed":"no","retryable":true}'
+    data = f'{{"hub":"{UPSTREAM_UNAVAILABLE}","executed":"no","retryable":true}}'
     return _error(id, quoted(f"The hub does not take this host: {why}"), data)
 
 

@@ -16,8 +16,9 @@ import select
 from time import monotonic  # noqa: TID251 - nothing here runs under trio
 
 from hub.shim.pipes import CHUNK_BYTES, LARGE_CHUNK_BYTES, Outlet, ToHost, ToHub
-from hub.shim.replay import UNDERSTOOD, Replay
+from hub.shim.replay import Replay
 from hub.shim.start_daemon import DaemonStart, Unavailable, connect_if_alive, lock_owner, log_path
+from hub.wire.vocabulary import UNDERSTOOD
 
 MAX_LOSSES = 5
 """Connections that may be lost in a minute without an answer of the hub; then the shim gives up."""
@@ -178,7 +179,8 @@ class Pump:
             self._to_hub.put(lines, own=len(lines))
         elif replay.stopping and not (self._parted or replay.questions):
             self._parted = True
-            self._to_hub.put(UNDERSTOOD, own=len(UNDERSTOOD))
+            line = UNDERSTOOD + b"\n"  # the hub gets no more requests, can answer the others, and go
+            self._to_hub.put(line, own=len(line))
         else:
             return
         self._send()

@@ -21,11 +21,11 @@ from hub.shim.envelope import (
     as_id,
     as_object,
     cancelled,
-    changed,
     first_id,
     lost,
     members,
     members_of_ends,
+    notification,
     params_of,
     parse,
     quoted,
@@ -33,33 +33,42 @@ from hub.shim.envelope import (
     updated,
     written,
 )
+from hub.wire.vocabulary import (
+    ACKNOWLEDGED,
+    CANCELLED,
+    COMPLETE,
+    DISCOVER,
+    INITIALIZE,
+    INITIALIZED,
+    LIST_FLAGS,
+    LISTEN,
+    PING,
+    PROMPTS_GET,
+    RESOURCES_READ,
+    SET_LEVEL,
+    SHIM_LINE,
+    SUBSCRIBE,
+    SUBSCRIPTION_KEY,
+    TEMPLATES_LIST,
+    UNSUBSCRIBE,
+)
 
 REPEATABLE = frozenset(
     (
-        "completion/complete",
-        "initialize",
-        "logging/setLevel",
-        "ping",
-        "prompts/get",
-        "resources/read",
-        "resources/subscribe",
-        "resources/templates/list",
-        "resources/unsubscribe",
-        "server/discover",
-        "subscriptions/listen",
+        COMPLETE,
+        DISCOVER,
+        INITIALIZE,
+        LISTEN,
+        PING,
+        PROMPTS_GET,
+        RESOURCES_READ,
+        SET_LEVEL,
+        SUBSCRIBE,
+        TEMPLATES_LIST,
+        UNSUBSCRIBE,
     )
 )
 """Requests that may be sent twice, beside all lists."""
-INITIALIZE, SET_LEVEL, SUBSCRIBE, LISTEN = (
-    "initialize",
-    "logging/setLevel",
-    "resources/subscribe",
-    "subscriptions/listen",
-)
-UNSUBSCRIBE = "resources/unsubscribe"
-CANCELLED, INITIALIZED = "notifications/cancelled", "notifications/initialized"
-SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
-CHANGES = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resourcesListChanged": "resources"}
 
 MAX_RUNNING = 1024
 MAX_KEPT_LINE_BYTES = 1 << 16
@@ -68,13 +77,11 @@ MAX_KEPT_BYTES = 1 << 20
 AT_ONCE = 8
 """Subscriptions replayed at one time; the hub takes 64 requests of a host."""
 
-FROM_HUB = b'{"hubd":'
 ANSWERS = b'{"jsonrpc":"2.0","id":'
 REFUSES = b'{"jsonrpc":"2.0","error":'
-CANCELS = b'{"jsonrpc":"2.0","method":"notifications/cancelled"'
-ACKNOWLEDGES = b'{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged"'
-UNDERSTOOD = b'{"hubd":1,"bye":"understood"}\n'
-"""The answer to a goodbye: the hub gets no more requests, can answer the others, and go."""
+CANCELS = b'{"jsonrpc":"2.0","method":"' + CANCELLED.encode() + b'"'
+ACKNOWLEDGES = b'{"jsonrpc":"2.0","method":"' + ACKNOWLEDGED.encode() + b'"'
+"""How lines of the hub begin that the shim has to read."""
 
 
 class Running:
@@ -106,7 +113,7 @@ class Replay:
         self._handshake: tuple[Id, bytes] | None = None
         self._version: object = None
         self._lists: list[str] = []
-        """Lists whose changes the hub announces."""
+        """Notifications that the hub sends when lists change."""
         self._initialized = b""
         self._level: tuple[Id, bytes] | None = None
         self._subscribed: dict[str, tuple[Id, bytes]] = {}
@@ -182,7 +189,7 @@ class Replay:
     def reads(self, begun: bytes) -> bool:
         """Whether the shim needs more than the id of a line of the hub that begins so."""
         if not begun.startswith(ANSWERS):
-            return begun.startswith((CANCELS, ACKNOWLEDGES, FROM_HUB, REFUSES, b"["))
+            return begun.startswith((CANCELS, ACKNOWLEDGES, SHIM_LINE, REFUSES, b"["))
         id, _ = first_id(begun, len(ANSWERS), len(begun))
         if id is None or self._awaited.get(id) == INITIALIZE:
             return True
@@ -215,7 +222,7 @@ class Replay:
             return None if id is None else self._cancels(id)
         if data.startswith(ACKNOWLEDGES, start):
             return self._acknowledges(params_of(data[start:end], {}))
-        if data.startswith(FROM_HUB, start):
+        if data.startswith(SHIM_LINE, start):
             self.stopping = self.stopping or "bye" in as_object(parse(data[start:end]))
             return b""
         if data.startswith(REFUSES, start) and not self.served:
@@ -256,7 +263,9 @@ class Replay:
             abilities = as_object(result.get("capabilities"))
             self._handshake, self._version = (id, request.line), result.get("protocolVersion")
             self._lists = [
-                name for name in CHANGES.values() if as_object(abilities.get(name)).get("listChanged") is True
+                method
+                for method in LIST_FLAGS.values()
+                if as_object(abilities.get(method.split("/")[1])).get("listChanged") is True
             ]
             self._initialized, self._level = b"", None
             for uri in list(self._subscribed):
@@ -285,7 +294,7 @@ class Replay:
         self._acknowledged.remove(id)
         meta = f'"_meta":{{{quoted(SUBSCRIPTION_KEY)}:{written(id)}}}'
         listened = as_object(params.get("notifications"))
-        said = [changed(name, meta) for flag, name in CHANGES.items() if listened.get(flag) is True]
+        said = [notification(method, meta) for flag, method in LIST_FLAGS.items() if listened.get(flag) is True]
         uris = listened.get("resourceSubscriptions")
         said += [updated(str(uri), "," + meta) for uri in (uris if isinstance(uris, list) else ())]
         return b"".join(said)
@@ -378,7 +387,7 @@ class Replay:
         elif self._version is not None and as_object(answer.get("result")).get("protocolVersion") != self._version:
             self.refusal = f"it does not speak revision {self._version} of MCP any more"
         elif self._initialized:
-            return b"".join(changed(name) for name in self._lists)
+            return b"".join(notification(method) for method in self._lists)
         return b""
 
 

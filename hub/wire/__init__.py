@@ -2,7 +2,7 @@
 
 The bottom of the house: imports nothing of ours, and all parsing of peers' bytes is here. Read in this order:
 
-- `mcp`           vocabulary: revisions, methods, keys, codes; `Snapshot`. The only place with spec strings.
+- `vocabulary`    methods, keys, codes: the only place with spec strings. `mcp` has them too: revisions, `Snapshot`.
 - `byte_checks`      checks on the bytes of a message: UTF-8, depth, line ends.
 - `jsonrpc`       decode and encode one message; params and results stay raw bytes, opened one level at a time.
 - `item_limits`, `member_limits`  limits on all levels of a value, on one level; `salvage`: ids in what is not JSON.

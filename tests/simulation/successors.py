@@ -26,8 +26,8 @@ from hub.link.interface import Identity
 from hub.link.sealing import Sealer, Signer
 from hub.projects.project_files import Reader
 from hub.shim.pump import AGAIN_S
-from hub.shim.replay import UNDERSTOOD, Replay
-from hub.wire.mcp import Era
+from hub.shim.replay import Replay
+from hub.wire.mcp import UNDERSTOOD, Era
 from tests.support.fakes import FakeUpstream
 from tests.support.house import House, HttpHost, JudgedHost, LineHost, Question
 from tests.support.http_fakes import Open
@@ -177,7 +177,7 @@ class ShimmedHost(LineHost):
             self._put(lines)
         elif self.recall.stopping and not (self._parted or self.recall.questions):
             self._parted = True
-            self._put(UNDERSTOOD)
+            self._put(UNDERSTOOD + b"\n")
 
     def _put(self, data: bytes) -> bool:
         """Whether the hub has received it."""

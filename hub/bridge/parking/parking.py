@@ -34,7 +34,7 @@ from hub.link.errors import Executed, HubError, UpstreamLost, without_frames
 from hub.link.fault_isolation import keep_going
 from hub.link.interface import Exchange, Interim, Tenant
 from hub.wire.jsonrpc import Reply, Request, Result, peek_str
-from hub.wire.mcp import INVALID_PARAMS, LIST_ROOTS
+from hub.wire.mcp import DRAINING, INVALID_PARAMS, LIST_ROOTS
 from hub.wire.questions.question import Question, QuestionRefusal
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ Work = Callable[[Exchange], Awaitable[Reply]]
 class Stopping(HubError):
     """The hub is being stopped."""
 
-    kind = "draining"
+    kind = DRAINING
 
 
 class ParkingStatus(Struct, frozen=True):

@@ -28,6 +28,7 @@ from hub.wire.mcp import (
     SERVER_INFO_KEY,
     TASK,
     TASKS_EXTENSION,
+    UPSTREAM_LOST,
     Era,
     era_of,
 )
@@ -218,7 +219,7 @@ def shown(reply: Reply) -> tuple[str, dict[str, Any]]:
 def lost(id: str, ticket: "Ticket") -> dict[str, Any]:
     """The state of a task that ended with its session."""
     text = f"{ticket.u} was restarted, and the task ended with it; whether it acted is unknown"
-    error = {"code": INTERNAL_ERROR, "message": text, "data": {"hub": "upstream_lost", "upstream": ticket.u}}
+    error = {"code": INTERNAL_ERROR, "message": text, "data": {"hub": UPSTREAM_LOST, "upstream": ticket.u}}
     about = {"createdAt": ticket.c, "lastUpdatedAt": ticket.c, "ttlMs": None}
     return {"taskId": id, "status": FAILED, "statusMessage": text, **about, "error": error}
 

@@ -17,7 +17,6 @@ from trio.lowlevel import checkpoint
 from hub.catalog.view import EVERYTHING, View
 from hub.downstream.batch import read_batch, run_batch, wants_answer
 from hub.downstream.hosts import Host, Hosts, Router
-from hub.downstream.lines.preamble import GOODBYE, UNDERSTOOD
 from hub.downstream.request_pipeline import answer, overloaded, take_on
 from hub.link.budget import FREE_BYTES, NO_ROOM, Account
 from hub.link.channel import (
@@ -52,6 +51,7 @@ from hub.wire.jsonrpc import (
 )
 from hub.wire.mcp import (
     CANCELLED,
+    GOODBYE,
     INITIALIZE,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -59,6 +59,7 @@ from hub.wire.mcp import (
     MODERN_VERSIONS,
     PING,
     SET_LEVEL,
+    UNDERSTOOD,
     VERSION_KEY,
 )
 from hub.wire.progress import progress_token

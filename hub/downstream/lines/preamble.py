@@ -14,11 +14,10 @@ import msgspec
 import trio
 from msgspec import Struct
 
-START: Final = b'{"hubd":'
+from hub.wire.vocabulary import SHIM_LINE
+
 MAX_BYTES: Final = 4096
 VERSION: Final = 1
-GOODBYE: Final = b'{"hubd":1,"bye":"stopping"}'
-UNDERSTOOD: Final = b'{"hubd":1,"bye":"understood"}'
 
 
 class Preamble(Struct, frozen=True, kw_only=True):
@@ -45,7 +44,7 @@ def parse_preamble(line: bytes) -> Preamble | None:
     Raises:
         ValueError: it is one, but damaged or of another version.
     """
-    if not line.startswith(START):
+    if not line.startswith(SHIM_LINE):
         return None
     try:
         preamble = _decode(line)
@@ -68,7 +67,7 @@ async def read_preamble(stream: trio.abc.ReceiveStream) -> tuple[Preamble, bytes
     """
     received = bytearray()
     while True:
-        if not START.startswith(received[: len(START)]):
+        if not SHIM_LINE.startswith(received[: len(SHIM_LINE)]):
             return Preamble(), bytes(received)
         line, newline, rest = received.partition(b"\n")
         if newline:

@@ -322,5 +322,7 @@ def test_it_imports_nothing_heavy():
         "hub.shim.pump",
         "hub.shim.replay",
         "hub.shim.start_daemon",
+        "hub.wire",
+        "hub.wire.vocabulary",
         "select",
     ]

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from hub.downstream.lines.preamble import GOODBYE, UNDERSTOOD
 from hub.link.errors import UpstreamLost
 from hub.routing.server_info import initialize_result
 from hub.shim import replay as module
@@ -70,15 +69,11 @@ def renewed(replay):
     return told.removeprefix(INITIALIZED)
 
 
-def test_words_are_those_of_the_hub():
-    assert module.UNDERSTOOD == UNDERSTOOD + b"\n"
-    assert (module.LISTEN, module.SUBSCRIPTION_KEY) == (mcp.LISTEN, mcp.SUBSCRIPTION_KEY)
-    assert set(module.CHANGES) == set(mcp.LIST_FLAGS)
+def test_lines_of_the_hub_begin_as_the_shim_expects():
     assert encode_request(1, "x", {}).startswith(module.ANSWERS)
     assert encode_response(None, Failure(1, "")).startswith(module.REFUSES)
     assert encode_notification(mcp.CANCELLED, {"requestId": raw(1)}).startswith(module.CANCELS)
     assert encode_notification(mcp.ACKNOWLEDGED, {"_meta": raw({})}).startswith(module.ACKNOWLEDGES)
-    assert GOODBYE.startswith(module.FROM_HUB)
 
 
 def test_a_handshake_is_repeated_and_its_answer_kept_back():
@@ -310,7 +305,7 @@ def test_a_listen_that_a_stopping_hub_ends_goes_on():
     replay = Replay()
     replay.sent(LISTEN)
     replay.received(acknowledgement())
-    assert replay.received(GOODBYE + b"\n") == b""
+    assert replay.received(mcp.GOODBYE + b"\n") == b""
     ended = encode_notification(mcp.CANCELLED, {"requestId": raw("l")}) + b"\n"
     assert replay.received(result("l") + ended) == b""
     assert replay.lost() == b""
@@ -336,7 +331,7 @@ def test_after_a_goodbye_nothing_is_kept_for_a_hub_that_nobody_may_start():
     replay = introduced()
     for id, method in enumerate(["tools/call", "tools/list"], 10):
         replay.sent(request(id, method))
-    replay.received(GOODBYE + b"\n")
+    replay.received(mcp.GOODBYE + b"\n")
     assert replay.stopping
     errors = [json.loads(each)["error"]["data"] for each in replay.lost().splitlines()]
     assert [(each["hub"], each["retryable"]) for each in errors] == [("draining", False), ("draining", True)]
@@ -344,7 +339,7 @@ def test_after_a_goodbye_nothing_is_kept_for_a_hub_that_nobody_may_start():
 
 def test_control_lines_never_reach_the_host():
     replay = introduced()
-    assert replay.received(b'{"hubd":1,"news":[]}\n' + result(9) + GOODBYE + b"\n") == result(9)
+    assert replay.received(b'{"hubd":1,"news":[]}\n' + result(9) + mcp.GOODBYE + b"\n") == result(9)
 
 
 def test_batches():

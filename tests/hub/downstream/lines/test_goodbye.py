@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from hub.downstream.lines.preamble import UNDERSTOOD
 from hub.wire.mcp import ACKNOWLEDGED, CANCELLED, CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
+from hub.wire.vocabulary import UNDERSTOOD
 from tests.support.attached import INITIALIZE, Host, upstream
 from tests.support.processes import running_hub
 
