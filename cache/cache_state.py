@@ -33,9 +33,15 @@ class Source:
 class CacheState:
     """The state of the cache. It changes in sync methods only."""
 
-    def __init__(self, config: CacheConfig, auto_subscriptions: AutoSubscriptions, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        config: CacheConfig,
+        auto_subscriptions: AutoSubscriptions,
+        clock: Callable[[], float],
+        shared: SharedStore | None,
+    ) -> None:
         self.memory = MemoryStore(config.max_bytes, config.max_entries, clock)
-        self.shared: SharedStore | None = None
+        self.shared = shared
         """The store that hubs share; None: there is none."""
         self.config = config
         self.counters = CacheCounters()

@@ -50,12 +50,15 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class ResourceCache:
-    """The cache of one hub. `run` must be running."""
+    """The cache of one hub; a `cache.shared_store.StoreListener`. `run` must be running."""
 
-    def __init__(self, config: CacheConfig, *, clock: Callable[[], float] = current_time) -> None:
+    def __init__(
+        self, config: CacheConfig, shared: SharedStore | None = None, *, clock: Callable[[], float] = current_time
+    ) -> None:
+        """`shared`: the store that hubs share; its maker runs it, with this cache as its listener."""
         self._clock = clock
         self._auto_subscriptions = AutoSubscriptions(clock)
-        self._state = CacheState(config, self._auto_subscriptions, clock)
+        self._state = CacheState(config, self._auto_subscriptions, clock, shared)
         self._fetches = Fetches(self._state, self._auto_subscriptions, clock)
 
     def __repr__(self) -> str:
@@ -64,11 +67,6 @@ class ResourceCache:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the reads of upstreams, until cancelled."""
         await self._fetches.run(task_status=task_status)
-
-    def attach_store(self, shared: SharedStore) -> None:
-        """Share results through a store, and listen to other hubs. Called before the first read."""
-        self._state.shared = shared
-        shared.on_stale, shared.on_gap = self.on_stale, self.on_gap
 
     def reconfigure(self, config: CacheConfig) -> None:
         """Apply other settings. Those of the shared store need a restart."""
@@ -200,9 +198,9 @@ class ResourceCache:
         self._state.detach_flights(name)
 
     def on_stale(self, source: str, uri: str | None) -> None:
-        """Another hub reports a change of `uri`, None: of anything in `source`."""
+        """See `StoreListener.on_stale`."""
         self._state.on_stale(source, uri)
 
     def on_gap(self) -> None:
-        """Reports of other hubs may have been missed."""
+        """See `StoreListener.on_gap`."""
         self._state.on_gap()

@@ -5,7 +5,6 @@ invalidations at that moment. An entry put under a ticket is found only while no
 since, by any hub. So the result of a read that spans an invalidation is put where no hub finds it.
 """
 
-from collections.abc import Callable
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -31,14 +30,25 @@ class Ticket(Struct, frozen=True):
     """When it was issued, in microseconds of the store's clock."""
 
 
+class StoreListener(Protocol):
+    """The listener to other hubs: `cache.resource_cache.ResourceCache`."""
+
+    def on_stale(self, source: str, uri: str | None) -> None:
+        """Another hub reports a change of `uri`, None: of anything in `source`."""
+        ...
+
+    def on_gap(self) -> None:
+        """A time in which other hubs are not heard begins or ends. Entries from before and from meanwhile may be stale,
+        except those that this hub observes itself."""
+        ...
+
+
 class SharedStore(Protocol):
     """A store of several hubs. `source`, `uri`, `owner` and `abilities` are those of a `CacheKey`."""
 
-    on_stale: Callable[[str, str | None], None]
-    """Told of a change that another hub reports: of a URI in a source, None: of anything in it."""
-    on_gap: Callable[[], None]
-    """Told at the beginning and at the end of each time in which other hubs are not heard. Entries from before and from
-    meanwhile may be stale, except those that this hub observes itself."""
+    async def run(self, listener: StoreListener) -> None:
+        """Stay connected, and pass reports of other hubs to `listener`, until cancelled."""
+        ...
 
     @property
     def is_coherent(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Final
 import trio
 
 from cache.resource_cache import ResourceCache
+from cache.shared_store import SharedStore
 from config.diff import pending
 from config.saved_state import Memory
 from config.settings import HubConfig
@@ -68,13 +69,14 @@ class Hub:
         run: str = "",
         is_elsewhere: Callable[[str], bool] | None = None,
         boot: BootClock | None = None,
+        shared: SharedStore | None = None,
     ) -> None:
         self.memory = memory
         self.sealer = sealer
         self.budget = Budget(config.global_buffer_bytes)
         self.hosts = Hosts(config.park_ttl_s, self.budget)
         self.last_known = last_known or LastKnown(None)
-        self.reads = ResourceCache(config.cache)
+        self.reads = ResourceCache(config.cache, shared)
         self._started_with = config
         """The configuration at start-up; compared with the current one to list settings that need a restart."""
         self._unsaved = DirtyFlag()

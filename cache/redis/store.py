@@ -19,7 +19,7 @@ from cache.redis.layout import HASH_TTL_S, STAMP_CHARS, Refused, look_up_command
 from cache.redis.sealed_values import OVERHEAD_BYTES, ValueSealer
 from cache.redis.store_link import Member
 from cache.redis.url import address_of, require_client
-from cache.shared_store import Ticket, Unreachable
+from cache.shared_store import StoreListener, Ticket, Unreachable
 from cache.statistics import StoreStatistics
 from config.settings import CacheConfig
 
@@ -56,7 +56,7 @@ class _Look:
 
 
 class RedisStore:
-    """A `cache.shared_store.SharedStore`, with a `Directory` beside it. Its maker runs `run`."""
+    """A `cache.shared_store.SharedStore`, with a `Directory` beside it; the listener of its `Member`."""
 
     def __init__(
         self,
@@ -74,17 +74,12 @@ class RedisStore:
         """
         address = address_of(config)
         require_client()
-        self.on_stale: Callable[[str, str | None], None] = lambda source, uri: None
-        """See `SharedStore.on_stale`."""
-        self.on_gap: Callable[[], None] = lambda: None
-        """See `SharedStore.on_gap`."""
         self.max_bytes = min(config.max_entry_bytes, MAX_VALUE_BYTES)
         self._budget_s = budget_s
         self._clock = clock
         self._sealer = ValueSealer(key)
-        self._member = Member(address, self._sealer, clock, [ValueSealer(other) for other in others])
-        self._member.on_stale = self._on_stale
-        self._member.on_gap = self._on_gap
+        self._member = Member(address, self._sealer, clock, self, [ValueSealer(other) for other in others])
+        self._listener: StoreListener | None = None
         self._health = self._member.health
         self._looks: dict[str, set[_Look]] = {}
         self.directory = RedisDirectory(self._member, clock)
@@ -102,8 +97,9 @@ class RedisStore:
         now = self._clock()
         return self._health.statistics(now, self._member.bus.hubs(now))
 
-    async def run(self) -> None:
-        """Connect to the store, again whenever the connection is lost, until cancelled."""
+    async def run(self, listener: StoreListener) -> None:
+        """Connect to the store, again whenever the connection is lost, until cancelled. See `SharedStore.run`."""
+        self._listener = listener
         await self._member.run()
 
     async def look_up(
@@ -229,11 +225,15 @@ class RedisStore:
         for look in self._looks.get(source, ()):
             look.spoiled = True
 
-    def _on_stale(self, source: str, uri: str | None) -> None:
+    def on_stale(self, source: str, uri: str | None) -> None:
+        """See `StoreListener.on_stale`."""
         self._spoil(source)
-        self.on_stale(source, uri)
+        if self._listener is not None:
+            self._listener.on_stale(source, uri)
 
-    def _on_gap(self) -> None:
+    def on_gap(self) -> None:
+        """See `StoreListener.on_gap`."""
         for source in self._looks:
             self._spoil(source)
-        self.on_gap()
+        if self._listener is not None:
+            self._listener.on_gap()

@@ -22,7 +22,7 @@ from cache.redis.layout import MAX_DELETED, Layout, Refused, invalidate_command,
 from cache.redis.pending_writes import PendingWrites
 from cache.redis.sealed_values import ValueSealer
 from cache.redis.url import StoreAddress
-from cache.shared_store import Unreachable
+from cache.shared_store import StoreListener, Unreachable
 from hub.link.backoff import ExponentialBackoff, jitter
 from hub.link.fault_isolation import FaultLog
 
@@ -47,6 +47,7 @@ class Member:
         address: StoreAddress,
         sealer: ValueSealer,
         clock: Callable[[], float],
+        listener: StoreListener,
         others: Collection[ValueSealer] = (),
     ) -> None:
         """`others`: for hubs that seal with another key while the key is being replaced. They are told, too."""
@@ -56,9 +57,8 @@ class Member:
         self.layouts = [Layout(each, "") for each in (sealer, *others)]
         """The layouts of all keys, this hub's first."""
         self.pending = PendingWrites()
-        self.on_stale: Callable[[str, str | None], None] = lambda source, uri: None
-        self.on_gap: Callable[[], None] = lambda: None
         self.bus = Bus(sealer)
+        self._listener = listener
         self._address = address
         self._clock = clock
         self._is_coherent = False
@@ -160,20 +160,20 @@ class Member:
             self.health.on_altered()
         if news is not None:
             for uri in news.uris if news.uris is not None else (None,):
-                self.on_stale(news.source, uri)
+                self._listener.on_stale(news.source, uri)
         self._check_coherence(connection)
 
     def _check_coherence(self, connection: "ConnectionPair") -> None:
         if self._is_coherent or connection is not self.connection or self.pending or not self.bus.is_proven:
             return
-        self.on_gap()  # no change could be reported of entries kept since the connection was lost
+        self._listener.on_gap()  # no change could be reported of entries kept since the connection was lost
         self._is_coherent = True
         self.health.on_reached(self._clock())
 
     def _lose_coherence(self) -> None:
         if self._is_coherent:
             self._is_coherent = False
-            self.on_gap()
+            self._listener.on_gap()
 
     async def _beat(self, connection: "ConnectionPair") -> None:
         """Send a heartbeat each second; end the connections when it does not return, or the primary changed."""

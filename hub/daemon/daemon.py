@@ -101,7 +101,8 @@ class Daemon:
             life.start_soon(keep_going, "Looking after the hub's sockets", partial(await_removal, own, self._asked.set))
             async with trio.open_nursery() as nursery:
                 if self._store is not None:
-                    nursery.start_soon(keep_going, "Sharing with other hubs", self._store.run)
+                    share = partial(self._store.run, self._hub.reads)
+                    nursery.start_soon(keep_going, "Sharing with other hubs", share)
                 await nursery.start(self._hub.run)
                 await nursery.start(self._listener.run, pages())
                 await nursery.start(self._lines.serve, lines)

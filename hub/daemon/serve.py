@@ -132,9 +132,8 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: boo
                 run="" if fleet is None else durable.run_id,
                 is_elsewhere=None if fleet is None else fleet.membership.is_elsewhere,
                 boot=boot_clock(),
+                shared=store,
             )
-            if store is not None:
-                hub.reads.attach_store(store)
             listener = HttpListener(hub, config, tcp, durable, movable=movable, squatted=squatted, fleet=fleet)
             daemon = Daemon(hub, listener, loaded, read, store, shown=shown)
             own = [lock_path()]

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from functools import partial
 
 import trio
 
@@ -26,7 +27,9 @@ async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
     """Serve until the host has gone or a signal comes."""
     keys = keys_for(loaded.config, None)
     store = store_for(loaded, keys)
-    hub = Hub(loaded.config, Memory(state_path()), Sealer(keys), last_known=last_known(), boot=boot_clock())
+    hub = Hub(
+        loaded.config, Memory(state_path()), Sealer(keys), last_known=last_known(), boot=boot_clock(), shared=store
+    )
     stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
 
     async def apply(changed: Loaded, found: Difference) -> None:
@@ -43,8 +46,7 @@ async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
                 stop = nursery.cancel_scope.cancel
                 life.start_soon(obey, signals, stop, stop, {})
                 if store is not None:
-                    hub.reads.attach_store(store)
-                    nursery.start_soon(keep_going, "Sharing with other hubs", store.run)
+                    nursery.start_soon(keep_going, "Sharing with other hubs", partial(store.run, hub.reads))
                 await nursery.start(hub.run)
                 nursery.start_soon(keep_going, "Following the configuration", reloader.run)
                 await serve_lines(stdio, Identity(OWNER, "stdio"), hub.router, hub.hosts, transport="stdio")

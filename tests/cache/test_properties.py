@@ -37,7 +37,7 @@ async def test_nor_with_several_hubs_and_a_store_that_is_late(seed, autojump_clo
     async with trio.open_nursery() as nursery:
         board = Board(dice, nursery)
         boards.append(board)
-        async with a_world(dice, hubs=2, share=lambda hub, number: board.join(hub)) as world:
+        async with a_world(dice, hubs=2, share=lambda number: board.join()) as world:
             for _ in range(200):
                 await world.move()
         nursery.cancel_scope.cancel()

@@ -21,9 +21,6 @@ STATE = {
     "hub/downstream/http/endpoint.py": {"on_gone"},
     "hub/downstream/http/event_stream.py": {"on_gone"},
     "hub/fleet/proxy.py": {"on_gone"},
-    # a shared store is made, or not, beside the cache
-    "cache/resource_cache.py": {"on_gap", "on_stale"},
-    "cache/redis/store.py": {"on_gap", "on_stale"},
     # an exception that is kept lets go of its frames
     "hub/wire/http/request_head.py": {"__traceback__"},
     # parts of one upstream, which only its own tasks change

@@ -140,9 +140,7 @@ def read_of(uri: str = "note://a", **more: object) -> Operation:
 
 async def reads_of(nursery: trio.Nursery, *servers: Served, shared: Any = None, **config: Any) -> ResourceCache:
     """A cache that runs."""
-    reads = ResourceCache(CacheConfig(**config))
-    if shared is not None:
-        reads.attach_store(shared)
+    reads = ResourceCache(CacheConfig(**config), shared)
     for server in servers:
         server.report_to(reads)
     await nursery.start(reads.run)

@@ -8,8 +8,7 @@ A resource says how often it has changed. Whatever makes a hub doubt what it kep
 with the least that a resource may say from then on; a read that was asked for later must say no less. Results that are
 marked as stale may be older than the end of a session, never than a change that was said.
 
-With several hubs, `share` gives each of them its end of the store that they have in common; what they tell each other
-is to go by `ResourceCache.on_stale` of the hub.
+With several hubs, `share` gives each of them its end of the store that they have in common.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -22,9 +21,9 @@ import trio
 import trio.testing
 
 from cache.entry import DropCause
+from cache.resource_cache import ResourceCache
 from cache.shared_store import SharedStore
 from config.settings import CacheConfig, UpstreamConfig
-from hub.app import Hub
 from hub.link.interface import Identity, Tenant
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import HUB_STALE, L4, MODERN, Era
@@ -33,7 +32,7 @@ from tests.support.fakes import Conversation, FakeUpstream
 from tests.support.house import ALICE, BOB, House, a_house
 
 URIS = ("note:a", "note:a/b", "note:a/b/c", "note:d")
-Share = Callable[[Hub, int], SharedStore | None]
+Share = Callable[[int], SharedStore]
 
 
 class Changing(FakeUpstream):
@@ -122,6 +121,25 @@ class Spy:
         return heard if stale else max(heard, self.lost_at.get(uri, 0))
 
 
+class Overheard:
+    """Passes on what other hubs tell one hub, and notes it. Satisfies `cache.shared_store.StoreListener`."""
+
+    def __init__(self, reads: ResourceCache, spies: dict[str, Spy]) -> None:
+        self.reads = reads
+        self.spies = spies
+
+    def on_stale(self, source: str, uri: str | None) -> None:
+        self.reads.on_stale(source, uri)
+        whole, _, version = (uri or "").rpartition("/")
+        for spy in self.spies.values() if version.isdigit() else ():
+            is_meant = spy.told.source == source  # another configuration is another upstream
+            if whole in spy.fake.versions and is_meant:
+                spy.note(whole, int(version))
+
+    def on_gap(self) -> None:
+        self.reads.on_gap()
+
+
 class World:
     """All of it, and what may happen. `wrong` holds the answers that were too old."""
 
@@ -137,27 +155,15 @@ class World:
         self.answers = 0
         self.labels = iter(range(1 << 20))
 
-    def add(self, house: House) -> None:
-        """One more hub."""
+    def add(self, house: House, shared: SharedStore | None) -> None:
+        """One more hub, on the store that hubs share, if there is one."""
         spies: dict[str, Spy] = {}
         for name, upstream in house.hub.supervisor.upstreams.items():
             self.watch(upstream, name, spies)
         self.houses.append(house)
         self.spies.append(spies)
-
-    def overhear(self, hub: Hub, number: int) -> None:
-        """Note what other hubs tell `hub`."""
-        on_stale = hub.reads.on_stale
-
-        def heard(source: str, uri: str | None) -> None:
-            on_stale(source, uri)
-            whole, _, version = (uri or "").rpartition("/")
-            for spy in self.spies[number].values() if version.isdigit() else ():
-                is_meant = spy.told.source == source  # another configuration is another upstream
-                if whole in spy.fake.versions and is_meant:
-                    spy.note(whole, int(version))
-
-        hub.reads.on_stale = heard  # type: ignore[method-assign]
+        if shared is not None:
+            self.nursery.start_soon(shared.run, Overheard(house.hub.reads, spies))
 
     def watch(self, upstream: Any, name: str, spies: dict[str, Spy]) -> None:
         old = spies.get(name)
@@ -286,12 +292,9 @@ async def a_world(dice: Random, *, hubs: int = 1, share: Share | None = None) ->
         world = World(fakes, dice, nursery)
         async with AsyncExitStack() as stack:
             for number in range(hubs):
-                house = await stack.enter_async_context(a_house(fakes, upstreams=settings, cache=cache))  # type: ignore[arg-type]
-                world.overhear(house.hub, number)
-                store = share(house.hub, number) if share is not None else None
-                if store is not None:
-                    house.hub.reads.attach_store(store)
-                world.add(house)
+                shared = share(number) if share is not None else None
+                made = a_house(fakes, upstreams=settings, cache=cache, shared=shared)  # type: ignore[arg-type]
+                world.add(await stack.enter_async_context(made), shared)
             for _ in range(4):
                 await world.arrive()
             yield world

@@ -18,6 +18,7 @@ from typing import Any
 import trio
 import trio.testing
 
+from cache.shared_store import SharedStore
 from config.saved_state import Memory
 from config.settings import HubConfig, UpstreamConfig
 from hub.app import Hub
@@ -607,6 +608,7 @@ async def a_house(
     durable: DurableSessions | None = None,
     reader: Reader | None = None,
     allowances: Path | None = None,
+    shared: SharedStore | None = None,
     **config: Any,
 ) -> AsyncIterator[House]:
     """A running hub over `fakes`; `upstreams` holds settings of some of them, `config` those of the hub."""
@@ -623,6 +625,7 @@ async def a_house(
         last_known=last_known,
         reader=reader,
         allowances=allowances,
+        shared=shared,
     )
     async with trio.open_nursery() as nursery:
         await nursery.start(hub.run)

@@ -8,8 +8,7 @@ import trio
 
 from cache.entry import EVERYONE, Entry
 from cache.index import is_trackable
-from cache.shared_store import Ticket
-from hub.app import Hub
+from cache.shared_store import StoreListener, Ticket
 from hub.wire.uri_parents import parents
 
 
@@ -24,9 +23,9 @@ class Board:
         self.members: list[Member] = []
         self.found = 0
 
-    def join(self, hub: Hub) -> "Member":
+    def join(self) -> "Member":
         """One more hub."""
-        member = Member(self, hub)
+        member = Member(self)
         self.members.append(member)
         return member
 
@@ -46,9 +45,9 @@ def _concerns(said: tuple[str, str | None], source: str, uri: str) -> bool:
 class Member:
     """The end of one hub. Satisfies `cache.shared_store.SharedStore`."""
 
-    def __init__(self, board: Board, hub: Hub) -> None:
+    def __init__(self, board: Board) -> None:
         self.board = board
-        self.hub = hub
+        self.listener: StoreListener | None = None
         self.unwritten: dict[str, int] = {}
         self.looking: dict[str, int] = {}
         """How often something of a source was invalidated here."""
@@ -56,6 +55,10 @@ class Member:
     @property
     def is_coherent(self) -> bool:
         return True
+
+    async def run(self, listener: StoreListener) -> None:
+        self.listener = listener
+        await trio.sleep_forever()
 
     async def _wait(self) -> None:
         await trio.sleep(self.board.dice.choice((0, 0, 0.001, 0.01, 0.05)))
@@ -98,4 +101,5 @@ class Member:
 
     async def _tell(self, member: "Member", source: str, uri: str | None) -> None:
         await self._wait()
-        member.hub.reads.on_stale(source, uri)
+        assert member.listener is not None, "it runs"
+        member.listener.on_stale(source, uri)

@@ -20,12 +20,15 @@ from msgspec import Raw
 
 from cache.entry import Entry
 from cache.redis.bus import Invalidation
+from cache.redis.sealed_values import ValueSealer
 from cache.redis.store import RedisStore
 from config.settings import CacheConfig, Secret
 from tests.support.debian import program
 from tests.support.processes import Process, free_port
 
 KEY = bytes(range(32))
+SEALER = ValueSealer(KEY)
+"""Seals and names as any hub of `KEY`."""
 PATIENCE_S = 30.0
 
 
@@ -95,6 +98,13 @@ class RedisServer:
             with connection.makefile("rb") as stream:
                 return _answer(stream)
 
+    def channel(self) -> str:
+        """The one channel that hubs listen to."""
+        found = self.do("PUBSUB", "CHANNELS")
+        assert isinstance(found, list)
+        (name,) = found
+        return name.decode()
+
     def keys(self, pattern: str) -> list[str]:
         found = self.do("KEYS", pattern)
         assert isinstance(found, list)
@@ -123,7 +133,7 @@ def redis_server(directory: Path, *settings: str, **how: Any) -> Iterator[RedisS
 
 
 class Told(logging.Handler):
-    """Events and log lines of a store, in order: ("stale", source, uri), ("gap",), (level, text)."""
+    """Events and log lines of a store, in order: ("stale", source, uri), ("gap",), (level, text). A `StoreListener`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,6 +143,12 @@ class Told(logging.Handler):
     def tell(self, *news: object) -> None:
         self.news.append(news)
         self._event.set()
+
+    def on_stale(self, source: str, uri: str | None) -> None:
+        self.tell("stale", source, uri)
+
+    def on_gap(self) -> None:
+        self.tell("gap")
 
     def emit(self, record: logging.LogRecord) -> None:
         self.tell(record.levelname, record.getMessage())
@@ -159,8 +175,6 @@ class Store(RedisStore):
         config = CacheConfig(url=Secret(url), **settings)
         super().__init__(config, key, trio.current_time, others=others, budget_s=budget_s)
         self.told = Told()
-        self.on_stale = lambda source, uri: self.told.tell("stale", source, uri)
-        self.on_gap = lambda: self.told.tell("gap")
         pending = self._member.pending
         forget_upstream = pending.written
         pending.written = lambda: (forget_upstream(), self.told.tell("written"))
@@ -229,7 +243,7 @@ async def stores(*made: Store, is_coherent: bool = True) -> AsyncIterator[None]:
         log.setLevel(logging.INFO)
         for store in made:
             log.addHandler(store.told)
-            nursery.start_soon(store.run)
+            nursery.start_soon(store.run, store.told)
         try:
             for store in made if is_coherent else ():
                 await store.until_coherent()
@@ -249,6 +263,8 @@ class Relay:
         self.port = 0
         self.silent = False
         """Whether answers vanish."""
+        self.passed = 0
+        """Bytes of answers so far."""
         self.limit: int | None = None
         """Bytes of answers that pass before every connection is cut. None: no limit."""
         self._streams: set[trio.abc.Stream] = set()
@@ -276,6 +292,7 @@ class Relay:
             async for data in source:
                 if counted and self.limit is not None:
                     data, self.limit = data[: self.limit], self.limit - len(data)
+                self.passed += len(data) if counted else 0
                 if not (counted and self.silent):
                     await sink.send_all(data)
                 if counted and self.limit is not None and self.limit <= 0:

@@ -19,15 +19,18 @@ INVALIDATE, LOOK, FIND, SWAP = b"UNLINK", b"HMGET", b"STRLEN", b"SET'"
 
 
 class End(ByteStream):
-    """One end of a connection, as anyio has it."""
+    """The hub's end of a connection, as anyio has it."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
+        self.received = 0
+        """Bytes that the hub has read."""
 
     async def receive(self, max_bytes: int = 65_536) -> bytes:
         data = await self._stream.receive_some(max_bytes)
         if not data:
             raise EndOfStream
+        self.received += len(data)
         return bytes(data)
 
     async def send(self, item: bytes) -> None:
@@ -46,20 +49,28 @@ class Scripted:
     def __init__(self, monkeypatch: Any, nursery: trio.Nursery) -> None:
         self.answers: dict[bytes, bytes] = {}
         self.then: dict[bytes, bytes] = {}
-        self.links = 0
-        """Pairs of connections that were begun."""
         self.kept: dict[bytes, bytes] = {}
-        self._connections = 0
+        self.ends: list[End] = []
+        """The hub's ends of all connections, in pairs: one for commands, one that listens."""
         self._nursery = nursery
         self._hears: list[Any] = []
         monkeypatch.setattr(link, "_stream", self._connect)
 
+    @property
+    def links(self) -> int:
+        """Pairs of connections that were begun."""
+        return (len(self.ends) + 1) // 2
+
+    def say(self, said: bytes) -> None:
+        """Send something to whoever listens."""
+        for each in self._hears[-1:]:
+            self._nursery.start_soon(self._tell, each, said)
+
     async def _connect(self, address: Any, context: Any) -> ByteStream:
         near, far = trio.testing.memory_stream_pair()
-        self._connections += 1
-        self.links = (self._connections + 1) // 2
         self._nursery.start_soon(self._serve, far)
-        return End(near)
+        self.ends.append(End(near))
+        return self.ends[-1]
 
     async def _serve(self, stream: Any) -> None:
         try:
@@ -101,9 +112,7 @@ class Scripted:
         return b"%016d" % int(1.8e15 + trio.current_time() * 1e6)
 
     def _publish(self, command: list[bytes], stream: Any) -> list[bytes]:
-        for each in self._hears[-1:]:
-            said = b">3\r\n" + bulk(b"message") + bulk(command[1]) + bulk(command[2])
-            self._nursery.start_soon(self._tell, each, said)
+        self.say(b">3\r\n" + bulk(b"message") + bulk(command[1]) + bulk(command[2]))
         return [b":1\r\n"]
 
     def _unlink(self, command: list[bytes], stream: Any) -> list[bytes]:

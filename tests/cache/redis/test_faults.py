@@ -240,7 +240,7 @@ async def test_cancelling_at_any_time_leaves_nothing(server):
         store = Store(server.url)
         with trio.CancelScope() as scope:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(store.run)
+                nursery.start_soon(store.run, store.told)
                 for _ in range(checkpoints):
                     await trio.lowlevel.checkpoint()
                 scope.cancel()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.redis_server import Store, entry, redis_server, stores
+from tests.support.redis_server import SEALER, Store, entry, redis_server, stores
 
 pytestmark = pytest.mark.real
 
@@ -50,7 +50,7 @@ async def test_evicting_tokens_is_an_invalidation(tmp_path):
         async with stores(one, other):
             await one.keep("kept")
             ticket = await one.ticket(uri="a://z")
-            (tokens,) = server.keys("*:t:" + one._sealer.digest("s"))
+            (tokens,) = server.keys("*:t:" + SEALER.digest("s"))
             (name,) = server.keys("*:e:*")
             sealed = server.do("GET", name)
             for n in range(100_000):  # which key goes is chance: five are looked at, and their ages are told in seconds

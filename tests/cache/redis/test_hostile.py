@@ -4,9 +4,18 @@ import msgspec
 import pytest
 import trio
 
-from tests.support.redis_server import Store, stores
+from cache.shared_store import Ticket
+from tests.support.redis_server import SEALER, RedisServer, Store, entry, stores
 
 pytestmark = pytest.mark.real
+
+
+async def kept(store: Store, server: RedisServer) -> tuple[str, Ticket]:
+    """The name of an entry that is kept now, and the ticket of its read."""
+    ticket = await store.ticket()
+    await store.put(ticket, "s", "a://x/y", "ann", entry())
+    (name,) = server.keys("*:e:*")
+    return name, ticket
 
 
 @pytest.mark.covers("F-X-03")
@@ -28,9 +37,9 @@ async def test_a_burst_of_deep_changes_is_written(server):
 async def test_what_a_hub_of_another_version_keeps_is_a_miss(server):
     store = Store(server.url)
     async with stores(store):
-        ticket = await store.ticket()
-        name = store._member.layout.entry("s", "a://x/y", "ann", "") + ticket.stamp
-        server.do("SET", name, store._sealer.seal(name, b'{"of": "another version"}\n{}'))
+        name, _ = await kept(store, server)
+        assert await store.found() == "value"
+        server.do("SET", name, SEALER.seal(name, b'{"of": "another version"}\n{}'))
         assert await store.found() is None
 
 
@@ -38,8 +47,8 @@ async def test_what_a_hub_of_another_version_keeps_is_a_miss(server):
 async def test_what_a_hub_of_another_version_says_is_not_heard(server):
     store = Store(server.url)
     async with stores(store):
-        channel = store._member.bus.channel
-        server.do("PUBLISH", channel, store._sealer.seal(channel, msgspec.msgpack.encode({"of": "another version"})))
+        channel = server.channel()
+        server.do("PUBLISH", channel, SEALER.seal(channel, msgspec.msgpack.encode({"of": "another version"})))
         await trio.lowlevel.checkpoint()
         store.invalidate("s", None)
         await store.until_written()
@@ -54,11 +63,10 @@ async def test_what_was_kept_before_the_clock_was_set_back_is_a_miss(server, set
     """Its time-to-live would count from the later time that the store's clock showed then."""
     store = Store(server.url)
     async with stores(store):
-        ticket = await store.ticket()
-        name = store._member.layout.entry("s", "a://x/y", "ann", "") + ticket.stamp
+        name, ticket = await kept(store, server)
         until = trio.current_time() + ticket.ahead_s + set_back_s + 60
         head = ["2026-07-28", False, False, until, until, ticket.read_at + set_back_s * 1_000_000]
-        server.do("SET", name, store._sealer.seal(name, msgspec.json.encode(head) + b"\nof then"))
+        server.do("SET", name, SEALER.seal(name, msgspec.json.encode(head) + b"\nof then"))
         assert await store.found() == (None if set_back_s > 0 else "of then")
 
 
@@ -67,10 +75,9 @@ async def test_what_is_put_back_is_good_for_no_longer_than_it_was(server):
     """Not even what has no time-to-live of its own: an hour at most."""
     store = Store(server.url)
     async with stores(store):
-        ticket = await store.ticket()
-        name = store._member.layout.entry("s", "a://x/y", "ann", "") + ticket.stamp
+        name, ticket = await kept(store, server)
         now = trio.current_time() + ticket.ahead_s
         for good_until, found in ((now + 60, "of then"), (now - 1, None)):
             head = ["2026-07-28", False, True, None, good_until, ticket.read_at]
-            server.do("SET", name, store._sealer.seal(name, msgspec.json.encode(head) + b"\nof then"))
+            server.do("SET", name, SEALER.seal(name, msgspec.json.encode(head) + b"\nof then"))
             assert await store.found() == found

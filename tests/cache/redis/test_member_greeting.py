@@ -3,41 +3,21 @@
 import pytest
 import trio
 
-from cache.redis.sealed_values import ValueSealer
-from cache.redis.store_link import GREETING_S, Member
-from cache.redis.url import StoreAddress
-
-
-class Hanging:
-    """A link of which the first answers never come, from the one that `answers` on."""
-
-    primary = "run"
-
-    def __init__(self, answers):
-        self.answers = answers
-        self.reason = ""
-
-    async def _answer(self):
-        await trio.lowlevel.checkpoint()
-        if self.answers == 0:
-            await trio.sleep_forever()
-        self.answers -= 1
-
-    async def subscribe(self, channel):
-        await self._answer()
-
-    async def ask(self, *command):
-        await self._answer()
-
-    def fail(self, reason):
-        self.reason = reason
+from cache.redis.store_link import GREETING_S
+from tests.support.redis_server import Store, stores
+from tests.support.scripted_store import LOOK, Scripted
 
 
 @pytest.mark.covers("F-X-02")
-@pytest.mark.parametrize("answers", [0, 1])
-async def test_one_that_hangs_once_it_is_connected_is_left(autojump_clock, answers):
-    link = Hanging(answers)
+@pytest.mark.parametrize("command", [b"PING", LOOK])
+async def test_one_that_hangs_once_it_is_connected_is_left(autojump_clock, monkeypatch, nursery, command):
+    server = Scripted(monkeypatch, nursery)
+    server.answers[command] = b""
+    store = Store("redis://127.0.0.1:1")
     began = trio.current_time()
-    await Member(StoreAddress(host="h"), ValueSealer(b"k" * 32), trio.current_time)._serve(link)
-    assert link.reason == "no answer within 3 s"
-    assert trio.current_time() - began == GREETING_S
+    async with stores(store, is_coherent=False):
+        await store.until_away()
+        assert (store.statistics().reason, server.links) == ("no answer within 3 s", 1)
+        assert trio.current_time() - began == GREETING_S
+        server.answers.clear()
+        await store.until_coherent()

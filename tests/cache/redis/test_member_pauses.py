@@ -7,12 +7,13 @@ from cache.redis.sealed_values import ValueSealer
 from cache.redis.store_link import HURRY_S, Member
 from cache.redis.url import address_of
 from config.settings import CacheConfig, Secret
+from tests.support.redis_server import Told
 
 
 @pytest.mark.covers("F-X-01")
 async def test_it_is_tried_sooner_while_others_may_find_what_is_stale(autojump_clock):
     address = address_of(CacheConfig(url=Secret("unix:///nowhere")))
-    member = Member(address, ValueSealer(bytes(32)), trio.current_time)
+    member = Member(address, ValueSealer(bytes(32)), trio.current_time, Told())
 
     async def paused_s(seconds: float) -> float:
         began = trio.current_time()

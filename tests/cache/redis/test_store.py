@@ -11,7 +11,7 @@ from cache.entry import EVERYONE
 from cache.redis.layout import MAX_FIELDS
 from cache.shared_store import Unreachable
 from tests.support.debian import find
-from tests.support.redis_server import Store, elapsed_ms, entry, redis_server, stores
+from tests.support.redis_server import SEALER, Store, elapsed_ms, entry, redis_server, stores
 
 pytestmark = pytest.mark.real
 
@@ -191,7 +191,7 @@ async def test_a_look_across_an_invalidation_finds_nothing(one, server, heard):
         nursery.start_soon(look_up)
         await trio.testing.wait_all_tasks_blocked()
         if heard:
-            one._member.on_stale("s", "a://unrelated")
+            one.on_stale("s", "a://unrelated")
         else:
             one.invalidate("s", "a://unrelated")
         server.resume()
@@ -211,7 +211,7 @@ async def test_many_invalidations_are_written_together(one, other):
 
 async def test_tokens_are_bounded(one, server):
     await one.keep(uri="first:1")
-    (tokens,) = server.keys("*:t:" + one._sealer.digest("s"))
+    (tokens,) = server.keys("*:t:" + SEALER.digest("s"))
     server.do("EVAL", f"for i = 1, {MAX_FIELDS} do redis.call('HSET', KEYS[1], i, i) end", 1, tokens)
     assert await one.found(uri="first:1") == "value"
     await one.keep(uri="second:1")

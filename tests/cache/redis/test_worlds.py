@@ -12,7 +12,6 @@ import trio.testing
 
 from cache.redis.store import RedisStore
 from config.settings import CacheConfig, Secret
-from hub.app import Hub
 from tests.support.cache_world import a_world
 from tests.support.redis_server import KEY, RedisServer, redis_server
 
@@ -61,24 +60,20 @@ async def test_nobody_reads_what_is_known_to_be_old(seed, tmp_path, fast_clock):
     stores: list[RedisStore] = []
     with redis_server(tmp_path) as server:
         faults = Faults(server, dice)
-        async with trio.open_nursery() as nursery:
 
-            def share(hub: Hub, number: int) -> RedisStore:
-                config = CacheConfig(url=Secret(server.url))
-                stores.append(RedisStore(config, KEY, trio.current_time, budget_s=BUDGET_S))
-                nursery.start_soon(stores[-1].run)
-                return stores[-1]
+        def share(number: int) -> RedisStore:
+            stores.append(RedisStore(CacheConfig(url=Secret(server.url)), KEY, trio.current_time, budget_s=BUDGET_S))
+            return stores[-1]
 
-            async with a_world(dice, hubs=2, share=share) as world:
-                while not all(store.is_coherent for store in stores):  # noqa: ASYNC110
-                    await trio.sleep(0.1)
-                for _ in range(MOVES):
-                    await world.move()
-                    await world.read()
-                    await faults.happen()
-                fast_clock.rate *= 40  # what is under way may end
-                stored = sum(house.hub.reads.statistics().counts.stored for house in world.houses)
-            nursery.cancel_scope.cancel()
+        async with a_world(dice, hubs=2, share=share) as world:
+            while not all(store.is_coherent for store in stores):  # noqa: ASYNC110
+                await trio.sleep(0.1)
+            for _ in range(MOVES):
+                await world.move()
+                await world.read()
+                await faults.happen()
+            fast_clock.rate *= 40  # what is under way may end
+            stored = sum(house.hub.reads.statistics().counts.stored for house in world.houses)
     assert world.wrong == []
     assert world.answers > 10
     assert stored
