@@ -11,7 +11,7 @@ from hub.link.completed_elicitations import Elicitations
 from hub.wire.jsonrpc import peek_str
 from hub.wire.mcp import Kind
 from upstreams.invalidation import NO_LISTENER, InvalidationListener
-from upstreams.inventory.offered import Offered
+from upstreams.inventory.refresh import ListRefresh
 from upstreams.journal.history import History
 from upstreams.session import Exit
 
@@ -35,7 +35,7 @@ class NotificationSink:
         self,
         name: str,
         history: History,
-        offered: Offered,
+        lists: ListRefresh,
         *,
         on_asked: Callable[[], None],
         on_ended: Callable[[], None],
@@ -47,7 +47,7 @@ class NotificationSink:
         self.unattributed_count = 0
         """Questions that were refused because they could not be attributed to a host."""
         self._name = name
-        self._offered = offered
+        self._lists = lists
         self._listener = listener
         self._history = history
         self._on_asked = on_asked
@@ -68,7 +68,7 @@ class NotificationSink:
         """Have these lists read again."""
         if Kind.RESOURCE in kinds:
             self._listener.resources_relisted()
-        self._offered.changed(kinds)
+        self._lists.mark_stale(kinds)
 
     def log(self, params: dict[str, Raw]) -> None:
         """Write a log message to the hub's log and the journal, at most `LOGS_PER_S`."""

@@ -3,10 +3,8 @@
     run:   attempt -> (session: opened -> upkeep until it ends) -> pause, or wait until wanted -> attempt ...
            and, if nobody has needed it for `idle_stop_s`, from any of these: stop -> wait until wanted -> attempt ...
 
-While the main session is open, the lists are read again whenever the upstream says that they changed, or a host wants
-to see a list that may have changed; nothing is read only because time passes. A flood of changes costs one reading at
-a time and one that follows. Sessions of single hosts are opened by `connector` when they are needed; a restart closes
-them, too.
+While the main session is open, `inventory.refresh` reads the lists over it. Sessions of single hosts are opened by
+`connector` when they are needed; a restart closes them, too.
 """
 
 import logging
@@ -20,18 +18,13 @@ import trio
 from hub.link.errors import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamVersionError
 from hub.wire.hub_loops import EXPERIMENTAL, HubChain, join_chains, read_chain
 from hub.wire.mcp import Kind
-from upstreams.inventory.lists import Listing, walk
+from upstreams.inventory.lists import Listing
 from upstreams.lifecycle import Event, State
 from upstreams.subscriptions.modern import keep_subscribed
 from upstreams.upstream import Upstream
 
 log = logging.getLogger(__name__)
 
-CALM_WALKS: Final = 3
-CALM_WINDOW_S: Final = 10.0
-FIRST_INTERVAL_S: Final = 1.0
-LONGEST_INTERVAL_S: Final = 60.0
-RETRY_LIST_S: Final = 30.0
 UNKNOWN_RETRY_S: Final = 300.0
 
 
@@ -121,9 +114,6 @@ class MainSession:
         self._upstream = upstream
         self._pooled = upstream.connector.make_main()
         self._on_listed = on_listed
-        self._degraded: dict[Kind, str] = {}
-        self._unread: set[Kind] = set()
-        self._pace = ReadPacing()
 
     async def run(self, slots: trio.Semaphore) -> HubError | None:
         """Open the session and keep it until it ends; why it ended, None: it was closed."""
@@ -133,8 +123,7 @@ class MainSession:
         if self._is_loop(read_chain(self._pooled.session.facts.capabilities.get(EXPERIMENTAL))):
             return
         self._upstream.opened(self._pooled)
-        nursery.start_soon(self._keep_lists)
-        nursery.start_soon(self._keep_fresh)
+        nursery.start_soon(self._upstream.lists.run, self._pooled.session, self._show)
         nursery.start_soon(self._stop_when_unused)
         nursery.start_soon(keep_subscribed, self._pooled, self._upstream.notifications)
 
@@ -151,78 +140,17 @@ class MainSession:
         self._upstream.rest()
         self._pooled.scope.cancel()
 
-    # --- lists --------------------------------------------------------------------------------------------------------
-
-    async def _keep_lists(self) -> None:
-        upstream, offered = self._upstream, self._upstream.offered
-        while True:
-            with trio.move_on_after(RETRY_LIST_S if self._unread else inf):
-                await offered.became_stale.take()
-            await trio.sleep_until(self._pace.next_at)
-            due, offered.stale = offered.stale, {}
-            kinds = {*due, *self._unread}
-            if not kinds:
-                continue
-            found = await self._read(kinds)
-            changed = self._take(found)
-            if changed is None:
-                return
-            if not self._unread:
-                upstream.listed_all()
-            self._pace.walked(trio.current_time(), changed)
-            for read in due.values():
-                read.set()
-            self._on_listed()
-
-    def _take(self, found: Mapping[Kind, Listing]) -> bool | None:
-        """Show what was read; whether it differs, None: the upstream leads back here, and is being stopped."""
+    def _show(self, found: Mapping[Kind, Listing], problems: list[str]) -> bool:
+        """Show hosts lists that were read; whether that is something new."""
+        upstream = self._upstream
         if self._is_loop(join_chains(listing.behind for listing in found.values())):
-            return None
-        degraded = (self._degraded[kind] for kind in Kind if kind in self._degraded)
-        return self._upstream.offered.take(self._pooled.session.facts, found, degraded)
-
-    async def _keep_fresh(self) -> None:
-        """Read lists again on demand, one reading of each list at a time."""
-        rereading = self._upstream.offered.rereading
-        try:
-            async with trio.open_nursery() as nursery:
-                while True:
-                    await rereading.news.take()
-                    for kind in rereading.due():
-                        nursery.start_soon(self._reread, kind)
-        finally:
-            rereading.abandon()
-
-    async def _reread(self, kind: Kind) -> None:
-        more = True
-        while more:
-            found: dict[Kind, Listing] = {}
-            await self._read_one(kind, found)
-            if self._take(found) is None:
-                return
-            self._unread -= found.keys()
-            more = self._upstream.offered.rereading.done(kind)
-
-    async def _read(self, kinds: set[Kind]) -> dict[Kind, Listing]:
-        """Read these lists; those that could not be read are tried again later."""
-        found: dict[Kind, Listing] = {}
-        async with trio.open_nursery() as nursery:
-            for kind in kinds:
-                nursery.start_soon(self._read_one, kind, found)
-        self._unread = kinds - set(found)
-        return found
-
-    async def _read_one(self, kind: Kind, found: dict[Kind, Listing]) -> None:
-        problem = f"{kind.value} could not be read in time"
-        with trio.move_on_after(self._upstream.config.timeouts.list):
-            try:
-                found[kind] = await walk(self._pooled.session, kind)
-                problem = found[kind].degraded
-            except HubError as error:
-                problem = self._upstream.availability.history.mask(f"{kind.value} could not be read: {error}")
-        self._degraded[kind] = problem
-        if not problem:
-            del self._degraded[kind]
+            return False
+        mask = upstream.availability.history.mask
+        changed = upstream.offered.take(self._pooled.session.facts, found, map(mask, problems))
+        if upstream.lists.is_complete:
+            upstream.listed_all()
+        self._on_listed()
+        return changed
 
 
 async def unused(upstream: Upstream) -> None:
@@ -235,23 +163,3 @@ async def unused(upstream: Upstream) -> None:
             return
         with trio.move_on_at(due):
             await upstream.adjusted.take()
-
-
-class ReadPacing:
-    """Pacing of list readings: at once, unless several readings have brought nothing new."""
-
-    def __init__(self) -> None:
-        self.next_at = float("-inf")
-        self._interval_s = 0.0
-        self._in_vain: list[float] = []
-
-    def walked(self, now: float, changed: bool) -> None:
-        """The lists were read at `now`."""
-        if changed or now > self.next_at + LONGEST_INTERVAL_S:
-            self._interval_s = 0.0
-            self._in_vain.clear()
-        if not changed:
-            self._in_vain = [at for at in self._in_vain if at > now - CALM_WINDOW_S] + [now]
-        if self._interval_s or len(self._in_vain) >= CALM_WALKS:
-            self._interval_s = min(max(FIRST_INTERVAL_S, self._interval_s * 2), LONGEST_INTERVAL_S)
-        self.next_at = now + self._interval_s

@@ -3,7 +3,7 @@
 `call` is the seam. An `Upstream` consists of parts that each know one thing:
 
     availability           its state; why it is away, and until when
-    offered                what it offers
+    offered, lists         what it offers, and how its lists are read again
     notifications          events of its sessions that belong to no call
     pool, connector        its sessions, their owners, and how they are opened
     legacy_sessions        sessions of another era than its main one
@@ -33,7 +33,7 @@ from upstreams.host_subscriptions import HostSubscriptions
 from upstreams.invalidation import InvalidationListener
 from upstreams.inventory.freshness import declares_changes
 from upstreams.inventory.offered import Offered
-from upstreams.inventory.refresh import Reading
+from upstreams.inventory.refresh import ListRefresh, Reading
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import Event, State
 from upstreams.notifications import NotificationSink
@@ -81,12 +81,13 @@ class Upstream:
         self.offered = Offered(
             name, last_known, partial(parts.on_change, self), local=is_local(config), listener=listener
         )
+        self.lists = ListRefresh(config)
         history = self.availability.history
         self._mask = history.mask
         self.notifications = NotificationSink(
             name,
             history,
-            self.offered,
+            self.lists,
             on_asked=self._asked,
             on_ended=self.lost,
             on_elicited=partial(parts.on_elicited, name),
@@ -156,7 +157,7 @@ class Upstream:
             self._mask.error(error)
             raise
         reply = await self.successor.call(operation, exchange)
-        self.offered.snapshot = self.successor.snapshot  # by its version the reply is read
+        self.offered.show(self.successor.snapshot)  # by its version the reply is read
         return reply
 
     async def _call_here(self, operation: Operation, exchange: Exchange) -> Reply:
@@ -197,7 +198,7 @@ class Upstream:
         """
         if self.state is not State.CONNECTED or not self.offered.listed:
             return None
-        return self.offered.reread(kind, self._told_since(kind))
+        return self.lists.request(kind) if self.offered.has_expired(kind, self._told_since(kind)) else None
 
     def _told_since(self, kind: Kind) -> float:
         """Since when changes of a list are sure to be heard; `inf`: they are not."""
@@ -210,7 +211,7 @@ class Upstream:
 
     def changed(self, kinds: tuple[Kind, ...]) -> None:
         """Have these lists read again: there is reason to believe that they changed."""
-        self.offered.changed(kinds)
+        self.lists.mark_stale(kinds)
 
     async def refresh(self, kind: Kind) -> None:
         """Have a list read from now on, and wait for that within reason, if the upstream is connected or being tried.
@@ -219,11 +220,10 @@ class Upstream:
             UpstreamUnavailable: it is disabled.
         """
         self.availability.refuse_if_disabled()
-        if self.state is State.CONNECTED and self.offered.listed:
-            if reading := self.offered.rereading.ask(kind, anew=True):
+        if self.state in (State.CONNECTED, State.CONNECTING, State.RECONNECTING):
+            reading = self.lists.request(kind, anew=True)
+            if reading is not None:
                 await reading.wait()
-        elif self.state in (State.CONNECTED, State.CONNECTING, State.RECONNECTING):
-            await self.offered.refresh(kind)
 
     # --- subscriptions ------------------------------------------------------------------------------------------------
 
@@ -371,6 +371,7 @@ class Upstream:
         """Take over settings that need no other session (`reload="live"` in `config.settings`)."""
         self.config = config
         self.calls.adjust(config)
+        self.lists.adjust(config)
         self.selector.adjust(config)
         self.availability.adjust(config)
         self.adjusted.set()

@@ -12,8 +12,9 @@ from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L4, MODERN, Entry, Kind
 from tests.support.fakes import FakeHost, FakeSession, FakeUpstream, opener
 from upstreams.inventory.last_known import LastKnown
+from upstreams.inventory.refresh import CALM_READINGS, RETRY_LIST_S
 from upstreams.lifecycle import FAILED_PAUSE_S, State
-from upstreams.runner import CALM_WALKS, RETRY_LIST_S, UNKNOWN_RETRY_S
+from upstreams.runner import UNKNOWN_RETRY_S
 from upstreams.session import COMMON
 from upstreams.status import empty_snapshot, is_local
 from upstreams.supervisor import STARTS_AT_ONCE, Supervisor
@@ -793,7 +794,7 @@ async def test_a_server_that_announces_every_list_it_gives_is_slowed_down(nurser
     fake.on["tools/list"] = announce
     there = await house(nursery, fake)
     await trio.sleep(300)
-    assert CALM_WALKS < walks(fake) < 15
+    assert CALM_READINGS < walks(fake) < 15
     assert len(there.changes) == 1
     fake.lists["tools"] = tools("late")
     await trio.sleep(60)

@@ -1,4 +1,4 @@
-"""What one upstream offers, as far as known: its lists as they were read last, and which are to be read again.
+"""What one upstream offers, as far as known: its lists as they were read last.
 
 Lists stay while the upstream is away. They may come from an earlier run of the hub, or from a predecessor; then its own
 lists replace them once they have been read.
@@ -8,10 +8,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
 
-import trio
 from msgspec import structs
 
-from hub.link.flag_and_bell import DirtyFlag
 from hub.link.machine_clock import current_time
 from hub.wire.handshake import ServerFacts
 from hub.wire.hub_loops import join_chains, with_chain
@@ -19,7 +17,6 @@ from hub.wire.mcp import Freshness, Kind, Snapshot
 from upstreams.invalidation import NO_LISTENER, InvalidationListener
 from upstreams.inventory.freshness import has_expired, ttl_ms
 from upstreams.inventory.lists import Listing
-from upstreams.inventory.refresh import REFRESH_WAIT_S, ListRefresh, Reading
 from upstreams.status import empty_snapshot
 
 log = logging.getLogger(__name__)
@@ -50,10 +47,6 @@ class Offered:
         """When the latest reading of each list began: later changes may not be in it."""
         self.freshness: Mapping[Kind, Freshness] = self.snapshot.freshness
         """Freshness as the upstream declared it. `snapshot` stays as it is when only freshness differs."""
-        self.stale: dict[Kind, trio.Event] = {}
-        """Lists to be read again; the runner sets the events when it has read them."""
-        self.became_stale = DirtyFlag()
-        self.rereading = ListRefresh()
         self._on_change = on_change
         self._listener = listener
 
@@ -62,7 +55,7 @@ class Offered:
         return f"<Offered by {self.snapshot.upstream}: {counts}>"
 
     def connected(self, facts: ServerFacts) -> None:
-        """A session has opened; all lists are to be read again."""
+        """A session has opened; its lists have not been read."""
         self.listed = False
         self.snapshot = structs.replace(
             self.snapshot,
@@ -71,31 +64,16 @@ class Offered:
             server_info=facts.server_info,
             instructions=facts.instructions,
         )
-        self.changed(tuple(Kind))
-
-    def changed(self, kinds: tuple[Kind, ...]) -> None:
-        """Have these lists read again."""
-        for kind in kinds:
-            self.stale.setdefault(kind, trio.Event())
-        self.became_stale.set()
-
-    async def refresh(self, kind: Kind) -> None:
-        """Have a list read and wait for it, at most `REFRESH_WAIT_S`."""
-        self.changed((kind,))
-        with trio.move_on_after(REFRESH_WAIT_S):
-            await self.stale[kind].wait()
 
     def ttl_ms(self, kind: Kind, told_since: float) -> int:
         """How long hosts may use a list, in milliseconds; `told_since`: since when its changes are sure to be heard."""
         told = self.begun_at[kind] >= told_since
         return ttl_ms(self.snapshot, kind, self.freshness.get(kind), age_ms=self._age_ms(kind), told=told)
 
-    def reread(self, kind: Kind, told_since: float) -> Reading | None:
-        """Have a list read again if it may have changed; the reading to wait for, None: there is none."""
+    def has_expired(self, kind: Kind, told_since: float) -> bool:
+        """Whether a list may have changed since it was read; `told_since` as for `ttl_ms`."""
         told = self.begun_at[kind] >= told_since
-        if not has_expired(self.snapshot, kind, self.freshness.get(kind), age_ms=self._age_ms(kind), told=told):
-            return None
-        return self.rereading.ask(kind)
+        return has_expired(self.snapshot, kind, self.freshness.get(kind), age_ms=self._age_ms(kind), told=told)
 
     def _age_ms(self, kind: Kind) -> int:
         """How long ago a list was read; for a remembered list, how long this run has lasted."""
@@ -146,6 +124,10 @@ class Offered:
     def complete(self) -> None:
         """All lists have been read."""
         self.known = True
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Show another snapshot in place of this one: a successor answers calls by it."""
+        self.snapshot = snapshot
 
     def withdraw(self) -> None:
         """Offer nothing to hosts."""

@@ -1,22 +1,39 @@
-"""List refresh: lists are read again on demand, one reading of each list at a time.
+"""List refresh: lists are read again when they may have changed, one reading of each list at a time.
 
-    not being read      a reading begins, and whoever asks waits for it, within reason
-    being read          a request for a fresh list waits for that reading; one for the list as it is from now on waits
-                        for the next reading, which all such requests share
+    the session opens            all lists are read and shown together
+    the upstream says "changed"  read at once, unless several readings in a row brought nothing new: then at intervals
+    a host wants to see it       read at once; whoever asks while it is being read waits for that reading, or for the
+                                 next one, which all share who want the list as it is from now on
+    it could not be read         read again after `RETRY_LIST_S`
 
-Nobody waits for longer than `REFRESH_WAIT_S`, nor for a reading that others have waited for in vain. A list that took
-too long is read in the background from then on, and waited for again once it was quick.
+So a flood of changes costs one reading at a time and one that follows. Nobody waits for longer than `REFRESH_WAIT_S`,
+nor for a reading that others have waited for in vain. A list that took too long is read in the background from then on,
+and waited for again once it was quick.
 """
 
+from collections.abc import Callable, Iterable, Mapping
+from math import inf
 from typing import Final
 
 import trio
 
+from config.settings import UpstreamConfig
 from hub.link.flag_and_bell import DirtyFlag
+from hub.link.interface import HubError
 from hub.wire.mcp import Kind
+from upstreams.inventory.lists import Listing, walk
+from upstreams.session import Session
 
 REFRESH_WAIT_S: Final = 1.5
 """How long a request waits for a list to be read again."""
+RETRY_LIST_S: Final = 30.0
+CALM_READINGS: Final = 3
+CALM_WINDOW_S: Final = 10.0
+FIRST_INTERVAL_S: Final = 1.0
+LONGEST_INTERVAL_S: Final = 60.0
+
+OnRead = Callable[[Mapping[Kind, Listing], list[str]], bool]
+"""Called with lists that were read, and why any list is incomplete; whether that is something new."""
 
 
 class Reading:
@@ -24,68 +41,167 @@ class Reading:
 
     def __init__(self) -> None:
         self.over = trio.Event()
-        self.until = trio.current_time() + REFRESH_WAIT_S
-        """Until when the reading is worth waiting for."""
+        self.until = inf
+        """Until when the reading is worth waiting for; `inf`: it has not begun."""
 
     def __repr__(self) -> str:
-        return f"<Reading, {'over' if self.over.is_set() else 'running'}>"
+        return f"<Reading, {'over' if self.over.is_set() else 'running' if self.until < inf else 'due'}>"
 
     async def wait(self) -> None:
-        """Wait until the reading is over, at most `until`."""
-        with trio.move_on_at(self.until):
+        """Wait until the reading is over, at most `REFRESH_WAIT_S` and `until`."""
+        with trio.move_on_at(min(self.until, trio.current_time() + REFRESH_WAIT_S)):
             await self.over.wait()
 
 
-class ListRefresh:
-    """Readings of the lists of one upstream. The runner reads: `due`, then `done` after each reading."""
+class ReadPacing:
+    """Pacing of readings after changes: at once, unless several readings have brought nothing new."""
 
     def __init__(self) -> None:
+        self.next_at = -inf
+        self._interval_s = 0.0
+        self._in_vain: list[float] = []
+
+    def was_read(self, now: float, changed: bool) -> None:
+        """The list was read at `now`."""
+        if changed or now > self.next_at + LONGEST_INTERVAL_S:
+            self._interval_s = 0.0
+            self._in_vain.clear()
+        if not changed:
+            self._in_vain = [at for at in self._in_vain if at > now - CALM_WINDOW_S] + [now]
+        if self._interval_s or len(self._in_vain) >= CALM_READINGS:
+            self._interval_s = min(max(FIRST_INTERVAL_S, self._interval_s * 2), LONGEST_INTERVAL_S)
+        self.next_at = now + self._interval_s
+
+
+class _ListState:
+    """State of one list: whether to read it, and when."""
+
+    def __init__(self) -> None:
+        self.running: Reading | None = None
+        self.requested: Reading | None = None
+        """The reading that follows."""
+        self.stale = False
+        """The upstream said that the list changed."""
+        self.slow = False
+        self.problem = ""
+        """Why the list is incomplete, or could not be read."""
+        self.retry_at = inf
+        """When to read the list again, since it could not be read."""
+        self.pacing = ReadPacing()
         self.news = DirtyFlag()
-        """Set when a reading has become due."""
-        self._running: dict[Kind, Reading] = {}
-        self._next: dict[Kind, Reading] = {}
-        self._due: list[Kind] = []
-        self._slow: set[Kind] = set()
 
-    def __repr__(self) -> str:
-        kinds = ", ".join(kind.value for kind in self._running) or "nothing"
-        return f"<ListRefresh {kinds}>"
+    async def due(self) -> None:
+        """Wait until the list is to be read."""
+        while self.requested is None:
+            due_at = min(self.pacing.next_at if self.stale else inf, self.retry_at)
+            if due_at <= trio.current_time():
+                return
+            with trio.move_on_at(due_at):
+                await self.news.take()
 
-    def ask(self, kind: Kind, *, anew: bool = False) -> Reading | None:
-        """Have a list read, `anew`: from now on; the reading to wait for, None: waiting would be in vain."""
-        running = self._running.get(kind)
-        if running is None:
-            reading = self._running[kind] = Reading()
-            self._due.append(kind)
-            self.news.set()
-        elif anew:
-            reading = self._next.setdefault(kind, Reading())
-        else:
-            reading = running
-        in_vain = running is not None and running.until <= trio.current_time()
-        return None if in_vain or kind in self._slow else reading
+    def begin(self) -> bool:
+        """A reading begins; whether that is because the list changed."""
+        self.running, self.requested = self.requested or Reading(), None
+        self.running.until = trio.current_time() + REFRESH_WAIT_S
+        was_stale, self.stale = self.stale, False
+        return was_stale
 
-    def due(self) -> list[Kind]:
-        """The lists to begin reading now."""
-        due, self._due = self._due, []
-        return due
-
-    def done(self, kind: Kind) -> bool:
-        """A reading is over; whether another is to follow at once."""
-        reading = self._running.pop(kind)
-        (self._slow.add if reading.until <= trio.current_time() else self._slow.discard)(kind)
-        reading.over.set()
-        if kind not in self._next:
-            return False
-        following = self._running[kind] = self._next.pop(kind)
-        following.until = max(following.until, trio.current_time() + REFRESH_WAIT_S)
-        return True
+    def end(self) -> None:
+        """Wake whoever waits for the running reading: it is over."""
+        if self.running is not None:
+            self.running.over.set()
+            self.running = None
 
     def abandon(self) -> None:
         """Let nobody wait any more: the session is over."""
-        for reading in (*self._running.values(), *self._next.values()):
-            reading.over.set()
-        self._running.clear()
-        self._next.clear()
-        self._due.clear()
-        self._slow.clear()
+        self.end()
+        if self.requested is not None:
+            self.requested.over.set()
+            self.requested = None
+        self.slow = False
+
+
+class ListRefresh:
+    """Readings of the lists of one upstream, over one main session after another."""
+
+    def __init__(self, config: UpstreamConfig) -> None:
+        self._lists = {kind: _ListState() for kind in Kind}
+        self.adjust(config)
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(kind.value for kind, state in self._lists.items() if state.running) or "nothing"
+        return f"<ListRefresh {kinds}>"
+
+    def adjust(self, config: UpstreamConfig) -> None:
+        """Go by the limits of `config`."""
+        self._list_s = config.timeouts.list
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every list could be read, when it was read last."""
+        return all(state.retry_at == inf for state in self._lists.values())
+
+    def mark_stale(self, kinds: Iterable[Kind]) -> None:
+        """Have these lists read soon: they changed, or there is reason to believe so."""
+        for kind in kinds:
+            self._lists[kind].stale = True
+            self._lists[kind].news.set()
+
+    def request(self, kind: Kind, *, anew: bool = False) -> Reading | None:
+        """Have a list read at once, `anew`: from now on; the reading to wait for, None: waiting would be in vain."""
+        state = self._lists[kind]
+        running = state.running
+        if running is not None and not anew:
+            reading = running
+        else:
+            reading = state.requested = state.requested or Reading()
+            state.news.set()
+        in_vain = running is not None and running.until <= trio.current_time()
+        return None if in_vain or state.slow else reading
+
+    async def run(self, session: Session, on_read: OnRead) -> None:
+        """Read all lists over `session`, then each of them whenever it is due, for ever.
+
+        Cancellation: the session is over; nobody waits any more.
+        """
+        try:
+            for state in self._lists.values():
+                state.pacing = ReadPacing()
+            await self._read(session, on_read, *Kind)
+            async with trio.open_nursery() as nursery:
+                for kind in Kind:
+                    nursery.start_soon(self._keep_fresh, session, on_read, kind)
+        finally:
+            for state in self._lists.values():
+                state.abandon()
+
+    async def _keep_fresh(self, session: Session, on_read: OnRead, kind: Kind) -> None:
+        while True:
+            await self._lists[kind].due()
+            await self._read(session, on_read, kind)
+
+    async def _read(self, session: Session, on_read: OnRead, *kinds: Kind) -> None:
+        states = [self._lists[kind] for kind in kinds]
+        stale = [state for state in states if state.begin()]
+        found: dict[Kind, Listing] = {}
+        async with trio.open_nursery() as nursery:
+            for kind in kinds:
+                nursery.start_soon(self._read_one, session, kind, found)
+        changed = on_read(found, [state.problem for state in self._lists.values() if state.problem])
+        for state in stale:
+            state.pacing.was_read(trio.current_time(), changed)
+        for state in states:
+            state.end()
+
+    async def _read_one(self, session: Session, kind: Kind, found: dict[Kind, Listing]) -> None:
+        state = self._lists[kind]
+        state.problem = f"{kind.value} could not be read in time"
+        with trio.move_on_after(self._list_s):
+            try:
+                found[kind] = await walk(session, kind)
+                state.problem = found[kind].degraded
+            except HubError as error:
+                state.problem = f"{kind.value} could not be read: {error}"
+        now = trio.current_time()
+        state.retry_at = inf if kind in found else now + RETRY_LIST_S
+        state.slow = state.running is not None and state.running.until <= now
