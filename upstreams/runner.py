@@ -146,7 +146,7 @@ class MainSession:
         if self._is_loop(join_chains(listing.behind for listing in found.values())):
             return False
         mask = upstream.availability.history.mask
-        changed = upstream.offered.take(self._pooled.session.facts, found, map(mask, problems))
+        changed = upstream.offered.replace_lists(self._pooled.session.facts, found, map(mask, problems))
         if upstream.lists.is_complete:
             upstream.listed_all()
         self._on_listed()

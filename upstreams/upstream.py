@@ -157,7 +157,7 @@ class Upstream:
             self._mask.error(error)
             raise
         reply = await self.successor.call(operation, exchange)
-        self.offered.show(self.successor.snapshot)  # by its version the reply is read
+        self.offered.replace_snapshot(self.successor.snapshot)  # by its version the reply is read
         return reply
 
     async def _call_here(self, operation: Operation, exchange: Exchange) -> Reply:

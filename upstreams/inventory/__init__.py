@@ -1,5 +1,6 @@
 """Inventory: what one upstream lists.
 
-`offered` (what is known now, and the one gate that lists pass: `Offered.take`), `lists` (reads a list page by page),
-`refresh` (when they are read again), `freshness` (how long a list is good), `last_known` (lists kept between runs).
+`offered` (what is known now, and the one gate that lists pass: `Offered.replace_lists`), `lists` (reads a list page by
+page), `refresh` (when they are read again), `freshness` (how long a list is good), `last_known` (lists kept between
+runs).
 """

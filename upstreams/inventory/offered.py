@@ -79,11 +79,9 @@ class Offered:
         """How long ago a list was read; for a remembered list, how long this run has lasted."""
         return int((current_time() - self.read_at[kind]) * 1000)
 
-    def take(self, facts: ServerFacts, found: Mapping[Kind, Listing], degraded: Iterable[str]) -> bool:
-        """Put these lists into the snapshot; whether that changed anything. A list that was read again meanwhile is
-        left alone."""
+    def replace_lists(self, facts: ServerFacts, found: Mapping[Kind, Listing], degraded: Iterable[str]) -> bool:
+        """Put these lists into the snapshot; whether that changed anything."""
         old = self.snapshot
-        found = {kind: listing for kind, listing in found.items() if listing.begun_at >= self.begun_at[kind]}
         behind = join_chains(listing.behind for listing in found.values())
         new = Snapshot(
             upstream=old.upstream,
@@ -125,7 +123,7 @@ class Offered:
         """All lists have been read."""
         self.known = True
 
-    def show(self, snapshot: Snapshot) -> None:
+    def replace_snapshot(self, snapshot: Snapshot) -> None:
         """Show another snapshot in place of this one: a successor answers calls by it."""
         self.snapshot = snapshot
 
