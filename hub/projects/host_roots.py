@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import trio
+from msgspec import Struct
 
 from hub.catalog.view import EVERYTHING
 from hub.downstream.hosts import Host
@@ -24,6 +25,17 @@ ROOTS_ANSWER_S: Final = 30.0
 """Seconds that a host has to name its roots."""
 HUB_NAME: Final = "hubd"
 """The asker, as questions name it."""
+
+
+class RootsStatistics(Struct, frozen=True):
+    """Numbers of hosts that `Roots` knows."""
+
+    named: int = 0
+    """Those whose shims have said where they work."""
+    asked: int = 0
+    """Those that are being asked."""
+    unasked: int = 0
+    """Those that will be asked once any project is allowed."""
 
 
 class Roots:
@@ -46,6 +58,10 @@ class Roots:
 
     def __repr__(self) -> str:
         return f"<Roots [{len(self._asking)} hosts are asked, {len(self._unasked)} will be]>"
+
+    def statistics(self) -> RootsStatistics:
+        """Numbers of the hosts that are here."""
+        return RootsStatistics(len(self._said), len(self._asking), len(self._unasked))
 
     def concerns(self, host: Host) -> bool:
         """Whether a host is here that has said where it works, or is saying so."""

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 import trio
+from msgspec import Struct
 
 from config.projects import PROJECT_FILES, Project
 from config.settings import UpstreamConfig
@@ -30,7 +31,7 @@ from hub.control.answers import ProjectRow
 from hub.downstream.hosts import Host
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.flag_and_bell import DirtyFlag
-from hub.projects.host_roots import Roots
+from hub.projects.host_roots import Roots, RootsStatistics
 from hub.projects.project_files import Found, ProjectFinder, Reader, is_name
 from hub.projects.running_servers import RunningServers, rule_of
 from hub.routing.list_updates import Lists
@@ -67,6 +68,23 @@ class _Project:
     def upstreams(self) -> dict[str, UpstreamConfig]:
         """Its own, by the names they run under."""
         return {self.view.running_name(name): config for name, config in self.project.upstreams.items()}
+
+
+class ProjectStatistics(Struct, frozen=True):
+    """Numbers of what `Projects` keeps."""
+
+    projects: int = 0
+    hosts: int = 0
+    """Hosts with a known workplace."""
+    moved: int = 0
+    """Hosts that are shown another view, and have not been told."""
+    readings: int = 0
+    """Workplaces whose last reading is kept."""
+    folders: int = 0
+    """Workplaces that are in the folder of a project."""
+    problems: int = 0
+    """Workplaces whose project is not shown, and the reason is."""
+    roots: RootsStatistics = RootsStatistics()
 
 
 class Projects:
@@ -136,6 +154,18 @@ class Projects:
             ProjectRow(root=str(live.project.root), endpoint=live.view.path, hosts=len(live.hosts))
             for live in self.live.values()
         ]
+
+    def statistics(self) -> ProjectStatistics:
+        """Numbers of what is kept; all are 0 when the last project has ended and no host with a workplace is here."""
+        return ProjectStatistics(
+            projects=len(self.live),
+            hosts=len(self._hosts),
+            moved=len(self._moved),
+            readings=len(self._found),
+            folders=len(self._root_of),
+            problems=len(self.problems),
+            roots=self._roots.statistics(),
+        )
 
     @property
     def warnings(self) -> list[str]:

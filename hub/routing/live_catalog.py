@@ -98,6 +98,11 @@ class LiveCatalog:
         shown = (self.of(view) for view in (EVERYTHING, *self._projects))
         return list(dict.fromkeys(warning for catalog in shown for warning in catalog.warnings))
 
+    @property
+    def project_views(self) -> tuple[View, ...]:
+        """Views of the projects that hosts are shown."""
+        return tuple(self._projects)
+
     def of(self, view: View) -> Catalog:
         """The catalogue of `view`; an empty one, if what it shows is not here."""
         catalog = self._catalogs.get(view)

@@ -9,7 +9,7 @@ Both become listeners (`hub.routing.listeners`), which are kept and counted here
 from typing import Final, Protocol
 
 import trio
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from hub.catalog.view import View
 from hub.link.errors import Overloaded
@@ -48,6 +48,15 @@ class TaskSide(Protocol):
         ...
 
 
+class SubscriptionStatistics(Struct, frozen=True):
+    """Numbers of listeners."""
+
+    sessions: int = 0
+    """Legacy sessions that subscribed to a resource."""
+    streams: int = 0
+    """Running `subscriptions/listen`."""
+
+
 class Subscriptions:
     """All listeners. Satisfies `hub.routing.list_updates.Audience`. `tasks` tells of tasks; None: there are none."""
 
@@ -59,7 +68,17 @@ class Subscriptions:
         self._ended = False
 
     def __repr__(self) -> str:
-        return f"<Subscriptions [{len(self._sessions)} sessions, {sum(map(len, self._streams.values()))} streams]>"
+        counts = self.statistics()
+        return f"<Subscriptions [{counts.sessions} sessions, {counts.streams} streams]>"
+
+    def statistics(self) -> SubscriptionStatistics:
+        """Numbers of listeners."""
+        return SubscriptionStatistics(len(self._sessions), sum(map(len, self._streams.values())))
+
+    @property
+    def streaming(self) -> frozenset[Tenant]:
+        """The hosts that have a `subscriptions/listen` running."""
+        return frozenset(self._streams)
 
     # --- legacy hosts
 

@@ -19,6 +19,8 @@ from msgspec import structs
 from config.diff import compare
 from config.settings import UpstreamConfig
 from hub.catalog.view import project_view
+from hub.projects.projects import ProjectStatistics
+from hub.routing.subscriptions import SubscriptionStatistics
 from hub.wire.mcp import L4, MODERN, Era
 from tests.simulation.changes import Changes
 from tests.simulation.crowd import IN_PROJECTS, PLAIN, ROOTS
@@ -277,16 +279,11 @@ def names_of_tasks(nursery: trio.Nursery) -> Counter[str]:
 def at_rest(house: Street, tasks: Counter[str]) -> None:
     """Assert that nothing is left of hosts that are gone."""
     hub = house.hub
-    projects = hub.projects
-    subscriptions = hub.subscriptions
     assert len(hub.hosts) == 0
     assert (hub.bridge.parking.status().running, hub.bridge.parking.status().parked) == (0, 0)
-    assert (subscriptions._sessions, subscriptions._streams) == ({}, {})
-    assert (projects.live, projects.problems, hub.live._projects) == ({}, {}, {})
-    roots = projects._roots
-    kept = (projects._hosts, projects._moved, projects._found, projects._root_of)
-    assert not any(kept), kept
-    assert not any((roots._said, roots._asking, roots._unasked)), roots
+    assert hub.subscriptions.statistics() == SubscriptionStatistics()
+    assert hub.projects.statistics() == ProjectStatistics()
+    assert hub.live.project_views == ()
     assert len(hub.progress) == 0
     assert len(house.endpoint.sessions) == 0
     assert all(not upstream.host_subscriptions for upstream in hub.supervisor.upstreams.values())

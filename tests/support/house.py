@@ -390,9 +390,13 @@ class HttpHost(JudgedHost):
     async def open(self) -> None:
         await self.greet()
         if self.era is Era.LEGACY:
-            self.listening = self._answer(None)
-            self._house.nursery.start_soon(self._get, self.listening)
-            await self.listening.arrived.wait()
+            await self.listen()
+
+    async def listen(self) -> None:
+        """Open the stream on which it is told all that belongs to no request."""
+        self.listening = self._answer(None)
+        self._house.nursery.start_soon(self._get, self.listening)
+        await self.listening.arrived.wait()
 
     async def _get(self, into: Answered) -> None:
         await self._host.get(into=into)
@@ -565,7 +569,7 @@ class House:
     def assert_watched_by_who_is_there(self) -> None:
         """Assert that only attached hosts are subscribed, each at the session that serves it."""
         attached = {host.tenant for host in self.hub.hosts._attached.values()}
-        listening = self.hub.subscriptions._streams.keys()
+        listening = self.hub.subscriptions.streaming
         for upstream in self.hub.supervisor.upstreams.values():
             found = {}
             for pooled in [pooled for pool in upstream.pools for pooled in pool.open_sessions()]:

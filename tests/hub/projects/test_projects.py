@@ -16,7 +16,7 @@ from config.trust import Trust
 from hub.catalog.view import project_view
 from hub.projects import project_files as workplaces
 from hub.projects import projects
-from hub.projects.host_roots import ROOTS_ANSWER_S, first_directory
+from hub.projects.host_roots import ROOTS_ANSWER_S, RootsStatistics, first_directory
 from hub.projects.project_files import TrustedProjects
 from hub.projects.projects import LINGER_S
 from hub.wire.jsonrpc import Failure
@@ -422,8 +422,7 @@ async def test_nobody_is_asked_who_would_not_hear_it(shop: Shop):
         assert host.asked == []
         with trio.fail_after(ROOTS_ANSWER_S / 2):
             assert (await host.call("asking__echo"))["content"][0]["text"] == shop.root.as_uri()
-        host.listening = host._answer(None)
-        house.nursery.start_soon(host._get, host.listening)
+        await host.listen()
         await sees(host, ["asking__echo", "db__db"])
         assert len(host.asked) == 1, "what it said then is remembered"
 
@@ -439,7 +438,7 @@ async def test_silent_hosts_are_not_asked_for_ever(shop: Shop, mock_clock):
         mock_clock.jump(ROOTS_ANSWER_S + 1)
 
         async def is_over() -> bool:
-            return not house.hub.projects._roots._asking
+            return not house.hub.projects.statistics().roots.asked
 
         await until(is_over)
         assert host.of("notifications/cancelled")
@@ -456,18 +455,37 @@ async def test_hosts_are_asked_once_the_first_project_is_allowed(shop: Shop):
         await sees(host, ["db__db"])
 
 
-async def test_a_host_that_leaves_while_it_is_asked_keeps_nothing_running(shop: Shop, mock_clock):
-    mock_clock.rate = 1.0
+async def test_a_host_that_leaves_while_it_is_asked_keeps_nothing_running(shop: Shop, monkeypatch):
+    """It is shown no project before others are, whose directory does not answer yet."""
+    monkeypatch.setattr(workplaces, "PATIENCE_S", 1e6)
     shop.write(DB)
-    async with a_house(shop.fakes("db"), **shop.projects) as house:
-        host = await rooted(house, [shop.root.as_uri()])
-        async with house.hub.projects._turn:  # somebody else is being settled
+    read = Hanging(shop.root / "src", shop.trust, os.environ, shop.home)
+    try:
+        async with a_house(shop.fakes("db"), reader=read, allowances=shop.trust_file) as house:
+            house.nursery.start_soon(partial(house.host, "lines", L4, workplace=read.directory))
+            await until(counts(house, hosts=1))
+            host = await rooted(house, [shop.root.as_uri()])
             await until(asked(host))
             await trio.testing.wait_all_tasks_blocked()
+            assert house.hub.projects.statistics().roots.asked
             await host.end()
-        await trio.testing.wait_all_tasks_blocked()
-        ours = house.hub.projects
-        assert (ours._hosts, ours._roots._asking, ours._roots._said, ours.live) == (set(), {}, {}, {})
+            read.answers.set()
+            await until(counts(house, hosts=1, projects=1))
+            assert not house.hub.projects.statistics().roots.asked
+            (other,) = [each for each in house.hosts if each is not host]
+            await other.leave()
+            await until(counts(house, hosts=0, projects=1))
+            assert house.hub.projects.statistics().roots == RootsStatistics()
+    finally:
+        read.answers.set()
+
+
+def counts(house, **expected: int):
+    async def ready() -> bool:
+        statistics = house.hub.projects.statistics()
+        return all(getattr(statistics, name) == number for name, number in expected.items())
+
+    return ready
 
 
 @pytest.mark.covers("F-H-01")
@@ -475,7 +493,6 @@ async def test_a_host_that_is_killed_while_it_comes_leaves_nothing_half_done(sho
     shop.write(DB)
     for checkpoints in range(12):
         async with a_house(shop.fakes("db"), **shop.projects) as house:
-            ours = house.hub.projects
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(partial(house.host, "lines", L4, workplace=shop.root))
                 for _ in range(checkpoints):
@@ -485,7 +502,7 @@ async def test_a_host_that_is_killed_while_it_comes_leaves_nothing_half_done(sho
                 nursery.cancel_scope.cancel()
             second = await house.host("lines", L4, workplace=shop.root)
             await sees(second, ["db__db"])
-            assert not ours._stale
+            assert list(house.hub.supervisor.upstreams) == [f"db{shop.scope}"]
 
 
 async def test_the_user_says_where_a_host_works(shop: Shop, monkeypatch):
