@@ -63,6 +63,10 @@ class Process:
     def pid(self) -> int:
         return self._popen.pid
 
+    def is_running(self) -> bool:
+        """False: it has ended."""
+        return self._popen.poll() is None
+
     def _read(self) -> None:
         assert self._popen.stdout is not None
         for line in self._popen.stdout:

@@ -109,7 +109,7 @@ def _daemons() -> Iterator[tuple[int, str]]:
     They are found by sockets and locks, since a hub lets no other process of its user look into it.
     """
     with suppress(OSError):
-        for directory in sorted({path.rpartition("/")[0] for path in _listening()}):
+        for directory in sorted({path.rpartition("/")[0] for path in listening_sockets()}):
             lock = Path(directory, "hubd.lock")
             with suppress(OSError, ValueError):
                 if _is_private(directory) and is_alive(str(lock)):
@@ -126,7 +126,7 @@ def _is_private(directory: str) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
 
 
-def _listening() -> set[str]:
+def listening_sockets() -> set[str]:
     """The paths of all listening unix sockets, as they were bound.
 
     Raises:
@@ -145,7 +145,7 @@ def stale_sockets(examined: Examined) -> Iterator[Finding]:
     try:
         if is_alive(f"{directories.runtime_dir()}/hubd.lock"):
             return
-        listening = _listening()
+        listening = listening_sockets()
     except OSError:
         return
     for name in ("hubd.sock", "control.sock"):

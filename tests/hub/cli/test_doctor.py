@@ -504,7 +504,7 @@ def test_only_the_beginning_of_a_huge_table_of_sockets_is_read(case, tmp_path, m
     table.write_text("Num RefCount\n" + "".join(row.format(at) for at in range(1000)))
     monkeypatch.setattr(daemons, "SOCKETS", table)
     monkeypatch.setattr(daemons, "MAX_TABLE_BYTES", 1000)
-    assert 0 < len(daemons._listening()) < 30
+    assert 0 < len(daemons.listening_sockets()) < 30
 
 
 # --- files that cannot be read ----------------------------------------------------------------------------------------

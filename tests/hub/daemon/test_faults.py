@@ -180,7 +180,7 @@ def test_a_user_without_inotify_instances_has_a_hub(tmp_path):
         (tmp_path / "upstreams.d").mkdir()  # which has it look anew
         (tmp_path / "upstreams.d" / "more.toml").write_text("[upstreams.more]\ncommand = 'false'\n")
         while '"more"' not in hubd(hub, "status", "--json").stdout:  # it is looked at now and then
-            assert process._popen.poll() is None, process.tail()
+            assert process.is_running(), process.tail()
         assert "cannot watch configuration files" in process.log.read_text()
         assert hubd(hub, "call", "demo__add", "a=2", "b=40").stdout.strip() == "2 + 40 = 42"
         assert json.loads(hubd(hub, "status", "--json").stdout)["faults"] == 0

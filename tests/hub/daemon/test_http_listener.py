@@ -50,14 +50,14 @@ def test_the_token_of_the_configuration(tmp_path):
     assert "too short" not in str(error.value)
 
 
-def a_listener(config, directory=None, address="127.0.0.1:0"):
+def a_listener(config, directory=None, tcp=None):
     hub = Hub(config, Memory(None), Sealer(b"k" * 32))
     durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, config.replica.name)
     fleet = None
     if directory is not None:
         me = Member(durable.run_id, config.replica.name or durable.run_id, "")
         fleet = Fleet(Membership(me, directory, durable.was_mine), Notes(directory))
-    return HttpListener(hub, config, listen_tcp(address), durable, fleet=fleet)
+    return HttpListener(hub, config, tcp or listen_tcp("127.0.0.1:0"), durable, fleet=fleet)
 
 
 async def status_of(listener, host, token=TOKEN):
@@ -102,15 +102,15 @@ async def test_a_hub_alone_answers_to_no_such_name(nursery):
 
 
 async def test_where_others_reach_it_unless_it_is_said(nursery, caplog):
-    listener = a_listener(HubConfig(token=Secret(TOKEN)), Facts())
+    with listen_tcp("127.0.0.1:0") as tcp:
+        listener = a_listener(HubConfig(token=Secret(TOKEN)), Facts(), tcp)
     assert listener.membership.me.url == f"http://127.0.0.1:{listener.address[1]}"
     assert listener.membership.me.name == listener.membership.me.run
     assert "[replica] url" not in caplog.text
-    everywhere = a_listener(HubConfig(token=Secret(TOKEN)), Facts(), "0.0.0.0:0")
+    with listen_tcp("0.0.0.0:0") as tcp:
+        everywhere = a_listener(HubConfig(token=Secret(TOKEN)), Facts(), tcp)
     assert everywhere.membership.me.url == ""
     assert "[replica] url" in caplog.text
-    for each in (listener, everywhere):
-        each._site._tcp.close()
 
 
 async def test_another_token_acts_at_once_and_another_name_at_the_next_start(nursery):

@@ -379,7 +379,7 @@ def test_a_hub_starts_though_nobody_reads_what_it_says(tmp_path):
     try:
         status = [HUBD, "status", "--json"]
         while (done := subprocess.run(status, env=env, capture_output=True, timeout=30, check=False)).returncode == 69:
-            assert process._popen.poll() is None, process.tail()
+            assert process.is_running(), process.tail()
         assert json.loads(done.stdout)["upstreams"][0]["name"] == "demo"
     finally:
         assert process.stop() == 0
