@@ -1,9 +1,9 @@
 """The command line. It formats, and decides nothing of its own: it asks the running daemon, or edits files by `config`.
 
 `main` is the way in, `subcommand` what all commands share. A module for each family of commands: `hub_commands` (serve,
-status, call, cache, ...), `editing` (add, remove, ...), `editor` (edit), `config` (show), `install` (install),
-`importing`, `service`, `doctor`. Parts of these: `tool_arguments` (of calls, from words), `drafts` (a changed
-configuration, shown or saved), `change_report` and `import_report` (what was done, and why), `host_selection`,
+status, cache, ...), `tool_commands` (tools, call), `editing` (add, remove, ...), `editor` (edit), `config` (show),
+`install`, `importing`, `service`, `doctor`. Parts of these: `tool_arguments` (of calls, from words), `drafts` (a
+changed configuration, shown or saved), `change_report` and `import_report` (what was done, and why), `host_selection`,
 `service_manager` (systemd). `checks` are the doctor's, `render` turns answers into text.
 
 Commands import what they need when they run: `hubd --help` must not pay for trio. Data goes to stdout, everything else
