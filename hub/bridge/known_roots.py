@@ -1,7 +1,7 @@
 """Known roots of modern hosts, which are asked by ending a request and never tell of changes.
 
 So an answer is reused for a while for further questions of upstreams. The answer of a host that cannot be told from
-others is reused only within its call.
+others is reused only within its call: programs that have one token may work in different places.
 """
 
 from typing import Final
@@ -9,8 +9,9 @@ from typing import Final
 from msgspec import Raw
 
 from hub.link.interface import Caller, Tenant
+from hub.link.recent import Recent
 from hub.wire.jsonrpc import detach
-from hub.wire.mcp import LIST_ROOTS
+from hub.wire.mcp import LIST_ROOTS, MAX_DECLARED_BYTES
 from hub.wire.questions.question import Question, answer_for_upstream, check_capabilities
 
 ROOTS_VALID_S: Final = 600.0
@@ -22,33 +23,40 @@ class KnownRoots:
     """Answers of hosts to `roots/list`. Pure: time is an argument, in seconds."""
 
     def __init__(self) -> None:
-        self._known: dict[Tenant, tuple[Raw, float]] = {}
-        """Answers, each with its expiry; the oldest first."""
+        self._known: Recent[Tenant | str, tuple[Raw, float]] = Recent(MAX_ROOTS)
+        """Answers, each with its expiry, by host or by the id of a call."""
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def answer(self, question: Question, caller: Caller, now: float) -> Raw | None:
-        """The answer to `question`; None: `caller` is to be asked.
+    def answer(self, question: Question, caller: Caller, call: str, now: float) -> Raw | None:
+        """The answer to `question`, which is asked in the call of the id `call`; None: `caller` is to be asked.
 
         Raises:
-            Refused: this caller has no roots to be asked for.
+            QuestionRefusal: this caller has no roots to be asked for.
         """
         if question.method != LIST_ROOTS:
             return None
-        roots, until = self._known.get(caller.tenant, (None, 0.0))
+        roots, until = self._known.get(_owner(caller, call), (None, 0.0))
         if roots is None or until <= now:
             return None
         check_capabilities(question, caller.capabilities)
         return answer_for_upstream(question, roots, caller.version)
 
-    def remember(self, caller: Caller, roots: Raw, now: float) -> None:
-        """Keep the answer of `caller`. Beyond `MAX_ROOTS` the oldest is forgotten."""
-        self._known.pop(caller.tenant, None)
-        self._known[caller.tenant] = detach(roots), now + ROOTS_VALID_S
-        if len(self._known) > MAX_ROOTS:
-            del self._known[next(iter(self._known))]
+    def remember(self, caller: Caller, call: str, roots: Raw, now: float) -> None:
+        """Keep the answer that `caller` gave in the call of the id `call`, unless it is large."""
+        if len(memoryview(roots)) <= MAX_DECLARED_BYTES:
+            self._known.put(_owner(caller, call), (detach(roots), now + ROOTS_VALID_S))
+
+    def forget(self, call: str) -> None:
+        """Forget the answer that is of use in this call only, which is over."""
+        self._known.pop(call, None)
 
     def sweep(self, now: float) -> None:
         """Forget expired answers."""
-        self._known = {tenant: known for tenant, known in self._known.items() if known[1] > now}
+        for owner in [owner for owner, (_, until) in self._known.items() if until <= now]:
+            del self._known[owner]
+
+
+def _owner(caller: Caller, call: str) -> Tenant | str:
+    return caller.tenant if caller.lasting else call

@@ -22,6 +22,7 @@ from hub.bridge.request_state import Binding, RequestState, RequestStates, answe
 from hub.link.completed_elicitations import MAX_ID_CHARS
 from hub.link.errors import Executed, HubError, UpstreamProtocolError
 from hub.link.interface import Caller, Upstream
+from hub.link.recent import Recent
 from hub.wire.capabilities import URL, elicitation_modes
 from hub.wire.item_limits import peek_limited
 from hub.wire.jsonrpc import (
@@ -68,7 +69,7 @@ class PageVisits:
     """Visits in progress: which conversations were given which visit ids. Bounded: the oldest are forgotten."""
 
     def __init__(self) -> None:
-        self._begun: dict[str, dict[int, None]] = {}
+        self._begun: Recent[str, Recent[int, None]] = Recent(MAX_VISITS)
 
     def __repr__(self) -> str:
         return f"<PageVisits [{len(self._begun)} begun]>"
@@ -86,12 +87,10 @@ class PageVisits:
         """Note that a host was sent to the page that `upstream` calls `theirs`."""
         if len(theirs) > MAX_ID_CHARS:
             return
-        sent = self._begun.setdefault(elicitation_id(upstream, theirs), {})
-        sent[conversation] = None
-        if len(sent) > MAX_SENT:
-            del sent[next(iter(sent))]
-        if len(self._begun) > MAX_VISITS:
-            del self._begun[next(iter(self._begun))]
+        id = elicitation_id(upstream, theirs)
+        conversations: Recent[int, None] = self._begun.get(id) or Recent(MAX_SENT)
+        conversations.put(conversation, None)
+        self._begun.put(id, conversations)
 
     def done(self, upstream: str, theirs: str) -> tuple[str, frozenset[int]]:
         """The hub's id of a visit that is done, and the conversations to be told: each once."""

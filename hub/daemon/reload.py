@@ -29,6 +29,7 @@ from config.watch import Watcher
 from hub.control.answers import ConfigStatus, Reloaded
 from hub.link.fault_isolation import keep_going
 from hub.link.flag_and_bell import DirtyFlag
+from hub.link.promise import Promise
 
 log = logging.getLogger("hubd.reload")
 
@@ -105,7 +106,7 @@ class Reloader:
         self._wanted = DirtyFlag()
         self._asked = False
         self._last: str | None = None
-        self._waiting: list[_Waiter] = []
+        self._waiting: list[Promise[Outcome]] = []
         self._watcher = Watcher(self._wanted.set)
 
     def __repr__(self) -> str:
@@ -118,11 +119,10 @@ class Reloader:
 
     async def reload(self) -> Outcome:
         """Read the configuration again; the outcome. Cancellation: it is read all the same."""
-        waiter = _Waiter()
+        waiter: Promise[Outcome] = Promise()
         self._waiting.append(waiter)
         self.request()
-        await waiter.done.wait()
-        return waiter.outcome
+        return await waiter.wait()
 
     async def run(self) -> None:
         """Reload on every change and request, for ever."""
@@ -135,7 +135,7 @@ class Reloader:
                 waiting, self._waiting = self._waiting, []
                 outcome = await self._reload()
                 for waiter in waiting:
-                    waiter.end(outcome)
+                    waiter.fulfil(outcome)
 
     def status(self) -> ConfigStatus:
         """For `hubd status`."""
@@ -231,16 +231,3 @@ class Reloader:
         warnings = tuple(str(warning) for warning in loaded.warnings)
         last, self._last = self._last, str(found) if found else self._last
         return Outcome(found, None, self._pending(), warnings, None if found else last)
-
-
-class _Waiter:
-    """A caller that waits for the next reload."""
-
-    def __init__(self) -> None:
-        self.done = trio.Event()
-        self.outcome = Outcome()
-
-    def end(self, outcome: Outcome) -> None:
-        """The reload is over."""
-        self.outcome = outcome
-        self.done.set()

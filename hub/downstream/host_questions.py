@@ -22,6 +22,7 @@ import trio
 from msgspec import Raw
 
 from hub.link.interface import Caller
+from hub.link.promise import Promise
 from hub.link.token_bucket import TokenBucket
 from hub.routing.host_exchange import Send
 from hub.wire.jsonrpc import (
@@ -81,26 +82,9 @@ class _Open:
         self.send = send
         self.size = size
         self.on_progress = on_progress
-        self.answered = _Answer()
+        self.answered: Promise[Reply | None] = Promise()
+        """None: the question was withdrawn, so that there will be no reply."""
         self.reached = self.reported_at = float("-inf")
-
-
-class _Answer:
-    """A reply that several askers may wait for. None: the question was withdrawn, so that there will be no reply."""
-
-    __slots__ = ("_given", "reply")
-
-    def __init__(self) -> None:
-        self.reply: Reply | None = None
-        self._given = trio.Event()
-
-    def give(self, reply: Reply | None) -> None:
-        self.reply = reply
-        self._given.set()
-
-    async def wait(self) -> Reply | None:
-        await self._given.wait()
-        return self.reply
 
 
 class HostQuestions:
@@ -134,7 +118,7 @@ class HostQuestions:
         if question is None:
             self.strays += 1
         else:
-            question.answered.give(response.reply)
+            question.answered.fulfil(response.reply)
 
     def progressed(self, params: dict[str, Raw]) -> None:
         """Handle a `notifications/progress` of the host: passed on if it belongs to a question and rises."""
@@ -156,7 +140,7 @@ class HostQuestions:
         self._roots.forget()
         questions, self._open = self._open, {}
         for question in questions.values():
-            question.answered.give(LEFT)
+            question.answered.fulfil(LEFT)
 
     def left(self) -> None:
         """The host has left: questions fail, now and later."""
@@ -170,7 +154,7 @@ class HostQuestions:
         for id in [id for id, question in self._open.items() if question.send == send]:
             question = self._open.pop(id)
             _take_back(id, ENDED, send)
-            question.answered.give(None)
+            question.answered.fulfil(None)
 
     async def ask(self, question: Question, caller: Caller, send: Send) -> Reply:
         """Ask the host, which is `caller` now, on the stream of `send`; its answer, written for the upstream.
@@ -210,7 +194,7 @@ class HostQuestions:
 
     async def _ask_roots(self, question: Question, caller: Caller, send: Send) -> Reply | None:
         roots = self._roots
-        mine = roots.pending = _Answer()
+        mine = roots.pending = Promise()
         reply = None
         try:
             reply = await self._put(question, caller, send)
@@ -218,7 +202,7 @@ class HostQuestions:
             if roots.pending is mine:  # else they have changed meanwhile
                 roots.pending = None
                 roots.remember(reply, caller)
-            mine.give(reply)
+            mine.fulfil(reply)
         return reply
 
     async def _put(self, question: Question, caller: Caller, send: Send) -> Reply | None:
@@ -273,7 +257,7 @@ class _Roots:
     def __init__(self) -> None:
         self.known: Raw | None = None
         self.known_until = float("-inf")
-        self.pending: _Answer | None = None
+        self.pending: Promise[Reply | None] | None = None
         """The answer that somebody waits for; None in it: the asker went away, so another is to ask."""
 
     def forget(self) -> None:

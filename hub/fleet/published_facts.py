@@ -8,6 +8,7 @@ import trio
 from cache.shared_store import Directory, Unreachable
 from hub.link.fault_isolation import FaultLog
 from hub.link.flag_and_bell import DirtyFlag
+from hub.link.recent import Recent
 
 log = logging.getLogger("hubd.replicas")
 
@@ -25,7 +26,7 @@ class Notes:
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self._unwritten: dict[str, bytes] = {}
+        self._unwritten: Recent[str, bytes] = Recent(MAX_NOTES)
         self._noted = DirtyFlag()
         self._faults = FaultLog(log, "telling other hubs of sessions")
 
@@ -34,10 +35,7 @@ class Notes:
 
     def put(self, name: str, value: bytes) -> None:
         """Queue a fact. Never blocks."""
-        self._unwritten.pop(name, None)
-        self._unwritten[name] = value
-        if len(self._unwritten) > MAX_NOTES:
-            del self._unwritten[next(iter(self._unwritten))]
+        self._unwritten.put(name, value)
         self._noted.set()
 
     async def run(self) -> None:

@@ -136,7 +136,7 @@ class Router:
     def left(self, tenant: Tenant) -> None:
         """A conversation of a host is over."""
         self._subscriptions.left(tenant)
-        self._bridge.parking.left(tenant)
+        self._bridge.parking.host_left(tenant)
         for upstream in self.upstreams.values():
             upstream.left(tenant)
 

@@ -164,10 +164,10 @@ async def test_cancelling_a_call_at_another_hub(start):
     retry = await parked(modern(a))
     host = modern(b)
     answered = b.start(lambda into: ask(host, "tools/call", retry, into=into))
-    while len(a.seen) < 1 or a.hub.bridge.parking.status().parked:
+    while len(a.seen) < 1 or a.hub.bridge.parking.statistics().parked:
         await trio.lowlevel.checkpoint()
     answered.leave()
-    while a.hub.bridge.parking.status().running:
+    while a.hub.bridge.parking.statistics().running:
         await trio.lowlevel.checkpoint()
     while not a.fakes["files"].conversation.of("notifications/cancelled"):
         await trio.lowlevel.checkpoint()

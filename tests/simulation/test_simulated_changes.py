@@ -280,7 +280,7 @@ def at_rest(house: Street, tasks: Counter[str]) -> None:
     """Assert that nothing is left of hosts that are gone."""
     hub = house.hub
     assert len(hub.hosts) == 0
-    assert (hub.bridge.parking.status().running, hub.bridge.parking.status().parked) == (0, 0)
+    assert (hub.bridge.parking.statistics().running, hub.bridge.parking.statistics().parked) == (0, 0)
     assert hub.subscriptions.statistics() == SubscriptionStatistics()
     assert hub.projects.statistics() == ProjectStatistics()
     assert hub.live.project_views == ()

@@ -61,7 +61,7 @@ async def at_rest(house: Any, tasks: int) -> None:
     """Assert that nothing is left of hosts that are gone."""
     hub = house.hub
     assert len(hub.hosts) == 0
-    assert (hub.bridge.parking.status().running, hub.bridge.parking.status().parked) == (0, 0)
+    assert (hub.bridge.parking.statistics().running, hub.bridge.parking.statistics().parked) == (0, 0)
     left = await tasks_of_hub(house) - tasks - observing(hub)
     assert left <= 0, f"{left} tasks are left"
 

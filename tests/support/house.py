@@ -544,8 +544,8 @@ class House:
         assert [host.calls for host in self.hub.hosts._attached.values() if host.calls] == []
         assert [host.asking for host in self.hub.hosts._attached.values() if len(host.asking)] == []
         assert [answer for answer, due in self.endpoint._soon.items() if due] == []
-        parking = self.hub.bridge.parking
-        assert (parking._calls, parking.status().running) == ({}, 0), parking
+        parking = self.hub.bridge.parking.statistics()
+        assert (parking.asked, parking.running) == (0, 0), parking
         for upstream in self.hub.supervisor.upstreams.values():
             assert upstream.in_flight == 0, upstream
             for pool in upstream.pools:

@@ -9,7 +9,6 @@ phases of a call are in `phases`.
 """
 
 import logging
-import secrets
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -26,15 +25,15 @@ from hub.bridge.request_state import (
     BadState,
     RequestState,
     RequestStates,
-    bind,
     input_required,
 )
 from hub.link.budget import Budget
-from hub.link.errors import Executed, HubError, UpstreamLost, without_frames
+from hub.link.errors import Draining, Executed, HubError, UpstreamLost, without_frames
 from hub.link.fault_isolation import keep_going
 from hub.link.interface import Exchange, Interim, Tenant
+from hub.link.recent import Recent
 from hub.wire.jsonrpc import Reply, Request, Result, peek_str
-from hub.wire.mcp import DRAINING, INVALID_PARAMS, LIST_ROOTS
+from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.questions.question import Question, QuestionRefusal
 
 log = logging.getLogger(__name__)
@@ -59,19 +58,19 @@ Work = Callable[[Exchange], Awaitable[Reply]]
 """Work of a call, on the exchange that it is given."""
 
 
-class Stopping(HubError):
-    """The hub is being stopped."""
-
-    kind = DRAINING
-
-
-class ParkingStatus(Struct, frozen=True):
-    """For status."""
+class ParkingStatistics(Struct, frozen=True):
+    """Numbers of calls; all but the last two are 0 when the hub is idle."""
 
     running: int
     """Calls that are with their upstreams."""
+    asked: int
+    """Calls that have asked and are not over."""
     parked: int
-    """Calls that nobody is attached to, ended ones included."""
+    """Of these, calls that no request is attached to, ended ones included."""
+    tombstones: int
+    """Calls that are gone, and of which is known why."""
+    roots: int
+    """Hosts whose roots are known."""
 
 
 class ParkedCalls:
@@ -86,32 +85,32 @@ class ParkedCalls:
         self._running = 0
         self._calls: dict[str, ParkedCall] = {}
         """Running calls that have asked, by id."""
-        self._tombstones: dict[str, tuple[str, float]] = {}
-        """Why the call of an id is gone, and until when that is remembered; the oldest first."""
+        self._tombstones: Recent[str, tuple[str, float]] = Recent(MAX_TOMBSTONES)
+        """Why the call of an id is gone, and until when that is remembered."""
         self._roots = KnownRoots()
 
     def __repr__(self) -> str:
-        status = self.status()
+        now = self.statistics()
         return (
-            f"<ParkedCalls [{status.running} running, {status.parked} parked | "
-            f"{len(self._tombstones)} tombstones, {len(self._roots)} roots]>"
+            f"<ParkedCalls [{now.running} running, {now.parked} parked | "
+            f"{now.tombstones} tombstones, {now.roots} roots]>"
         )
 
     def adjust(self, ttl_s: float, total_s: float) -> None:
         """Change how long answers are waited for, in calls to come."""
         self._ttl_s, self._total_s = ttl_s, total_s
 
-    def status(self) -> ParkingStatus:
-        """Numbers of calls; all 0 when the hub is idle."""
-        alone = [call for call in self._calls.values() if call.state.phase in _ALONE]
-        return ParkingStatus(self._running, len(alone))
+    def statistics(self) -> ParkingStatistics:
+        """Numbers of calls."""
+        parked = sum(call.state.phase in _ALONE for call in self._calls.values())
+        return ParkingStatistics(self._running, len(self._calls), parked, len(self._tombstones), len(self._roots))
 
     def parked(self, upstream: str) -> int:
         """Number of calls of `upstream` without an attached request: their hosts may come back."""
         return sum(each.upstream == upstream and each.state.phase in _ALONE for each in self._calls.values())
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run the tasks of all calls. Cancellation: upstreams are told; requests still attached get `Stopping`."""
+        """Run the tasks of all calls. Cancellation: upstreams are told; requests still attached get `Draining`."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             task_status.started()
@@ -134,12 +133,12 @@ class ParkedCalls:
         that asks for input, and the call goes on for `resume`.
 
         Raises:
-            Stopping: the hub is.
+            Draining: the hub is stopping.
             Exception: whatever `work` raises.
         Cancellation: cancels `work`.
         """
         if self._nursery is None:
-            raise Stopping("The hub is stopping", upstream=upstream, executed=Executed.NO)
+            raise Draining("The hub is stopping", upstream=upstream, executed=Executed.NO)
         call = ParkedCall(
             self, exchange, request, upstream, ParkedState(exchange.caller, ttl_s=self._ttl_s, total_s=self._total_s)
         )
@@ -160,30 +159,16 @@ class ParkedCalls:
         call = self._call_of(state)
         round = int(bytes(state.members["n"]))
         replies = call.state.retry(round, answers, exchange.caller, trio.current_time())
-        questions = call.settle(replies)
-        for key, question in questions.items():
-            if question.method == LIST_ROOTS and isinstance(reply := replies[key], Result):
-                self._remember_roots(call, reply)
+        call.answer_questions(replies)
         if call.state.phase is Phase.PARK:
-            assert call.patience is not None, "a parked call has a clock"
-            call.patience.deadline = call.state.deadline
+            call.extend_wait()
             return self._round(call)
-        _stop_clock(call)
+        call.stop_clock()
         if call.state.phase is Phase.GONE:
             self._bury(call)
             return call.outcome()
         call.attach(exchange)
         return await call.wait()
-
-    def _remember_roots(self, call: ParkedCall, reply: Result) -> None:
-        """Keep the roots that a host told: beyond the call, if its next call can be recognised.
-
-        Programs that have one token cannot be told apart, and may work in different places.
-        """
-        if not call.caller.lasting and call.roots is None:
-            call.roots = KnownRoots()
-        known = self._roots if call.roots is None else call.roots
-        known.remember(call.caller, reply.value, trio.current_time())
 
     def _call_of(self, state: RequestState) -> ParkedCall:
         id = peek_str(state.members["i"]) or ""
@@ -200,14 +185,14 @@ class ParkedCalls:
         if call.state.phase is not Phase.GONE:
             call.state.expire(Event.LEFT)
             self._bury(call)
-        _stop_clock(call)
+        call.stop_clock()
         call.scope.cancel()
 
-    def left(self, tenant: Tenant) -> None:
+    def host_left(self, tenant: Tenant) -> None:
         """End the parked calls of a host that has left for good."""
         for call in self._calls.values():
-            if call.caller.tenant == tenant and call.patience is not None:
-                call.patience.cancel()
+            if call.caller.tenant == tenant:
+                call.stop_waiting()
 
     # --- tasks --------------------------------------------------------------------------------------------------------
 
@@ -233,15 +218,16 @@ class ParkedCalls:
         call.state.end(lost=outcome is None or isinstance(outcome, UpstreamLost))
         call.close()
         if nobody_waits:
-            _stop_clock(call)
-            if call.account is not None:
-                call.account.close()
+            call.stop_clock()
+            call.release_memory()
             if isinstance(outcome, Exception) and not isinstance(outcome, HubError):
                 log.error("%r failed when nobody waited for it any more", call, exc_info=outcome)
             return
-        call.tell(outcome or Stopping("The hub was stopped before the upstream answered", upstream=call.upstream))
+        call.end_request(
+            outcome or Draining("The hub was stopped before the upstream answered", upstream=call.upstream)
+        )
         if call.state.phase is Phase.GONE:
-            _stop_clock(call)
+            call.stop_clock()
             self._bury(call)
 
     async def _keep_time(self, call: ParkedCall, clock: trio.CancelScope) -> None:
@@ -251,18 +237,17 @@ class ParkedCalls:
         except Exception:
             log.exception("the questions of %s cannot be put to a host: its call is given up", call.upstream)
             text = f"The hub failed to pass on what {call.upstream} asked; its log says why"
-            call.tell(HubError(text, upstream=call.upstream))
+            call.end_request(HubError(text, upstream=call.upstream))
             self.abandon(call)
 
     async def _keep(self, call: ParkedCall, clock: trio.CancelScope) -> None:
         with clock:
             await trio.sleep(COALESCE_S)
             call.state.show(trio.current_time())
-            call.tell(self._round(call))
-            with trio.CancelScope(deadline=call.state.deadline) as call.patience:
-                await trio.sleep_forever()
+            call.end_request(self._round(call))
+            await call.wait_for_retry()
             log.info("nobody answered what %s asked in %s", call.upstream, call.request.method)
-            call.settle(call.state.expire())
+            call.answer_questions(call.state.expire())
             self._bury(call)
             await trio.sleep(DRAIN_S)
             call.scope.cancel()
@@ -279,70 +264,53 @@ class ParkedCalls:
 
     # --- questions of upstreams ---------------------------------------------------------------------------------------
 
-    def open(self, call: ParkedCall, question: Question) -> str | Reply:
+    def open_question(self, call: ParkedCall, question: Question) -> str | Reply:
         """Open a question of `call`: its key, or the reply if that is known. Raises QuestionRefusal."""
         now = trio.current_time()
-        known = self._roots if call.roots is None else call.roots
-        roots = known.answer(question, call.caller, now)
+        roots = self._roots.answer(question, call.caller, call.id, now)
         if roots is not None:
             return Result(roots)
         if self._nursery is None:
             raise QuestionRefusal(INVALID_PARAMS, "The hub is stopping")
         runs = call.state.phase is Phase.RUN
-        if runs and not (self._has_room(call.caller.identity.principal) and self._hold(call, question, now)):
+        has_room = self._has_room(call.caller.identity.principal)
+        if runs and not (has_room and call.hold_memory(question, self._budget, now)):
             log.warning("%s asks, and too many calls wait for answers already: refused", call.upstream)
             raise QuestionRefusal(INVALID_PARAMS, "Too many calls wait for answers of their hosts")
         key = call.state.ask(question, now)
         if runs:
-            self._start_clock(call, self._nursery)
+            call.identify()
+            self._calls[call.id] = call
+            self._nursery.start_soon(self._keep_time, call, call.start_clock())
         return key
 
-    def _start_clock(self, call: ParkedCall, nursery: trio.Nursery) -> None:
-        if call.binding is None:
-            call.id = secrets.token_hex(16)
-            call.binding = bind(call.upstream, call.caller.identity.principal, call.request)
-            self._calls[call.id] = call
-        call.clock = trio.CancelScope()
-        nursery.start_soon(self._keep_time, call, call.clock)
-
-    def withdraw(self, call: ParkedCall, key: str) -> None:
+    def withdraw_question(self, call: ParkedCall, key: str) -> None:
         """Withdraw a question that the upstream waits for no longer."""
         asks = call.state.phase is Phase.ASK
         call.state.withdraw(key)
         if asks and call.state.phase is Phase.RUN:
-            _stop_clock(call)
+            call.stop_clock()
+
+    def remember_roots(self, call: ParkedCall, roots: Raw) -> None:
+        """Keep the roots that the host of `call` told."""
+        self._roots.remember(call.caller, call.id, roots, trio.current_time())
 
     def _has_room(self, principal: str) -> bool:
         waiting = [call.caller.identity for call in self._calls.values() if call.state.phase is not Phase.RUN]
         of_this = [identity for identity in waiting if identity.principal == principal]
         return len(waiting) < MAX_PARKED and len(of_this) < MAX_PARKED_EACH
 
-    def _hold(self, call: ParkedCall, question: Question, now: float) -> bool:
-        """Count the memory held while `call` waits; False: no room."""
-        size = sum(map(len, question.params.values()))
-        if call.account is None:
-            size += sum(map(len, call.request.params.values()))
-            call.account = self._budget.account(call.caller.identity.principal)
-        return call.account.take(size, now)
-
     # --- what is over -------------------------------------------------------------------------------------------------
 
     def _bury(self, call: ParkedCall) -> None:
         """Forget a call that is over, except for the reason, which a late retry is told."""
-        if call.account is not None:
-            call.account.close()
+        call.release_memory()
+        self._roots.forget(call.id)
         if self._calls.pop(call.id, None) is not None and call.state.round:
-            self._tombstones[call.id] = call.state.reason, trio.current_time() + TOMBSTONE_S
-            if len(self._tombstones) > MAX_TOMBSTONES:
-                del self._tombstones[next(iter(self._tombstones))]
+            self._tombstones.put(call.id, (call.state.reason, trio.current_time() + TOMBSTONE_S))
 
     def _sweep(self, now: float) -> None:
         """Forget expired tombstones and roots."""
-        self._tombstones = {id: grave for id, grave in self._tombstones.items() if grave[1] > now}
+        for id in [id for id, (_, until) in self._tombstones.items() if until <= now]:
+            del self._tombstones[id]
         self._roots.sweep(now)
-
-
-def _stop_clock(call: ParkedCall) -> None:
-    if call.clock is not None:
-        call.clock.cancel()
-    call.clock = call.patience = None

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from typing import Final
 
 import trio
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from hub.bridge.inputs import input_request
 from hub.bridge.tasks.client import TaskClient
 from hub.link.errors import HubError
 from hub.link.interface import Caller
+from hub.link.promise import Promise
 from hub.wire.jsonrpc import Failure, Reply, Result
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.questions.question import Question, QuestionRefusal, answer_for_upstream, declined_reply
@@ -29,16 +30,12 @@ MAX_OPEN: Final = 32
 """Questions of one task that wait for answers."""
 
 
-class _Open:
-    """An open question."""
+class _Open(Struct, frozen=True):
+    """An open question, and how it is put to the host."""
 
-    __slots__ = ("question", "reply", "request", "settled")
-
-    def __init__(self, question: Question, request: Raw) -> None:
-        self.question = question
-        self.request = request
-        self.reply: Reply | None = None
-        self.settled = trio.Event()
+    question: Question
+    request: Raw
+    reply: Promise[Reply] = field(default_factory=Promise)
 
 
 class TaskQuestions:
@@ -91,8 +88,8 @@ class TaskQuestions:
         self._news.set()
         try:
             with trio.move_on_after(self._ttl_s):
-                await asked.settled.wait()
-            return asked.reply or declined_reply(question, "Nobody answered")
+                return await asked.reply.wait()
+            return declined_reply(question, "Nobody answered")
         finally:
             self._open.pop(key, None)
 
@@ -104,7 +101,7 @@ class TaskQuestions:
             self._news = trio.Event()
             with trio.move_on_after(FIRST_S):
                 await self._news.wait()
-        return {key: each.request for key, each in self._open.items() if each.reply is None}
+        return {key: each.request for key, each in self._open.items() if not each.reply.is_fulfilled}
 
     def update(self, answers: Mapping[str, Raw]) -> None:
         """Give the upstream its answers. Answers to no open question are ignored.
@@ -112,11 +109,10 @@ class TaskQuestions:
         Raises:
             RemoteProtocolError: one is none to its question. Nothing has changed.
         """
-        waiting = {key for key, asked in self._open.items() if asked.reply is None}  # the first answer counts
+        waiting = {key for key, asked in self._open.items() if not asked.reply.is_fulfilled}  # the first answer counts
         replies = {key: self._reply(self._open[key], answers[key]) for key in answers.keys() & waiting}
         for key, reply in replies.items():
-            self._open[key].reply = reply
-            self._open[key].settled.set()
+            self._open[key].reply.fulfil(reply)
 
     def _reply(self, asked: _Open, answer: Raw) -> Reply:
         try:
