@@ -7,7 +7,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: help run deps test fast repeat conformance fuzz soak load steps idle bench clean
+.PHONY: help run deps checks test fast repeat conformance fuzz soak load steps idle bench clean
 
 help: ## show this
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -24,22 +24,30 @@ help: ## show this
 	@$(PIP) install --editable .
 	@touch $@
 
-.venv/.dev: .venv/.made pyproject.toml hub/command.py
+.venv/.uv: .venv/.made
+	@$(PIP) install 'uv>=0.8' || echo "there is no uv for this machine; pip does its work"
+	@touch $@
+
+.venv/.dev: .venv/.uv pyproject.toml hub/command.py
 	@echo "installing hubd and its development tools into .venv"
-	@$(PIP) install --editable '.[dev]'
+	@tests/deps/install.sh .venv --editable '.[dev]'
 	@touch $@ .venv/.runtime
 
 run: .venv/.runtime ## start the hub in the foreground; ARGS="--listen 127.0.0.1:9000" passes through
 	@exec $(BIN)/hubd serve $(ARGS)
 
-deps: ## fetch the real servers and clients that tests drive, into .deps/
+deps: .venv/.uv ## fetch the real servers and clients that tests drive, into .deps/
 	@PYTHON="$(PYTHON)" tests/deps/setup.sh
 
-test: .venv/.dev deps ## lint, types and all tests, real peers included
+checks: .venv/.dev ## format, lint, types and import rules
+	@tests/check.sh checks
+
+test: ## lint, types and all tests, real peers included
+	@$(MAKE) --no-print-directory --jobs=2 checks deps
 	@tests/check.sh all
 
-fast: .venv/.dev ## lint, types and the tests that need no real peers
-	@tests/check.sh fast
+fast: checks ## lint, types and the tests that need no real peers
+	@tests/check.sh tests
 
 repeat: .venv/.dev ## the tests of `fast` N=20 times, each with another seed, until one fails
 	@for round in $$(seq $(or $(N),20)); do \

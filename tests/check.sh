@@ -1,17 +1,16 @@
 #!/usr/bin/env bash
-# The one runner of all checks: tests/check.sh [tests|fast|all] [pytest arguments].
+# The one runner of all checks: tests/check.sh checks|tests|all [pytest arguments].
 #
-#   tests  the tests that need nothing from outside this repository
-#   fast   lint, types, import arrows, and these tests
-#   all    the same, and the tests against real servers and clients (`make deps` first)
+#   checks  format, lint, types, import rules
+#   tests   the tests that need nothing from outside this repository
+#   all     these, and the tests against real servers and clients (`make deps` first)
 #
 # Tests run beside each other, but for those marked `alone`, which come last.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-mode=${1:-all}
-shift || true
 bin=.venv/bin
+export PYTHONDONTWRITEBYTECODE= # tests start many hundred processes: what one has compiled the next need not
 
 step() {
     echo "--- $*"
@@ -19,10 +18,18 @@ step() {
 }
 
 checks() {
-    step "$bin/ruff" format --check --quiet .
-    step "$bin/ruff" check --quiet .
-    step "$bin/mypy"
-    step "$bin/lint-imports" --no-cache
+    local jobs=() failed=0 job
+    step "$bin/mypy" &
+    jobs+=("$!")
+    "$bin/pytest" --collect-only -qq >/dev/null & # compiles all tests: else each worker of the next run would
+    jobs+=("$!")
+    step "$bin/ruff" format --check --quiet . || failed=1
+    step "$bin/ruff" check --quiet . || failed=1
+    step "$bin/lint-imports" --no-cache || failed=1
+    for job in "${jobs[@]}"; do
+        wait "$job" || failed=1
+    done
+    return "$failed"
 }
 
 tests() { # a marker expression, pytest arguments
@@ -30,18 +37,12 @@ tests() { # a marker expression, pytest arguments
     step "$bin/pytest" -m "$1 and alone" "${@:2}"
 }
 
-case $mode in
-    tests) tests "not real" "$@" ;;
-    fast)
-        checks
-        tests "not real" "$@"
-        ;;
-    all)
-        checks
-        HUBD_REQUIRE_REAL=1 tests "(real or not real)" --durations=10 "$@"
-        ;;
+case ${1:-} in
+    checks) checks ;;
+    tests) tests "not real" "${@:2}" ;;
+    all) HUBD_REQUIRE_REAL=1 tests "(real or not real)" --durations=10 "${@:2}" ;;
     *)
-        echo "check.sh: unknown mode '$mode': say tests, fast or all" >&2
+        echo "check.sh: unknown mode '${1:-}': say checks, tests or all" >&2
         exit 2
         ;;
 esac

@@ -21,7 +21,7 @@ settings.load_profile(os.environ.get("HUBD_HYPOTHESIS", "same"))
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A shell ignores SIGINT for tests in the background, and all programs that they start would inherit that."""
 
-DEPS_MADE = TESTS.parent / ".deps" / "src" / "mcp-2.3.0" / ".complete"
+DEPS_MADE = TESTS.parent / ".deps" / ".complete"
 """The last file that tests/deps/setup.sh makes."""
 
 

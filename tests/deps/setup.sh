@@ -7,13 +7,16 @@
 #   .deps/src/mcp-*    the SDKs' source distributions, for their example servers
 #   .deps/debian       Debian's Redis, HAProxy and nginx, unpacked and not installed; elsewhere those in PATH are used
 #
-# Each part has a stamp naming the input it was made from, so a second run does nothing.
+# Each part has a stamp naming the input it was made from, so a second run does nothing. They wait for the network most
+# of the time, so all are made at once. Needs .venv with pip in it.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-deps=$(cd "$here/../.." && pwd)/.deps
+root=$(cd "$here/../.." && pwd)
+deps=$root/.deps
 python=${PYTHON:-python3}
 mkdir -p "$deps/src"
+rm -f "$deps/.complete"
 
 fresh() { # fresh STAMP FILE...: whether STAMP was written for exactly these files
     local stamp=$1
@@ -36,8 +39,8 @@ python_part() { # python_part NAME: .deps/py-NAME from requirements-NAME.txt
     local venv=$deps/py-$1 requirements=$here/requirements-$1.txt
     fresh "$venv/.stamp" "$requirements" && return
     echo "setting up .deps/py-$1"
-    "$python" -m venv --clear "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile -r "$requirements"
+    "$python" -m venv --clear --without-pip "$venv"
+    "$here/install.sh" "$venv" -r "$requirements"
     sha256sum <"$requirements" >"$venv/.stamp"
 }
 
@@ -45,7 +48,7 @@ source_part() { # source_part VERSION: .deps/src/mcp-VERSION
     [ -f "$deps/src/mcp-$1/.complete" ] && return
     echo "fetching the source of mcp $1"
     rm -rf "$deps/src/mcp-$1"
-    "$deps/py-mcp2/bin/pip" download --quiet --disable-pip-version-check --no-deps --no-binary mcp \
+    "$root/.venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --no-binary mcp \
         --dest "$deps/src" "mcp==$1"
     tar -xzf "$deps/src/mcp-$1.tar.gz" -C "$deps/src"
     touch "$deps/src/mcp-$1/.complete"
@@ -64,9 +67,15 @@ debian_part() {
     cat "${inputs[@]}" | sha256sum >"$stamp"
 }
 
-debian_part </dev/null
-node_part </dev/null
-python_part mcp1 </dev/null
-python_part mcp2 </dev/null
-source_part 1.30.0 </dev/null
-source_part 2.3.0 </dev/null
+parts=()
+for part in node_part debian_part "python_part mcp1" "python_part mcp2" "source_part 1.30.0" "source_part 2.3.0"; do
+    # A process of its own, because `set -e` holds in no function whose outcome is looked at.
+    $part </dev/null &
+    parts+=("$!")
+done
+failed=0
+for part in "${parts[@]}"; do
+    wait "$part" || failed=1
+done
+[ "$failed" = 0 ]
+touch "$deps/.complete" # tests of real peers are skipped without it
