@@ -5,11 +5,11 @@ cannot be written it runs on and tries again: a memory is never a reason to stop
 """
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import msgspec
+import trio
 
 from config.files import replace_private
 from config.loading.safe_reading import MAX_BYTES, read_private
@@ -32,7 +32,7 @@ class Memory:
         self._changed = False
         self.problem = ""
         """The reason why it is not saved; "" if it is, or soon will be."""
-        self._on_change: Callable[[], None] = lambda: None
+        self._unsaved = trio.Event()
         if path is not None:
             self._read(path)
 
@@ -58,11 +58,16 @@ class Memory:
         else:
             values[key] = value
         self._changed = True
-        self._on_change()
+        self.save_soon()
 
-    def announce_to(self, on_change: Callable[[], None]) -> None:
-        """Call `on_change` from now on when there is something to save that is not on disk."""
-        self._on_change = on_change
+    def save_soon(self) -> None:
+        """Wake the task in `unsaved`: something is to be saved, or soon will be put here."""
+        self._unsaved.set()
+
+    async def unsaved(self) -> None:
+        """Wait until there is something to save that was not there at the last return. For one task."""
+        await self._unsaved.wait()
+        self._unsaved = trio.Event()
 
     def era(self, config_key: str) -> str | None:
         """The era ("legacy" or "modern") an upstream spoke last time."""

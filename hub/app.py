@@ -26,7 +26,6 @@ from hub.downstream.hosts import Hosts
 from hub.link.autosave import autosave
 from hub.link.budget import Budget
 from hub.link.fault_isolation import keep_going
-from hub.link.flag_and_bell import DirtyFlag
 from hub.link.machine_clock import BootClock
 from hub.link.sealing import Sealer
 from hub.projects.project_files import Reader
@@ -79,11 +78,9 @@ class Hub:
         self.reads = ResourceCache(config.cache, shared)
         self._started_with = config
         """The configuration at start-up; compared with the current one to list settings that need a restart."""
-        self._unsaved = DirtyFlag()
-        memory.announce_to(self._unsaved.set)
         upstreams = Upstreams()
         claims = UriClaims.load(memory.get("claims", "all"))
-        self.live = LiveCatalog(upstreams, rules_of(config), claims, sealer, self._unsaved)
+        self.live = LiveCatalog(upstreams, rules_of(config), claims, sealer, memory.save_soon)
         wall = time.time  # noqa: TID251  # what hosts carry and people read outlives this process
         self.supervisor = Supervisor(
             memory,
@@ -149,7 +146,7 @@ class Hub:
                 nursery.start_soon(keep_going, "Waiting for the first servers", self._settle)
                 nursery.start_soon(keep_going, "Releasing progress", self.progress.release)
                 nursery.start_soon(keep_going, "Reminding hosts", self.progress.remind)
-                save = partial(autosave, self.memory, self._unsaved, self._remember)
+                save = partial(autosave, self.memory, self._remember)
                 nursery.start_soon(keep_going, "Saving what is remembered", save)
                 nursery.start_soon(keep_going, "Saving what servers offer", self.last_known.run)
                 task_status.started()

@@ -25,7 +25,7 @@ from config.diff import Difference, difference
 from config.errors import ConfigError
 from config.loading.all_files import OWN_VARIABLES
 from config.loading.layers import Loaded
-from config.watch import Watcher
+from config.watching.watcher import Watcher
 from hub.control.answers import ConfigStatus, Reloaded
 from hub.link.fault_isolation import keep_going
 from hub.link.flag_and_bell import DirtyFlag

@@ -128,11 +128,11 @@ class Membership:
 
         `tend` is called after each lapse or loss, and every `TEND_S`; after Unreachable it is called again soon.
         """
-        await self._renew(tend)
+        await self.renew(tend)
         task_status.started()
         while True:
             await trio.sleep(RENEW_S if self._reached else RETRY_S)
-            await self._renew(tend)
+            await self.renew(tend)
 
     async def ready(self) -> None:
         """Wait until the directory was reached once, at most `START_S` after the first call."""
@@ -151,7 +151,8 @@ class Membership:
         self._leaving = True
         await self.directory.delete(f"replica/{self.me.run}")
 
-    async def _renew(self, tend: Tend | None = None) -> None:
+    async def renew(self, tend: Tend | None = None) -> None:
+        """Renew the registration, and look up the others, now. Raises nothing: `status` tells whether it succeeded."""
         if self._leaving:
             return
         now = trio.current_time()

@@ -6,7 +6,6 @@ from typing import Final, NoReturn
 import trio
 
 from config.saved_state import Memory
-from hub.link.flag_and_bell import DirtyFlag
 
 GATHER_S: Final = 0.5
 """How long changes are gathered before they are saved."""
@@ -29,11 +28,11 @@ class SaveBarrier:
         self._asked = trio.Event()
         self._done = trio.Event()
 
-    async def saved(self, changed: DirtyFlag) -> None:
+    async def saved(self, memory: Memory) -> None:
         """Wait until the present state is on disk, or cannot be written; all waiting tasks share one write."""
         done = self._done
         self._asked.set()
-        changed.set()
+        memory.save_soon()
         with trio.move_on_after(SAVED_WITHIN_S):
             await done.wait()
 
@@ -49,9 +48,9 @@ class SaveBarrier:
 
 
 async def autosave(
-    memory: Memory, changed: DirtyFlag, remember: Callable[[], None] = _nothing, barrier: SaveBarrier | None = None
+    memory: Memory, remember: Callable[[], None] = _nothing, barrier: SaveBarrier | None = None
 ) -> NoReturn:
-    """Save `memory` whenever it has `changed`, for ever, and without delay when a task waits at `barrier`.
+    """Save `memory` whenever it has changed, for ever, and without delay when a task waits at `barrier`.
 
     `remember` is called before each write, and puts into `memory` what is not there yet. Cancellation: a write that has
     begun is finished; later changes need `memory.save`.
@@ -59,7 +58,7 @@ async def autosave(
     barrier = barrier or SaveBarrier()
     while True:
         with trio.move_on_after(RETRY_S if memory.problem else LOOK_EVERY_S):
-            await changed.take()
+            await memory.unsaved()
         with trio.move_on_after(GATHER_S):
             await barrier.asked()
         remember()

@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from config.projects import PROJECT_FILES, Project
 from config.settings import UpstreamConfig
-from config.watch import Watcher
+from config.watching.watcher import Watcher
 from hub.catalog.view import EVERYTHING, View, project_view
 from hub.control.answers import ProjectRow
 from hub.downstream.hosts import Host

@@ -11,7 +11,7 @@ before the snapshots are read.
 """
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import trio
 from msgspec import Struct, structs
@@ -19,7 +19,6 @@ from msgspec import Struct, structs
 from hub.catalog.catalog import Catalog, Rules, UpstreamRule, merge
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View, server_view
-from hub.link.flag_and_bell import DirtyFlag
 from hub.link.sealing import Sealer
 from hub.wire.mcp import Kind
 from upstreams.upstream import Upstream
@@ -64,9 +63,14 @@ class LiveCatalog:
     """
 
     def __init__(
-        self, upstreams: Mapping[str, Upstream], rules: Rules, claims: UriClaims, sealer: Sealer, unsaved: DirtyFlag
+        self,
+        upstreams: Mapping[str, Upstream],
+        rules: Rules,
+        claims: UriClaims,
+        sealer: Sealer,
+        save_soon: Callable[[], None],
     ) -> None:
-        """`unsaved` is set when `claims` differ from what was saved."""
+        """`save_soon` is called when `claims` differ from what was saved."""
         self.upstreams = upstreams
         self.claims = claims
         """Claims of the common view, for the caller to keep on disk."""
@@ -74,7 +78,7 @@ class LiveCatalog:
         self.rebuilds = 0
         self._rules = rules
         self._sealer = sealer
-        self._unsaved = unsaved
+        self._save_soon = save_soon
         self._claims_count = False
         """Whether listed URIs are claimed for good, in configuration order."""
         self._projects: dict[View, _Project] = {}
@@ -208,7 +212,7 @@ class LiveCatalog:
             previous=old[EVERYTHING],
         )
         if self.claims.changed:
-            self._unsaved.set()
+            self._save_soon()
         catalogs = {EVERYTHING: common}
         for view, project in self._projects.items():
             is_settling = not project.reported.is_set()

@@ -1,7 +1,9 @@
 """Where things are, and that these places are private."""
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -170,5 +172,7 @@ def test_users_without_a_number_here_are_told_from_nobody(monkeypatch, tmp_path,
     path = tmp_path / "uid_map"
     path.write_text(f"{numbers}\n")
     monkeypatch.setattr("config.directories.UID_MAP", str(path))
-    assert directories._is_unmapped(directories.UNMAPPED) is is_unmapped
-    assert not directories._is_unmapped(0)
+    with nullcontext() if is_unmapped else pytest.raises(PermissionError):
+        directories.refuse_foreign_dir("/tmp", SimpleNamespace(st_uid=directories.UNMAPPED))
+    with pytest.raises(PermissionError):
+        directories.refuse_foreign_dir("/tmp", SimpleNamespace(st_uid=directories.UNMAPPED - 1))

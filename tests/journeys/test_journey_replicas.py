@@ -131,7 +131,7 @@ async def test_a_parked_call_of_somebody_else_is_none(start):
 async def test_what_is_parked_elsewhere_is_not_said_to_be_lost(start):
     """Who cannot be sent on, such as a host on the unix socket, or what was sent on already, is told where it is."""
     a, b = await start(asking)
-    await b.membership._renew()
+    await b.membership.renew()
     retry = await parked(modern(a))
     answered = await ask(modern(b), "tools/call", retry, hubd_forwarded="1")
     assert answered.last["error"]["data"]["reason"] == ELSEWHERE
@@ -204,7 +204,7 @@ async def test_a_task_of_a_hub_that_ended_is_lost(start):
     a, b = await start(Working)
     begun = (await ask(modern(a), "tools/call", {"name": "files__slow", "arguments": {}}, EXTENSION)).last["result"]
     about = {"taskId": begun["taskId"]}
-    await b.membership._renew()
+    await b.membership.renew()
     elsewhere = await ask(modern(b), "tasks/get", about, EXTENSION, hubd_forwarded="1")
     assert "another hub" in elsewhere.last["error"]["message"]
     await a.kill()

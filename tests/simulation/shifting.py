@@ -177,7 +177,7 @@ class Atlas:
 
 
 class NoWatcher:
-    """Replaces `config.watch.Watcher`, since there are no files."""
+    """Replaces `config.watching.watcher.Watcher`, since there are no files."""
 
     def __init__(self, changed: Any) -> None:
         pass

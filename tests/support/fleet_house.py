@@ -45,7 +45,7 @@ class Facts:
         self.away = False
         self.asked: list[str] = []
 
-    def _there(self, name: str) -> bytes | None:
+    def present(self, name: str) -> bytes | None:
         if self.away:
             raise Unreachable("away")
         value, until = self.values.get(name, (b"", 0.0))
@@ -54,23 +54,23 @@ class Facts:
     async def get(self, name: str) -> bytes | None:
         await trio.lowlevel.checkpoint()
         self.asked.append(name)
-        return self._there(name)
+        return self.present(name)
 
     async def put(self, name: str, value: bytes, ttl_s: float) -> None:
         await trio.lowlevel.checkpoint()
-        self._there(name)
+        self.present(name)
         self.values[name] = value, trio.current_time() + ttl_s
 
     async def swap(self, name: str, old: bytes | None, new: bytes, ttl_s: float) -> bool:
         await trio.lowlevel.checkpoint()
-        if self._there(name) != old:
+        if self.present(name) != old:
             return False
         self.values[name] = new, trio.current_time() + ttl_s
         return True
 
     async def delete(self, name: str) -> None:
         await trio.lowlevel.checkpoint()
-        self._there(name)
+        self.present(name)
         self.values.pop(name, None)
 
 

@@ -28,7 +28,6 @@ from config.saved_state import Memory
 from hub.catalog.view import View
 from hub.downstream.http.journal_age import Odometer
 from hub.link.autosave import SaveBarrier, autosave
-from hub.link.flag_and_bell import DirtyFlag
 from hub.link.interface import Identity
 from hub.link.sealing import InvalidSeal, Signer
 from hub.wire.jsonrpc import peek_object, peek_str
@@ -133,9 +132,7 @@ class DurableSessions:
         """Characters of all URIs in the journal."""
         for name in journal.keys("kept"):
             self._chars += sum(map(len, kept.uris)) if (kept := self._kept(name)) else 0
-        self._changed = DirtyFlag()
         self._save_barrier = SaveBarrier()
-        journal.announce_to(self._changed.set)
 
     def __repr__(self) -> str:
         return f"<DurableSessions {self.run_id}, {len(self._journal.keys('kept'))} sessions kept>"
@@ -316,11 +313,11 @@ class DurableSessions:
 
     async def run(self) -> None:
         """Save changes until cancelled."""
-        await autosave(self._journal, self._changed, barrier=self._save_barrier)
+        await autosave(self._journal, barrier=self._save_barrier)
 
     async def saved(self) -> None:
         """Wait until all changes so far are on disk, or cannot be written."""
-        await self._save_barrier.saved(self._changed)
+        await self._save_barrier.saved(self._journal)
 
     def save(self) -> None:
         """Save all changes now. Blocks; never raises."""

@@ -134,7 +134,7 @@ async def test_a_hub_that_moves_is_found_where_it_went(nursery):
     await nursery.start(listener.run, pages())
     moved = HubConfig(token=Secret(TOKEN), listen=f"127.0.0.1:{port}")
     await listener.apply(moved, listener.prepare(moved))
-    await listener.membership._renew()
+    await listener.membership.renew()
     assert str(port).encode() in facts.values[f"replica/{listener.membership.me.run}"][0]
     with trio.move_on_after(5):
         await listener.drain()

@@ -36,10 +36,10 @@ class Broken(Facts):
         super().__init__()
         self.broken = ("",)
 
-    def _there(self, name):
+    def present(self, name):
         if name.startswith(self.broken):
             raise OverflowError("int too big to convert")
-        return super()._there(name)
+        return super().present(name)
 
 
 @pytest.mark.covers("F-D-13", "SEC-16")

@@ -292,7 +292,7 @@ async def a_dying_owner(nursery, data=b""):
     host = b.turn(await a.host())
     other = await Other(nursery).open(saying(data, close=True))
     a.membership.move(other.url)
-    await a.membership._renew()
+    await a.membership.renew()
     b.membership.doubt(a.durable.run_id)
     return b, host
 

@@ -49,12 +49,12 @@ async def test_a_stream_through_another_hub_hears_what_the_session_is_told(fleet
     a, b = await two(fleet)
     host = b.turn(await a.host())
     heard = await b.listen(host)
-    a.endpoint.sessions._sessions[host.session].tell(TOOLS_CHANGED, encode_notification(TOOLS_CHANGED, {}))
+    [session] = a.endpoint.sessions
+    session.tell(TOOLS_CHANGED, encode_notification(TOOLS_CHANGED, {}))
     while not heard.messages:
         await heard.arrived.wait()
     assert heard.last["method"] == TOOLS_CHANGED
     heard.leave()
-    session = a.endpoint.sessions._sessions[host.session]
     while session.hears:
         await trio.lowlevel.checkpoint()
 
@@ -105,7 +105,7 @@ async def test_what_a_hub_had_that_ended_goes_on_at_the_next_one(fleet, orderly)
     await (a.stop() if orderly else a.kill())
     answered = await b.turn(host).call("echo")
     assert (answered.status, said(answered)) == (200, "echo")
-    session = b.endpoint.sessions._sessions[host.session]
+    [session] = b.endpoint.sessions
     assert session.log_level == "error"
     while b.router.subscribed != ["x:1"]:
         await trio.lowlevel.checkpoint()
@@ -192,7 +192,7 @@ async def test_a_hub_registered_at_an_address_of_another_one(fleet):
     a, b = await two(fleet)
     host = b.turn(await a.host())
     a.membership.move(b.url)
-    await a.membership._renew()
+    await a.membership.renew()
     b.membership.doubt(a.durable.run_id)
     answered = await host.call("echo")
     assert answered.status == 503
@@ -203,7 +203,7 @@ async def test_a_hub_that_nobody_can_reach_keeps_its_sessions(fleet):
     a, b = await two(fleet)
     host = b.turn(await a.host())
     a.membership.move("")
-    await a.membership._renew()
+    await a.membership.renew()
     b.membership.doubt(a.durable.run_id)
     answered = await host.call("echo")
     assert answered.status == 503
@@ -214,7 +214,7 @@ async def test_a_hub_that_nobody_can_reach_keeps_its_sessions(fleet):
 async def test_status_names_the_others(fleet):
     a, b = await two(fleet)
     assert a.membership.status().looking is True, "b came after it had looked"
-    await a.membership._renew()
+    await a.membership.renew()
     facts = a.membership.status()
     assert facts.looking is False
     assert (facts.name, facts.run, facts.url, facts.registered) == ("a", a.durable.run_id, a.url, True)
@@ -222,7 +222,7 @@ async def test_status_names_the_others(fleet):
     assert a.membership.is_elsewhere(b.durable.run_id)
     assert not a.membership.is_elsewhere(a.durable.run_id)
     await b.stop()
-    await a.membership._renew()
+    await a.membership.renew()
     assert a.membership.status().peers == ()
 
 

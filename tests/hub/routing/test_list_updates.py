@@ -9,7 +9,6 @@ from msgspec import Raw
 
 from hub.catalog.catalog import Rules, UpstreamRule
 from hub.catalog.uri_claims import UriClaims
-from hub.link.flag_and_bell import DirtyFlag
 from hub.link.sealing import Sealer
 from hub.routing.list_updates import COALESCE_S, Lists
 from hub.routing.live_catalog import LiveCatalog
@@ -38,7 +37,7 @@ class World:
     def __init__(self, *names, bare=None):
         self.upstreams = {name: Side(name) for name in names}
         rules = Rules(tuple(UpstreamRule(name, "" if name == bare else None) for name in names))
-        self.live = LiveCatalog(self.upstreams, rules, UriClaims(), Sealer(b"k" * 32), DirtyFlag())
+        self.live = LiveCatalog(self.upstreams, rules, UriClaims(), Sealer(b"k" * 32), lambda: None)
         self.told = []
         self.lists = Lists(self.live, [self])
 

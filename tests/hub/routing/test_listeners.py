@@ -10,7 +10,6 @@ from hub.catalog.catalog import Rules, UpstreamRule
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, server_view
 from hub.link.errors import Overloaded, UpstreamUnavailable
-from hub.link.flag_and_bell import DirtyFlag
 from hub.link.sealing import Sealer
 from hub.routing.listeners import ACK_TIMEOUT_S, RETRY_S, read_filter
 from hub.routing.live_catalog import LiveCatalog
@@ -83,7 +82,7 @@ class World:
     def __init__(self, *sides, tasks=None):
         self.upstreams = {side.snapshot.upstream: side for side in sides}
         rules = Rules(tuple(UpstreamRule(name) for name in self.upstreams))
-        live = LiveCatalog(self.upstreams, rules, UriClaims(), Sealer(b"k" * 32), DirtyFlag())
+        live = LiveCatalog(self.upstreams, rules, UriClaims(), Sealer(b"k" * 32), lambda: None)
         live.settle()
         live.rebuild()
         self.settled = live.settled

@@ -18,7 +18,6 @@ from hub.catalog.rewrite import LARGE_BYTES
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, server_view
 from hub.link.errors import UpstreamUnavailable
-from hub.link.flag_and_bell import DirtyFlag
 from hub.link.sealing import Sealer
 from hub.routing.host_exchange import ProgressUpkeep
 from hub.routing.list_updates import Lists
@@ -86,7 +85,7 @@ class Bench:
         tasks = Tasks(states, Sealer(b"k" * 32), {"files": self.files}, ttl_s=900)
         bridge = EraBridge(states, ParkedCalls(states, ttl_s=900, total_s=7200), tasks, PageVisits())
         rules = Rules((UpstreamRule("files"),))
-        self.live = LiveCatalog({"files": self.files}, rules, UriClaims(), Sealer(b"k" * 32), DirtyFlag())
+        self.live = LiveCatalog({"files": self.files}, rules, UriClaims(), Sealer(b"k" * 32), lambda: None)
         subscriptions = Subscriptions(self.live)
         self.router = Router(self.live, Lists(self.live, ()), subscriptions, levels, bridge, ProgressUpkeep(0), reading)
         self.live.settle()

@@ -1,6 +1,7 @@
 """Events of the kernel's inotify as a descriptor that the event loop waits for: Linux alone has it.
 
-`config.watch` sleeps with it while files are quiet, for the library that watches them otherwise wakes for every look.
+`config.watching.watcher` waits with it while files are quiet: the library that watches them otherwise wakes for every
+look.
 """
 
 import ctypes

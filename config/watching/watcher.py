@@ -1,19 +1,13 @@
-"""Watching configuration files: notices that their content may have changed, in whatever way.
+"""Watcher: waits for events in the directories of files, and says when their content may have changed.
 
     an event in a directory -> a moment of quiet -> look at all files -> other contents than last time? -> say so
 
-Directories are watched, never files, for the watch of a file dies with the first editor that replaces it: those of
-every path and of what it leads to, of every link on the way (Kubernetes swaps one), and their parents, since a
-directory can be replaced as well. Files are compared by content, so that other events there mean nothing; and all are
-read every `POLL_S` anyway, for file systems that report no events. The library that watches wakes ten times a second,
-so while files are quiet the loop itself waits for the kernel (`inotify`). If nothing can be watched (this user's
-inotify instances may be used up), files are read often, and watching is tried again now and then.
+All files are read every `POLL_S` anyway, for file systems that report no events. The library that watches wakes ten
+times a second, so while files are quiet the loop itself waits for the kernel (`inotify`). If nothing can be watched
+(this user's inotify instances may be used up), files are read often, and watching is tried again now and then.
 """
 
-import hashlib
 import logging
-import os
-import stat
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -22,9 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from config.inotify import Inotify
-from config.loading.document import SUFFIXES
-from config.loading.safe_reading import limit_of, read_plain
+from config.watching.inotify import Inotify
+from config.watching.inspection import Lookouts, inspect
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
@@ -42,10 +35,6 @@ POLL_ALONE_S: Final = 2.0
 """Seconds between polls if nothing can be watched."""
 LOOKS_ALONE: Final = 30
 """Polls after which watching is tried again."""
-MAX_LINKS: Final = 40
-
-Lookouts = dict[str, tuple[int, int]]
-"""Directories to watch, and which they are."""
 
 
 class Watcher:
@@ -112,13 +101,13 @@ class Watcher:
             self._aimed = trio.Event()
             await self._aimed.wait()
             return
-        inspect = partial(_inspect, self._files, self._directories)
-        _, lookouts = await trio.to_thread.run_sync(inspect, abandon_on_cancel=True)
+        look = partial(inspect, self._files, self._directories)
+        _, lookouts = await trio.to_thread.run_sync(look, abandon_on_cancel=True)
         notify = self._told(await trio.to_thread.run_sync(_open, lookouts, abandon_on_cancel=True))
         looks = 0
         self._stirred_at = trio.current_time()
         while True:
-            seen, now_there = await trio.to_thread.run_sync(inspect, abandon_on_cancel=True)
+            seen, now_there = await trio.to_thread.run_sync(look, abandon_on_cancel=True)
             if stop.is_set():
                 return
             if seen != self._seen:
@@ -132,7 +121,7 @@ class Watcher:
                 looks += 1
                 if looks >= LOOKS_ALONE:
                     return
-            elif trio.current_time() - self._stirred_at < QUIET_S or await self._is_stirred(inspect, lookouts):
+            elif trio.current_time() - self._stirred_at < QUIET_S or await self._is_stirred(look, lookouts):
                 wait = partial(_wait, notify, stop)
                 with trio.CancelScope() as self._waiting:
                     notify = self._told(
@@ -140,7 +129,7 @@ class Watcher:
                     )
             self._is_again = self._is_again and stop.is_set()
 
-    async def _is_stirred(self, inspect: Callable[[], tuple[bytes, Lookouts]], lookouts: Lookouts) -> bool:
+    async def _is_stirred(self, look: Callable[[], tuple[bytes, Lookouts]], lookouts: Lookouts) -> bool:
         """Whether the kernel says, before it is time to look anyway, that something happens; also if it cannot say."""
         try:
             kernel = await trio.to_thread.run_sync(Inotify, lookouts, abandon_on_cancel=True)
@@ -148,7 +137,7 @@ class Watcher:
             return True
         try:
             with trio.move_on_after(POLL_S) as self._waiting:
-                seen, _ = await trio.to_thread.run_sync(inspect, abandon_on_cancel=True)
+                seen, _ = await trio.to_thread.run_sync(look, abandon_on_cancel=True)
                 if seen == self._seen:  # nothing has happened before the kernel was asked
                     await kernel.wait()
                     self._stirred_at = trio.current_time()
@@ -192,82 +181,3 @@ def _why(error: BaseException) -> str:
     for names, and BaseException where it is broken; it raises nothing else in a thread.
     """
     return str(error) or type(error).__name__
-
-
-# --- looking, in a thread ---------------------------------------------------------------------------------------------
-
-
-def _inspect(files: Iterable[Path], directories: Iterable[Path]) -> tuple[bytes, Lookouts]:
-    """A digest of all there is to read, and where to watch for changes of it."""
-    digest = hashlib.sha256()
-    found: set[str] = set()
-    for path in dict.fromkeys([*files, *(entry for directory in directories for entry in _entries(directory))]):
-        digest.update(os.fsencode(path) + b"\0" + _content(path))
-        _look_out(path, found)
-    for directory in directories:
-        digest.update(b"\0".join(_below(directory)))
-        _look_out(directory / "any", found)
-    return digest.digest(), {path: key for path in sorted(found) if (key := _key(path)) is not None}
-
-
-def _entries(directory: Path) -> list[Path]:
-    try:
-        return [directory / name for name in sorted(os.listdir(directory)) if name.endswith(SUFFIXES)]
-    except OSError:
-        return []
-
-
-def _below(directory: Path) -> list[bytes]:
-    """A directory, if it is one, and those in it: with a new one a pattern may lead to more files."""
-    try:
-        with os.scandir(os.fsencode(directory)) as entries:
-            found = [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(b".")]
-        return [b".", *sorted(found)]
-    except OSError:
-        return []
-
-
-def _content(path: Path) -> bytes:
-    """A digest of a file, or the reason why it cannot be read."""
-    try:
-        data, _ = read_plain(path, limit_of(path) + 1)
-    except OSError as error:
-        return b"error %d" % (error.errno or 0)
-    return b"file " + hashlib.sha256(data).digest()
-
-
-def _look_out(path: Path, found: set[str]) -> None:
-    """Add the directories in which something happens when `path` becomes another file."""
-    directory, rest = "/", os.path.abspath(path).split("/")[:0:-1]
-    links = 0
-    while rest:
-        name = rest.pop()
-        if name in ("", "."):
-            continue
-        if name == "..":
-            directory = os.path.dirname(directory)
-            continue
-        step = os.path.join(directory, name)
-        try:
-            is_link = stat.S_ISLNK(os.lstat(step).st_mode)
-            target = os.readlink(step) if is_link and links < MAX_LINKS else ""
-        except OSError:
-            break  # it would have to be made here
-        if target:
-            links += 1
-            found.add(directory)
-            rest += target.split("/")[::-1]
-            directory = "/" if target.startswith("/") else directory
-        elif rest:
-            directory = step
-    found |= {directory, os.path.dirname(directory)}
-
-
-def _key(directory: str) -> tuple[int, int] | None:
-    """Device and inode of a directory; None if it cannot be watched."""
-    try:
-        facts = os.stat(directory)
-    except OSError:
-        return None
-    watchable = stat.S_ISDIR(facts.st_mode) and os.access(directory, os.R_OK | os.X_OK)
-    return (facts.st_dev, facts.st_ino) if watchable else None
