@@ -2,7 +2,7 @@
 
 The rule is lower-case words joined by single dashes, at most 16 characters: short enough for hosts' limits, legal in a
 URI scheme, and free of underscores, so that `<server>__<tool>` splits in one way only. Names that break it without
-making that ambiguous are usable, since hub.catalog.uri_claims makes a URI-safe id of them; they deserve a warning.
+making that ambiguous are usable, since hub.catalog.names makes a URI-safe id of them; they deserve a warning.
 """
 
 import re

@@ -1,8 +1,9 @@
 """Catalogue: the names, URIs and lists that hosts see. Pure.
 
 Read in this order: `view` (what one endpoint shows), `catalog` (a snapshot of one view, swapped as a whole), `entries`
-(the part of one upstream), `uri_claims` (visible names and URIs, and the way back). Besides: `uris` and `rewrite` (URIs
-as text, and inside results and arguments), `apps` (MCP Apps), `instructions` (texts for the model).
+(the part of one upstream), `names` (visible names), `uri_claims` (visible URIs, and the way back). Besides: `uris`,
+`templates` and `rewrite` (URIs as text, templates, and URIs inside results and arguments), `apps` (MCP Apps),
+`instructions` (texts for the model).
 
 A visible name leads to the upstream that it came from, whatever has changed meanwhile.
 """

@@ -13,9 +13,9 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from hub.catalog.entries import NAME_KINDS, NOTHING, Route, UpstreamEntries, UpstreamRule, quote_some
-from hub.catalog.instructions import joined
-from hub.catalog.rewrite import Change, localise, unchanged, untag_arguments
+from hub.catalog.entries import NAME_KINDS, NOTHING, Route, UpstreamEntries, UpstreamRule, VisibleEntry, quote_some
+from hub.catalog.instructions import heading, joined, one_line
+from hub.catalog.rewrite import Change, unchanged
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View
 from hub.link.sealing import InvalidSeal, Sealer, load_keys
@@ -34,12 +34,9 @@ from hub.wire.mcp import (
 )
 from upstreams.inventory.freshness import in_full
 
-__all__ = ["Catalog", "Route", "Rules", "UpstreamRule", "localise", "merge", "untag_arguments"]
-
 SETTLING_TTL_MS: Final = 1_000
 """Milliseconds for which a list is good while some upstreams have not reported yet."""
 MAX_TTL_MS: Final = 300_000
-MAX_TITLE_CHARS: Final = 80
 
 _SERVER_INFO = encode({SERVER_INFO_KEY: HUB_INFO})[1:-1]
 
@@ -87,13 +84,13 @@ def merge(
     for rule, snapshot in present:
         claims.locate(rule.name, local=snapshot.local)
     listing = claims.copy() if provisional else claims
-    known = {} if previous is None else {offers.name: offers for offers in previous.offers}
+    known = {} if previous is None else {part.name: part for part in previous.parts}
     merged: list[UpstreamEntries] = []
     for rule, snapshot in present:
-        offers = known.get(rule.name)
-        if offers is None or not offers.still_right(snapshot, rule, rules.budget, listing):
-            offers = UpstreamEntries(snapshot, rule, rules.budget, listing)
-        merged.append(offers)
+        part = known.get(rule.name)
+        if part is None or not part.still_right(snapshot, rule, rules.budget, listing):
+            part = UpstreamEntries(snapshot, rule, rules.budget, listing)
+        merged.append(part)
     return Catalog(
         merged, rules, claims, sealer or Sealer(load_keys(None)), settling=settling, view=view, varies=varies
     )
@@ -107,7 +104,7 @@ class Catalog:
 
     def __init__(
         self,
-        offers: Sequence[UpstreamEntries],
+        parts: Sequence[UpstreamEntries],
         rules: Rules,
         claims: UriClaims,
         sealer: Sealer,
@@ -116,7 +113,8 @@ class Catalog:
         view: View = EVERYTHING,
         varies: bool = False,
     ) -> None:
-        self.offers = tuple(offers)
+        self.parts = tuple(parts)
+        """The entries of each upstream."""
         self.view = view
         self._rules, self._claims, self._sealer, self._settling = rules, claims, sealer, settling
         self._varies = varies
@@ -126,47 +124,47 @@ class Catalog:
         self._routes: dict[Kind, dict[str, Route]] = {}
         self._hidden: dict[tuple[Kind, str], frozenset[str]] = {}
         """By kind and upstream: visible names that an earlier upstream has already."""
-        warnings = [warning for its in offers for warning in its.warnings]
+        warnings = [warning for part in parts for warning in part.warnings]
         for kind in Kind:
             warnings += self._lay_out(kind)
         self.warnings = tuple(warnings)
-        self.behind = join_chains(read_chain(its.snapshot.capabilities.get(EXPERIMENTAL)) for its in offers)
+        self.behind = join_chains(read_chain(part.snapshot.capabilities.get(EXPERIMENTAL)) for part in parts)
         """Hubs among the upstreams, and the hubs behind these."""
         self._mirrors: dict[str, tuple[Mirror, ...]] = {}
-        for its in reversed(self.offers):  # of one name, the first one's
-            self._mirrors.update(its.mirrors)
+        for part in reversed(self.parts):  # of one name, the first one's
+            self._mirrors.update(part.mirrors)
 
     def _lay_out(self, kind: Kind) -> Iterator[str]:
         """Fill the table of `kind`. A name that two upstreams show belongs to the first; yields warnings about that."""
         routes = self._routes[kind] = {}
-        for offers in self.offers:
-            taken = frozenset(routes.keys() & offers.routes[kind].keys())
-            routes.update((name, route) for name, route in offers.routes[kind].items() if name not in taken)
+        for part in self.parts:
+            taken = frozenset(routes.keys() & part.routes[kind].keys())
+            routes.update((name, route) for name, route in part.routes[kind].items() if name not in taken)
             if taken:
-                self._hidden[kind, offers.name] = taken
+                self._hidden[kind, part.name] = taken
             if taken and kind in NAME_KINDS:
-                yield f"{offers.name}: left out, because an earlier upstream has the name: {quote_some(sorted(taken))}"
-        for offers in self.offers:
-            for name, route in offers.former(kind).items():
+                yield f"{part.name}: left out, because an earlier upstream has the name: {quote_some(sorted(taken))}"
+        for part in self.parts:
+            for name, route in part.former(kind).items():
                 routes.setdefault(name, route)
         if kind is Kind.TOOL:
             yield from self._lay_out_apps(routes)
 
     def _lay_out_apps(self, routes: dict[str, Route]) -> Iterator[str]:
         """Let user interfaces reach their tools by bare names, but for names that are taken."""
-        for offers in self.offers:
-            names = {each.visible for each in offers.apps}
+        for part in self.parts:
+            names = {each.visible for each in part.apps}
             if taken := names & routes.keys():
-                self._hidden[Kind.TOOL, offers.name] = self._hidden.get((Kind.TOOL, offers.name), NOTHING) | taken
+                self._hidden[Kind.TOOL, part.name] = self._hidden_of(Kind.TOOL, part) | taken
                 yield (
-                    f"{offers.name}: its user interfaces cannot call these tools here, because another has the name: "
-                    f"{quote_some(sorted(taken))}; use the endpoint /mcp/{offers.name}"
+                    f"{part.name}: its user interfaces cannot call these tools here, because another has the name: "
+                    f"{quote_some(sorted(taken))}; use the endpoint /mcp/{part.name}"
                 )
-            routes.update((name, Route(offers.name, name)) for name in names - taken)
+            routes.update((name, Route(part.name, name)) for name in names - taken)
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{sum(len(each.shown[kind]) for each in self.offers)} {kind.value}" for kind in Kind)
-        return f"<Catalog {self.view.name or 'of ' + str(len(self.offers))}: {counts}>"
+        counts = ", ".join(f"{sum(len(part.shown[kind]) for part in self.parts)} {kind.value}" for kind in Kind)
+        return f"<Catalog {self.view.name or 'of ' + str(len(self.parts))}: {counts}>"
 
     # --- the way back ---
 
@@ -180,23 +178,23 @@ class Catalog:
 
     def suspect(self, visible: str) -> str | None:
         """The upstream that an unknown name would belong to; its list is read again before the host is refused."""
-        sids = {offers.rule.sid: offers.name for offers in self.offers if offers.rule.prefix != ""}
+        sids = {part.rule.sid: part.name for part in self.parts if part.rule.prefix != ""}
         return sids.get(visible.partition("__")[0])
 
     def unprefixed(self) -> list[str]:
         """The upstreams whose names have no prefix: any unknown name may be theirs."""
-        return [offers.name for offers in self.offers if offers.rule.prefix == ""]
+        return [part.name for part in self.parts if part.rule.prefix == ""]
 
     def resolve_uri(self, uri: str) -> list[Route]:
         """The upstreams that may be asked for `uri`, listed or not, best first."""
         if self.view.server:
             return [Route(self.view.server, uri)]
-        present = {offers.name for offers in self.offers}
+        present = {part.name for part in self.parts}
         return [Route(name, original) for name, original in self._claims.resolve(uri) if name in present]
 
     def with_views(self) -> list[str]:
         """The upstreams whose user interfaces are shown."""
-        return [offers.name for offers in self.offers if offers.rule.apps]
+        return [part.name for part in self.parts if part.rule.apps]
 
     def emitter(self, upstream: str, asked: str | None = None) -> Change:
         """The change that makes URIs in a result of `upstream` visible ones: for `localise`.
@@ -235,21 +233,14 @@ class Catalog:
             RemoteProtocolError: -32602, when `cursor` is not of this list, or not this principal's.
         """
         if not self._rules.page_size and cursor is None:
-            chunks = [
-                each.chunk(kind, host_version, ui=ui, hidden=self._hidden.get((kind, each.name), NOTHING))
-                for each in self.offers
-            ]
+            chunks = [part.chunk(kind, host_version, ui=ui, hidden=self._hidden_of(kind, part)) for part in self.parts]
             return self._result(kind, host_version, chunks, None, ttl_ms)
-        entries = [
-            (each, shown)
-            for each in self.offers
-            for shown in each.entries(kind, ui=ui, hidden=self._hidden.get((kind, each.name), NOTHING))
-        ]
+        entries = [(part, shown) for part, its in self._entries(kind, ui=ui) for shown in its]
         names = "\0".join([shown.visible for _, shown in entries])
         purpose = f"cursor\0{kind.value}\0{principal}\0{sha256(names.encode()).hexdigest()}"
         start = 0 if cursor is None else self._open_cursor(purpose, cursor)
         size = self._rules.page_size or len(entries)
-        items = [each.encode(kind, host_version, shown, ui=ui) for each, shown in entries[start : start + size]]
+        items = [part.encode(kind, host_version, shown, ui=ui) for part, shown in entries[start : start + size]]
         following = None
         if start + size < len(entries):
             following = self._sealer.seal(purpose, b"%d" % (start + size))
@@ -283,7 +274,7 @@ class Catalog:
     def _ttl_ms(self, kind: Kind, ttl_ms: Ttl) -> int:
         """Milliseconds for which a modern host need not ask again."""
         most = SETTLING_TTL_MS if self._settling else MAX_TTL_MS
-        return min([most, *(ttl_ms(each.snapshot, kind) for each in self.offers)])
+        return min([most, *(ttl_ms(part.snapshot, kind) for part in self.parts)])
 
     def _public(self, kind: Kind) -> bool:
         """Whether the list is the same for everyone: by every contributing upstream, and by the hub's own views."""
@@ -296,7 +287,7 @@ class Catalog:
         return bool(fresh) and modern and uniform and all(each is not None and each.public for each in fresh)
 
     def _contributors(self, kind: Kind) -> list[UpstreamEntries]:
-        return [each for each in self.offers if CAPABILITY[kind] in each.snapshot.capabilities]
+        return [part for part in self.parts if CAPABILITY[kind] in part.snapshot.capabilities]
 
     def differs(self, other: "Catalog", kind: Kind) -> bool:
         """Whether hosts see another list than in `other`."""
@@ -315,38 +306,36 @@ class Catalog:
         return digest
 
     def _seen(self, kind: Kind) -> list[Sequence[object]]:
-        lists = [
-            (each, each.entries(kind, ui=True, hidden=self._hidden.get((kind, each.name), NOTHING)))
-            for each in self.offers
-        ]
-        return [(each.name, *shown) for each, shown in lists if shown]
+        return [(part.name, *shown) for part, shown in self._entries(kind, ui=True) if shown]
+
+    def _entries(self, kind: Kind, *, ui: bool) -> list[tuple[UpstreamEntries, Sequence[VisibleEntry]]]:
+        return [(part, part.entries(kind, ui=ui, hidden=self._hidden_of(kind, part))) for part in self.parts]
+
+    def _hidden_of(self, kind: Kind, part: UpstreamEntries) -> frozenset[str]:
+        """Visible names that an earlier upstream has already."""
+        return self._hidden.get((kind, part.name), NOTHING)
 
     # --- the rest ---
 
-    def of_server(self, view: View, offers: UpstreamEntries | None) -> "Catalog":
+    def of_server(self, view: View, part: UpstreamEntries | None) -> "Catalog":
         """The catalogue of the one server that `view` shows, under its own names and URIs; None: an empty one."""
-        its = [] if offers is None else [offers.scoped()]
-        return Catalog(its, self._rules, self._claims, self._sealer, settling=self._settling, view=view)
+        parts = [] if part is None else [part.scoped()]
+        return Catalog(parts, self._rules, self._claims, self._sealer, settling=self._settling, view=view)
 
     @property
     def instructions(self) -> str:
         """Texts of the upstreams for the model, each under its title and the prefix of its tools, since they use their
         own names of tools; of one upstream alone, its very words."""
         if self._instructions is None:
-            texts = [(_heading(each), each.snapshot.instructions.strip()) for each in self.offers]
-            sections = [(heading, text) for heading, text in texts if text]
+            sections = [(_heading(part), text) for part in self.parts if (text := part.snapshot.instructions.strip())]
             self._instructions = sections[0][1] if self.view.server and sections else joined(sections)
         return self._instructions
 
 
-def _heading(offers: UpstreamEntries) -> str:
-    """Heading that tells a model which tools a text is about, even if two servers share a title."""
-    title = _title(offers.snapshot)
-    return title if offers.rule.prefix == "" else f"{title} (tools: {offers.rule.sid}__*)"
+def _heading(part: UpstreamEntries) -> str:
+    return heading(_title(part.snapshot), None if part.rule.prefix == "" else part.rule.sid)
 
 
 def _title(snapshot: Snapshot) -> str:
-    """A heading on one line: the server's title or, failing that, its name in the configuration."""
-    title = peek_str(snapshot.server_info.get("title")) or ""
-    title = " ".join("".join(char if char.isprintable() else " " for char in title[: 4 * MAX_TITLE_CHARS]).split())
-    return title[:MAX_TITLE_CHARS] or snapshot.upstream
+    """The server's title on one line or, failing that, its name in the configuration."""
+    return one_line(peek_str(snapshot.server_info.get("title")) or "") or snapshot.upstream

@@ -10,8 +10,9 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from hub.catalog.apps import for_model, for_views, is_for_model, is_for_views
+from hub.catalog.names import NameKind, name_id, visible_name
 from hub.catalog.rewrite import UI_KEYS, localise_meta
-from hub.catalog.uri_claims import NameKind, UriClaims, name_id, visible
+from hub.catalog.uri_claims import UriClaims
 from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirrored
 from hub.wire.jsonrpc import EMPTY, encode, peek_object, raw
 from hub.wire.mcp import (
@@ -50,7 +51,7 @@ class UpstreamRule(Struct, frozen=True):
 
     @property
     def sid(self) -> str:
-        """The server id in visible names; "" for bare names."""
+        """The server id in visible names."""
         return name_id(self.prefix or self.name)
 
 
@@ -118,7 +119,7 @@ class UpstreamEntries:
         if self._bare or kind not in NAME_KINDS:
             return {}
         return {
-            visible(NAME_KINDS[kind], name_id(alias), each.original, self._budget): Route(self.name, each.original)
+            visible_name(NAME_KINDS[kind], name_id(alias), each.original, self._budget): Route(self.name, each.original)
             for alias in self.rule.aliases
             for each in self.shown[kind]
         }
@@ -183,12 +184,12 @@ class UpstreamEntries:
 
     def _visible_names(self, kind: NameKind, originals: Sequence[str]) -> list[str]:
         sid, budget = self.rule.sid, self._budget
-        names = [visible(kind, sid, original, budget) for original in originals]
+        names = [visible_name(kind, sid, original, budget) for original in originals]
         if len(set(names)) == len(names):
             return names
         counts = Counter(names)
         return [  # two changed names with one hash: both get a longer one
-            name if counts[name] == 1 else visible(kind, sid, original, budget, digits=16)
+            name if counts[name] == 1 else visible_name(kind, sid, original, budget, digits=16)
             for name, original in zip(names, originals, strict=True)
         ]
 

@@ -7,6 +7,7 @@ from typing import Final
 
 MAX_INSTRUCTIONS: Final = 2000
 """Bytes in all: there are hosts that cut what is longer than 2 KiB."""
+MAX_TITLE_CHARS: Final = 80
 LEAST_TEXT: Final = 60
 """Bytes of a server's instructions without which its heading is left out, too."""
 _MORE: Final = "# Further servers\n\nThere is no room here for what they say."
@@ -14,6 +15,20 @@ _GAP: Final = "\n\n"
 _ELLIPSIS: Final = " …"
 _END: Final = re.compile(r"[.!?](?=\s)|(?=\n)")
 """Of a sentence or a line."""
+
+
+def heading(title: str, sid: str | None) -> str:
+    """A heading that tells a model which tools a text is about, even if two servers share a title.
+
+    `sid`: the server id that begins the names of its tools; None: they have their own names.
+    """
+    return title if sid is None else f"{title} (tools: {sid}__*)"
+
+
+def one_line(title: str) -> str:
+    """A title from a server, bounded and fit for a heading."""
+    clean = "".join(char if char.isprintable() else " " for char in title[: 4 * MAX_TITLE_CHARS])
+    return " ".join(clean.split())[:MAX_TITLE_CHARS]
 
 
 def joined(sections: Sequence[tuple[str, str]]) -> str:

@@ -28,7 +28,7 @@ LARGE_BYTES: Final = 1 << 20
 """To untag more than this takes so long that it is a matter for a thread: 0.2 s for 16 MiB, if there are escapes."""
 MAX_TAGS: Final = 10_000
 """Tagged URIs in the arguments of one call: 20 ms."""
-MAX_ALIKE: Final = 100_000
+MAX_LOOKALIKES: Final = 100_000
 """Strings that begin with the first letters of one, as the names of machines may: 40 ms."""
 MAX_SPELLED_BYTES: Final = 1 << 20
 """Of tagged URIs that are written with escapes, together: their ends have to be looked for step by step."""
@@ -219,8 +219,8 @@ def _tags_in(folded: bytes) -> list[int]:
         at = folded.find(beginning)
         while at >= 0:
             alike += 1
-            if alike > MAX_ALIKE:
-                raise _too_much(f"{MAX_ALIKE} strings that begin as tagged URIs do")
+            if alike > MAX_LOOKALIKES:
+                raise _too_much(f"{MAX_LOOKALIKES} strings that begin as tagged URIs do")
             # After a backslash it is a quote inside of a string.
             if _TAG_AT(folded, at) and folded[max(0, at - 1) : at] != b"\\":
                 found.append(at)

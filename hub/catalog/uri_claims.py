@@ -1,10 +1,7 @@
-"""Names and URIs of many upstreams behind one endpoint. The invariant: the form that hosts see of *x* of upstream *A*
-resolves to exactly *(A, x)* later, across restarts and whatever order upstreams connect in.
+"""URIs of many upstreams behind one endpoint. The invariant: the form that hosts see of *x* of upstream *A* resolves to
+exactly *(A, x)* later, across restarts and whatever order upstreams connect in.
 
-Tools and prompts: `visible` is a pure function of (kind, server id, name, budget), so adding a tool never renames
-another. The way back is the catalogue's table, never parsing.
-
-URIs: the first upstream to show one keeps it unchanged, and `UriClaims` remembers whose it is; only a contested URI is
+The first upstream to show a URI keeps it unchanged, and `UriClaims` remembers whose it is; only a contested URI is
 tagged, as `hub.<server>+<original>`. Text, structured results and arguments mention URIs where no rewriting reaches
 them, hence identity wherever possible. What decides is the scheme:
 
@@ -17,74 +14,24 @@ them, hence identity wherever possible. What decides is the scheme:
 An original that looks like a tag is always tagged again, so no emitted URI can be read in two ways.
 """
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct, field
 
-from hub.catalog.uris import Template, looks_tagged, looks_ui_tagged, scheme_of, tag, untag
-
-NameKind = Literal["tool", "prompt"]
+from hub.catalog.names import server_id
+from hub.catalog.templates import Template, TemplateGroup
+from hub.catalog.uris import looks_tagged, looks_ui_tagged, scheme_of, tag, untag
 
 MAX_CLAIMS: Final = 10_000
 """Exact URIs remembered per upstream beside those it lists now; also the most templates."""
 MAX_CLAIMED_CHARS: Final = 2048
 """A longer URI is tagged instead of remembered."""
 MAX_SCHEMES: Final = 256
-MAX_ALIKE: Final = 100
-"""Templates of one upstream that begin alike, or differ in where their first expression is."""
 MAX_EXPRESSIONS: Final = 32
 """In one template; one with more is tagged instead of remembered, as is a long one."""
-MAX_TRIED: Final = 200
-"""Expressions that looking a URI up may try in all: 40 us."""
-MAX_MATCHED_CHARS: Final = 64 << 10
-"""A longer URI is of no template."""
-MAX_NAME_ID: Final = 30
-
-_HASHED = re.compile(r"_[0-9a-f]{8}$")
-_UNCLEAN = re.compile(r"[^A-Za-z0-9_-]")
-_SERVER_ID = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
-_NAME_ID = re.compile(rf"[A-Za-z][A-Za-z0-9_-]{{0,{MAX_NAME_ID - 1}}}")
-
-
-# --- names -----------------------------------------------------------------------------------------------------------
-
-
-def visible(kind: NameKind, sid: str, raw: str, budget: int = 50, *, digits: int = 8) -> str:
-    """What hosts call `raw` of server `sid`: `<sid>__<raw>`, or `<sid>__<stem>_<hash>` if that will not do.
-
-    At most `budget` characters, for budgets that leave room for id and hash. `digits` 16 is for two changed names of
-    one server that meet in 8.
-    """
-    clean = _UNCLEAN.sub("_", raw)
-    plain = f"{sid}__{clean}"
-    if raw and clean == raw and len(plain) <= budget and not _HASHED.search(raw):
-        return plain
-    seed = b"\0".join((b"hub-name/1", kind.encode(), sid.encode(), raw.encode()))
-    room = max(0, budget - len(sid) - 3 - digits)
-    stem = clean[:room].rstrip("_-") or "x"
-    return f"{sid}__{stem}_{sha256(seed).hexdigest()[:digits]}"
-
-
-def server_id(name: str) -> str:
-    """`name` itself if it may stand in a URI scheme, else an id made of it: lower case, dashes, four digits of hash."""
-    if len(name) <= MAX_NAME_ID and _SERVER_ID.fullmatch(name):
-        return name
-    words = re.sub(r"[^a-z0-9]+", "-", name.lower())[:11].strip("-")
-    stem = words if words[:1].isalpha() else f"s{words}"
-    return f"{stem}-{sha256(name.encode()).hexdigest()[:4]}"
-
-
-def name_id(name: str) -> str:
-    """The server id in visible names: `name` itself if hosts accept it there, else `server_id(name)`."""
-    return name if _NAME_ID.fullmatch(name) else server_id(name)
-
-
-# --- claims ----------------------------------------------------------------------------------------------------------
 
 
 class _Kept(Struct):
@@ -93,56 +40,6 @@ class _Kept(Struct):
     exact: list[str] = []
     templates: list[str] = []
     schemes: list[str] = []
-
-
-class _Group:
-    """The templates of one upstream and one scheme, by their literal prefix."""
-
-    __slots__ = ("_lengths", "_ordered", "_weights", "prefixes")
-
-    def __init__(self) -> None:
-        self.prefixes: dict[str, list[Template]] = {}
-        self._weights: dict[str, int] = {}
-        """Of each prefix, the expressions behind it."""
-        self._lengths: dict[int, int] = {}
-        """Of prefixes, and the most expressions behind one of that length: a URI has one prefix of each at most."""
-        self._ordered: list[str] | None = None
-        """All prefixes in order, made when needed."""
-
-    def has_room(self, template: Template) -> bool:
-        """Whether looking a URI up stays cheap with one more."""
-        prefix = template.prefix
-        if len(self.prefixes.get(prefix, ())) >= MAX_ALIKE:
-            return False
-        if len(self._lengths) >= MAX_ALIKE and len(prefix) not in self._lengths:
-            return False
-        heaviest = self._lengths.get(len(prefix), 0)
-        weight = self._weights.get(prefix, 0) + template.weight
-        return sum(self._lengths.values()) - heaviest + max(heaviest, weight) <= MAX_TRIED
-
-    def add(self, template: Template) -> None:
-        prefix = template.prefix
-        if prefix not in self.prefixes:
-            self._ordered = None
-        self.prefixes.setdefault(prefix, []).append(template)
-        weight = self._weights[prefix] = self._weights.get(prefix, 0) + template.weight
-        self._lengths[len(prefix)] = max(self._lengths.get(len(prefix), 0), weight)
-
-    def offers(self, uri: str) -> bool:
-        """Whether `uri` may be an expansion of one of them."""
-        if len(uri) > MAX_MATCHED_CHARS:
-            return False
-        found = (self.prefixes.get(uri[:length], ()) for length in self._lengths)
-        return any(template.matches(uri) for templates in found for template in templates)
-
-    def overlaps(self, prefix: str) -> bool:
-        """Whether one of the prefixes begins with `prefix`, or `prefix` with one of them."""
-        if any(prefix[:length] in self.prefixes for length in self._lengths):
-            return True
-        if self._ordered is None:
-            self._ordered = sorted(self.prefixes)
-        at = bisect_left(self._ordered, prefix)
-        return at < len(self._ordered) and self._ordered[at].startswith(prefix)
 
 
 class _UpstreamClaims(Struct):
@@ -156,7 +53,7 @@ class _UpstreamClaims(Struct):
     """Exact URIs not listed now, the least recently shown first."""
     templates: dict[str, str] = field(default_factory=dict)
     """Each template that is emitted under its own text (or `ui`), and its scheme."""
-    groups: dict[str, _Group] = field(default_factory=dict)
+    groups: dict[str, TemplateGroup] = field(default_factory=dict)
     schemes: set[str] = field(default_factory=set)
     ordered: list[str] | None = None
     """All exact URIs in order, made when needed."""
@@ -164,9 +61,9 @@ class _UpstreamClaims(Struct):
     def has(self, uri: str) -> bool:
         return uri in self.listed or uri in self.recent
 
-    def offers(self, uri: str, scheme: str) -> bool:
+    def has_template_of(self, uri: str, scheme: str) -> bool:
         group = self.groups.get(scheme)
-        return group is not None and group.offers(uri)
+        return group is not None and group.matches(uri)
 
     def any_under(self, prefix: str) -> bool:
         """Whether an exact URI begins with `prefix`."""
@@ -181,7 +78,7 @@ class _UpstreamClaims(Struct):
 
     def keep_template(self, text: str, template: Template) -> None:
         self.templates[text] = template.scheme
-        self.groups.setdefault(template.scheme, _Group()).add(template)
+        self.groups.setdefault(template.scheme, TemplateGroup()).add(template)
 
     @property
     def shares_files(self) -> bool:
@@ -381,7 +278,7 @@ class UriClaims:
         scheme = scheme_of(uri)
         if owner is None and _exclusive(scheme):
             for upstream, holding in self._holdings.items():
-                if holding.groups and holding.offers(uri, scheme):
+                if holding.groups and holding.has_template_of(uri, scheme):
                     return upstream
         return owner
 
@@ -404,7 +301,7 @@ class UriClaims:
         if scheme == "file":
             emitters = [(name, its) for name, its in emitters if its.shares_files]
         exact = [name for name, its in emitters if its.has(uri)]
-        offering = [name for name, its in emitters if name not in exact and its.offers(uri, scheme)]
+        offering = [name for name, its in emitters if name not in exact and its.has_template_of(uri, scheme)]
         names = [*exact, *offering]
         if scheme == "ui":
             # Only a bare upstream's are ever emitted so; for all others this helps views that know no tags.

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from cache.resource_cache import ResourceCache
 from config.settings import HubConfig, UpstreamConfig
-from hub.catalog.catalog import Rules, UpstreamRule
+from hub.catalog.catalog import Rules
+from hub.catalog.entries import UpstreamRule
 from hub.catalog.view import home_of
 from hub.routing.list_updates import Lists
 from hub.routing.live_catalog import LiveCatalog

@@ -10,7 +10,7 @@ from typing import Final
 import trio
 from msgspec import Raw, Struct
 
-from hub.catalog.catalog import Route
+from hub.catalog.entries import Route
 from hub.catalog.view import View
 from hub.link.errors import HubError, failure_from
 from hub.link.interface import Tenant

@@ -16,7 +16,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import trio
 from msgspec import Struct, structs
 
-from hub.catalog.catalog import Catalog, Rules, UpstreamRule, merge
+from hub.catalog.catalog import Catalog, Rules, merge
+from hub.catalog.entries import UpstreamRule
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View, server_view
 from hub.link.sealing import Sealer
@@ -236,7 +237,7 @@ def _of(catalogs: dict[View, Catalog], view: View) -> Catalog:
 
 def _server_in(catalogs: dict[View, Catalog], view: View) -> Catalog:
     """Make the catalogue of a single server from those that have it, and keep it among them."""
-    known = (offers for catalog in catalogs.values() for offers in catalog.offers)
-    catalog = catalogs[EVERYTHING].of_server(view, next((each for each in known if each.name == view.server), None))
+    known = (part for catalog in catalogs.values() for part in catalog.parts)
+    catalog = catalogs[EVERYTHING].of_server(view, next((part for part in known if part.name == view.server), None))
     catalogs[view] = catalog
     return catalog

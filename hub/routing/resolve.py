@@ -11,7 +11,8 @@ import trio
 from msgspec import Raw
 
 from hub.catalog.apps import Affinity
-from hub.catalog.catalog import Catalog, Route
+from hub.catalog.catalog import Catalog
+from hub.catalog.entries import Route
 from hub.catalog.view import EVERYTHING, View
 from hub.link.interface import Caller
 from hub.link.recent import Recent

@@ -17,8 +17,8 @@ from msgspec import Raw
 
 from hub.bridge.bridge import EraBridge
 from hub.bridge.tasks.polled_tasks import Viewer
-from hub.catalog.catalog import Route, localise, untag_arguments
-from hub.catalog.rewrite import LARGE_BYTES, unchanged
+from hub.catalog.entries import Route
+from hub.catalog.rewrite import LARGE_BYTES, localise, unchanged, untag_arguments
 from hub.catalog.view import EVERYTHING, View
 from hub.link.errors import HubError, UpstreamProtocolError, failure_from
 from hub.link.interface import Caller, Interim, Operation, Tenant
@@ -213,7 +213,7 @@ class Router:
             if cursor is not None and text is None:
                 return Failure(INVALID_PARAMS, "A cursor is a string")
             if text is None:  # one that goes on with a list goes on with that
-                await self._lists.freshen([each.name for each in self._live.of(exchange.view).offers], kind)
+                await self._lists.freshen([part.name for part in self._live.of(exchange.view).parts], kind)
             caller = exchange.caller
             page = self._live.of(exchange.view).page(
                 kind,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub.catalog.catalog import Catalog, Route, Rules, UpstreamRule, merge
-from hub.catalog.entries import quote_some
+from hub.catalog.catalog import Catalog, Rules, merge
+from hub.catalog.entries import Route, UpstreamRule, quote_some
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import server_view
 from hub.link.sealing import Sealer
@@ -63,7 +63,7 @@ def merged(*snapshots, claims=None, rule=None, **more):
 
 def alone_in(catalog: Catalog, name: str) -> Catalog:
     """The catalogue of one of its servers."""
-    return catalog.of_server(server_view(name), next((each for each in catalog.offers if each.name == name), None))
+    return catalog.of_server(server_view(name), next((each for each in catalog.parts if each.name == name), None))
 
 
 def listed(catalog: Catalog, kind: Kind, version=L4, **more):
@@ -119,12 +119,12 @@ def test_of_equal_names_in_one_upstream_the_first_is_used():
 
 def colliding(kind="tool", sid="a"):
     """Two names that need a hash and have the same one in 8 digits, with one stem."""
-    from hub.catalog.uri_claims import visible
+    from hub.catalog.names import visible_name
 
     seen: dict[str, str] = {}
     for number in range(1_000_000):
         name = "x" * 60 + str(number)
-        other = seen.setdefault(visible(kind, sid, name), name)
+        other = seen.setdefault(visible_name(kind, sid, name), name)
         if other != name:
             return other, name
     raise AssertionError("no collision found")
@@ -132,10 +132,10 @@ def colliding(kind="tool", sid="a"):
 
 @pytest.mark.covers("SEC-70")
 def test_names_with_one_hash_get_a_longer_one():
-    from hub.catalog.uri_claims import visible
+    from hub.catalog.names import visible_name
 
     one, two = colliding()
-    squatter = visible("tool", "a", two, digits=16).removeprefix("a__")
+    squatter = visible_name("tool", "a", two, digits=16).removeprefix("a__")
     catalog = merged(snapshot("a", [one, "plain", two, squatter]))
     shown = ids(catalog, Kind.TOOL)
     assert len(shown) == len(set(shown)) == 3
@@ -250,10 +250,10 @@ def test_what_did_not_change_is_taken_over():
     claims, a, b = UriClaims(), snapshot("a", ["t"], resources=["x:1"]), snapshot("b", ["t"], resources=["x:1"])
     first = merged(a, b, claims=claims)
     second = merged(a, snapshot("b", ["u"]), claims=claims, previous=first)
-    assert second.offers[0] is first.offers[0]
-    assert second.offers[1] is not first.offers[1]
+    assert second.parts[0] is first.parts[0]
+    assert second.parts[1] is not first.parts[1]
     third = merged(a, b, claims=claims, previous=second, rule=rules("a", UpstreamRule("b", prefix="c")))
-    assert third.offers[0] is second.offers[0]
+    assert third.parts[0] is second.parts[0]
     assert ids(third, Kind.TOOL) == ["a__t", "c__t"]
     only_b = merged(b, claims=claims, previous=third, rule=rules(UpstreamRule("b", prefix="c")))
     assert ids(only_b, Kind.RESOURCE) == ["x:1"]
@@ -379,8 +379,8 @@ def test_the_endpoint_of_one_upstream_shows_it_as_it_is():
     assert alone.route(Kind.TOOL, "b__t") is None
     assert alone.emitter("a")("ui://w") == alone.emitter("a", "ui://w")("ui://w") == "ui://w"
     assert alone.untagger("a")("hub.a+x:1") == "hub.a+x:1"
-    again = merged(snapshot("b"), catalog.offers[1].snapshot, claims=claims, previous=catalog)
-    assert alone_in(again, "a").offers[0] is alone.offers[0]
+    again = merged(snapshot("b"), catalog.parts[1].snapshot, claims=claims, previous=catalog)
+    assert alone_in(again, "a").parts[0] is alone.parts[0]
 
 
 def test_the_endpoint_of_an_absent_upstream_is_empty():
@@ -459,7 +459,7 @@ def test_results_are_what_the_revision_says(version, kind, page_size):
 
 
 def test_revisions_that_see_the_same_share_the_bytes():
-    offers = merged(snapshot("a", ["t"])).offers[0]
+    offers = merged(snapshot("a", ["t"])).parts[0]
     assert offers.chunk(Kind.TOOL, L1, ui=False) is offers.chunk(Kind.TOOL, L4, ui=False)
 
 

@@ -251,7 +251,7 @@ def test_the_tags_of_one_call_are_bounded(monkeypatch):
 @pytest.mark.covers("I-3", "SEC-13")
 def test_what_only_looks_like_a_tag_is_bounded_more_generously(monkeypatch):
     monkeypatch.setattr(rewrite, "MAX_TAGS", 1)
-    monkeypatch.setattr(rewrite, "MAX_ALIKE", 5)
+    monkeypatch.setattr(rewrite, "MAX_LOOKALIKES", 5)
     names = Raw(json.dumps(["hub.docker.com"] * 5).encode())
     assert untag_arguments(names, untag) is names
     with pytest.raises(RemoteProtocolError, match="5 strings that begin as tagged URIs do"):

@@ -7,7 +7,8 @@ import trio
 import trio.testing
 from msgspec import Raw
 
-from hub.catalog.catalog import Rules, UpstreamRule
+from hub.catalog.catalog import Rules
+from hub.catalog.entries import UpstreamRule
 from hub.catalog.uri_claims import UriClaims
 from hub.link.sealing import Sealer
 from hub.routing.list_updates import COALESCE_S, Lists
@@ -53,8 +54,8 @@ class World:
         self.live.settled.set()
 
     def names(self):
-        offers = self.live.everything.offers
-        return [each.name + ":" + shown.original for each in offers for shown in each.shown[Kind.TOOL]]
+        parts = self.live.everything.parts
+        return [each.name + ":" + shown.original for each in parts for shown in each.shown[Kind.TOOL]]
 
 
 @pytest.fixture

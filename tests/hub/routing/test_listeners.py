@@ -6,7 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from hub.catalog.catalog import Rules, UpstreamRule
+from hub.catalog.catalog import Rules
+from hub.catalog.entries import UpstreamRule
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, server_view
 from hub.link.errors import Overloaded, UpstreamUnavailable

@@ -13,7 +13,8 @@ from hub.bridge.parking.parking import ParkedCalls
 from hub.bridge.request_state import RequestStates
 from hub.bridge.tasks.tasks import Tasks
 from hub.bridge.url_elicitation import PageVisits
-from hub.catalog.catalog import Rules, UpstreamRule
+from hub.catalog.catalog import Rules
+from hub.catalog.entries import UpstreamRule
 from hub.catalog.rewrite import LARGE_BYTES
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, server_view

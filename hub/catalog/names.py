@@ -1,0 +1,48 @@
+"""Visible names: what hosts call the tools and prompts of many upstreams behind one endpoint. Pure.
+
+`visible_name` is a function of (kind, server id, name, budget) alone, so adding a tool never renames another. The way
+back is the catalogue's table, never parsing.
+"""
+
+import re
+from hashlib import sha256
+from typing import Final, Literal
+
+NameKind = Literal["tool", "prompt"]
+
+MAX_NAME_ID: Final = 30
+
+_HASHED = re.compile(r"_[0-9a-f]{8}$")
+_UNCLEAN = re.compile(r"[^A-Za-z0-9_-]")
+_SERVER_ID = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+_NAME_ID = re.compile(rf"[A-Za-z][A-Za-z0-9_-]{{0,{MAX_NAME_ID - 1}}}")
+
+
+def visible_name(kind: NameKind, sid: str, raw: str, budget: int = 50, *, digits: int = 8) -> str:
+    """What hosts call `raw` of server `sid`: `<sid>__<raw>`, or `<sid>__<stem>_<hash>` if that will not do.
+
+    At most `budget` characters, for budgets that leave room for id and hash. `digits` 16 is for two changed names of
+    one server that meet in 8.
+    """
+    clean = _UNCLEAN.sub("_", raw)
+    plain = f"{sid}__{clean}"
+    if raw and clean == raw and len(plain) <= budget and not _HASHED.search(raw):
+        return plain
+    seed = b"\0".join((b"hub-name/1", kind.encode(), sid.encode(), raw.encode()))
+    room = max(0, budget - len(sid) - 3 - digits)
+    stem = clean[:room].rstrip("_-") or "x"
+    return f"{sid}__{stem}_{sha256(seed).hexdigest()[:digits]}"
+
+
+def server_id(name: str) -> str:
+    """`name` itself if it may stand in a URI scheme, else an id made of it: lower case, dashes, four digits of hash."""
+    if len(name) <= MAX_NAME_ID and _SERVER_ID.fullmatch(name):
+        return name
+    words = re.sub(r"[^a-z0-9]+", "-", name.lower())[:11].strip("-")
+    stem = words if words[:1].isalpha() else f"s{words}"
+    return f"{stem}-{sha256(name.encode()).hexdigest()[:4]}"
+
+
+def name_id(name: str) -> str:
+    """The server id in visible names: `name` itself if hosts accept it there, else `server_id(name)`."""
+    return name if _NAME_ID.fullmatch(name) else server_id(name)
