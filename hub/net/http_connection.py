@@ -76,18 +76,37 @@ class Shared:
         """Set when the server drains and no request is running."""
         self.room = trio.lowlevel.ParkingLot()
         """Tasks waiting for a connection to close or to become a guest."""
-        self.occupied = trio.Event()
-        """There is a connection, since there was none."""
-        self.now = 0.0
-        """The time, at most a second old while there are connections."""
+        self.asleep: trio.Event | None = None
+        """Set while upkeep sleeps until something happens, which has to `wake` it first."""
+        self.now = trio.current_time()
+        """The time, at most a second old unless upkeep is asleep."""
         self.date = b""
         """The `Date` header field of that time."""
         self.tick()
 
     def tick(self) -> None:
         """Take the time."""
-        self.now = trio.current_time()
+        before, self.now = self.now, trio.current_time()
         self.date = f"Date: {formatdate(usegmt=True)}\r\n".encode()
+        for response in self.streams:
+            response.quiet_s += self.now - before
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is arriving, and none is being answered but by streams."""
+        return self.running == len(self.streams) and not any(each.is_arriving for each in self.connections)
+
+    @property
+    def next_due(self) -> float:
+        """When the next deadline passes, or a stream has been silent for too long."""
+        pings = (self.now + self.limits.sse_ping_s - response.quiet_s for response in self.streams)
+        return min((*pings, *(connection.deadline for connection in self.connections)), default=math.inf)
+
+    def wake(self, asleep: trio.Event) -> None:
+        """Wake upkeep, and take the time, which has stood still meanwhile."""
+        self.asleep = None
+        self.tick()
+        asleep.set()
 
 
 class Connection:
@@ -103,11 +122,11 @@ class Connection:
         "_response",
         "_scope",
         "_stream",
-        "_unanswered",
         "close_after",
         "closed",
         "deadline",
         "hung_up",
+        "is_arriving",
         "outbox",
         "shared",
     )
@@ -118,8 +137,8 @@ class Connection:
         self._buffer = b""
         self._response: HttpResponse | None = None
         self._scope = trio.CancelScope()
-        self._unanswered = False
-        """A request has begun to arrive: a timeout is worth an answer."""
+        self.is_arriving = False
+        """A request has begun to arrive, and is not complete: a timeout is worth an answer."""
         self.shared = shared
         self.deadline = shared.now + shared.limits.header_timeout_s
         self.close_after = False
@@ -162,7 +181,7 @@ class Connection:
     @property
     def is_idle(self) -> bool:
         """Whether the connection is between two requests."""
-        return self._response is None and not self._unanswered and not self.closed
+        return self._response is None and not self.is_arriving and not self.closed
 
     def has_sent(self) -> bool:
         """Whether received bytes are waiting to be read."""
@@ -264,7 +283,7 @@ class Connection:
     @property
     def _is_late(self) -> bool:
         """Whether a request has begun to arrive and its time is up."""
-        return self._scope.cancel_called and self._unanswered
+        return self._scope.cancel_called and self.is_arriving
 
     async def _serve(self) -> None:
         shared = self.shared
@@ -312,19 +331,21 @@ class Connection:
     async def _read_head(self) -> bytes:
         """Read the next head; empty when the peer left before the head was complete."""
         data, self._buffer = self._buffer, b""
-        limits = self.shared.limits
         if data:
             await checkpoint()  # a peer that pipelines does not starve others
         else:
             data = await self._receive()
             if not data:
                 return b""
-        self.deadline = self.shared.now + limits.header_timeout_s
-        self._unanswered = True
+        shared = self.shared
+        if shared.asleep is not None:
+            shared.wake(shared.asleep)
+        self.deadline = shared.now + shared.limits.header_timeout_s
+        self.is_arriving = True
         start = 0
         while not (end := head_end(data, start)):
             if self._is_stranger:
-                self.shared.crowd.heard(self)
+                shared.crowd.heard(self)
             start = max(0, len(data) - 3)
             more = await self._receive()
             if not more:
@@ -457,7 +478,7 @@ class Connection:
     async def _handle(self, request: HttpRequest) -> None:
         shared = self.shared
         self.deadline = math.inf
-        self._unanswered = False
+        self.is_arriving = False
         response = self._new_response(request.method)
         shared.running += 1
         try:
@@ -478,6 +499,8 @@ class Connection:
                 shared.quiet.set()
         if not self.closed:
             self._response = None
+            if shared.asleep is not None:
+                shared.wake(shared.asleep)
             self.deadline = shared.now + shared.limits.keepalive_idle_s
 
     def _new_response(self, method: str = "GET") -> HttpResponse:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+import trio
 from msgspec import Struct
 
 from hub.link.errors import Executed, Overloaded
@@ -68,6 +69,9 @@ class Streams(Protocol):
     date: bytes
     draining: bool
     streams: "set[HttpResponse]"
+    asleep: trio.Event | None
+
+    def wake(self, asleep: trio.Event) -> None: ...
 
 
 class Carrier(Protocol):
@@ -180,9 +184,12 @@ class HttpResponse:
         """
         if not self._streaming or self.gone or not data:
             return
-        self.quiet_s = 0.0
         connection = self._connection
-        if not vital and connection.queued_bytes > connection.shared.limits.stream_queue_bytes:
+        shared = connection.shared
+        if shared.asleep is not None:
+            shared.wake(shared.asleep)
+        self.quiet_s = 0.0
+        if not vital and connection.queued_bytes > shared.limits.stream_queue_bytes:
             log.info("a host left %d bytes of its stream unread; it is closed", connection.queued_bytes)
             connection.abort()
             return

@@ -2,7 +2,7 @@
 
     serve -- accept, one task per listener
       |-- watch_hangups     one epoll set for all connections: which peer has closed its side
-      |-- upkeep            once a second: deadlines, comments on silent streams, the Date header
+      |-- upkeep            deadlines, comments on silent streams, the Date header: once a second, or when due
       `-- connections       one task each (`http_connection`); the rest of writes that met a full socket
 
 A handler gets a whole `HttpRequest` and an `HttpResponse`; it answers with one `reply`, or opens a stream of
@@ -147,9 +147,8 @@ class HttpServer:
                     self._take(more, shared)
 
     def _take(self, stream: trio.SocketStream, shared: Shared) -> None:
-        if not shared.connections:  # the clock has stood still since the last one left
-            shared.tick()
-            shared.occupied.set()
+        if shared.asleep is not None:
+            shared.wake(shared.asleep)
         shared.nursery.start_soon(Connection(stream, shared).run)
 
     # --- watching over them -------------------------------------------------------------------------------------------
@@ -162,12 +161,20 @@ class HttpServer:
                 if connection is not None:
                     connection.stirred(event)
 
+    async def _rest(self, shared: Shared) -> None:
+        """Sleep for a second; while nothing happens, until something is due."""
+        if shared.is_idle:
+            asleep = shared.asleep = trio.Event()
+            with trio.move_on_at(max(shared.now + UPKEEP_S, shared.next_due)):
+                await asleep.wait()
+            shared.asleep = None
+            if not asleep.is_set():
+                return
+        await trio.sleep(UPKEEP_S)
+
     async def _upkeep(self, shared: Shared) -> None:
         while True:
-            if not shared.connections:
-                shared.occupied = trio.Event()
-                await shared.occupied.wait()
-            await trio.sleep(UPKEEP_S)
+            await self._rest(shared)
             shared.tick()
             late = [connection for connection in shared.connections if connection.deadline <= shared.now]
             for number, connection in enumerate(late, 1):
@@ -175,7 +182,6 @@ class HttpServer:
                 if number % BURST == 0:
                     await checkpoint()  # connections made at the same time expire at the same time
             for response in list(shared.streams):
-                response.quiet_s += UPKEEP_S
                 if response.quiet_s >= shared.limits.sse_ping_s and not response.queued_bytes:
                     response.write(KEEP_ALIVE)
 

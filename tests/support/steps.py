@@ -44,6 +44,26 @@ class Steps(trio.abc.Instrument):
         monkeypatch.setattr(owner, name, counted)
 
 
+class Wakes(trio.abc.Instrument):
+    """Counts how often tasks were woken, apart from the task that made this."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._mine = trio.lowlevel.current_task()
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.count += task is not self._mine
+
+
+async def wakes_within(seconds: float) -> int:
+    """How often tasks other than this one are woken within `seconds` of the loop's time."""
+    wakes = Wakes()
+    trio.lowlevel.add_instrument(wakes)
+    await trio.sleep(seconds)
+    trio.lowlevel.remove_instrument(wakes)
+    return wakes.count
+
+
 @contextlib.contextmanager
 def counting() -> Iterator[Steps]:
     """Count while the block runs."""

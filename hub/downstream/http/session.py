@@ -194,8 +194,13 @@ class HttpSession(Host):
         Cancellation: detaches the stream.
         """
         left = trio.Event()
+
+        def leave() -> None:
+            self._touch()  # at once: the session is idle from now on
+            left.set()
+
         self._archive.take(stream)
-        stream.attach(response, after=after, on_left=left.set)
+        stream.attach(response, after=after, on_left=leave)
         if stream.name.startswith(_NOTICES) and not left.is_set():
             self._listen(stream)
         try:
@@ -217,7 +222,6 @@ class HttpSession(Host):
             self.at_work()
 
     def _left(self, stream: EventStream) -> None:
-        self._touch()
         if stream.attached:  # another connection carries it by now
             return
         if stream in self._listening:

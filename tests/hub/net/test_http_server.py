@@ -16,6 +16,7 @@ from hub.net.http_connection import Connection
 from hub.net.http_message import Denied
 from hub.net.http_server import BURST, FEW, WAKE, HttpLimits, HttpServer
 from tests.support.http_client import allow, echo, get, post, serving
+from tests.support.steps import wakes_within
 
 DENIED = Denied(401, b'{"no":1}', (("WWW-Authenticate", "Bearer"),))
 
@@ -370,6 +371,36 @@ async def test_an_idle_connection_is_kept_for_a_while(autojump_clock):
         assert 74 <= trio.current_time() - began <= 77
 
 
+async def test_an_idle_server_sleeps_until_something_is_due(autojump_clock):
+    async with serving() as served:
+        await trio.sleep(1)
+        assert await wakes_within(3600) == 0
+        client = await served.connect()
+        assert (await client.ask(post(b"a"))).status == 200
+        await trio.sleep(2)
+        assert await wakes_within(70) == 0
+        began = trio.current_time()
+        first = await client.ask(post(b"a"))
+        await client.closed()
+        assert trio.current_time() - began == pytest.approx(75, abs=1)
+        again = await served.ask(post())
+        assert first.headers["date"] <= again.headers["date"]
+
+
+async def test_a_deadline_counts_from_its_request_though_the_server_slept(autojump_clock):
+    waiter = Waiter(stream=True)
+    async with serving(waiter.handle, limits=HttpLimits(sse_ping_s=10_000)) as served:
+        client = await served.connect()
+        await client.send(get())
+        await client.head()
+        await trio.sleep(5000)
+        waiter.go_on.set()
+        assert await client.chunk() == b""
+        began = trio.current_time()
+        await client.closed()
+        assert trio.current_time() - began == pytest.approx(75, abs=1)
+
+
 async def test_a_handler_may_take_long(autojump_clock):
     async def handle(request, response):
         await trio.sleep(5000)
@@ -441,6 +472,36 @@ async def test_silent_streams_are_kept_alive(autojump_clock):
         assert await client.chunk() == b": \n\n"
         assert trio.current_time() - began == pytest.approx(115, abs=2)
         assert await client.chunk() == b""
+
+
+async def test_a_silent_stream_wakes_the_server_for_its_comments_only(autojump_clock):
+    waiter = Waiter(stream=True)
+    async with serving(waiter.handle) as served:
+        client = await served.connect()
+        await client.send(get())
+        await client.head()
+        await trio.sleep(2)
+        assert await wakes_within(3600) <= 3600 / 15 + 1
+
+
+async def test_a_stream_is_silent_since_its_last_event(autojump_clock):
+    async def handle(request, response):
+        response.open_stream()
+        for _ in range(3):
+            await trio.sleep(10)
+            response.write(b"data: 1\n\n")
+        await trio.sleep(20)
+
+    async with serving(handle) as served:
+        client = await served.connect()
+        await client.send(get())
+        await client.head()
+        began = trio.current_time()
+        for at in (10, 20, 30):
+            assert await client.chunk() == b"data: 1\n\n"
+            assert trio.current_time() - began == pytest.approx(at, abs=0.1)
+        assert await client.chunk() == b": \n\n"
+        assert trio.current_time() - began == pytest.approx(45, abs=1.1)
 
 
 # --- hosts that leave -------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from hub.wire.jsonrpc import Result, encode, raw
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L1, L2, L3, L4, LOG_LEVEL_KEY, MODERN, VERSION_KEY, Kind
 from hub.wire.questions.question import Question
 from tests.support.http_fakes import ALICE, BOB, Answered, Host, Scripted, call, make_endpoint, read
+from tests.support.steps import wakes_within
 
 
 @pytest.fixture
@@ -47,6 +48,15 @@ def baseline(endpoint: Endpoint) -> None:
     assert not endpoint._soon
     assert not hosts._in_flight
     assert not any(host.calls for host in hosts._attached.values())
+
+
+async def test_an_idle_endpoint_is_hardly_woken(endpoint, host, nursery, autojump_clock):
+    nursery.start_soon(endpoint.run)
+    await trio.sleep(1)
+    assert await wakes_within(3600) <= 3600 / 10
+    await host.initialize()
+    await trio.sleep(1)
+    assert await wakes_within(600) <= 2 * 600 / 10
 
 
 # --- what is turned away ----------------------------------------------------------------------------------------------
