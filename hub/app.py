@@ -39,9 +39,9 @@ from hub.routing.resource_reads import ResourceReads
 from hub.routing.router import Router
 from hub.routing.subscriptions import Subscriptions
 from upstreams.inventory.last_known import LastKnown
-from upstreams.sessions.connector import SessionFactory
+from upstreams.sessions.connector import RunSession
 from upstreams.supervisor import Supervisor, Upstreams
-from upstreams.transports import open as transports
+from upstreams.transports import run_session as transports
 
 log = logging.getLogger("hubd")
 OPEN_DOOR: Final = "HTTP needs no token (auth = none): every program on this machine may use this hub"
@@ -61,7 +61,7 @@ class Hub:
         memory: Memory,
         sealer: Sealer,
         *,
-        open_session: SessionFactory | None = None,
+        run_session: RunSession | None = None,
         last_known: LastKnown | None = None,
         reader: Reader | None = None,
         allowances: Path | None = None,
@@ -86,7 +86,7 @@ class Hub:
             memory,
             self.live.changed,
             upstreams=upstreams,
-            open_session=open_session or partial(transports.open_session, budget=self.budget),
+            run_session=run_session or partial(transports.run_session, budget=self.budget),
             last_known=self.last_known,
             on_new=self.reads.register,
             on_elicited=self.hosts.elicited,

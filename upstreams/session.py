@@ -1,15 +1,14 @@
 """Session: the contract of a session with an upstream, whatever its transport, and what all sessions share.
 
-A session is made unopened and opened by running it: `await nursery.start(session.run)` returns when the handshake is
-complete, and `run` goes on until the connection ends. A session that ended is never opened again; the runner or the
-connector makes a new one. Nobody above writes for a transport or an era: `open_session` chooses the transport,
+`transports.run_session` makes sessions: `session = await nursery.start(run_session, ...)` returns when the handshake is
+complete, and `run_session` goes on until the connection ends. A session that ended is never opened again; the runner or
+the connector starts a new one. Nobody above writes for a transport or an era: `run_session` chooses the transport,
 `stamp_call` and `stamp_own` write for the era.
 """
 
 from collections.abc import Callable
 from typing import Final, Protocol
 
-import trio
 from msgspec import Raw, Struct
 
 from hub.link.interface import Caller, Exchange, Operation
@@ -143,7 +142,7 @@ class Session(Protocol):
 
     @property
     def facts(self) -> ServerFacts:
-        """The server information of the upstream; `version` is the revision in use. Known once `run` has started."""
+        """The server information of the upstream; `version` is the revision in use."""
         ...
 
     @property
@@ -164,15 +163,6 @@ class Session(Protocol):
     @property
     def silent_s(self) -> float | None:
         """Seconds since the first unanswered ping; None: there is none, or the upstream was heard since."""
-        ...
-
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Connect, shake hands, call `started`, serve until the connection ends; then raise why.
-
-        Raises:
-            HubError: before `started`: it could not be opened; after: why it ended.
-        Cancellation: closes the connection in order. Either way running calls get `UpstreamLost`.
-        """
         ...
 
     async def call(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts) -> Reply:

@@ -29,9 +29,9 @@ from upstreams.inventory.last_known import LastKnown
 from upstreams.journal.journal import Journals
 from upstreams.lifecycle import State
 from upstreams.runner import UpstreamRunner
-from upstreams.sessions.connector import SessionFactory
+from upstreams.sessions.connector import RunSession
 from upstreams.sessions.pool import Memory
-from upstreams.transports.open import open_session
+from upstreams.transports.run_session import run_session
 from upstreams.upstream import Upstream, UpstreamParts
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class Supervisor:
         on_change: Callable[[str], None],
         *,
         upstreams: Upstreams | None = None,
-        open_session: SessionFactory = open_session,
+        run_session: RunSession = run_session,
         last_known: LastKnown | None = None,
         on_new: Callable[[Upstream], None] = lambda upstream: None,
         on_elicited: Callable[[str, str], None] = lambda upstream, id: None,
@@ -112,7 +112,7 @@ class Supervisor:
         self._on_new = on_new
         self._log_level: str | None = None
         slots = trio.Semaphore(STARTS_AT_ONCE)
-        self._parts = UpstreamParts(memory, open_session, slots, self._changed, on_elicited, listener_for)
+        self._parts = UpstreamParts(memory, run_session, slots, self._changed, on_elicited, listener_for)
         self._unsettled: set[str] = set()
         self._generations: dict[str, Generation] = {}
         """The generations that serve, by name: those of `upstreams`."""

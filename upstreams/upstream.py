@@ -38,7 +38,7 @@ from upstreams.journal.journal import Journal
 from upstreams.lifecycle import Event, State
 from upstreams.notifications import NotificationSink
 from upstreams.sessions.calls import Calls
-from upstreams.sessions.connector import SessionConnector, SessionFactory, SessionParts
+from upstreams.sessions.connector import RunSession, SessionConnector, SessionParts
 from upstreams.sessions.dual_era_sessions import LegacySessions
 from upstreams.sessions.pool import Memory, Pool
 from upstreams.sessions.pooled_session import PooledSession
@@ -52,7 +52,7 @@ class UpstreamParts(Struct, frozen=True):
     """The parts that all upstreams of a hub are made with."""
 
     memory: Memory
-    open_session: SessionFactory
+    run_session: RunSession
     slots: trio.Semaphore
     """Bounds how many sessions start at once."""
     on_change: Callable[["Upstream"], None]
@@ -93,7 +93,7 @@ class Upstream:
             on_elicited=partial(parts.on_elicited, name),
             listener=listener,
         )
-        session_parts = SessionParts(self.notifications, parts.memory, parts.open_session, parts.slots, listener)
+        session_parts = SessionParts(self.notifications, parts.memory, parts.run_session, parts.slots, listener)
         self.pool = Pool(name, config, parts.memory, self._moved)
         self.connector = SessionConnector(self.pool, session_parts)
         self.legacy_sessions = LegacySessions(name, config, session_parts, self._moved)

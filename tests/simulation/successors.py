@@ -15,7 +15,7 @@ import trio
 import trio.testing
 
 from config.saved_state import Memory
-from config.settings import HubConfig, UpstreamConfig
+from config.settings import HubConfig
 from hub.app import Hub
 from hub.daemon.api import DaemonApi
 from hub.downstream.http.durable_sessions import DurableSessions
@@ -28,11 +28,10 @@ from hub.projects.project_files import Reader
 from hub.shim.pump import AGAIN_S
 from hub.shim.replay import Replay
 from hub.wire.mcp import UNDERSTOOD, Era
-from tests.support.fakes import FakeUpstream
+from tests.support.fakes import FakeUpstream, opener
 from tests.support.house import House, HttpHost, JudgedHost, LineHost, Question
 from tests.support.http_fakes import Open
 from upstreams.inventory.last_known import Draft, LastKnown
-from upstreams.session import COMMON, SessionTerms
 
 KEY = b"k" * 32
 PARTING_S = 1.0
@@ -274,11 +273,6 @@ class Street(House):
         self._reader = reader
         self._over = trio.Event()
 
-    def _open_session(
-        self, config: UpstreamConfig, name: str, events: Any, memory: Any, terms: SessionTerms = COMMON
-    ) -> Any:
-        return self.fakes[name].open(config, name, events, memory, terms)
-
     async def start(self, config: HubConfig) -> None:
         """Start the next hub, and attach all hosts."""
         self._disk = Disk(self._files)
@@ -286,7 +280,7 @@ class Street(House):
             config,
             KeptMemory(self._disk, "memory"),
             Sealer(KEY),
-            open_session=self._open_session,
+            run_session=opener(self.fakes),
             last_known=KeptLists(self._disk),
             reader=self._reader,
         )

@@ -1,10 +1,10 @@
 """In-memory counterparts of the hub: upstreams and hosts.
 
-`FakeUpstream` is an MCP server of either era that speaks lines over memory streams. `FakeUpstream.open` stands in for
-`upstreams.session.open_session`, so that a supervisor connects to it as to a process, handshake and all:
+`FakeUpstream` is an MCP server of either era that speaks lines over memory streams. `opener` makes a stand-in for
+`upstreams.transports.run_session.run_session`, so that a supervisor connects to it as to a process, handshake and all:
 
     fake = FakeUpstream(tools=["echo"])
-    Supervisor(Memory(None), on_change, open_session=opener({"files": fake}))
+    Supervisor(Memory(None), on_change, run_session=opener({"files": fake}))
 
 `on` decides its answers: a table from a method or `tools/call:NAME` to a handler; all other requests are answered as by
 a good server. A handler gets the request and its conversation and returns a result, a `Failure`, or None for no answer;
@@ -27,7 +27,8 @@ from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import Failure, Raw, raw
 from hub.wire.mcp import L4, MODERN, SUBSCRIPTION_KEY, Era, era_of
 from tests.support.schemas import Invalid, validate
-from upstreams.session import COMMON, SessionTerms
+from upstreams.session import COMMON, Session, SessionTerms
+from upstreams.sessions.connector import RunSession
 from upstreams.transports.negotiation import about, expected_era, remember, shake_hands
 from upstreams.transports.peer_session import PeerSession
 
@@ -271,7 +272,7 @@ class FakeUpstream:
         return {key: entries[start:end], **more}
 
     def open(self, config: Any, name: str, events: Any, memory: Any, terms: SessionTerms = COMMON) -> "FakeSession":
-        """Open a session, in place of `upstreams.session.open_session`."""
+        """A session, to be run."""
         return FakeSession(self, config, name, events, memory, terms)
 
 
@@ -300,7 +301,7 @@ class FakeSession(PeerSession):
         self._config = config
         self._memory = memory
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, started: Callable[[Session], None]) -> None:
         if self._fake.refuses:
             raise UpstreamUnavailable(f"{self.name} cannot be started: it refuses", upstream=self.name)
         ours, theirs = trio.testing.memory_stream_pair()
@@ -316,7 +317,7 @@ class FakeSession(PeerSession):
                     with trio.fail_after(self._config.timeouts.start):
                         self._agreed(await shake_hands(self.peer, self._config, expected, self.terms.capabilities))
                     remember(self._config, self._memory, self.facts)
-                    task_status.started()
+                    started(self)
                     nursery.start_soon(self.stay_in_touch)
                 except HubError as refusal:
                     error = about(refusal, self.name)
@@ -335,13 +336,20 @@ class FakeSession(PeerSession):
         self._scope.cancel()
 
 
-def opener(fakes: dict[str, FakeUpstream]) -> Callable[..., FakeSession]:
-    """An `open_session` that finds fakes by the name of the upstream."""
+def opener(fakes: dict[str, FakeUpstream]) -> RunSession:
+    """A `run_session` that finds fakes by the name of the upstream."""
 
-    def open_session(config: Any, name: str, events: Any, memory: Any, terms: SessionTerms = COMMON) -> FakeSession:
-        return fakes[name].open(config, name, events, memory, terms)
+    async def run_session(
+        config: Any, name: str, events: Any, memory: Any, terms: SessionTerms, started: Callable[[Session], None]
+    ) -> None:
+        await fakes[name].open(config, name, events, memory, terms).run(started)
 
-    return open_session
+    return run_session
+
+
+async def running(session: FakeSession, *, task_status: trio.TaskStatus[None]) -> None:
+    """Run a session, for `nursery.start`."""
+    await session.run(lambda session: task_status.started())
 
 
 class FakeHost(HostExchange):
@@ -367,4 +375,4 @@ class FakeHost(HostExchange):
         )
 
 
-__all__ = ["MODERN", "Conversation", "FakeHost", "FakeSession", "FakeUpstream", "opener"]
+__all__ = ["MODERN", "Conversation", "FakeHost", "FakeSession", "FakeUpstream", "opener", "running"]

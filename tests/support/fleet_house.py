@@ -178,7 +178,7 @@ class Replica:
         config = HubConfig(upstreams={name: UpstreamConfig(command=name) for name in fakes})
         run = self.durable.run_id
         sealer, opens, is_elsewhere = Sealer(self.keys), opener(fakes), self.membership.is_elsewhere
-        self.hub = hub = Hub(config, Memory(None), sealer, open_session=opens, run=run, is_elsewhere=is_elsewhere)
+        self.hub = hub = Hub(config, Memory(None), sealer, run_session=opens, run=run, is_elsewhere=is_elsewhere)
         await nursery.start(hub.run)
         self.router = hub.router
         return hub.hosts

@@ -625,7 +625,7 @@ async def a_house(
         whole,
         memory or Memory(None),
         sealer,
-        open_session=opens,
+        run_session=opens,
         last_known=last_known,
         reader=reader,
         allowances=allowances,

@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from config.saved_state import Memory
 from config.settings import Secret, UpstreamConfig
+from hub.link.budget import Budget
 from hub.link.errors import HubError, without_frames
 from hub.link.interface import Caller, Identity, Operation
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
@@ -18,8 +19,8 @@ from hub.wire.mcp import MODERN, Kind
 from hub.wire.questions.question import Question
 from tests.support.http_peer import Handler, HttpPeer, PeerRequest, Talk, http_peer
 from tests.support.schemas import validate
-from upstreams.session import COMMON, CallTimeouts, SessionTerms
-from upstreams.transports.http.detect import WebSession, open_http
+from upstreams.session import COMMON, CallTimeouts, Session, SessionTerms
+from upstreams.transports.run_session import run_session
 
 TIMEOUTS = CallTimeouts(300.0, 3600.0)
 TEXT = {"content": [{"type": "text", "text": "called"}]}
@@ -84,6 +85,8 @@ class Ear:
             raise
         return self.answer if isinstance(self.answer, Failure) else Result(raw(self.answer))
 
+    def said(self, line: str, pid: int) -> None: ...
+
     def note(self, text: str) -> None:
         self.notes.append(text)
 
@@ -108,16 +111,23 @@ class Ear:
 
 
 class Fixture:
-    """A running session and its server."""
+    """A server, and the session with it that runs."""
 
-    def __init__(self, session: WebSession, peer: HttpPeer, ear: Ear, memory: Memory) -> None:
-        self.session, self.peer, self.ear, self.memory = session, peer, ear, memory
+    session: Session
+
+    def __init__(self, peer: HttpPeer, ear: Ear, memory: Memory, terms: SessionTerms = COMMON, **settings: Any) -> None:
+        self.peer, self.ear, self.memory, self._terms = peer, ear, memory, terms
+        self._config = config_for(peer, **settings)
         self._end: HubError | None = None
         self._over = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        def started(session: Session) -> None:
+            self.session = session
+            task_status.started()
+
         try:
-            await self.session.run(task_status=task_status)
+            await run_session(self._config, "far", self.ear, self.memory, self._terms, started)
         except HubError as error:
             self._end = without_frames(error)
             self._over.set()
@@ -151,7 +161,7 @@ async def running(
 ) -> AsyncIterator[Fixture]:
     memory, ear = memory or Memory(None), Ear()
     async with http_peer(handler) as peer, trio.open_nursery() as nursery:
-        it = Fixture(open_http(config_for(peer, **more), "far", ear, memory, terms), peer, ear, memory)
+        it = Fixture(peer, ear, memory, terms, **more)
         await nursery.start(it.run)
         yield it
         nursery.cancel_scope.cancel()
@@ -166,12 +176,25 @@ def judge(peer: HttpPeer, version: str) -> None:
             validate(request.body, MODERN if modern else version, sender="client")
 
 
+async def run(
+    config: UpstreamConfig,
+    *,
+    ear: Ear | None = None,
+    memory: Memory | None = None,
+    budget: Budget | None = None,
+    task_status: trio.TaskStatus[Session] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run a session; `nursery.start` returns it."""
+    memory, started = memory or Memory(None), task_status.started
+    await run_session(config, "far", ear or Ear(), memory, COMMON, started, budget=budget)
+
+
 async def failing(handler: Handler, *, memory: Memory | None = None, **more: Any) -> None:
     """Run a session that cannot be opened; raises the reason."""
     failure: HubError | None = None
     async with http_peer(handler) as peer:
         try:
-            await open_http(config_for(peer, **more), "far", Ear(), memory or Memory(None)).run()
+            await run(config_for(peer, **more), memory=memory)
         except HubError as error:
             failure = without_frames(error)
     assert failure is not None

@@ -20,19 +20,15 @@ QUICK = CallTimeouts(idle_s=1, total_s=1)
 LARGE = raw({"text": "x" * 100_000})
 
 
-class Events(Ear):
-    def said(self, line, pid): ...
-
-
 @asynccontextmanager
 async def talking(fake):
     """A session with `fake`, which may end by itself."""
     config = UpstreamConfig(command="x", timeouts=Timeouts(start=20))
-    session = fake.open(config, "up", Events(), Memory(None))
+    session = fake.open(config, "up", Ear(), Memory(None))
 
     async def run(*, task_status):
         with suppress(HubError):
-            await session.run(task_status=task_status)
+            await session.run(lambda session: task_status.started())
 
     async with trio.open_nursery() as nursery:
         await nursery.start(run)

@@ -38,7 +38,7 @@ class Reader:
 
 async def an_upstream(nursery, version=L4, **settings):
     fake = FakeUpstream(version=version, resources=[{"uri": A, "name": "r"}])
-    supervisor = Supervisor(Memory(None), lambda name: None, open_session=opener({"files": fake}))
+    supervisor = Supervisor(Memory(None), lambda name: None, run_session=opener({"files": fake}))
     timeouts = Timeouts(start=20, list=15, call=100, session_idle=60)
     config = UpstreamConfig(command="files", timeouts=timeouts, **settings)
     await nursery.start(supervisor.run, {"files": config})

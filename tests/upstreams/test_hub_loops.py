@@ -22,7 +22,7 @@ ECHO = Operation("tools/call", {"name": raw("echo")})
 
 async def kept(nursery, fake):
     """The upstream `fake` is, once it has listed its tools or failed."""
-    supervisor = Supervisor(Memory(None), lambda name: None, open_session=opener({"up": fake}))
+    supervisor = Supervisor(Memory(None), lambda name: None, run_session=opener({"up": fake}))
     await nursery.start(supervisor.run, {"up": UpstreamConfig(command="x")})
     await supervisor.settled.wait()
     return supervisor.upstreams["up"]

@@ -62,7 +62,7 @@ async def a_world(nursery, version, **settings):
     ears = Ears()
     factory = opener({"files": fake})
     supervisor = Supervisor(
-        Memory(None), lambda name: None, open_session=factory, listener_for=lambda name, config: ears
+        Memory(None), lambda name: None, run_session=factory, listener_for=lambda name, config: ears
     )
     await nursery.start(supervisor.run, {"files": UpstreamConfig(**{"command": "files", **settings})})
     world = World(fake, supervisor, ears)

@@ -44,7 +44,7 @@ class Changing:
         self.fake = Slow()
         self.config = UpstreamConfig(command="a", **settings)
         self.supervisor = Supervisor(
-            Memory(None), lambda name: None, open_session=opener({"a": self.fake}), drain_s=1000
+            Memory(None), lambda name: None, run_session=opener({"a": self.fake}), drain_s=1000
         )
         self.replies = []
 

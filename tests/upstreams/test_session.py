@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from config.saved_state import Memory
-from config.settings import UpstreamConfig
 from hub.link.interface import Operation
 from hub.wire.handshake import ServerFacts
 from hub.wire.jsonrpc import encode_request, raw
@@ -21,7 +19,6 @@ from upstreams.session import (
     stamp_call,
     stamp_own,
 )
-from upstreams.transports.open import open_session
 
 ANYTHING = DeclaredCapabilities(SessionTerms())
 CALL = Operation("tools/call", {"name": raw("t"), "arguments": raw({})})
@@ -128,9 +125,3 @@ def test_capabilities_are_looked_up_kindly():
     assert capability(facts, "tools", "listChanged")
     assert not capability(facts, "tools", "x")
     assert not capability(facts, "prompts", "listChanged")
-
-
-async def test_the_configuration_chooses_the_transport(autojump_clock):
-    stdio = open_session(UpstreamConfig(command="x"), "a", None, Memory(None))
-    http = open_session(UpstreamConfig(url="http://127.0.0.1:1/mcp"), "b", None, Memory(None))
-    assert (stdio.transport, http.transport) == ("stdio", "http")

@@ -10,12 +10,11 @@ from hub.link.errors import HubError, UpstreamLost, UpstreamUnauthorized, Upstre
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L4, MODERN, Entry, Kind
-from tests.support.fakes import FakeHost, FakeSession, FakeUpstream, opener
+from tests.support.fakes import FakeHost, FakeSession, FakeUpstream
 from upstreams.inventory.last_known import LastKnown
 from upstreams.inventory.refresh import CALM_READINGS, RETRY_LIST_S
 from upstreams.lifecycle import FAILED_PAUSE_S, State
 from upstreams.runner import UNKNOWN_RETRY_S
-from upstreams.session import COMMON
 from upstreams.status import empty_snapshot, is_local
 from upstreams.supervisor import STARTS_AT_ONCE, Supervisor
 
@@ -30,36 +29,25 @@ class House:
         self.fakes = fakes
         self.changes = []
         self.memory = Memory(None)
-        self.supervisor = Supervisor(self.memory, self.note, open_session=self.open)
+        self.supervisor = Supervisor(self.memory, self.note, run_session=self.run_session)
         self.refusals = {}
         self.kinds = {}
         self.opened_at = []
         config = UpstreamConfig(command="x", timeouts=Timeouts(start=20, list=15, call=100))
         self.configs = dict.fromkeys(fakes, config) | (configs or {})
 
-    def open(self, config, name, events, memory, terms=COMMON):
+    async def run_session(self, config, name, events, memory, terms, started):
         self.opened_at.append(trio.current_time())
         if name in self.refusals:
-            return Refusal(self.refusals[name])
-        if name in self.kinds:
-            return self.kinds[name](self.fakes[name], config, name, events, memory, terms)
-        return opener(self.fakes)(config, name, events, memory, terms)
+            raise self.refusals[name]
+        kind = self.kinds.get(name, FakeSession)
+        await kind(self.fakes[name], config, name, events, memory, terms).run(started)
 
     def note(self, name):
         self.changes.append((name, names(self[name])))
 
     def __getitem__(self, name):
         return self.supervisor.upstreams[name]
-
-
-class Refusal:
-    """A session that cannot be opened."""
-
-    def __init__(self, error):
-        self.error = error
-
-    async def run(self, *, task_status):
-        raise self.error
 
 
 def names(upstream, kind=Kind.TOOL):
@@ -316,9 +304,9 @@ async def test_a_bug_in_the_upkeep_of_one_upstream_harms_no_other(nursery, autoj
 @pytest.mark.covers("SEC-16")
 async def test_a_bug_while_an_upstream_is_restarted_harms_no_other(nursery, autojump_clock):
     class Clumsy(FakeSession):
-        async def run(self, *, task_status):
+        async def run(self, started):
             try:
-                await super().run(task_status=task_status)
+                await super().run(started)
             finally:
                 raise ZeroDivisionError("a bug")
 
@@ -407,7 +395,7 @@ class Known(LastKnown):
 
 async def known_house(nursery, fake, config):
     there = House(nursery, {"a": fake}, {"a": config})
-    there.supervisor = Supervisor(there.memory, there.note, open_session=there.open, last_known=Known())
+    there.supervisor = Supervisor(there.memory, there.note, run_session=there.run_session, last_known=Known())
     await nursery.start(there.supervisor.run, there.configs)
     await there.supervisor.settled.wait()
     return there
@@ -501,9 +489,9 @@ async def test_one_that_nobody_needs_is_stopped_and_the_next_call_starts_it(nurs
 
 async def test_a_call_that_comes_while_it_is_being_stopped_waits_for_the_next_start(nursery, autojump_clock):
     class Slow(FakeSession):
-        async def run(self, *, task_status):
+        async def run(self, started):
             try:
-                await super().run(task_status=task_status)
+                await super().run(started)
             finally:
                 with trio.CancelScope(shield=True):
                     await trio.sleep(5)

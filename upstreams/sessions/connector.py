@@ -31,12 +31,19 @@ from upstreams.subscriptions.modern import keep_subscribed
 log = logging.getLogger(__name__)
 
 
-class SessionFactory(Protocol):
-    """Makes unopened sessions; `upstreams.transports.open.open_session`, or a test's own."""
+class RunSession(Protocol):
+    """Opens and serves sessions; `upstreams.transports.run_session.run_session`, or a test's own."""
 
-    def __call__(
-        self, config: UpstreamConfig, name: str, events: SessionEvents, memory: EraMemory, terms: SessionTerms, /
-    ) -> Session: ...
+    async def __call__(
+        self,
+        config: UpstreamConfig,
+        name: str,
+        events: SessionEvents,
+        memory: EraMemory,
+        terms: SessionTerms,
+        started: Callable[[Session], None],
+        /,
+    ) -> None: ...
 
 
 class SessionParts(Struct, frozen=True):
@@ -44,7 +51,7 @@ class SessionParts(Struct, frozen=True):
 
     events: UpstreamEvents
     memory: Memory
-    open_session: SessionFactory
+    run_session: RunSession
     slots: trio.Semaphore
     """Bounds how many sessions of all upstreams start at once."""
     listener: InvalidationListener
@@ -124,8 +131,8 @@ class SessionConnector:
     def make_main(self) -> PooledSession:
         """The main session, unopened."""
         config = self.pool.config
-        make = partial(self._session, on_ended=self._parts.events.ended)
-        return PooledSession(self._name, config.timeouts, make, terms_of(config), listener=self._parts.listener)
+        run = partial(self._run_session, on_ended=self._parts.events.ended)
+        return PooledSession(self._name, config.timeouts, run, terms_of(config), listener=self._parts.listener)
 
     # --- opening ------------------------------------------------------------------------------------------------------
 
@@ -165,7 +172,12 @@ class SessionConnector:
         not_before = self._pacing.not_before(owner, config.timeouts.start)
         self.pool.make_room()
         make = partial(
-            PooledSession, self._name, config.timeouts, self._make, not_before=not_before, listener=self._parts.listener
+            PooledSession,
+            self._name,
+            config.timeouts,
+            self._run_session,
+            not_before=not_before,
+            listener=self._parts.listener,
         )
         if isinstance(owner, str):
             pooled = make(terms_of(config), principal=owner)
@@ -176,12 +188,16 @@ class SessionConnector:
         nursery.start_soon(self._keep, pooled)
         return pooled
 
-    def _make(self, pooled: PooledSession) -> Session:
-        return self._session(pooled, partial(self.pool.ended, pooled))
-
-    def _session(self, pooled: PooledSession, on_ended: Callable[[], None]) -> Session:
-        events = _Events(self._parts.events, pooled, on_ended)
-        return self._parts.open_session(self.pool.config, self._name, events, self._parts.memory, pooled.terms)
+    async def _run_session(
+        self,
+        pooled: PooledSession,
+        started: Callable[[Session], None],
+        *,
+        on_ended: Callable[[], None] | None = None,
+    ) -> None:
+        parts = self._parts
+        events = _Events(parts.events, pooled, on_ended or partial(self.pool.ended, pooled))
+        await parts.run_session(self.pool.config, self._name, events, parts.memory, pooled.terms, started)
 
     def _failure(self, error: HubError | None) -> HubError:
         """The error of a call whose session could not be opened; each call gets its own."""

@@ -7,7 +7,7 @@ There is one for every session: the main one, which the runner keeps, and those 
 
 import logging
 import secrets
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Final
 
 import trio
@@ -43,7 +43,7 @@ class PooledSession:
         self,
         name: str,
         timeouts: Timeouts,
-        make: Callable[["PooledSession"], Session],
+        run_session: Callable[["PooledSession", Callable[[Session], None]], Awaitable[None]],
         terms: SessionTerms,
         *,
         tenant: Tenant | None = None,
@@ -96,7 +96,7 @@ class PooledSession:
         """The subscriptions of hosts and the hub over this session."""
         self.scope = trio.CancelScope()
         self._start_s = timeouts.start
-        self._make = make
+        self._run_session = run_session
         self._not_before = not_before
         self._listener = listener
 
@@ -210,7 +210,6 @@ class PooledSession:
         try:
             with self.scope:
                 async with trio.open_nursery() as nursery:
-                    self.session = self._make(self)
                     await self._open(nursery, slots, on_open, on_end)
         except* Exception as group:
             log.exception("the hub failed over %s", self.name)
@@ -234,11 +233,10 @@ class PooledSession:
         on_open: Callable[[trio.Nursery], None],
         on_end: Callable[[], None],
     ) -> None:
-        opening = _Opening(self, nursery, on_open)
         await trio.sleep_until(self._not_before)
         async with slots:
             give_up_at = trio.current_time() + self._start_s + GUARD_S
-            nursery.start_soon(self._serve, nursery, opening, on_end)
+            nursery.start_soon(self._serve, nursery, on_open, on_end)
             with trio.move_on_after(SLOT_S):
                 await self.opened.wait()
         with trio.move_on_at(give_up_at) as scope:
@@ -248,9 +246,17 @@ class PooledSession:
             self.error = UpstreamUnavailable(text, upstream=self.name)
             nursery.cancel_scope.cancel()
 
-    async def _serve(self, nursery: trio.Nursery, opening: "_Opening", on_end: Callable[[], None]) -> None:
+    async def _serve(
+        self, nursery: trio.Nursery, on_open: Callable[[trio.Nursery], None], on_end: Callable[[], None]
+    ) -> None:
+        def started(session: Session) -> None:
+            self.session, self.is_open, self.idle_since = session, True, trio.current_time()
+            on_open(nursery)
+            nursery.start_soon(self.level.keep, session)
+            self.opened.set()
+
         try:
-            await self.session.run(task_status=opening)
+            await self._run_session(self, started)
         except HubError as error:
             self.error = without_frames(error)
         finally:
@@ -265,21 +271,3 @@ class PooledSession:
         on_end()
         self.subscriptions.end()
         self.level.told.set()
-
-
-class _Opening:
-    """The `trio.TaskStatus` of a session."""
-
-    def __init__(self, pooled: PooledSession, nursery: trio.Nursery, on_open: Callable[[trio.Nursery], None]) -> None:
-        self._place = pooled
-        self._nursery = nursery
-        self._on_open = on_open
-
-    def started(self, value: None = None) -> None:
-        """The session is open."""
-        pooled = self._place
-        pooled.is_open = True
-        pooled.idle_since = trio.current_time()
-        self._on_open(self._nursery)
-        self._nursery.start_soon(pooled.level.keep, pooled.session)
-        pooled.opened.set()

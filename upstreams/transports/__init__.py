@@ -1,4 +1,5 @@
-"""Transports: `open` chooses one, `stdio` and `http` are packages, `negotiation` agrees on an era, `peer_session` is
-what sessions over one stream share. Nothing here knows who shares a session. A WebSocket transport would be a third
-package.
+"""Transports: `run_session` chooses one, `stdio` and `http` are packages, `negotiation` agrees on an era.
+
+`peer_session` is what sessions over one stream share. Nothing here knows who shares a session. A WebSocket transport
+would be a third package.
 """

@@ -62,13 +62,16 @@ MAX_IN_FLIGHT: Final = 320
 SILENT_TIMEOUTS: Final = 3
 """Timeouts in a row, with nothing heard meanwhile, until a session is given up."""
 PING_ANSWER_S: Final = 15.0
+NO_FACTS: Final = ServerFacts("", {}, {}, "")
+"""The facts of a server before hands are shaken."""
 _END_TASKS: Final = frozenset({TASKS_RESULT, TASKS_CANCEL})
 
 
 class PeerSession:
-    """A session over a `Peer`. Satisfies `upstreams.session.Session`, but for `run`, which subclasses write.
+    """A session over a `Peer`. Satisfies `upstreams.session.Session`.
 
-    A subclass gives `_attach` a channel, shakes hands through `self.peer` and sets `facts` by `_agreed`.
+    The `run` of a subclass gives `_attach` a channel, shakes hands through `self.peer`, says by `_agreed` what came of
+    that, and calls `started` with itself.
     """
 
     transport = ""
@@ -79,10 +82,10 @@ class PeerSession:
         self.events = events
         self.terms = terms
         self.peer: Peer
-        self._facts: ServerFacts | None = None
-        self._era = Era.LEGACY
+        self.facts = NO_FACTS
+        self.era = Era.LEGACY
         self._outbox: Outbox | None = None
-        self._questions = Questions(name, events, terms, self._tell, self._version, one_stream=True)
+        self._questions = Questions(name, events, terms, self._tell, lambda: self.facts.version, one_stream=True)
         self._running = self._questions.running
         self._latest: Exchange | None = None
         """The exchange of the host that owns the session, if it can be told things between its operations."""
@@ -101,17 +104,8 @@ class PeerSession:
         """The scope of the subclass's `run`: cancelled when the session is given up."""
 
     def __repr__(self) -> str:
-        version = self._facts.version if self._facts else "not yet open"
+        version = self.facts.version or "not yet open"
         return f"<{type(self).__name__} {self.name} {version} [{len(self._running)} running]>"
-
-    @property
-    def facts(self) -> ServerFacts:
-        assert self._facts is not None, "the session is not open yet"
-        return self._facts
-
-    @property
-    def era(self) -> Era:
-        return self._era
 
     def _attach(self, channel: Channel, outbox: Outbox | None = None) -> Peer:
         self._outbox = outbox
@@ -127,9 +121,9 @@ class PeerSession:
         return self.peer
 
     def _agreed(self, facts: ServerFacts) -> None:
-        self._facts = facts
-        self._era = era_of(facts.version)
-        self.peer.takes_requests = self._era is Era.LEGACY
+        self.facts = facts
+        self.era = era_of(facts.version)
+        self.peer.takes_requests = self.era is Era.LEGACY
 
     async def _listen(self) -> None:
         """Read until the peer is gone or given up; then all calls have failed."""
@@ -161,7 +155,7 @@ class PeerSession:
     @property
     def is_pinged(self) -> bool:
         """Whether the session is pinged."""
-        return self._era is Era.LEGACY and self.terms.ping_s > 0
+        return self.era is Era.LEGACY and self.terms.ping_s > 0
 
     @property
     def silent_s(self) -> float | None:
@@ -211,7 +205,7 @@ class PeerSession:
             self._tokens.wait(running)
         try:
             with running.scope:
-                params = stamp_call(self._era, self.facts.version, operation, exchange, id, self._declared)
+                params = stamp_call(self.era, self.facts.version, operation, exchange, id, self._declared)
                 reply = await peer.request(operation.method, params, id=id)
                 if "task" in params:
                     self._tokens.began(reply, id)
@@ -243,7 +237,7 @@ class PeerSession:
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
         mark = self._outbox.accepted_bytes if self._outbox else 0
         try:
-            return await self.peer.request(method, stamp_own(self._era, self.facts.version, params))
+            return await self.peer.request(method, stamp_own(self.era, self.facts.version, params))
         except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
             raise self._failure(error, mark) from None
 
@@ -257,7 +251,7 @@ class PeerSession:
         mark = self._outbox.accepted_bytes if self._outbox else 0
         self._listens[id] = hear
         try:
-            return await peer.request(LISTEN, stamp_own(self._era, self.facts.version, params), id=id)
+            return await peer.request(LISTEN, stamp_own(self.era, self.facts.version, params), id=id)
         except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
             raise self._failure(error, mark) from None
         finally:
@@ -322,7 +316,7 @@ class PeerSession:
 
     def _subscription(self, notification: Notification) -> Callable[[Notification], None] | None:
         """The receiver of a notification that belongs to a subscription. A cancelled subscription ends."""
-        if self._era is Era.LEGACY:
+        if self.era is Era.LEGACY:
             return None
         if notification.method == CANCELLED:
             id = _number(notification.params.get("requestId"))
@@ -346,18 +340,15 @@ class PeerSession:
     def _on_request(self, request: Request) -> Awaitable[Reply]:
         return self._questions.take(request)
 
-    def _version(self) -> str:
-        return self._facts.version if self._facts else ""
-
     def _tell(self, method: str, params: dict[str, Raw]) -> None:
         self.peer.notify(method, params)
 
     async def welcome(self, exchange: Exchange) -> None:
-        if self._era is Era.LEGACY:
+        if self.era is Era.LEGACY:
             await self._questions.welcome(exchange)
 
     def roots_changed(self) -> None:
-        if self._era is Era.LEGACY:
+        if self.era is Era.LEGACY:
             self._questions.roots_changed()
 
 

@@ -20,7 +20,7 @@ from hub.link.interface import Operation
 from hub.wire.item_limits import MAX_ITEMS
 from hub.wire.jsonrpc import Failure, Response, Result, raw
 from hub.wire.mcp import L3, L4, LEGACY_VERSIONS, MODERN
-from tests.support.fakes import FakeHost, FakeUpstream
+from tests.support.fakes import FakeHost, FakeUpstream, running
 from tests.support.schemas import validate
 from upstreams.session import CallTimeouts, SessionTerms
 
@@ -136,7 +136,7 @@ class Wired:
 async def wired(fake):
     session = fake.open(UpstreamConfig(command="up"), "up", Events(), Memory(None), SessionTerms())
     async with trio.open_nursery() as nursery:
-        await nursery.start(session.run)
+        await nursery.start(running, session)
         yield Wired(session, nursery)
         assert fake.complaints == []
         nursery.cancel_scope.cancel()

@@ -94,7 +94,7 @@ class Up:
 
     async def run(self, *, task_status):
         try:
-            await self.session.run(task_status=task_status)
+            await self.session.run(lambda session: task_status.started())
         except HubError as error:
             self.error = error
 

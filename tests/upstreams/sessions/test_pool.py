@@ -43,15 +43,15 @@ class House:
         self.refusal = None
         self.terms = []
         self.memory = memory or Memory(None)
-        self.supervisor = Supervisor(self.memory, lambda name: None, open_session=self.open)
+        self.supervisor = Supervisor(self.memory, lambda name: None, run_session=self.run_session)
         timeouts = Timeouts(start=20, list=15, call=100, session_idle=60)
         self.config = UpstreamConfig(**{"command": "x", "timeouts": timeouts, **settings})
 
-    def open(self, config, name, events, memory, terms):
+    async def run_session(self, config, name, events, memory, terms, started):
         self.terms.append(terms)
         if self.refusal is not None and len(self.terms) > 1:
-            return Refusal(self.refusal)
-        return self.kind(self.fake, config, name, events, memory, terms)
+            raise self.refusal
+        await self.kind(self.fake, config, name, events, memory, terms).run(started)
 
     @property
     def upstream(self):
@@ -74,16 +74,6 @@ class House:
         """Nothing is left of any host."""
         pool = self.pool
         assert (pool._by_host, pool._by_account, pool._opening, pool.extra_sessions) == ({}, {}, {}, {})
-
-
-class Refusal:
-    """A session that cannot be opened."""
-
-    def __init__(self, error):
-        self.error = error
-
-    async def run(self, *, task_status):
-        raise self.error
 
 
 async def a_house(nursery, fake=None, **more):

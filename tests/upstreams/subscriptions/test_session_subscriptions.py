@@ -65,7 +65,7 @@ class World:
 
 async def a_world(version, nursery):
     fake = FakeUpstream(version=version, resources=[{"uri": A, "name": "r"}])
-    supervisor = Supervisor(Memory(None), lambda name: None, open_session=opener({"files": fake}))
+    supervisor = Supervisor(Memory(None), lambda name: None, run_session=opener({"files": fake}))
     await nursery.start(supervisor.run, {"files": UpstreamConfig(command="files")})
     return World(fake, supervisor)
 
@@ -176,7 +176,7 @@ async def test_what_cannot_be_watched_is_refused(autojump_clock, world):
 @pytest.mark.parametrize("version", [L4, MODERN])
 async def test_an_upstream_without_subscriptions_is_not_asked(autojump_clock, nursery, version):
     fake = FakeUpstream(version=version)
-    supervisor = Supervisor(Memory(None), lambda name: None, open_session=opener({"files": fake}))
+    supervisor = Supervisor(Memory(None), lambda name: None, run_session=opener({"files": fake}))
     await nursery.start(supervisor.run, {"files": UpstreamConfig(command="files")})
     refusal = await supervisor.upstreams["files"].subscribe(A, Reader())
     assert isinstance(refusal, Failure)

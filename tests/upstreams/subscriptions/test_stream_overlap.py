@@ -68,7 +68,7 @@ async def world(nursery):
     supervisor = Supervisor(
         Memory(None),
         lambda name: None,
-        open_session=opener({"files": fake}),
+        run_session=opener({"files": fake}),
         listener_for=lambda name, config: ears,
     )
     await nursery.start(supervisor.run, {"files": UpstreamConfig(command="files")})

@@ -12,7 +12,7 @@ from config.settings import Secret, Timeouts, UpstreamConfig
 from hub.link.errors import HubError, UpstreamProtocolError, UpstreamUnavailable, UpstreamVersionError
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L1, L2, L3, L4, MODERN, Era
-from tests.support.fakes import FakeUpstream
+from tests.support.fakes import FakeUpstream, running
 from tests.support.schemas import validate
 from upstreams.transports.negotiation import expected_era
 
@@ -41,7 +41,7 @@ async def shake(fake, *, memory=None, **config):
     )
     async with trio.open_nursery() as nursery:
         try:
-            await nursery.start(session.run)
+            await nursery.start(running, session)
         except HubError as error:
             return error, methods(fake)
         version = session.facts.version

@@ -65,7 +65,7 @@ class Open:
 
     async def run(self, *, task_status):
         try:
-            await self.session.run(task_status=task_status)
+            await self.session.run(lambda session: task_status.started())
         except HubError as error:
             self.error = error
 

@@ -46,6 +46,7 @@ from upstreams.session import (
     COMMON,
     CallTimeouts,
     DeclaredCapabilities,
+    Session,
     SessionEvents,
     SessionTerms,
     announce,
@@ -278,8 +279,8 @@ class HttpConversation:
 
     # --- serving ------------------------------------------------------------------------------------------------------
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve the session until it ends.
+    async def run(self, started: Callable[[Session], None]) -> None:
+        """Say that it has started, and serve the session until it ends.
 
         Raises:
             HubError: why it ended; a new session may do better.
@@ -291,7 +292,7 @@ class HttpConversation:
                 self._nursery = nursery
                 try:
                     await self.prepare(nursery)
-                    task_status.started()
+                    started(self)
                     await self._attend()
                 finally:
                     self._nursery = None  # it takes no more tasks once the last one in it is over

@@ -25,7 +25,7 @@ from hub.link.errors import (
 from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import RemoteProtocolError, Request, RequestId, decode
 from hub.wire.mcp import L1, L2
-from upstreams.session import COMMON, SessionEvents, SessionTerms
+from upstreams.session import COMMON, Session, SessionEvents, SessionTerms
 from upstreams.transports.http.connection import parse_url
 from upstreams.transports.http.poster import CONTENT, EventStream, Poster, SessionUnknown, stream_headers
 from upstreams.transports.negotiation import about, initialize
@@ -197,7 +197,8 @@ class SseConversation(PeerSession):
             reply.discard()
             raise
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, started: Callable[[Session], None]) -> None:
+        """Shake hands, and serve until the stream ends. As `run_session`."""
         failed: HubError | None = None
         try:
             async with trio.open_nursery() as nursery:
@@ -207,7 +208,7 @@ class SseConversation(PeerSession):
                 nursery.start_soon(self._listen_to_end)
                 failed = await self._shake_hands()
                 if failed is None:
-                    task_status.started()
+                    started(self)
                     await self.stay_in_touch()
                 nursery.cancel_scope.cancel()
         finally:

@@ -7,6 +7,7 @@ what was already written is read for a moment, then calls fail, then the process
 """
 
 import os
+from collections.abc import Callable
 from typing import Final
 
 import trio
@@ -18,7 +19,7 @@ from hub.link.errors import HubError, UpstreamLost, UpstreamProtocolError, Upstr
 from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import Era
-from upstreams.session import COMMON, EraMemory, Exit, Session, SessionEvents, SessionTerms
+from upstreams.session import EraMemory, Exit, Session, SessionEvents, SessionTerms
 from upstreams.transports.negotiation import about, expected_era, remember, shake_hands
 from upstreams.transports.peer_session import PeerSession
 from upstreams.transports.stdio.process import Child, signal_name
@@ -35,18 +36,6 @@ class DiedInHandshake(UpstreamUnavailable):
     """The process ended before it could be used."""
 
 
-def open_stdio(
-    config: UpstreamConfig,
-    name: str,
-    events: SessionEvents,
-    memory: EraMemory,
-    terms: SessionTerms,
-    budget: Budget | None = None,
-) -> Session:
-    """An unopened session with the command of `config`."""
-    return StdioSession(config, name, events, memory, terms, budget)
-
-
 class StdioSession(PeerSession):
     """One child process. Satisfies `upstreams.session.Session`."""
 
@@ -58,26 +47,26 @@ class StdioSession(PeerSession):
         name: str,
         events: SessionEvents,
         memory: EraMemory,
-        terms: SessionTerms = COMMON,
-        budget: Budget | None = None,
+        terms: SessionTerms,
+        budget: Budget,
     ) -> None:
         super().__init__(name, events, terms)
-        self._budget = budget or Budget()
+        self._budget = budget
         self._account = self._budget.account()
         self._config = config
         self._memory = memory
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, started: Callable[[Session], None]) -> None:
         """Run the process, and serve until it ends. A server that dies of the probe is started again, without it."""
         expected = expected_era(self._config, self._memory)
         try:
-            await self._live(expected, task_status)
+            await self._live(expected, started)
         except DiedInHandshake:
             if self._config.era != "auto" or expected is Era.LEGACY:
                 raise
-            await self._live(Era.LEGACY, task_status)
+            await self._live(Era.LEGACY, started)
 
-    async def _live(self, expected: Era | None, task_status: trio.TaskStatus[None]) -> None:
+    async def _live(self, expected: Era | None, started: Callable[[Session], None]) -> None:
         """Run one process, from its start to its end."""
         child = Child(self._config, self.name, os.environ, self.events.said)
         self.pid = child.pid
@@ -87,7 +76,7 @@ class StdioSession(PeerSession):
             with trio.CancelScope() as self._scope:
                 async with trio.open_nursery() as nursery:
                     self._connect(child, nursery)
-                    refused = await self._open(expected, task_status)
+                    refused = await self._open(expected, started)
                     if refused is None:
                         await self.stay_in_touch()
                     self._scope.cancel()
@@ -111,7 +100,7 @@ class StdioSession(PeerSession):
         nursery.start_soon(self._last_read, child.gone)
         nursery.start_soon(self._last_read, broken)
 
-    async def _open(self, expected: Era | None, task_status: trio.TaskStatus[None]) -> HubError | None:
+    async def _open(self, expected: Era | None, started: Callable[[Session], None]) -> HubError | None:
         """Shake hands; why that cannot be, unless it is that the process ends, which then cancels us."""
         start_s = self._config.timeouts.start
         try:
@@ -130,7 +119,7 @@ class StdioSession(PeerSession):
             return None
         self._agreed(facts)
         remember(self._config, self._memory, facts)
-        task_status.started()
+        started(self)
         return None
 
     async def _read(self, child: Child) -> None:
@@ -155,7 +144,7 @@ class StdioSession(PeerSession):
 
     def _reason(self, child: Child, refused: HubError | None, exited: bool) -> HubError:
         """Why the session is over, with the last words of the process as a note, which is for status only."""
-        name, opened = self.name, self._facts is not None
+        name, opened = self.name, bool(self.facts.version)
         error: HubError
         if refused is not None:
             error = without_frames(refused)

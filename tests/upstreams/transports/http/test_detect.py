@@ -1,6 +1,7 @@
 """Finding out what a server by URL speaks."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,9 +18,8 @@ from hub.link.errors import (
 )
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import MODERN, Era
-from tests.support.http_fixture import TEXT, Ear, answering, config_for, failing, running
+from tests.support.http_fixture import TEXT, answering, config_for, failing, run, running
 from tests.support.http_peer import PeerRequest, Script, Talk, http_peer
-from upstreams.transports.http.detect import open_http
 
 
 @pytest.mark.covers("V-10")
@@ -141,9 +141,8 @@ async def test_what_says_nothing_about_the_era(status: int, error: type[Exceptio
     where = "https://else.example:444/mcp?token=x"
     script.on["server/discover"] = answering(status=status, body=b"secret", Location=where)
     async with http_peer(script) as peer:
-        session = open_http(config_for(peer), "far", Ear(), Memory(None))
         with pytest.raises(error, match=text) as caught:
-            await session.run()
+            await run(config_for(peer))
         assert peer.methods() == ["server/discover"]
     assert "secret" not in str(caught.value)
     assert "token" not in str(caught.value)
@@ -169,14 +168,13 @@ async def test_the_era_is_remembered_and_doubted_when_contradicted() -> None:
     async def front(request: PeerRequest, talk: Talk) -> None:
         await script(request, talk)
 
-    memory, ear = Memory(None), Ear()
+    memory = Memory(None)
     async with http_peer(front) as peer:
 
         async def once() -> str:
             peer.requests.clear()
             async with trio.open_nursery() as nursery:
-                session = open_http(config_for(peer), "far", ear, memory)
-                await nursery.start(session.run)
+                await nursery.start(partial(run, config_for(peer), memory=memory))
                 nursery.cancel_scope.cancel()
             return peer.methods()[0]
 
@@ -218,9 +216,6 @@ async def test_a_handshake_that_fails(result: Any, error: type[Exception]) -> No
 
 
 async def test_a_configuration_that_cannot_be_used() -> None:
-    session = open_http(UpstreamConfig(url="http://u:secret@h/"), "far", Ear(), Memory(None))
     with pytest.raises(UpstreamUnavailable, match="far is configured wrongly: a user name") as caught:
-        await session.run()
+        await run(UpstreamConfig(url="http://u:secret@h/"))
     assert "secret" not in str(caught.value)
-    with pytest.raises(UpstreamUnavailable, match="not connected"):
-        await session.request("ping", {})

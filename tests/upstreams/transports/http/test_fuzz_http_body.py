@@ -16,13 +16,13 @@ import pytest
 import trio
 
 from config.saved_state import Memory
+from config.settings import UpstreamConfig
 from hub.link.errors import HubError
 from hub.wire.jsonrpc import Failure, Result
 from tests.support.descriptors import open_descriptors
-from tests.support.http_fixture import Ear, Fixture, config_for
+from tests.support.http_fixture import Ear, Fixture, config_for, run
 from tests.support.http_peer import PeerRequest, Script, Talk, http_peer
 from upstreams.session import CallTimeouts
-from upstreams.transports.http.detect import open_http
 
 COUNT: Final = int(os.environ.get("HUBD_FUZZ", "300"))
 FIRST: Final = int(os.environ.get("HUBD_FUZZ_SEED", "0"))
@@ -188,7 +188,7 @@ async def fuzz(era: str, methods: set[str], step: Callable[[Fixture], Awaitable[
     async with http_peer(script) as peer, nothing_left():
         number = FIRST
         while number < FIRST + COUNT:
-            it = Fixture(open_http(config_for(peer, era=era), "far", Ear(), Memory(None)), peer, Ear(), Memory(None))
+            it = Fixture(peer, Ear(), Memory(None), era=era)
             script.garbler = None
             async with trio.open_nursery() as nursery:
                 await nursery.start(it.run)
@@ -237,14 +237,13 @@ async def test_answers_to_the_first_question(autojump_clock: trio.abc.Clock) -> 
     async def step(it: Fixture) -> None:
         with suppress(HubError), trio.move_on_after(60):
             async with trio.open_nursery() as nursery:
-                other = Fixture(open_http(config_for(it.peer), "far", Ear(), Memory(None)), it.peer, Ear(), it.memory)
-                nursery.start_soon(_run_quietly, other)
+                nursery.start_soon(_run_quietly, config_for(it.peer))
                 await trio.sleep(50)
                 nursery.cancel_scope.cancel()
 
     await fuzz("legacy", {"server/discover", "initialize", "notifications/initialized", "GET", "DELETE"}, step)
 
 
-async def _run_quietly(it: Fixture) -> None:
+async def _run_quietly(config: UpstreamConfig) -> None:
     with suppress(HubError):
-        await it.session.run()
+        await run(config)

@@ -2,22 +2,22 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import trio
 import trio.testing
 
-from config.saved_state import Memory
 from hub.link.budget import FREE_BYTES, Account, Budget
 from hub.link.errors import Executed, HubError, Overloaded, UpstreamLost
-from tests.support.http_fixture import Ear, config_for
+from tests.support.http_fixture import config_for, run
 from tests.support.http_peer import Handler, HttpPeer, PeerRequest, Script, Talk, head, http_peer
 from tests.support.steps import counting
+from upstreams.session import Session
 from upstreams.transports.http.client import HttpClient, HttpReply
 from upstreams.transports.http.connection import parse_url
 from upstreams.transports.http.poster import CONTENT, Poster
 from upstreams.transports.http.sse_transport import SseChannel
-from upstreams.transports.open import open_session
 
 LIMIT = 1_000_000
 SENT = 200_000
@@ -133,8 +133,7 @@ async def test_a_whole_answer_holds_nothing_once_it_is_read(
     script.on["tools/call"] = call
     budget = Budget()
     async with http_peer(script) as peer, trio.open_nursery() as nursery:
-        session = open_session(config_for(peer, era="legacy"), "far", Ear(), Memory(None), budget=budget)
-        await nursery.start(session.run)
+        session = await nursery.start(partial(run, config_for(peer, era="legacy"), budget=budget))
         with counting() as steps:
             steps.count(monkeypatch, Account, "take")
             steps.count(monkeypatch, Account, "give")
@@ -218,16 +217,15 @@ async def test_the_one_stream_ends_with_a_message_that_there_is_no_room_for() ->
     ends: list[tuple[type[HubError], str, Executed]] = []
     over = trio.Event()
     async with http_peer(old) as peer, trio.open_nursery() as nursery:
-        session = open_session(config_for(peer, transport="sse"), "far", Ear(), Memory(None), budget=budget)
 
-        async def run(*, task_status: trio.TaskStatus[None]) -> None:
+        async def run_to_the_end(*, task_status: trio.TaskStatus[Session]) -> None:
             try:
-                await session.run(task_status=task_status)
+                await run(config_for(peer, transport="sse"), budget=budget, task_status=task_status)
             except HubError as error:
                 ends.append((type(error), str(error), error.executed))
                 over.set()
 
-        await nursery.start(run)
+        session = await nursery.start(run_to_the_end)
         with pytest.raises(UpstreamLost):
             await session.request("tools/call", {})
         await over.wait()

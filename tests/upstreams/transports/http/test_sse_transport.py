@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,10 +21,9 @@ from hub.link.errors import (
 )
 from hub.wire.capabilities import shared_session_capabilities
 from hub.wire.mcp import Era, Kind
-from tests.support.http_fixture import TEXT, Ear, config_for, failing, log_note, note, running
+from tests.support.http_fixture import TEXT, Ear, config_for, failing, log_note, note, run, running
 from tests.support.http_peer import PeerRequest, Talk, http_peer
 from upstreams.session import CallTimeouts, SessionTerms
-from upstreams.transports.http.detect import open_http
 
 Step = Callable[[PeerRequest, Talk], Awaitable[None]]
 
@@ -99,7 +99,7 @@ async def test_remembered_and_doubted_when_contradicted(autojump_clock: trio.abc
         for _ in range(2):
             peer.requests.clear()
             async with trio.open_nursery() as nursery:
-                await nursery.start(open_http(config_for(peer), "old", Ear(), memory).run)
+                await nursery.start(partial(run, config_for(peer), memory=memory))
                 first = peer.methods()[0]
                 nursery.cancel_scope.cancel()
         assert first == "GET"

@@ -14,6 +14,7 @@ import trio
 from config.identity import config_key
 from config.saved_state import Memory
 from config.settings import Secret, Timeouts, UpstreamConfig
+from hub.link.budget import Budget
 from hub.link.channel import MAX_LINE_BYTES
 from hub.link.errors import Executed, HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
 from hub.link.interface import Operation
@@ -36,7 +37,8 @@ class Running:
         self.memory = memory or Memory(None)
         argv = ("-I", "-S", str(SCRIPTED), json.dumps(script))
         self.config = UpstreamConfig(command=sys.executable, args=argv, **config)
-        self.session = StdioSession(self.config, "up", self, self.memory, terms)
+        self.session = StdioSession(self.config, "up", self, self.memory, terms, Budget())
+        self.started = False
         self.error = None
         self.ended_at = None
         self.over = trio.Event()
@@ -69,11 +71,15 @@ class Running:
         self.ended_at = trio.current_time()
 
     async def run(self, *, task_status=trio.TASK_STATUS_IGNORED):
+        def started(session):
+            self.started = True
+            task_status.started()
+
         try:
-            await self.session.run(task_status=task_status)
+            await self.session.run(started)
         except HubError as error:
             self.error = error
-            if self.session._facts is None:
+            if not self.started:
                 raise
         finally:
             self.over.set()
@@ -232,12 +238,6 @@ async def test_a_process_that_hangs_in_the_handshake_is_killed(nursery):
         await running(nursery, script, timeouts=Timeouts(start=1.5))
     assert "within 1.5 seconds" in str(caught.value)
     assert caught.value.__notes__ == ["thinking"]
-
-
-async def test_a_command_that_does_not_exist(nursery):
-    session = StdioSession(UpstreamConfig(command="no-such-command-anywhere"), "up", Running({}), Memory(None))
-    with pytest.raises(UpstreamUnavailable, match="was not found"):
-        await nursery.start(session.run)
 
 
 # --- it dies ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,24 @@
+"""The configuration chooses the transport."""
+
+import pytest
+
+from config.saved_state import Memory
+from config.settings import UpstreamConfig
+from hub.link.errors import UpstreamUnavailable
+from tests.support.http_fixture import Ear
+from upstreams.session import COMMON
+from upstreams.transports.run_session import run_session
+
+
+@pytest.mark.parametrize(
+    ("address", "error"),
+    [
+        ({"command": "no-such-command-anywhere"}, "was not found"),
+        ({"url": "http://127.0.0.1:1/mcp"}, "cannot be reached at http://127.0.0.1:1"),
+    ],
+)
+async def test_the_configuration_chooses_the_transport(address, error):
+    started = []
+    with pytest.raises(UpstreamUnavailable, match=error):
+        await run_session(UpstreamConfig(**address), "up", Ear(), Memory(None), COMMON, started.append)
+    assert started == []

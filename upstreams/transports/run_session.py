@@ -1,0 +1,36 @@
+"""Runs a session over the transport that the configuration of an upstream asks for."""
+
+from collections.abc import Callable
+
+from config.settings import UpstreamConfig
+from hub.link.budget import Budget
+from upstreams.session import EraMemory, Session, SessionEvents, SessionTerms
+
+
+async def run_session(
+    config: UpstreamConfig,
+    name: str,
+    events: SessionEvents,
+    memory: EraMemory,
+    terms: SessionTerms,
+    started: Callable[[Session], None],
+    *,
+    budget: Budget | None = None,
+) -> None:
+    """Connect, shake hands, call `started` with the session, serve until the connection ends; then raise why.
+
+    What the session queues and reads is counted in `budget`.
+
+    Raises:
+        HubError: before `started`: the session could not be opened; after: why it ended.
+    Cancellation: closes the connection in order. Either way running calls get `UpstreamLost`.
+    """
+    budget = budget or Budget()
+    if config.command is not None:
+        from upstreams.transports.stdio.session import StdioSession
+
+        await StdioSession(config, name, events, memory, terms, budget).run(started)
+    else:
+        from upstreams.transports.http.detect import run_http_session
+
+        await run_http_session(config, name, events, memory, terms, started, budget)
