@@ -7,7 +7,7 @@ cancelled, so a later answer is only counted.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 import trio
@@ -130,6 +130,11 @@ class Peer:
             f"<Peer {self._name} {state} [{len(self._waiting)} waiting, {len(self._answering)} answering | "
             f"{self.stray_answers} stray, {self.bad_messages} bad]>"
         )
+
+    @property
+    def waiting(self) -> Collection[RequestId]:
+        """Ids of the requests that wait for an answer."""
+        return self._waiting.keys()
 
     # --- asking and telling -------------------------------------------------------------------------------------------
 

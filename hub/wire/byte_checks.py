@@ -201,7 +201,7 @@ def _outside_strings(data: bytes, unwanted: bytes, most: int, refused: str) -> b
     length = quotes = 0
     opened = b""  # the quote of a string that began in an earlier piece
     for at in range(0, len(data), PIECE_BYTES):
-        marks = (opened + _marks(data[at : at + PIECE_BYTES], unwanted)).replace(b'""', b"")
+        marks = (opened + data[at : at + PIECE_BYTES].translate(None, unwanted)).replace(b'""', b"")
         count = marks.count(b'"')
         quotes += count
         if quotes > MAX_QUOTES:
@@ -213,10 +213,6 @@ def _outside_strings(data: bytes, unwanted: bytes, most: int, refused: str) -> b
         found.append(outside)
         opened = b'"' if count % 2 else b""
     return b"".join(found)
-
-
-def _marks(piece: bytes, unwanted: bytes) -> bytes:
-    return piece.translate(None, unwanted)
 
 
 # --- members given twice ----------------------------------------------------------------------------------------------

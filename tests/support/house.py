@@ -557,7 +557,7 @@ class House:
                     if pooled.tenant is not None:
                         assert pooled in (pool._by_host.get(pooled.tenant), pool._opening.get(pooled.tenant)), pooled
                     assert pooled.session._running == {}, pooled  # type: ignore[attr-defined]
-                    waiting = pooled.session.peer._waiting.keys()  # type: ignore[attr-defined]
+                    waiting = pooled.session.peer.waiting  # type: ignore[attr-defined]
                     assert waiting == pooled.session._listens.keys(), pooled  # type: ignore[attr-defined]
 
     def watched(self, name: str) -> list[str]:

@@ -38,7 +38,7 @@ class Far:
 class Ends:
     """A running peer, its far end, and the requests and notifications it received."""
 
-    def __init__(self, nursery, *, limit_bytes=1 << 20, streams=None, **options):
+    def __init__(self, nursery, *, limit_bytes=1 << 20, line_bytes=10_000, streams=None, **options):
         ours, theirs = streams or trio.testing.memory_stream_pair()
         self.outbox = Outbox(ours, nursery, lambda: None, limit_bytes=limit_bytes)
         self.far = Far(theirs)
@@ -48,7 +48,7 @@ class Ends:
         self.over = trio.Event()
         self.end = None
         self.peer = Peer(
-            LineChannel(LineReader(ours, limit_bytes=10_000), self.outbox),
+            LineChannel(LineReader(ours, limit_bytes=line_bytes), self.outbox),
             on_request=self.answer,
             on_notification=self.hear,
             **options,
@@ -189,9 +189,9 @@ async def test_an_answer_that_comes_before_the_cancellation_wins(ends):
 
 
 @pytest.mark.covers("F-P-02")
-async def test_when_the_channel_closes_everyone_is_told(ends):
+async def test_when_the_channel_closes_everyone_is_told(nursery, autojump_clock):
     ended = []
-    ends.peer._on_end = lambda: ended.append(True)
+    ends = Ends(nursery, name="far", on_end=lambda: ended.append(True))
     outcomes = [ends.ask() for _ in range(3)]
     await settle()
     await ends.far.hang_up()
@@ -469,8 +469,7 @@ async def test_a_flood_of_anything_is_read_in_turns_and_no_faster_than_it_should
 @pytest.mark.covers("F-P-14")
 @pytest.mark.parametrize("kind", ["notifications", "notifications in one", "answers in one"])
 async def test_a_turn_is_over_after_so_many_bytes(nursery, autojump_clock, monkeypatch, kind):
-    ends = Ends(nursery)
-    ends.peer._channel.reader._limit_bytes = 8 << 20
+    ends = Ends(nursery, line_bytes=8 << 20)
     says = b'"id":%d,"result":{}' if kind == "answers in one" else b'"method":"n%d"'
     parts = [b'{"jsonrpc":"2.0",%b,"x":"%b"}' % (says % number, b"x" * 30_000) for number in range(1, 101)]
     if kind == "answers in one":
@@ -503,8 +502,7 @@ async def test_answers_to_nothing_do_not_excuse_lines_that_are_no_messages(ends,
 
 @pytest.mark.covers("F-P-14")
 async def test_large_messages_count_for_as_many_as_they_cost(nursery, autojump_clock):
-    ends = Ends(nursery)
-    ends.peer._channel.reader._limit_bytes = 1 << 20
+    ends = Ends(nursery, line_bytes=1 << 20)
     began = trio.current_time()
     large = b'{"jsonrpc":"2.0","method":"n","params":{"x":"%b"}}\n' % (b"x" * 40 * UNIT_BYTES)
     for _ in range(80):
@@ -520,7 +518,7 @@ async def test_answers_that_are_waited_for_are_read_at_any_pace(ends, autojump_c
     for _ in range(3 * MESSAGES_PER_S):
         outcome = ends.ask()
         await settle()
-        await ends.far.say(id=ends.peer._last_id, result={})
+        await ends.far.say(id=(await ends.far.hear())["id"], result={})
         await settle()
         assert isinstance(outcome[-1], Result)
     assert trio.current_time() == began
@@ -551,7 +549,7 @@ async def test_a_peer_that_asks_something_before_it_reads_much_is_heard(nursery,
     ends.peer.notify("much", {"text": raw("x" * (8 << 20))})
     assert ends.outbox.queued_bytes > MAX_UNREAD_BYTES
     await ends.far.say(id="mine", method="ping")
-    await ends.far.say(id=ends.peer._last_id, result={})
+    await ends.far.say(id=1, result={})
     await trio.sleep(1)
     assert outcome[1:] == [Result(raw({}))]
     nursery.cancel_scope.cancel()

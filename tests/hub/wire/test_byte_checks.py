@@ -29,6 +29,7 @@ from hub.wire.byte_checks import (
     sanitize,
     well_formed,
 )
+from tests.support.counting import lines_of
 
 
 @pytest.mark.parametrize("data", [b'{"a":"\xc3\xa9 \\u00e9 \\ud83d\\ude00"}', b"", b"nonsense", b" 7 "])
@@ -202,18 +203,18 @@ def test_objects_and_arrays_that_are_too_many(item: bytes) -> None:
 
 
 @pytest.mark.covers("SEC-13")
-def test_where_brackets_are_too_many_the_rest_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    pieces = []
-    real = module._marks
+def test_where_brackets_are_too_many_the_rest_is_not_looked_at() -> None:
+    def work(pieces: int) -> int:
+        data = b"[%b]" % b",".join([b"[" * 60 + b"]" * 60] * (pieces * PIECE_BYTES // 120))
 
-    def watched(piece: bytes, unwanted: bytes) -> bytes:
-        pieces.append(len(piece))
-        return real(piece, unwanted)
+        def refused() -> None:
+            with contextlib.suppress(UnacceptableBytes):
+                sanitize(data)
+                pytest.fail("it has too many brackets")
 
-    monkeypatch.setattr(module, "_marks", watched)
-    with pytest.raises(UnacceptableBytes, match="objects and arrays"):
-        sanitize(b"[%b]" % b",".join([b"[" * 60 + b"]" * 60] * (40 * PIECE_BYTES // 120)))
-    assert sum(pieces) <= 9 * PIECE_BYTES  # a piece of them has brackets for as many bytes
+        return lines_of(refused)
+
+    assert work(10) == work(40)  # a piece of them has brackets for as many bytes
     text = b'["%b"]' % (b"[]" * 4 * PIECE_BYTES)
     assert sanitize(text) is text, "in strings there may be any number"
 
@@ -221,13 +222,15 @@ def test_where_brackets_are_too_many_the_rest_is_not_looked_at(monkeypatch: pyte
 @pytest.mark.covers("SEC-13")
 @pytest.mark.parametrize("size", range(1, 9))
 def test_strings_that_reach_over_the_end_of_a_piece(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    data = rb'{"a[":["]\"[",{"":[],"\\":["\\\"",""]}],"b":{":":":{"}}'
-    whole = module._outside_strings(data, module._BRACKETS_AND_COLONS, 99, "")
-    assert whole == b":[{:[]:[]}]:{:}}".replace(b":[{", b"{:[{", 1)
+    part = rb'"%d[":["]\"[",{"":[],"\\":["\\\"",""]}],"%db":{":":":{"}'
+    data = b"{%b}" % b",".join(part % (number, number) for number in range(MAX_MEMBERS))
+    outside = 2 + MAX_MEMBERS * len(":[{:[]:[]}]:{:}")
     monkeypatch.setattr(module, "PIECE_BYTES", size)
-    assert module._outside_strings(data, module._BRACKETS_AND_COLONS, 99, "") == whole
-    with pytest.raises(UnacceptableBytes, match="enough"):
-        module._outside_strings(data, module._BRACKETS_AND_COLONS, len(whole) - 1, "enough")
+    monkeypatch.setattr(module, "MAX_COUNTED", outside)
+    assert members(data) == (2 * MAX_MEMBERS, MAX_MEMBERS, 2 * MAX_MEMBERS)
+    monkeypatch.setattr(module, "MAX_COUNTED", outside - 1)
+    with pytest.raises(UnacceptableBytes):
+        members(data)
 
 
 @pytest.mark.covers("SEC-13")

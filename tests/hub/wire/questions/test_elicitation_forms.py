@@ -111,5 +111,6 @@ def test_a_form_takes_as_much_work_as_it_has_fields_and_options(form):
 
 @pytest.mark.covers("SEC-13", "I-3")
 def test_no_number_is_tried_twice():
-    box_of = forms._Boxes(["x", *(f"x_{number}" for number in range(2, 102))])
-    assert [box_of("x"), box_of("x"), box_of("x_103")] == ["x_102", "x_103", "x_103_104"]
+    taken = ["a::x::y", *(f"a::x::y_{number}" for number in range(2, 12))]
+    form = schema({name: {} for name in taken} | {"a": several("x::y"), "a::x": several("y", "y_13")})
+    assert boxes(form)[len(taken) :] == ["a::x::y_12", "a::x::y_13", "a::x::y_13_14"]
