@@ -138,7 +138,7 @@ class MainSession:
     async def _stop_when_unused(self) -> None:
         await unused(self._upstream)
         self._upstream.rest()
-        self._pooled.scope.cancel()
+        self._pooled.close()
 
     def _show(self, found: Mapping[Kind, Listing], problems: list[str]) -> bool:
         """Show hosts lists that were read; whether that is something new."""

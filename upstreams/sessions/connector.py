@@ -150,19 +150,16 @@ class SessionConnector:
         caller = exchange.caller
         owner = self.pool.owner(caller)
         pooled = self.pool.expected(owner) or self._start(owner, caller)
-        pooled.users += 1
-        try:
-            with trio.move_on_after(self.pool.config.timeouts.start + 2 * GUARD_S):
+        start_s = self.pool.config.timeouts.start
+        with pooled.reserved():
+            with trio.move_on_after(start_s + 2 * GUARD_S):
                 await pooled.opened.wait()
             if not pooled.is_open:
                 raise self._failure(pooled.error)
-            await self._welcome(pooled, exchange)
+            if is_welcoming(pooled.terms):
+                await pooled.welcome(exchange, start_s, partial(self.pool.ready, pooled))
             if self.pool.retired:  # meanwhile: the call goes to whoever is in its place
                 raise self._failure(None)
-        except BaseException:
-            pooled.release()
-            raise
-        pooled.users -= 1  # the call takes it over
         return pooled
 
     def _start(self, owner: Tenant | str, caller: Caller) -> PooledSession:
@@ -209,21 +206,6 @@ class SessionConnector:
             text += ' If it can run only once, set session_mode = "singleton" in its configuration.'
         kind = UpstreamUnauthorized if isinstance(error, UpstreamUnauthorized) else UpstreamUnavailable
         return kind(text, upstream=self._name)
-
-    async def _welcome(self, pooled: PooledSession, exchange: Exchange) -> None:
-        """Let the host of the first call answer what a server asks as soon as it is connected."""
-        if not is_welcoming(pooled.terms):
-            return
-        if pooled.greeting is None:
-            pooled.greeting = trio.Event()
-            try:
-                await pooled.session.welcome(exchange)
-            finally:
-                pooled.greeting.set()
-                self.pool.ready(pooled)
-        else:
-            with trio.move_on_after(self.pool.config.timeouts.start):
-                await pooled.greeting.wait()
 
     # --- the life of a session ----------------------------------------------------------------------------------------
 

@@ -22,7 +22,6 @@ from hub.wire.mcp import L4, Era
 from upstreams.sessions.connector import SessionConnector, SessionParts
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
-from upstreams.sessions.sharing import sharing_of
 from upstreams.transports.http.poster import StatusError
 
 log = logging.getLogger(__name__)
@@ -52,7 +51,7 @@ class LegacySessions:
         """Serve hosts, if the server may have a legacy handshake: the upstream is connected."""
         wanted = era is Era.MODERN and self._config.era == "auto" and self._config.client_features == "auto"
         self._active = wanted and self._memory.get(ONE_ERA, self._key) is not True
-        self.pool.sharing = sharing_of(self._config, Era.LEGACY, transport, self.pool.is_interactive)
+        self.pool.decide_sharing(Era.LEGACY, transport)
 
     def rest(self) -> None:
         """Serve no host until `begin`: the upstream is stopped for a while."""

@@ -26,7 +26,6 @@ from config.settings import UpstreamConfig
 from hub.link.errors import HubError, Overloaded, UpstreamUnavailable
 from hub.link.interface import Caller, Tenant
 from hub.link.recent import Recent
-from hub.wire.capabilities import covers
 from hub.wire.handshake import detached
 from hub.wire.mcp import Era
 from upstreams.session import EraMemory
@@ -98,9 +97,13 @@ class Pool:
         era, transport = main.session.era, main.session.transport
         self.main = main
         main.want_level(self._level)
-        self.sharing = sharing_of(self.config, era, transport, self.is_interactive)
+        self.decide_sharing(era, transport)
         self._everybody = self.config.across_principals or (era is Era.MODERN and transport != "stdio")
         self._on_moved()
+
+    def decide_sharing(self, era: Era, transport: str) -> None:
+        """Decide which hosts share sessions of `era` over `transport`."""
+        self.sharing = sharing_of(self.config, era, transport, self.is_interactive)
 
     def main_lost(self) -> None:
         """Forget the main session; the others go on."""
@@ -122,7 +125,7 @@ class Pool:
         for pooled in list(self.extra_sessions):
             self.let_go(pooled)
             if not pooled.is_open:
-                pooled.scope.cancel()
+                pooled.close()
         if self.main is not None:
             self.extra_sessions[self.main] = None  # tasks that live in it find it there
         self.main_lost()
@@ -141,7 +144,7 @@ class Pool:
         if self._by_host:
             pooled = self._by_host.get(caller.tenant)
             if pooled is not None:
-                return pooled if not pooled.terms.exclusive or self._covers(pooled, caller) else None
+                return pooled if not pooled.terms.exclusive or pooled.covers(caller, self.config) else None
         return self._shared_with(caller, claims=claims)
 
     def for_subscriptions(self, caller: Caller) -> PooledSession | None:
@@ -169,23 +172,11 @@ class Pool:
     def _shared_session(self, principal: str, *, claims: bool = True) -> PooledSession | None:
         """The session that the hosts of an account share."""
         pooled = self._by_account.get(principal) or self.main
-        if pooled is None or self._everybody:
+        if pooled is None or self._everybody or pooled.serves(principal, claims=claims):
             return pooled
-        if pooled.principal is None:
-            pooled.principal = principal if claims else None
-        elif pooled.principal != principal:
-            if claims and self.sharing is Sharing.SINGLETON:
-                raise self._not_for_others()
-            return None
-        return pooled
-
-    def _covers(self, pooled: PooledSession, caller: Caller) -> bool:
-        if caller.capabilities is pooled.covered or caller.capabilities == pooled.covered:
-            return True
-        if not covers(pooled.terms.capabilities, terms_of(self.config, caller.capabilities).capabilities):
-            return False
-        pooled.covered = caller.capabilities if caller.lasting else detached(caller.capabilities)
-        return True
+        if claims and self.sharing is Sharing.SINGLETON:
+            raise self._not_for_others()
+        return None
 
     def _not_for_others(self) -> HubError:
         text = f'{self.name} may run only once (session_mode = "singleton") and is in use by another account.'
@@ -289,10 +280,7 @@ class Pool:
             if pooled is not None and pooled.terms.exclusive:
                 self.let_go(pooled)
         for pooled in self.open_sessions():
-            if pooled.last_tenant == tenant:
-                pooled.last_tenant = None
-            if pooled.tenant == tenant and not pooled.terms.exclusive:
-                self._give(pooled, None)
+            pooled.tenant_left(tenant)
         if tenant.conversation:
             self._departed.put(tenant, None)
         self._on_moved()
@@ -327,7 +315,7 @@ class Pool:
             plain = not (pooled.hosts_overlap or pooled.many_accounts)
             if last_tenant is not None and last_tenant.conversation and last_tenant not in self._departed and plain:
                 self._by_host[last_tenant] = pooled
-                self._give(pooled, last_tenant)
+                pooled.give_to(last_tenant)
             elif pooled is self.main:
                 pooled.missed()
             else:
@@ -342,10 +330,5 @@ class Pool:
             self.sharing = Sharing.SHARED
             for pooled in self.open_sessions():
                 if not pooled.terms.exclusive:
-                    self._give(pooled, None)
+                    pooled.give_to(None)
             self._on_moved()
-
-    def _give(self, pooled: PooledSession, tenant: Tenant | None) -> None:
-        """Make `tenant` the only user of a session that others used before; None: hosts share it again."""
-        pooled.missed()
-        pooled.tenant = tenant

@@ -7,21 +7,25 @@ There is one for every session: the main one, which the runner keeps, and those 
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import trio
 from msgspec import Raw
 
-from config.settings import Timeouts
+from config.settings import Timeouts, UpstreamConfig
 from hub.link.errors import HubError, UpstreamProtocolError, UpstreamUnavailable, without_frames
-from hub.link.interface import Caller, Tenant
+from hub.link.interface import Caller, Exchange, Tenant
+from hub.wire.capabilities import covers
+from hub.wire.handshake import detached
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION
 from upstreams.invalidation import NO_LISTENER, InvalidationListener
 from upstreams.questions.recent_calls import SUSPECT_S
 from upstreams.session import Session, SessionTerms
 from upstreams.sessions.log_level import LogLevel, takes_level
+from upstreams.sessions.sharing import terms_of
 from upstreams.subscriptions.notification_coverage import Coverage
 from upstreams.subscriptions.session_subscriptions import SessionSubscriptions
 
@@ -68,11 +72,11 @@ class PooledSession:
         """The session served more than one account: nothing it asks on its own can be attributed."""
         self.host_capabilities: dict[str, Raw] = host_capabilities or {}
         """The capabilities of the host that `terms` were made for."""
-        self.covered = self.host_capabilities
+        self._covered: Mapping[str, Raw] = self.host_capabilities
         """The capabilities of a host that `terms` were last found to cover."""
         self.opened = trio.Event()
         """Set when the session is open, or never will be."""
-        self.greeting: trio.Event | None = None
+        self._welcomed: trio.Event | None = None
         """Set when its host has been welcomed; None: that has not begun."""
         self.error: HubError | None = None
         """Why it ended, or could not be opened."""
@@ -105,7 +109,47 @@ class PooledSession:
         owner = self.tenant.identity.host if self.tenant else self.principal or "all"
         return f"<PooledSession {self.name} of {owner}, {state} [{self.users} in flight]>"
 
+    # --- its owner ----------------------------------------------------------------------------------------------------
+
+    def serves(self, principal: str, *, claims: bool) -> bool:
+        """Whether an account may use the session; `claims`: it is the only one from now on, if there was none."""
+        if self.principal is None and claims:
+            self.principal = principal
+        return self.principal in (None, principal)
+
+    def give_to(self, tenant: Tenant | None) -> None:
+        """Make `tenant` the only user of a session that others used before; None: hosts share it again."""
+        self.missed()
+        self.tenant = tenant
+
+    def tenant_left(self, tenant: Tenant) -> None:
+        """A host has left; other hosts may use the session, unless it was opened for that one."""
+        if self.last_tenant == tenant:
+            self.last_tenant = None
+        if self.tenant == tenant and not self.terms.exclusive:
+            self.give_to(None)
+
+    def covers(self, caller: Caller, config: UpstreamConfig) -> bool:
+        """Whether the session declares all capabilities that one for `caller` would, as configured now."""
+        if caller.capabilities is self._covered or caller.capabilities == self._covered:
+            return True
+        if not covers(self.terms.capabilities, terms_of(config, caller.capabilities).capabilities):
+            return False
+        self._covered = caller.capabilities if caller.lasting else detached(caller.capabilities)
+        return True
+
     # --- for calls ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reserved(self) -> Iterator[None]:
+        """Stay open for a call that waits for the session, and takes it over when the block ends."""
+        self.users += 1
+        try:
+            yield
+        except BaseException:
+            self.release()
+            raise
+        self.users -= 1
 
     def sign(self, reply: Reply) -> Reply:
         """`reply`; if it begins a legacy task, with the id of the session that knows the task."""
@@ -159,6 +203,26 @@ class PooledSession:
     def touch(self) -> None:
         """The session was of use just now."""
         self.idle_since = trio.current_time()
+
+    async def welcome(self, exchange: Exchange, limit_s: float, on_welcomed: Callable[[], None]) -> None:
+        """Let the host of the first call answer what a server asks as soon as it is connected.
+
+        Other calls wait for that, at most `limit_s` seconds. `on_welcomed` is called once, when it is over.
+        """
+        if self._welcomed is not None:
+            with trio.move_on_after(limit_s):
+                await self._welcomed.wait()
+            return
+        self._welcomed = trio.Event()
+        try:
+            await self.session.welcome(exchange)
+        finally:
+            self._welcomed.set()
+            on_welcomed()
+
+    def close(self) -> None:
+        """Close the session now, whoever uses it."""
+        self.scope.cancel()
 
     def fail(self, error: HubError) -> None:
         """End the session for the reason `error`."""

@@ -114,7 +114,7 @@ class ModernSubscriptions:
                 )
                 return
             log.debug("%s ended its stream of list changes: %r", self._subscriptions.upstream, reply)
-            self._pooled.coverage.lists_since = {}
+            self._pooled.coverage.turn_lists(trio.current_time(), ())
             self._pooled.missed()
             await trio.sleep(pauses.next_s(trio.current_time()))
             again = True
@@ -123,9 +123,10 @@ class ModernSubscriptions:
         if kinds := LIST_CHANGED.get(notification.method):
             self._events.changed(kinds)
         elif notification.method == ACKNOWLEDGED:
-            honoured, now = peek_object(notification.params.get("notifications")), trio.current_time()
+            honoured = peek_object(notification.params.get("notifications"))
             flags = [method for flag, method in LIST_FLAGS.items() if honoured.get(flag) == Raw(b"true")]
-            self._pooled.coverage.lists_since = {kind: now for method in flags for kind in LIST_CHANGED[method]}
+            told = [kind for method in flags for kind in LIST_CHANGED[method]]
+            self._pooled.coverage.turn_lists(trio.current_time(), told)
             if again:  # nobody listened for a while
                 self._events.changed(tuple(Kind))
 

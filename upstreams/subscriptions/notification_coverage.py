@@ -4,6 +4,7 @@ Legacy upstreams notify over the session itself, or a stream beside it that may 
 stream that was asked for that (`upstreams.subscriptions.modern`).
 """
 
+from collections.abc import Iterable
 from math import inf
 
 from hub.wire.mcp import Kind
@@ -32,3 +33,7 @@ class Coverage:
             return False
         self.since = now if on else inf
         return True
+
+    def turn_lists(self, now: float, kinds: Iterable[Kind]) -> None:
+        """Note that a modern upstream tells of changes of these lists from now on, and of no others."""
+        self.lists_since = dict.fromkeys(kinds, now)
