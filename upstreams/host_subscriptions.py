@@ -12,7 +12,7 @@ So a host that only subscribes has a process of its own where a calling host has
 """
 
 import logging
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 
 import trio
 
@@ -32,7 +32,8 @@ log = logging.getLogger(__name__)
 class HostEntry:
     """The subscriptions of one host, and its session."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, host: Hashable, exchange: Exchange) -> None:
+        self.host = host
         self.exchange = exchange
         self.pooled: PooledSession | None = None
         self.held: dict[tuple[str, ResourceSubscriber], None] = {}
@@ -63,6 +64,9 @@ class HostSubscriptions:
     def __repr__(self) -> str:
         held = sum(len(entry.held) for entry in self._hosts.values())
         return f"<HostSubscriptions at {self._name}: {held} of {len(self._hosts)} hosts>"
+
+    def __iter__(self) -> Iterator[HostEntry]:
+        return iter(list(self._hosts.values()))
 
     def __bool__(self) -> bool:
         """Whether there is any subscription."""
@@ -106,7 +110,7 @@ class HostSubscriptions:
     def _keep_for(self, subscriber: ResourceSubscriber, uri: str, pooled: PooledSession) -> None:
         entry = self._hosts.get(subscriber.host)
         if entry is None:
-            entry = self._hosts[subscriber.host] = HostEntry(subscriber.exchange)
+            entry = self._hosts[subscriber.host] = HostEntry(subscriber.host, subscriber.exchange)
         entry.exchange = subscriber.exchange
         if entry.pooled is not pooled:
             entry.move(pooled)
@@ -134,7 +138,7 @@ class HostSubscriptions:
         old, other._hosts = other._hosts, {}
         for host, entry in old.items():
             entry.move(None)
-            fresh = self._hosts.setdefault(host, HostEntry(entry.exchange))
+            fresh = self._hosts.setdefault(host, HostEntry(host, entry.exchange))
             fresh.held |= entry.held
             entry.held = {}
         self.settle()

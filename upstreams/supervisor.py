@@ -17,6 +17,7 @@ from functools import partial
 from typing import Final
 
 import trio
+from msgspec import Struct
 
 from config.diff import compare
 from config.identity import config_key
@@ -75,6 +76,17 @@ class Generation:
                     await keep_going(f"Keeping {self.upstream.name}", self.runner.run)
         finally:
             self.over.set()
+
+
+class SupervisorStatistics(Struct, frozen=True):
+    """Numbers of upstreams."""
+
+    serving: int = 0
+    candidates: int = 0
+    """Those that are to replace another as soon as they can."""
+    leaving: int = 0
+    """Those that are being drained or stopped."""
+    journals: int = 0
 
 
 class Supervisor:
@@ -161,6 +173,11 @@ class Supervisor:
             upstream.pool.forget_interactive()
             upstream.legacy_sessions.forget()
             generation.runner.restart()
+
+    def statistics(self) -> SupervisorStatistics:
+        """Numbers of the moment."""
+        leaving = sum(map(len, self._leaving.values()))
+        return SupervisorStatistics(len(self._generations), len(self._candidates), leaving, len(self.journals))
 
     async def reported(self, names: Iterable[str]) -> None:
         """Wait until each of these upstreams has listed what it offers, or has failed."""

@@ -117,7 +117,7 @@ async def test_who_does_not_agree_to_tell_or_tells_no_more_is_asked(autojump_clo
 
     async def agree_to_nothing(message, conversation):
         message["params"]["notifications"] = {}
-        return await fake._subscribe(message, conversation)
+        return await fake.answer_subscription(message, conversation)
 
     fake.on["subscriptions/listen"] = agree_to_nothing
     async with a_house({"files": fake}) as house:
@@ -146,7 +146,7 @@ async def test_what_changed_before_the_upstream_began_to_tell_is_found(autojump_
 
     async def late(message, conversation):
         await trio.sleep(5)
-        return await fake._subscribe(message, conversation)
+        return await fake.answer_subscription(message, conversation)
 
     fake.on["subscriptions/listen"] = late
     async with a_house({"files": fake}) as house:

@@ -167,7 +167,7 @@ class FakeUpstream:
         method = message["method"]
         handler = self.on.get(f"{method}:{message.get('params', {}).get('name')}") or self.on.get(method)
         if handler is None and method in SUBSCRIPTIONS[self.era]:
-            handler = self._subscribe
+            handler = self.answer_subscription
         result = self.answer(message) if handler is None else handler(message, conversation)
         if handler is not None and hasattr(result, "__await__"):
             result = await result
@@ -184,7 +184,8 @@ class FakeUpstream:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
 
-    async def _subscribe(self, message: dict[str, Any], conversation: Conversation) -> Any:
+    async def answer_subscription(self, message: dict[str, Any], conversation: Conversation) -> Any:
+        """Subscribe or unsubscribe, as a good server of either era; a handler in `on` may wait before it does."""
         method, params = message["method"], message["params"]
         if method == "notifications/cancelled":
             conversation.listens.pop(params["requestId"], None)

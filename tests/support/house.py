@@ -549,13 +549,14 @@ class House:
         for upstream in self.hub.supervisor.upstreams.values():
             assert upstream.in_flight == 0, upstream
             for pool in upstream.pools:
-                assert all(pooled.is_open for pooled in pool._opening.values()), pool
+                assert all(pooled.is_open for pooled in pool.extra_sessions), pool
+                exclusive = pool.exclusive_sessions()
                 attached = {host.tenant for host in self.hub.hosts._attached.values()}
-                assert {tenant for tenant in pool._by_host if tenant.conversation} <= attached, pool
+                assert {tenant for tenant in exclusive if tenant.conversation} <= attached, pool
                 for pooled in pool.open_sessions():
                     assert pooled.users == 0, pooled
                     if pooled.tenant is not None:
-                        assert pooled in (pool._by_host.get(pooled.tenant), pool._opening.get(pooled.tenant)), pooled
+                        assert pooled in (exclusive.get(pooled.tenant), pool.expected(pooled.tenant)), pooled
                     assert pooled.session._running == {}, pooled  # type: ignore[attr-defined]
                     waiting = pooled.session.peer.waiting  # type: ignore[attr-defined]
                     assert waiting == pooled.session._listens.keys(), pooled  # type: ignore[attr-defined]
@@ -575,11 +576,11 @@ class House:
             for pooled in [pooled for pool in upstream.pools for pooled in pool.open_sessions()]:
                 for subscription in pooled.subscriptions:
                     found |= {(subscription.uri, subscriber): pooled for subscriber in subscription.subscribers}
-            entries = upstream.host_subscriptions._hosts
-            assert entries.keys() <= {*attached, *listening}, entries.keys()
-            held = {each: entry.pooled for entry in entries.values() for each in entry.held}
+            entries = list(upstream.host_subscriptions)
+            assert {entry.host for entry in entries} <= {*attached, *listening}, entries
+            held = {each: entry.pooled for entry in entries for each in entry.held}
             assert found == {each: pooled for each, pooled in held.items() if pooled is not None}
-            for entry in entries.values():
+            for entry in entries:
                 assert entry.held, upstream.host_subscriptions
                 if entry.pooled is not None:
                     assert entry.pooled is upstream.selector.for_subscriptions(entry.exchange.caller), entry.pooled

@@ -89,7 +89,7 @@ async def test_who_gives_up_leaves_it_to_the_others(autojump_clock, nursery):
 
     async def slow(message, conversation):
         await gate.wait()
-        return await fake._subscribe(message, conversation)
+        return await fake.answer_subscription(message, conversation)
 
     fake.on["resources/subscribe"] = slow
     results = []
@@ -195,7 +195,7 @@ async def test_the_other_side_of_a_server_of_both_eras_is_watched_when_it_is_use
         "capabilities": fake.capabilities,
         "serverInfo": about,
     }
-    fake.on["resources/subscribe"] = fake._subscribe
+    fake.on["resources/subscribe"] = fake.answer_subscription
     one, plain = Reader("one"), Reader("plain")
     one.exchange.caller = msgspec.structs.replace(one.exchange.caller, capabilities={"elicitation": raw({})})
     assert await upstream.subscribe(A, one) is None

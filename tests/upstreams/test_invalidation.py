@@ -198,7 +198,7 @@ async def test_who_does_not_wait_for_the_answer_has_asked(autojump_clock, world)
 
     async def slow(message, conversation):
         await release.wait()
-        return await world.fake._subscribe(message, conversation)
+        return await world.fake.answer_subscription(message, conversation)
 
     world.fake.on |= {"resources/subscribe": slow, "subscriptions/listen": slow}
     with trio.move_on_after(0.1):

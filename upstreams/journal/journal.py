@@ -98,6 +98,10 @@ class Journals:
     def __repr__(self) -> str:
         return f"<Journals of {', '.join(self._journals) or 'nobody'}>"
 
+    def __len__(self) -> int:
+        """The number of journals."""
+        return len(self._journals)
+
     def of(self, name: str) -> Journal:
         """The journal of the upstream `name`; a new one, if there is none."""
         return self._journals.setdefault(name, Journal(self._wall))

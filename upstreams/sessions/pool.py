@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 import trio
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from config.identity import config_key
 from config.settings import UpstreamConfig
@@ -49,6 +49,19 @@ class Memory(EraMemory, Protocol):
     def get(self, section: str, key: str) -> object: ...
 
     def put(self, section: str, key: str, value: object) -> None: ...
+
+
+class PoolStatistics(Struct, frozen=True):
+    """Numbers of sessions beside the main one, and of hosts."""
+
+    opening: int = 0
+    """Sessions that no call finds yet."""
+    exclusive: int = 0
+    """Sessions that one host has for itself; the main one may be among them."""
+    shared: int = 0
+    """Sessions that the hosts of one account share."""
+    departed: int = 0
+    """Hosts that are remembered because they have left."""
 
 
 class Pool:
@@ -84,6 +97,14 @@ class Pool:
     def __len__(self) -> int:
         """How many sessions are open."""
         return len(self.open_sessions())
+
+    def statistics(self) -> PoolStatistics:
+        """Numbers of the moment."""
+        return PoolStatistics(len(self._opening), len(self._by_host), len(self._by_account), len(self._departed))
+
+    def exclusive_sessions(self) -> dict[Tenant, PooledSession]:
+        """The sessions that one host has for itself, by host; those that are being opened are not among them."""
+        return dict(self._by_host)
 
     def open_sessions(self) -> list[PooledSession]:
         """All open sessions, the main one first."""
@@ -172,7 +193,9 @@ class Pool:
     def _shared_session(self, principal: str, *, claims: bool = True) -> PooledSession | None:
         """The session that the hosts of an account share."""
         pooled = self._by_account.get(principal) or self.main
-        if pooled is None or self._everybody or pooled.serves(principal, claims=claims):
+        if pooled is None or self._everybody or pooled.principal == principal:
+            return pooled
+        if pooled.serves(principal, claims=claims):
             return pooled
         if claims and self.sharing is Sharing.SINGLETON:
             raise self._not_for_others()

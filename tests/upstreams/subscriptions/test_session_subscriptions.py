@@ -117,7 +117,7 @@ async def test_whoever_comes_back_while_a_watch_ends_has_it(autojump_clock, worl
 
     async def slow(message, conversation):
         await release.wait()
-        return await world.fake._subscribe(message, conversation)
+        return await world.fake.answer_subscription(message, conversation)
 
     world.fake.on["resources/unsubscribe"] = slow
     await trio.sleep(LINGER_S + 0.01)
@@ -279,7 +279,7 @@ async def test_a_new_stream_is_there_before_the_old_one_ends(autojump_clock, mod
 
     async def slow(message, conversation):
         await release.wait()
-        return await modern.fake._subscribe(message, conversation)
+        return await modern.fake.answer_subscription(message, conversation)
 
     modern.fake.on["subscriptions/listen"] = slow
     nursery.start_soon(lambda: modern.subscribe(B, subscriber=one))
@@ -327,7 +327,7 @@ async def test_streams_that_the_upstream_ends_are_opened_again(autojump_clock, m
 
 async def test_an_upstream_that_ends_every_stream_is_not_asked_without_end(autojump_clock, modern):
     async def brief(message, conversation):
-        await modern.fake._subscribe(message, conversation)
+        await modern.fake.answer_subscription(message, conversation)
         await modern.fake.end_listens()
 
     modern.fake.on["subscriptions/listen"] = brief

@@ -92,7 +92,7 @@ async def test_the_old_stream_speaks_for_itself_until_the_new_one_is_agreed_to(a
 
     async def slow(message, conversation):
         await said.wait()
-        return await world.fake._subscribe(message, conversation)
+        return await world.fake.answer_subscription(message, conversation)
 
     world.fake.on["subscriptions/listen"] = slow
     nursery.start_soon(world.subscribe, B)
