@@ -102,9 +102,9 @@ class UpstreamRunner:
 
     def _report(self, pause_s: float | None) -> None:
         upstream = self.upstream
-        then = "it is tried again when a host needs it" if pause_s is None else f"next attempt in {pause_s:.1f} s"
+        then = "retried on the next call" if pause_s is None else f"next attempt in {pause_s:.1f} s"
         why = (upstream.last_error or "").partition("\n")[0]
-        log.warning("%s is %s: %s (%s)", upstream.name, upstream.state.value, why, then)
+        log.warning("%s %s: %s (%s)", upstream.name, upstream.state.value, why, then)
 
 
 class MainSession:

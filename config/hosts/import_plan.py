@@ -160,19 +160,20 @@ def leaving(
         if not why and not without_hub and not has_hub(place, machine, records):
             id = place.host.id
             text = (
-                f"{place.title} does not have the hub, so its servers stay on: run `hubd install {id}`, then this again"
+                f"{place.title} does not have the hub, so its servers are left enabled: run `hubd install {id}`, then "
+                "this again"
             )
             if text not in found.refused:
                 found.refused.append(text)
             continue
         if why:
-            found.refused.append(f'{place.title}: "{server.key}" stays on: {why}')
+            found.refused.append(f'{place.title}: "{server.key}" left enabled: {why}')
             continue
         try:
             _leave(found, place, server.key, machine)
         except Refused as reason:
             found.refused.append(
-                f'{place.title}: "{server.key}" stays on: {reason}; turn it off there, hubd has {name}'
+                f'{place.title}: "{server.key}" left enabled: {reason}; turn it off there, hubd has {name}'
             )
     return found
 

@@ -118,7 +118,7 @@ def _with_references(server: Server, name: str, spots: list[tuple[str, str]]) ->
             variable = f"{prefix}_URL"
             values["url"] = f"${{{variable}}}"
         missing.append(variable)
-    text = f"set {', '.join(missing)} in the environment of hubd"
+    text = f"set {', '.join(missing)} in hubd.env, beside hubd.toml"
     return structs.replace(server, values=values, off=server.off or text)
 
 

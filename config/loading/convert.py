@@ -1,6 +1,6 @@
 """Conversion of plain values to the structs of `schema`; mistakes are told in the words of the file.
 
-Unknown settings are passed over with a warning that names the nearest known one: a file may be older or newer than this
+Unknown settings are ignored with a warning that names the nearest known one: a file may be older or newer than this
 hub. A value of a wrong type is a problem. Each upstream is converted apart, since msgspec does not name the key of a
 mapping in its errors.
 """
@@ -86,16 +86,16 @@ def _known(values: dict[str, Any], type: type[Struct], path: Keys, findings: Fin
 def _unknown(key: str, type: type[Struct]) -> str:
     known = type.__struct_fields__
     if type is not HubConfig and key in tables(HubConfig):
-        return f"is passed over: it is a table of the whole hub; write [{key}] in hubd.toml"
+        return f"ignored: it is a table of the whole hub; write [{key}] in hubd.toml"
     if type is not HubConfig and key in HUB:
-        return "is passed over: it is a setting of the whole hub; in hubd.toml it stands above the first [table]"
+        return "ignored: it is a setting of the whole hub; in hubd.toml it stands above the first [table]"
     if type is HubConfig and (table := _table_of(key)):
-        return f"is passed over: it is a setting of [{table}]; write it below that"
+        return f"ignored: it is a setting of [{table}]; write it below that"
     if type is HubConfig and key in UPSTREAM:
-        return "is passed over: it is a setting of one upstream; write it below [upstreams.NAME]"
+        return "ignored: it is a setting of one upstream; write it below [upstreams.NAME]"
     near = nearest(key, type)
     hint = f'did you mean "{near[0]}"?' if near else f"known are: {', '.join(sorted(known))}"
-    return f"is passed over: there is no such setting; {hint}"
+    return f"ignored: unknown setting; {hint}"
 
 
 def _table_of(key: str) -> str | None:

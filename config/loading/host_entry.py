@@ -225,7 +225,7 @@ class Entry:
                 self._spelled["timeouts"] = key
         if _is_duration(value := self._entry.get("timeout")):
             if (scale := self._scale(value)) is None:
-                text = f"is passed over: {value:g} may be seconds or milliseconds;"
+                text = f"ignored: {value:g} may be seconds or milliseconds;"
                 self._findings.warn((*self._keys, "timeout"), f'{text} write "timeouts": {{"call": SECONDS}}')
             else:
                 found["list" if self._host == "opencode" else "call"] = value * scale
@@ -245,7 +245,7 @@ class Entry:
         for key, value in self._entry.items():
             if key in FILTERS:
                 if value and value != ["*"]:
-                    self._findings.warn((*self._keys, key), "is passed over: hubd offers all tools of a server")
+                    self._findings.warn((*self._keys, key), "ignored: hubd offers all tools of a server")
             elif (
                 key not in HOSTS_OWN
                 and key not in OUR_SETTINGS
@@ -255,7 +255,7 @@ class Entry:
                     key, [*(word for known in SPELLINGS.values() for word in known), *OUR_SETTINGS], 1, 0.75
                 )
                 if near and key != "disabled":
-                    self._findings.warn((*self._keys, key), f'is passed over; did you mean "{near[0]}"?')
+                    self._findings.warn((*self._keys, key), f'ignored; did you mean "{near[0]}"?')
 
 
 def _is_duration(value: Any) -> TypeGuard[float]:

@@ -128,7 +128,7 @@ def _refuse_settings(source: Source) -> None:
             text = "is a setting of the whole hub, and this file may only name upstreams; move it to hubd.toml"
             source.findings.wrong((key,), text)
         else:
-            source.findings.warn((key,), "is passed over: this file may only hold [upstreams.NAME]")
+            source.findings.warn((key,), "ignored: this file may only hold [upstreams.NAME]")
     source.settings = {}
 
 

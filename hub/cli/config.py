@@ -187,7 +187,7 @@ def _validate(options: argparse.Namespace) -> int:
             print(f"hubd: {problem}", file=sys.stderr)
         _say(warnings, options.output)
         if not problems:
-            print(f"sound: {len(names)} server{'s' * (len(names) != 1)}")
+            print(f"ok: {len(names)} server{'s' * (len(names) != 1)}")
     return EX_CONFIG if problems else EX_OK
 
 
@@ -225,12 +225,13 @@ def _trust(options: argparse.Namespace) -> int:
     _say(project.warnings, output)
     _say_who_else_starts(root, output)
     if not options.yes and not output.is_attended():
-        raise UsageError("nobody can be asked here: look at what it starts, and say --yes")
+        raise UsageError("not a terminal: review the above and pass --yes")
     if not options.yes and not agreed(f"Allow this for hosts that work in {root}?", default=False):
         return output.fail(EX_FAILED, "nothing was allowed")
     trust.allow(project)
     output.set(did="allowed")
-    output.say(f"allowed; a change of {' or '.join(path.name for path in project.files[:2])} needs to be allowed anew")
+    files_read = " or ".join(path.name for path in project.files[:2])
+    output.say(f"trusted; run `hubd trust` again after any change of {files_read}")
     return EX_OK
 
 
@@ -264,7 +265,7 @@ def _untrust(options: argparse.Namespace) -> int:
     for root in (named, *named.parents):
         if trust.deny(root):
             output.set(project=str(root), did="revoked")
-            output.say(f"nothing of {root} is allowed any more")
+            output.say(f"{root} is no longer trusted")
             return EX_OK
     return output.fail(EX_FAILED, f"nothing of {named} was allowed")
 

@@ -67,20 +67,20 @@ def tell_hub(changed: Sequence[Path], output: Output) -> int:
             config = hub.ask(STATUS).config
             if not _is_watched(changed, config):
                 output.set(hub="elsewhere")
-                output.say(f"the hub that runs reads other files: {', '.join(config.files)}")
+                output.say(f"the running hub reads other files: {', '.join(config.files)}")
                 return EX_OK
             problem = hub.ask(RELOAD).problem
     except HubNotRunning:
         output.set(hub="none")
-        output.say("no hub is running; the next one reads it")
+        output.say("no hub is running; the next one will read it")
         return EX_OK
     if problem is None:
         output.set(hub="running")
-        output.say("the hub that runs has taken it up; `hubd status` shows it")
+        output.say("applied by the running hub")
         return EX_OK
     output.set(hub="refused")
     own = Path(_watched(config)[0]).with_name("hubd.env")
-    text = f"it is saved, but the hub that runs refuses it and goes on as before: {problem}. That hub does not have the"
+    text = f"saved, but the running hub refuses it and keeps its configuration: {problem}. That hub does not have the"
     return output.fail(EX_CONFIG, f"{text} variables of this shell: write those it needs into {own}")
 
 

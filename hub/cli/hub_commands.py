@@ -15,7 +15,7 @@ from hub.cli.subcommand import Output, UsageError, add, add_config, as_json, as_
 def add_commands(commands: Any) -> None:
     """`serve`, `connect`, `status` and their like."""
     _add_serve(commands)
-    add(commands, "connect", _connect, "standard input and output to the hub, for hosts; see `hubd connect --help`")
+    add(commands, "connect", _connect, "bridge stdio to the hub (hosts run this); see `hubd connect --help`")
     add(
         commands,
         "status",
@@ -24,13 +24,15 @@ def add_commands(commands: Any) -> None:
         json=True,
     )
     tool_commands.add_commands(commands)
-    restart = add(commands, "restart", _restart, "start one server anew and find out again what it speaks", json=True)
+    restart = add(commands, "restart", _restart, "restart a server and detect its protocol again", json=True)
     restart.add_argument("name", metavar="NAME", nargs="?", help="the server's name as `hubd status` shows it")
-    logs = add(commands, "logs", _logs, "what one server said, and what became of it", json=True)
+    logs = add(commands, "logs", _logs, "the log of one server: its output, its starts and its ends", json=True)
     logs.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")
-    logs.add_argument("-f", "--follow", action="store_true", help="go on with what comes, until interrupted")
-    logs.add_argument("-n", "--lines", type=_count, default=100, metavar="N", help="how many of the last lines (100)")
-    add(commands, "reload", _reload, "read the configuration again and say what changed", json=True)
+    logs.add_argument("-f", "--follow", action="store_true", help="keep printing new lines until interrupted")
+    logs.add_argument(
+        "-n", "--lines", type=_count, default=100, metavar="N", help="number of last lines to print (100)"
+    )
+    add(commands, "reload", _reload, "reload the configuration and show what changed", json=True)
     add_config(add(commands, "token", _token, "the bearer token that hosts need over HTTP", json=True))
     add(commands, "stop", _stop, "stop the hub and wait until it has ended", json=True)
     add(commands, "version", version, "the version, and the protocol versions that are spoken", json=True)
@@ -43,20 +45,26 @@ def _add_serve(commands: Any) -> None:
         "Run the hub in the foreground, until Ctrl-C or `hubd stop`. Without a configuration it serves a small demo."
     )
     serve.add_argument("--config", type=Path, metavar="FILE", help="a hubd.toml, or any host's .json of MCP servers")
-    text = "where to serve HTTP, whatever the configuration says (127.0.0.1:8765); port 0 takes any free one"
+    text = "address for HTTP, in place of the configured one (127.0.0.1:8765); port 0 takes any free port"
     serve.add_argument("--listen", metavar="HOST:PORT", help=text)
-    text = "whether HTTP needs the bearer token, whatever the configuration says (token)"
+    text = "require the bearer token over HTTP, or nothing, whatever is configured (token)"
     serve.add_argument("--auth", choices=("token", "none"), help=text)
     serve.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)  # as `hubd connect` starts it
-    serve.add_argument("--stdio", action="store_true", help="be one stdio server for the program that started this")
+    serve.add_argument(
+        "--stdio", action="store_true", help="serve the program that started this, on standard input and output"
+    )
 
 
 def _add_cache(commands: Any) -> None:
-    cache = add(commands, "cache", _cache, "what is kept of resources, how it is used, why it was dropped", json=True)
-    actions = cache.add_subparsers(title="commands", metavar="COMMAND", prog="hubd cache")
-    clear = add(
-        actions, "clear", _cache_clear, "forget what was read of one server, or of all; it is read anew", json=True
+    cache = add(
+        commands,
+        "cache",
+        _cache,
+        "the cache of resources: what is in it, how often it is used, why entries were dropped",
+        json=True,
     )
+    actions = cache.add_subparsers(title="commands", metavar="COMMAND", prog="hubd cache")
+    clear = add(actions, "clear", _cache_clear, "clear the cache of one server, or of all servers", json=True)
     clear.add_argument("name", metavar="UPSTREAM", nargs="?", help="its name as `hubd status` shows it; else all")
 
 
@@ -114,7 +122,7 @@ def _cache_clear(options: argparse.Namespace) -> int:
         print(as_json({"cleared": cleared, "upstream": options.name}))
     else:
         whose = f" of {options.name}" if options.name else ""
-        print(f"forgotten: {cleared} {'resource' if cleared == 1 else 'resources'}{whose}")
+        print(f"cleared: {cleared} {'resource' if cleared == 1 else 'resources'}{whose}")
     return EX_OK
 
 
@@ -137,9 +145,7 @@ def _restart(options: argparse.Namespace) -> int:
 
     with client() as hub:
         hub.ask(RESTART, name=options.name)
-    print(
-        as_json({"restarting": options.name}) if options.json else f"{options.name} is starting anew; see `hubd status`"
-    )
+    print(as_json({"restarting": options.name}) if options.json else f"restarting {options.name}")
     return EX_OK
 
 
@@ -153,7 +159,7 @@ def _reload(options: argparse.Namespace) -> int:
     if output.json:
         output.set(**answer)
     if outcome.problem is not None:
-        return output.fail(EX_CONFIG, f"nothing is changed: {outcome.problem}")
+        return output.fail(EX_CONFIG, f"nothing was changed: {outcome.problem}")
     if not output.json:
         for warning in outcome.warnings:
             output.warn(warning)
@@ -178,7 +184,7 @@ def _logs(options: argparse.Namespace) -> int:
             line = as_line(entry) if options.json else record(convert(entry, Record))
             print(line, flush=options.follow)
     if entry is None and options.lines and not options.json:
-        options.output.note(f"nothing has happened to {options.name} since the hub started")
+        options.output.note(f"no log of {options.name} since the hub started")
     return EX_OK
 
 

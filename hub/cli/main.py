@@ -144,8 +144,8 @@ def _unexpected(error: Exception) -> str:
     last = extract_tb(error.__traceback__)[-1]
     what = f"{type(error).__name__}: {str(error)[:200]} ({os.path.basename(last.filename)}, line {last.lineno})"
     return (
-        f"the command failed for a reason that hubd does not know: {what}. If the hub that runs is another version, "
-        "run `hubd stop` and try again; else it is a fault of hubd: please report it"
+        f"the command failed unexpectedly: {what}. If the running hub is another version, "
+        "run `hubd stop` and try again; else this is a bug of hubd: please report it"
     )
 
 

@@ -119,7 +119,7 @@ class Parser(argparse.ArgumentParser):
         """
         option = next((word for word in words if word.startswith("-")), None)
         if option is None:
-            self.error(f"{words[0]} is one argument too many{self.hint and f'; {self.hint}'}")
+            self.error(f"unexpected argument: {words[0]}{self.hint and f'; {self.hint}'}")
         name = option.partition("=")[0]
         meant = nearest(name, [name for action in self._actions for name in action.option_strings])
         self.error(f"there is no option {name}; {meant or f'`{self.prog} --help` lists them'}")

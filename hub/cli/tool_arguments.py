@@ -29,7 +29,7 @@ def split(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         name, equals, text = word.partition("=")
         if not (name and equals):
-            raise ValueError(f'"{word}" is no argument: write KEY=VALUE')
+            raise ValueError(f'expected KEY=VALUE, got "{word}"')
         found[name] = text
     return found
 

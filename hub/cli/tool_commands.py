@@ -19,14 +19,14 @@ def add_commands(commands: Any) -> None:
     """`tools` and `call`."""
     tools = add(commands, "tools", _tools, "the tools of all servers, or of one, as hosts see them", json=True)
     tools.add_argument("name", metavar="NAME", nargs="?", help="a server name or a tool-name prefix")
-    call = add(commands, "call", _call, "call a tool and print what it answers")
+    call = add(commands, "call", _call, "call a tool and print its answer")
     call.add_argument("name", metavar="NAME", help="the tool's name as `hubd tools` shows it")
     call.add_argument(
         "arguments",
         metavar="KEY=VALUE",
         nargs="*",
         default=[],
-        help="an argument; JSON if it is JSON and the tool does not want text there",
+        help="an argument; parsed as JSON unless the tool expects a string",
     )
     call.add_argument(
         "--json", metavar="ARGUMENTS", dest="object", help="all arguments as a JSON object; - reads stdin"

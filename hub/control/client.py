@@ -93,7 +93,7 @@ class ControlClient:
             while self._received_more(until):
                 self._received.clear()
         except TimeoutError:
-            raise ControlFailed(f"the hub was told to stop and has not ended after {STOP_S:.0f} s") from None
+            raise ControlFailed(f"the hub was told to stop, but has not ended after {STOP_S:.0f} s") from None
         except OSError:
             return
 
@@ -217,7 +217,7 @@ def _read(method: Method[Result], value: object, name: str) -> Result:
 
 
 def _not_understood(method: Method[Any], why: str) -> NotUnderstood:
-    todo = "is the hub that runs another version? Run `hubd stop`; the next host, or `hubd serve`, starts this one"
+    todo = "is the running hub another version? Run `hubd stop`; the next host, or `hubd serve`, starts this one"
     return NotUnderstood(f"the hub's answer to `{method.name}` {why}; {todo}")
 
 

@@ -118,7 +118,7 @@ class DaemonApi:
         candidate = self._hub.supervisor.stale(name)
         if candidate is None:
             return None
-        return candidate.last_error or "with its new settings it is not ready yet"
+        return candidate.last_error or "it is not ready with its new settings yet"
 
     def _warnings(self) -> Iterator[str]:
         """Warnings about the hub as a whole, the worst first."""
@@ -196,7 +196,7 @@ class DaemonApi:
             self._hub.supervisor.restart(name)
         except KeyError:
             raise self._unknown(name) from None
-        log.info("%s is restarted by command", name)
+        log.info("%s restarted by command", name)
 
     async def cache_clear(self, name: str | None = None) -> Cleared:
         """Drop the cached resources of an upstream, or of all.
@@ -207,7 +207,7 @@ class DaemonApi:
         if name is not None and name not in self._hub.supervisor.upstreams:
             raise self._unknown(name)
         cleared = self._hub.reads.invalidate(name, DropCause.CLEARED)
-        log.info("what was read of %s is forgotten by command: %d resources", name or "all upstreams", cleared)
+        log.info("cache of %s cleared by command: %d resources", name or "all upstreams", cleared)
         return Cleared(cleared)
 
     def _unknown(self, name: str) -> UpstreamUnavailable:

@@ -53,7 +53,7 @@ async def keep_trim(budget: Budget) -> None:
             before = budget.released
             began = trio.current_time()
             await trio.to_thread.run_sync(trim, 0, abandon_on_cancel=True)
-            log.debug("gave memory back to the system in %.3f s", trio.current_time() - began)
+            log.debug("returned memory to the system in %.3f s", trio.current_time() - began)
 
 
 def is_worthwhile(budget: Budget, before: int) -> bool:

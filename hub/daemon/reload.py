@@ -55,7 +55,7 @@ class Outcome(Struct, frozen=True):
     """If nothing differs: the last difference in this run of the hub."""
 
     def __str__(self) -> str:
-        last = f"; the last change was taken over already: {self.last}" if self.last else ""
+        last = f"; the last change was applied already: {self.last}" if self.last else ""
         return f"{self.difference}{last}"
 
     def told(self) -> Reloaded:
@@ -211,14 +211,14 @@ class Reloader:
 
     def _failed(self, problem: str) -> Outcome:
         if problem != self.problem:
-            log.error("the configuration is not taken over, the one before stays: %s", problem)
+            log.error("the configuration has errors, the previous one is still in use: %s", problem)
             self._watcher.again()
         self.problem = problem
         return Outcome(problem=problem, pending=self._pending())
 
     def _succeeded(self, loaded: Loaded, found: Difference) -> Outcome:
         if self.problem is not None or found:
-            log.info("the configuration was read again: %s", found)
+            log.info("configuration reloaded: %s", found)
             self._watcher.again()  # a file may have changed between its look and its reading, and change back
         for warning in loaded.warnings:
             if warning not in self._loaded.warnings:

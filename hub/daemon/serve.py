@@ -63,7 +63,8 @@ def _run(options: ServeOptions) -> int:
     raise_fd_limit()
     if depth(os.environ.get(MARKER, "")) > MAX_DEPTH:
         return _failed(
-            os.EX_CONFIG, ConfigError("this hub is the child of hubs upon hubs: does one of them start itself?")
+            os.EX_CONFIG,
+            ConfigError("too many hubs have started each other: does the configuration of one start a hub?"),
         )
     try:
         loaded = configuration(options)
@@ -72,9 +73,9 @@ def _run(options: ServeOptions) -> int:
         for warning in loaded.warnings:
             log.warning("%s", warning)
         for diagnostic in loaded.unresolved:
-            log.warning("%s is not started until there is what it needs: %s", diagnostic.unresolved, diagnostic)
+            log.warning("%s is not started until its references can be resolved: %s", diagnostic.unresolved, diagnostic)
         if not loaded.sources:
-            log.info("no configuration found: serving the demo until there is %s", loaded.files[0])
+            log.info("no configuration found: serving the demo until %s exists", loaded.files[0])
         serve = serve_stdio if options.stdio else partial(serve_daemon, shown=not options.detached)
         trio.run(serve, loaded, partial(configuration, options))
     except ConfigError as error:
@@ -84,7 +85,7 @@ def _run(options: ServeOptions) -> int:
     except CannotListen as error:
         return _failed(os.EX_UNAVAILABLE, error)
     except Exception:  # nothing inside could deal with it: everything was stopped in order
-        log.exception("the hub has stopped because of a fault of its own")
+        log.exception("the hub stopped because of a bug")
         return os.EX_SOFTWARE
     finally:
         kill_marked(THIS_HUB)

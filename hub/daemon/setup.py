@@ -38,7 +38,7 @@ wall = time.time  # noqa: TID251  # for what is kept, or shown to people
 async def kill_orphans() -> None:
     """Kill servers that were left behind when a hub of this user was killed."""
     if killed := await trio.to_thread.run_sync(orphans.kill_orphans):
-        log.warning("ended what a hub had left behind when it was killed itself (%d in all)", killed)
+        log.warning("ended processes of servers that a killed hub had left behind: %d", killed)
 
 
 async def remove_drafts() -> None:

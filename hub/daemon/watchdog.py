@@ -91,7 +91,10 @@ class LoopWatchdog:
         if now - self._said_at >= SAY_EVERY_S:
             self._said_at = now
             log.warning(
-                "the hub stood still for %.2f s, serving nobody (%d times so far): %s", seconds, self.times, where
+                "the event loop was blocked for %.2f s, so no host was served (%d times so far): %s",
+                seconds,
+                self.times,
+                where,
             )
 
 

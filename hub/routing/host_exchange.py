@@ -194,7 +194,8 @@ class HostExchange:
             self._has_asked = True
             return await self.host.ask(question, self._say)
         if self._session is None:
-            return Failure(METHOD_NOT_FOUND, f"Whoever makes this call cannot be asked ({question.method})")
+            text = f"The tool asked a question, and this caller cannot answer ({question.method})"
+            return Failure(METHOD_NOT_FOUND, text)
         if question.method != LIST_ROOTS:  # for those it may be asked at any time
             return Failure(INVALID_PARAMS, f"The call that this {question.method} belongs to is over")
         return await self._session.ask(question, self._tell)

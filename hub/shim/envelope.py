@@ -214,7 +214,7 @@ def lost(id: Id, *, harmless: bool, orderly: bool) -> bytes:
 def turned_away(id: Id, why: str) -> bytes:
     """The error for a request of a host that the hub refuses, with the reason that it gave."""
     data = f'{{"hub":"{UPSTREAM_UNAVAILABLE}","executed":"no","retryable":true}}'
-    return _error(id, quoted(f"The hub does not take this host: {why}"), data)
+    return _error(id, quoted(f"The hub refused this host: {why}"), data)
 
 
 def _error(id: Id, text: str, data: str) -> bytes:

@@ -24,13 +24,12 @@ OPTIONS = ("--host", "--profile", "--upstream", "--project")
 
 EX_USAGE, EX_INTERRUPTED = 2, 130  # as `hub.cli.subcommand`; all others are of `os`
 
-USAGE = """usage: hubd connect [--host NAME] [--profile NAME] [--upstream NAME] [--project DIR]
+USAGE = """usage: hubd connect [--host NAME] [--upstream NAME] [--project DIR]
 
 Speak MCP on standard input and output with the hub, which is started if it is not running. Hosts start this;
 `hubd install` puts it into their configuration.
 
   --host NAME      what this host is called in `hubd status` and logs
-  --profile NAME   the set of upstreams and rules to use
   --upstream NAME  this one upstream only, under its own tool names
   --project DIR    the project that the host works on, if it is not the working directory
 
@@ -79,7 +78,7 @@ def _options(arguments: list[str]) -> dict[str, str]:
         if name in ("-h", "--help"):
             return {"help": ""}
         if name not in OPTIONS:
-            what = f"there is no option {name}" if name.startswith("-") else f"{name} is one argument too many"
+            what = f"there is no option {name}" if name.startswith("-") else f"unexpected argument: {name}"
             raise ValueError(f"{what}{_meant(name)}")
         if not equals:
             if not rest:

@@ -308,7 +308,7 @@ class Pump:
     def _resume(self, first: bytes = b"") -> None:
         """Replay the conversation to the new hub; then the host's lines go on."""
         if self._replay.refusal:
-            self._end(os.EX_UNAVAILABLE, f"the new hub does not take this host: {self._replay.refusal}")
+            self._end(os.EX_UNAVAILABLE, f"the new hub refused this host: {self._replay.refusal}")
             return
         first += self._replay.rest()
         self._to_hub.put(first + self._unsent, own=len(first))
@@ -327,7 +327,7 @@ class Pump:
         if self._host_ended:
             self._end(os.EX_OK)
         elif replay.refused_host:
-            self._end(os.EX_UNAVAILABLE, f"the hub does not take this host: {replay.refusal}")
+            self._end(os.EX_UNAVAILABLE, f"the hub refused this host: {replay.refusal}")
         elif broken:
             self._end(os.EX_UNAVAILABLE, f"the hub closed the connection; its log is {log_path()}")
         elif len(self._losses) > MAX_LOSSES:

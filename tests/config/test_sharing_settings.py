@@ -215,15 +215,15 @@ def test_what_is_small_needs_no_second_setting(file):
     [
         (
             "[cache]\nmax_byte = 1",
-            '2: cache.max_byte: is passed over: there is no such setting; did you mean "max_bytes"?',
+            '2: cache.max_byte: ignored: unknown setting; did you mean "max_bytes"?',
         ),
-        ('[replica]\nnam = "x"', '2: replica.nam: is passed over: there is no such setting; did you mean "name"?'),
-        ("[cache]\nca = 1", '2: cache.ca: is passed over: there is no such setting; did you mean "tls_ca"?'),
-        ("[redis]\nx = 1", '1: redis: is passed over: there is no such setting; did you mean "cache"?'),
-        ("max_bytes = 1", "1: max_bytes: is passed over: it is a setting of [cache]; write it below that"),
+        ('[replica]\nnam = "x"', '2: replica.nam: ignored: unknown setting; did you mean "name"?'),
+        ("[cache]\nca = 1", '2: cache.ca: ignored: unknown setting; did you mean "tls_ca"?'),
+        ("[redis]\nx = 1", '1: redis: ignored: unknown setting; did you mean "cache"?'),
+        ("max_bytes = 1", "1: max_bytes: ignored: it is a setting of [cache]; write it below that"),
         (
             "[cache]\nlisten = 1",
-            "2: cache.listen: is passed over: it is a setting of the whole hub; in hubd.toml it stands above the first"
+            "2: cache.listen: ignored: it is a setting of the whole hub; in hubd.toml it stands above the first"
             " [table]",
         ),
         ('[cache]\npassword = "c4n4ry"', "2: cache.password: has no effect without `url`, the address of the server"),
@@ -246,9 +246,7 @@ def test_what_works_and_is_not_meant(file, text, expected):
 
 def test_a_table_of_the_hub_in_an_upstream(file):
     [found] = warnings(file('[upstreams.b]\ncommand = "x"\nreplica = {}'))
-    assert (
-        found == "3: upstreams.b.replica: is passed over: it is a table of the whole hub; write [replica] in hubd.toml"
-    )
+    assert found == "3: upstreams.b.replica: ignored: it is a table of the whole hub; write [replica] in hubd.toml"
 
 
 def test_replicas_need_what_they_have_in_common(file):

@@ -95,7 +95,7 @@ class History:
 
     def gave_up(self, state: State) -> None:
         """The next attempt follows only when a host needs the upstream."""
-        self.note(f"{state.value}: tried again when a host needs it")
+        self.note(f"{state.value}: retried on the next call")
 
     def rests(self, idle_s: float) -> None:
         """The upstream is stopped until a call needs it."""

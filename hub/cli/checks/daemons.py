@@ -19,7 +19,7 @@ MAX_TABLE_BYTES: Final = 16 << 20
 """The part of it that is read: 100 000 sockets, which other users can make, too."""
 SQUATTED = (
     "another user of this machine held that address when the hub started, and hosts with the usual URL show their "
-    "token there; the token was replaced, and nobody is let in by HTTP"
+    "token there; the token was replaced, and HTTP is closed to all hosts"
 )
 UNSQUAT = (
     "find out who it is, or name another port with `listen` in hubd.toml; then run `hubd stop`, and `hubd install` "
@@ -31,37 +31,41 @@ def daemon(examined: Examined) -> Iterator[Finding]:
     """The running hub: its version, its address and settings that wait for a restart."""
     status = examined.status
     if status is None:
-        why = "the first host that needs it starts it, if it has `hubd connect`; by URL it is not reached"
-        yield Finding("daemon", "note", "no hub is running", why, "run `hubd service install` to have it always")
+        why = "hosts with `hubd connect` start it when they need it; hosts with a URL cannot reach it"
+        yield Finding("daemon", "note", "no hub is running", why, "run `hubd service install` to keep one running")
         return
     if status.version != examined.version:
-        what = f"the hub that runs is version {status.version}, and this is {examined.version}"
+        what = f"the running hub is version {status.version}, this command is {examined.version}"
         fix = "run `hubd stop`; the next host, or the service manager, starts the new one"
-        yield Finding("daemon", "warning", what, "it was not started anew after an update", fix)
+        yield Finding("daemon", "warning", what, "it was not restarted after an update", fix)
     if (listen := status.listen) and listen.wanted:
-        what = f"the hub listens on {listen.url}, and not on {listen.wanted}"
+        what = f"the hub listens on {listen.url} instead of {listen.wanted}"
         if listen.squatted:
             yield Finding("daemon", "problem", what, SQUATTED, UNSQUAT)
             return
         fix = "stop what uses that port and run `hubd stop`; or name another one with `listen` in hubd.toml"
         yield Finding(
-            "daemon", "warning", what, "it was taken at the start; hosts with the usual URL do not reach it", fix
+            "daemon",
+            "warning",
+            what,
+            "that address was taken when it started; hosts with the usual URL cannot reach it",
+            fix,
         )
     if status.config.pending:
-        what = f"the hub that runs does not use yet: {', '.join(status.config.pending)}"
-        yield Finding("daemon", "warning", what, "such settings count from its start on", "run `hubd stop`")
+        what = f"the running hub does not use yet: {', '.join(status.config.pending)}"
+        yield Finding("daemon", "warning", what, "these settings take effect when it starts", "run `hubd stop`")
 
 
 def root(examined: Examined) -> Iterator[Finding]:
     """A hub that has, or would have, the rights of root."""
     status = examined.status
     if status is None and examined.root:
-        what = "you are root here, and so would be a hub that is started, with every server of it"
+        what = "you are root, so a hub started here, and every server it starts, would run as root"
     elif status is not None and status.root:
         what = ROOT
     else:
         return
-    why = "whatever goes wrong in one of them, or is meant ill, has the whole machine"
+    why = "a fault or an attack in any of them reaches the whole machine"
     yield Finding("root", "warning", what, why, ADVICE)
 
 
@@ -69,18 +73,18 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
     """Servers that the running hub cannot use, with the reason that it knows."""
     for upstream in () if examined.status is None else examined.status.upstreams:
         name, error = upstream.name, upstream.last_error or ""
-        reason, *said = [line.strip() for line in error.splitlines() if line.strip()] or ["the hub does not know why"]
+        reason, *said = [line.strip() for line in error.splitlines() if line.strip()] or ["the reason is unknown"]
         again = f"then run `hubd restart {name}`"
         if upstream.state == "unauthorized":
             fix = (
                 f'write headers = {{ Authorization = "Bearer ${{VAR}}" }} below [upstreams.{name}]; or if one has to '
                 f"sign in there, which hubd cannot do yet, run it by `npx -y mcp-remote URL`; {again}"
             )
-            yield Finding("upstream", "problem", f"{name}: it does not let the hub in", reason, fix, name)
+            yield Finding("upstream", "problem", f"{name}: sign-in needed", reason, fix, name)
         elif upstream.state == "failed" or upstream.crash_loop:
-            what = "it has failed" if upstream.state == "failed" else "it ends again and again"
+            what = "failed" if upstream.state == "failed" else "keeps exiting"
             why = "; ".join((reason, *(f'it said "{line}"' for line in said[-1:])))
-            fix = f"see `hubd logs {name}`, put that right, {again}"
+            fix = f"see `hubd logs {name}`, fix the cause, {again}"
             yield Finding("upstream", "problem", f"{name}: {what}", why, fix, name)
 
 
@@ -98,7 +102,7 @@ def other_daemons(examined: Examined) -> Iterator[Finding]:
                 what += f": version {known.version} with {files[0]}, {count} host{'s' * (count != 1)} attached"
             why = "HUBD_RUNTIME_DIR or XDG_RUNTIME_DIR differ, so hosts may reach different hubs, and servers run twice"
             shown = f"HUBD_RUNTIME_DIR={shlex.quote(directory)} hubd status"
-            fix = f"none, if it is meant to be apart (`{shown}` shows it); else run "
+            fix = f"nothing, if this is intended (`{shown}` shows it); else run "
             fix += "`hubd install` for its hosts in the shell whose hub is meant"
             yield Finding("daemon", "note", what, why, fix)
 
@@ -152,7 +156,7 @@ def stale_sockets(examined: Examined) -> Iterator[Finding]:
         path = f"{directories.runtime_dir()}/{name}"
         with suppress(OSError):
             if stat.S_ISSOCK(os.lstat(path).st_mode) and path not in listening:
-                why = "a hub was killed; the next one replaces it, and until then hosts without `hubd connect` fail"
+                why = "a hub was killed; the next one replaces the socket, until then hosts without `hubd connect` fail"
                 yield Finding("socket", "note", f"nobody listens on {path}", why, "start the hub, or remove the file")
 
 
@@ -162,5 +166,5 @@ def left_behind(examined: Examined) -> Iterator[Finding]:
 
     for orphan in orphans():
         what = f"process {orphan.pid} ({orphan.command}) was left behind by a hub that is dead (process {orphan.hub})"
-        why = "it takes memory, and may hold ports and locks that a new one needs"
-        yield Finding("orphan", "warning", what, why, f"run `kill {orphan.pid}`; a hub that starts does so, too")
+        why = "it uses memory, and may hold ports and locks that a new one needs"
+        yield Finding("orphan", "warning", what, why, f"run `kill {orphan.pid}`; the next hub does so when it starts")

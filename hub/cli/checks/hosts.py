@@ -76,13 +76,13 @@ def entries(examined: Examined) -> Iterator[Finding]:
         title, id, path = file.place.title, file.place.host.id, file.place.path
         if file.error:
             why = f"{file.error}; the host may ignore all of it"
-            fix = "correct it, or see that it is yours"
+            fix = "correct it, or make it yours"
             yield Finding("host", "warning", f"{title}: {path} cannot be read", why, fix)
         elif file.entry is None:
             if id not in having or file.place.host.editors:
                 without[title] = id
         elif not is_ours(file.entry, file.record) and url_of(file.entry) is None:
-            why = "so the host does not reach the hub by it"
+            why = "the host cannot reach the hub through it"
             fix = f"give it another name in {path}, then run `hubd install {id}`"
             yield Finding("entry", "warning", f'{title}: its entry "{KEY}" does not start hubd', why, fix)
         elif command_of(file.entry):
@@ -92,7 +92,7 @@ def entries(examined: Examined) -> Iterator[Finding]:
     if without:
         one = len(without) == 1
         what = f"{_listed(list(without))} {'does' if one else 'do'} not have the hub"
-        why = f"{'it does' if one else 'they do'} not reach any server of the hub"
+        why = f"{'it' if one else 'they'} cannot reach any server of the hub"
         yield Finding("entry", "warning", what, why, f"run `hubd install {' '.join(dict.fromkeys(without.values()))}`")
 
 
@@ -105,7 +105,7 @@ def _entry_by_command(file: HostFile, examined: Examined) -> Iterator[Finding]:
             why = f"a host that no shell has started looks in {GUI_PATH} only"
             yield Finding("entry", "warning", what, why, fix)
     elif not os.access(command, os.X_OK):
-        what = f"{title}: its entry starts {command}, which is not there"
+        what = f"{title}: its entry starts {command}, which does not exist"
         yield Finding("entry", "problem", what, "the host has no servers at all", fix)
     theirs, machine = variables_of(file.place.host, file.entry), examined.machine
     ours = carried(machine.environ, machine.home)

@@ -43,7 +43,7 @@ def configuration(examined: Examined) -> Iterator[Finding]:
             yield Finding("configuration", "problem", str(examined.error), "it cannot be used", "correct it")
     if examined.loaded is not None:
         for diagnostic in examined.loaded.warnings:
-            why = "it works, and probably not as meant"
+            why = "it works, but probably not as intended"
             yield Finding("configuration", "warning", str(diagnostic), why, "correct it there")
 
 
@@ -99,8 +99,8 @@ def unpinned_packages(examined: Examined) -> Iterator[Finding]:
     for name, upstream in examined.upstreams():
         package = _unpinned([upstream.command or "", *upstream.args])
         if package is not None:
-            what = f"{name}: {upstream.command} takes whatever version of {package} is the newest"
-            why = "what its author, or whoever has the account, releases next runs here at the next start"
+            what = f"{name}: {package} is not pinned"
+            why = "each start runs its latest release, even a compromised one"
             sign = "==" if os.path.basename(upstream.command or "") == "pipx" else "@"
             yield Finding("version", "warning", what, why, f"write {bare(package)}{sign}VERSION in its args", name)
 
@@ -169,7 +169,7 @@ def open_files(examined: Examined) -> Iterator[Finding]:
             mode = stat.S_IMODE(path.stat().st_mode)
             if mode & 0o044 and _holds_secrets(path):
                 what = f"others may read {path} (mode {mode:03o}), and it holds what looks like secrets"
-                why = "every program of every user here can use them"
+                why = "any program of any user here can use them"
                 yield Finding("mode", "warning", what, why, f"run `chmod 600 {shlex.quote(str(path))}`")
     for name, directory in (("state", directories.state_dir()), ("runtime", directories.runtime_dir())):
         with suppress(OSError):

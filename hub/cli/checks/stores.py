@@ -25,7 +25,7 @@ MIN_SECRET: Final = 8
 SECRET: Final = ("token", "keys", "installed.json", "originals.json")
 OWN: Final = (*SECRET, "trust.json", "memory.json", "sessions.json")
 """Files of the state directory that hold secrets."""
-WITHOUT: Final = "the hub works on as if nothing were kept there, and other hubs do not find it"
+WITHOUT: Final = "the hub works without it, and other hubs cannot find this one"
 
 
 def store(examined: Examined) -> Iterator[Finding]:
@@ -49,7 +49,7 @@ def store(examined: Examined) -> Iterator[Finding]:
         what = f"the store at {address} cannot be used: {reason}"
         yield Finding("store", "problem", what, WITHOUT, _fix(reason, tls=address.tls))
     elif (theirs := _store_of(examined.status)) and theirs.state != "connected":
-        what = f"the hub that runs does not use the store at {address}: {theirs.reason or theirs.state}"
+        what = f"the running hub does not use the store at {address}: {theirs.reason or theirs.state}"
         fix = "see `hubd cache` again in half a minute; it tries by itself"
         yield Finding("store", "warning", what, WITHOUT, fix)
 
@@ -104,8 +104,8 @@ def same_names(examined: Examined) -> Iterator[Finding]:
     for name, count in Counter(name for name, _ in hubs).items():
         if name and count > 1:
             where = ", ".join(url or "unknown" for each, url in hubs if each == name)
-            why = "a balancer that goes by it sends sessions of one to the other"
-            fix = "write another one below [replica], or in hubd.env where it comes from there, and start that hub anew"
+            why = "a balancer that routes by name sends sessions of one to the other"
+            fix = "write another one below [replica], or in hubd.env where it comes from there, and restart that hub"
             yield Finding("replica", "problem", f"{count} hubs are called {name}: {where}", why, fix)
 
 
@@ -120,7 +120,7 @@ def secret_files(examined: Examined) -> Iterator[Finding]:
             mode = stat.S_IMODE(path.stat().st_mode)
             if mode & 0o044 and (path in own or _holds(path, secrets)):
                 what = f"others may read {path} (mode {mode:03o}), and it holds a secret"
-                why = "every program of every user here can use it"
+                why = "any program of any user here can use it"
                 yield Finding("mode", "warning", what, why, f"run `chmod 600 {shlex.quote(str(path))}`")
 
 

@@ -11,15 +11,15 @@ _HEADS: Final = ("UPSTREAM", "RESOURCES", "SIZE", "READS", "HITS", "MISSES", "JO
 _FOUND: Final = "FROM STORE"
 """A column after the misses, if there is a store."""
 _AWAY: Final = (
-    "the hub works on as if nothing were kept there, and tries it again by itself",
-    "see that it runs, and what [cache] in hubd.toml says of it; `hubd doctor` tries it now",
+    "the hub works without it, and retries by itself",
+    "check that it runs, and [cache] in hubd.toml; `hubd doctor` tries it now",
 )
 _FULL: Final = (
-    "what it holds is used, and nothing new is kept there; it is tried again by itself",
-    "give it more memory, or `maxmemory-policy allkeys-lru`, and nothing else to keep",
+    "its values are still read, but nothing new is stored; the hub retries by itself",
+    "give it more memory, or set `maxmemory-policy allkeys-lru`; keep nothing else in it",
 )
-_READ_ONLY: Final = ("nothing new is kept there; see the log of that server: hubs need no persistence of it",)
-_SLOW: Final = ("it is passed over for some seconds at a time; see what else that server has to do",)
+_READ_ONLY: Final = ("nothing new is stored; see the log of that server (hubs do not need its persistence)",)
+_SLOW: Final = ("the hub skips it for some seconds at a time; see what else that server is busy with",)
 
 _ADVICE: Final[Mapping[str, tuple[str, ...]]] = {"slow": _SLOW, "full": _FULL, "read-only": _READ_ONLY}
 
@@ -54,9 +54,9 @@ def _whole(data: CacheStatistics) -> list[str]:
     if not data.enabled:
         return ["the cache is off; `enabled = true` below [cache] in hubd.toml turns it on"]
     told = [
-        (data.counts.stale, "answered with something stale"),
-        (data.counts.refused, "too large to be kept"),
-        (data.evicted, "gone to make room"),
+        (data.counts.stale, "answered with a stale copy"),
+        (data.counts.refused, "too large to keep"),
+        (data.evicted, "evicted to make room"),
     ]
     rest = ", ".join(f"{count} {what}" for count, what in told if count)
     return [_kept(data), _read(data), *([rest] if rest else [])]
@@ -75,9 +75,9 @@ def _read(data: CacheStatistics) -> str:
     if reads := _reads(counts):
         there = f", {counts.found} found in the store" if data.store else ""
         begun = counts.misses - counts.found
-        said = f"{begun} read from upstreams{there}, {counts.coalesced} together with one of these"
+        said = f"{begun} fetched{there}, {counts.coalesced} shared a fetch in flight"
         text = f"{reads} {'read' if reads == 1 else 'reads'}{_rate(counts, ': ')}, {said}"
-    return f"{text}; {flights} {'run' if flights != 1 else 'runs'} now" if flights else text
+    return f"{text}; {flights} running now" if flights else text
 
 
 def _resources(count: int) -> str:
@@ -121,16 +121,16 @@ def _store(store: StoreStatistics) -> list[str]:
     else:
         lines = [_loud(store), *(f"  {line}" for line in (_ADVICE.get(state, _AWAY)))]
     if late := store.late:
-        alone = f", and it was left alone {times(store.bypasses)}" if store.bypasses else ""
+        alone = f", and the store was skipped {times(store.bypasses)}" if store.bypasses else ""
         lines.append(f"  {late} {'answer' if late == 1 else 'answers'} came too late{alone}")
     if dropped := store.dropped:
-        lines.append(f"  {dropped} {'result was' if dropped == 1 else 'results were'} not written there")
+        lines.append(f"  {dropped} {'result' if dropped == 1 else 'results'} could not be stored")
     if altered := store.altered:
-        what = "value there is" if altered == 1 else "values there are"
-        lines.append(f"  {altered} {what} of no hub with this sealing key: who else writes there?")
+        what = "value there was" if altered == 1 else "values there were"
+        lines.append(f"  {altered} {what} not sealed with this hub's key: does another program write there?")
     return lines
 
 
 def _loud(store: StoreStatistics) -> str:
     reason = f": {store.reason}" if store.reason else ""
-    return f"THE STORE THAT HUBS SHARE IS {store.state.upper()} for {duration(store.since_s)}{reason}"
+    return f"THE SHARED STORE IS {store.state.upper()} for {duration(store.since_s)}{reason}"

@@ -27,7 +27,7 @@ def status(data: Status) -> str:
     lines += _configuration(data.config)
     lines += _upstreams(data.upstreams) if data.upstreams else ["no upstreams"]
     lines.append("")
-    host_heads = ("HOST", "TRANSPORT", "VERSION", "ENDPOINT", "ATTACHED", "IDLE", "RUNNING", "ASKED")
+    host_heads = ("HOST", "TRANSPORT", "VERSION", "ENDPOINT", "ATTACHED", "IDLE", "RUNNING", "QUESTIONS")
     lines += table(host_heads, [_host(host) for host in data.hosts]) if data.hosts else ["no hosts attached"]
     if data.projects:
         rows = [(project.root, project.endpoint, project.hosts) for project in data.projects]
@@ -35,18 +35,18 @@ def status(data: Status) -> str:
     lines += _in_common(data)
     warnings = [*data.config.warnings, *data.warnings]
     if data.faults:
-        warnings.append(f"the hub itself failed at something {times(data.faults)}; its log says more")
+        warnings.append(f"the hub itself failed {times(data.faults)}; see its log")
     return "\n".join(lines + ([""] if warnings else []) + [f"warning: {printable(text)}" for text in warnings])
 
 
 def _buffer(buffer: BufferStatus) -> str:
     """The memory held for hosts and servers, and whether it was too little."""
     used, limit, highest = size(buffer.used), size(buffer.limit), size(buffer.highest)
-    text = f"holds {used} of {limit} for hosts and servers, {highest} at most so far"
+    text = f"buffers hold {used} of {limit}, {highest} at most so far"
     if buffer.refused:
-        text += f"; had no room {times(buffer.refused)}"
+        text += f"; full {times(buffer.refused)}"
     if buffer.evicted:
-        text += f"; {buffer.evicted} that {'was' if buffer.evicted == 1 else 'were'} late had to give way"
+        text += f"; {buffer.evicted} slow {'peer was' if buffer.evicted == 1 else 'peers were'} cut off"
     return text
 
 
@@ -64,7 +64,7 @@ def _in_common(data: Status) -> list[str]:
 def _replica(replica: ReplicaStatus, store: StoreStatistics | None) -> str:
     peers = [peer.name or peer.run for peer in replica.peers]
     url = f" at {replica.url}" if replica.url else ", which others cannot reach"
-    alone = "looking for other hubs" if replica.looking else "no other hub is there"
+    alone = "looking for other hubs" if replica.looking else "no other hub found"
     others = f"with {', '.join(sorted(peers))}" if peers else alone
     if replica.name in peers:
         others += "; TWO HUBS HAVE THIS NAME (see `hubd doctor`)"
@@ -78,14 +78,14 @@ def _configuration(config: ConfigStatus) -> list[str]:
     """Problems of the configuration: first and loud, since until then no change has any effect."""
     lines = []
     if config.problem:
-        lines += ["THE CONFIGURATION IS NOT USED, THE ONE BEFORE STAYS:"]
+        lines += ["Configuration has errors; the previous one is still in use:"]
         lines += [f"  {printable(line)}" for line in config.problem.splitlines()]
     if config.pending:
         lines += [f"settings that need a restart of the hub: {printable(', '.join(config.pending))}"]
     return [*lines, ""] if lines else []
 
 
-_HEADS: Final = ("UPSTREAM", "STATE", "FOR", "VERSION", "VIA", "SESSIONS", "TOOLS", "PROMPTS", "RESOURCES", "TMPL")
+_HEADS: Final = ("UPSTREAM", "STATE", "AGE", "VERSION", "VIA", "SESSIONS", "TOOLS", "PROMPTS", "RESOURCES", "TMPL")
 SAID_LINES: Final = 4
 """Lines shown of the last stderr of a process."""
 NOTE_CHARS: Final = 100
@@ -121,15 +121,15 @@ def _notes(upstream: UpstreamRow) -> list[str]:
     if upstream.crash_loop:
         notes.append(f"crash loop: ended or failed to start {times(upstream.ends_lately or 0)} within 5 min")
     if upstream.stale_config:
-        notes.append(f"goes on with its old settings: {upstream.stale_config.partition(chr(10))[0]}")
+        notes.append(f"still runs with its old settings: {upstream.stale_config.partition(chr(10))[0]}")
     notes += _trouble(upstream)
     if upstream.silent_s is not None:
-        notes.append(f"not answering pings for {duration(upstream.silent_s)}; calls are sent all the same")
+        notes.append(f"not answering pings for {duration(upstream.silent_s)}; calls are still sent")
     notes += [f"degraded: {reason}" for reason in upstream.degraded or ()]
     if upstream.restarts:
         notes.append(f"restarted {times(upstream.restarts)}")
     if parked := upstream.parked:
-        notes.append(f"{parked} {'calls wait' if parked != 1 else 'call waits'} for answers of hosts")
+        notes.append(f"{parked} {'calls wait' if parked != 1 else 'call waits'} for an answer of a host")
     if refused := upstream.unattributed:
         noun, whose = ("question", "it is") if refused == 1 else ("questions", "they are")
         notes.append(f"{refused} {noun} refused: nobody can tell which host {whose} for")
@@ -143,14 +143,14 @@ def _trouble(upstream: UpstreamRow) -> list[str]:
     if error and upstream.last_error_ago_s is not None:
         error += f" ({duration(upstream.last_error_ago_s)} ago)"
     if state == "connected":
-        return [f"before: {error}"] if error else []
+        return [f"last error: {error}"] if error else []
     notes = [error, *(f"| {line}" for line in said[-SAID_LINES:])] if error else []
     if upstream.next_attempt_s is not None:
         failures = upstream.failures or 0
-        counted = f", after {failures} in a row that failed" if failures > 1 else ""
+        counted = f", after {failures} failures in a row" if failures > 1 else ""
         notes.append(f"next attempt in {duration(upstream.next_attempt_s)}{counted}")
     elif state in ("failed", "unauthorized"):
-        notes.append(f"tried again when a host needs it, or by `hubd restart {upstream.name}`")
+        notes.append(f"retried on the next call; `hubd restart {upstream.name}` retries now")
     elif state == "idle":
         notes.append("started by the first call that needs it")
     return notes

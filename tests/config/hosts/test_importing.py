@@ -67,7 +67,7 @@ def test_what_is_lost_is_named(machine):
     path = host_homes.write(machine.home, "codex")["codex"]
     path.write_text('[mcp_servers.figma]\nurl = "https://f.example/mcp"\nenabled_tools = ["a"]\n')
     (server,), _ = surveyed(machine, "codex")
-    assert server.notes == ("enabled_tools is passed over: hubd offers all tools of a server",)
+    assert server.notes == ("enabled_tools ignored: hubd offers all tools of a server",)
 
 
 def test_what_entries_mean_here(machine):
@@ -333,7 +333,8 @@ def test_what_the_hub_has_by_url_is_known_but_not_the_same(machine):
 
     writes, refused = left('[upstreams.mine]\nurl = "https://x/mcp"\n')
     assert writes == []
-    assert refused == ['Cursor: "a" stays on: it is signed in to by mcp-remote there, and the hub has mine at its URL']
+    why = "it is signed in to by mcp-remote there, and the hub has mine at its URL"
+    assert refused == [f'Cursor: "a" left enabled: {why}']
     assert left('[upstreams.mine]\nurl = "https://x/mcp"\nheaders = { A = "b" }\n') == ([place.path], [])
 
 

@@ -264,7 +264,7 @@ WRONG = [
 ]  # fmt: skip
 
 
-UNKNOWN = "is passed over: there is no such setting; "
+UNKNOWN = "ignored: unknown setting; "
 DOUBTFUL = [
     ('listen = "127.0.0.1:1"\nlisen = 1', 2, "lisen", UNKNOWN + 'did you mean "listen"?'),
     ('[mcpServers.a]\ncommand = "x"\n[upstreams.a]\nurl = "http://h"', 1, "mcpServers", 'did you mean "upstreams"?'),
@@ -282,7 +282,7 @@ DOUBTFUL = [
 @pytest.mark.parametrize(("text", "line", "key", "expected"), DOUBTFUL)
 def test_an_unknown_setting_is_passed_over_with_a_warning(file, text, line, key, expected):
     [warning, *_] = warnings(file(text))
-    assert warning.startswith(f", line {line}: {key}: is passed over: ")
+    assert warning.startswith(f", line {line}: {key}: ignored: ")
     assert expected in warning
 
 

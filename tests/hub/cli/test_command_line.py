@@ -141,14 +141,14 @@ def test_help_documents_commands_and_exit_codes(place):
         (("status", "--jsn"), 'there is no option --jsn; did you mean "--json"?'),
         (("install", "--dry-rn=1", "cursor"), 'there is no option --dry-rn; did you mean "--dry-run"?'),
         (("status", "--something"), "there is no option --something; `hubd status --help` lists them"),
-        (("status", "here"), "here is one argument too many"),
-        (("add", "x", "npx"), "npx is one argument too many; the command to run goes behind `--`"),
+        (("status", "here"), "unexpected argument: here"),
+        (("add", "x", "npx"), "unexpected argument: npx; the command to run goes behind `--`"),
         (("--dry-run",), "there is no option --dry-run; `hubd --help` lists them"),
         (("serve", "--auth", "tokn"), 'tokn is none of token, none; did you mean "token"?'),
         (("serve", "--listen", "8765"), 'expected HOST:PORT such as "127.0.0.1:8765"'),
         (("call",), "required: NAME\n"),
         (("connect", "--nope"), "there is no option --nope"),
-        (("connect", "here"), "here is one argument too many"),
+        (("connect", "here"), "unexpected argument: here"),
         (("connect", "--hots", "x"), 'there is no option --hots; did you mean "--host"?'),
     ],
 )
@@ -256,7 +256,8 @@ def test_status(busy):
     assert (code, err) == (0, "")
     assert out.startswith("hubd 1.2.3, up 5 min\n")
     assert re.search(
-        r"^demo +connected +- +2026-07-28 +stdio +- +2 +0 +1 +0\n    before: it \\x1b\[31mfell\n    degraded: too many",
+        r"^demo +connected +- +2026-07-28 +stdio +- +2 +0 +1 +0\n    last error: it \\x1b\[31mfell\n"
+        r"    degraded: too many",
         out,
         re.M,
     )
@@ -304,7 +305,7 @@ def test_a_raw_call_prints_the_whole_result(busy):
         (("demo__fail",), 1, "no such luck"),
         (("demo__nope",), 1, "Unknown tool: demo__nope"),
         (("crash",), 1, "The hub failed to answer"),
-        (("demo__echo", "word"), 2, '"word" is no argument: write KEY=VALUE'),
+        (("demo__echo", "word"), 2, 'expected KEY=VALUE, got "word"'),
         (("demo__echo", "a=1", "--json", "{}"), 2, "not both"),
         (("demo__echo", "--json", "{"), 2, "--json: not JSON"),
         (("demo__echo", "--json", "[]"), 2, "a JSON object"),
@@ -339,7 +340,7 @@ def test_an_interrupted_call_is_130(place):
 
 
 def test_restart(busy):
-    assert busy.run("restart", "demo") == (0, "demo is starting anew; see `hubd status`\n", "")
+    assert busy.run("restart", "demo") == (0, "restarting demo\n", "")
     assert json.loads(busy.run("restart", "demo", "--json")[1]) == {"restarting": "demo"}
     code, _, said = busy.run("restart")
     assert (code, said.count("`hubd stop`; the next host starts it again")) == (2, 1)
@@ -354,8 +355,8 @@ def test_cache(busy):
 
 
 def test_cache_clear(busy):
-    assert busy.run("cache", "clear") == (0, "forgotten: 1 resource\n", "")
-    assert busy.run("cache", "clear", "demo") == (0, "forgotten: 1 resource of demo\n", "")
+    assert busy.run("cache", "clear") == (0, "cleared: 1 resource\n", "")
+    assert busy.run("cache", "clear", "demo") == (0, "cleared: 1 resource of demo\n", "")
     assert json.loads(busy.run("cache", "clear", "demo", "--json")[1]) == {"cleared": 1, "upstream": "demo"}
     assert busy.run("cache", "clear", "dmo") == (1, "", "hubd: There is no server dmo; there are: demo\n")
     assert busy.run("cache", "claer")[0] == 2

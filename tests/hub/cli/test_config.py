@@ -114,7 +114,7 @@ def test_the_same_for_programs(files, capsys):
 
 def test_nothing_is_configured(home, capsys):
     assert run(capsys, "config") == (0, f"# no file: {home}/config/hubd/hubd.toml is not there\n", "")
-    assert run(capsys, "validate") == (0, "sound: 0 servers\n", "")
+    assert run(capsys, "validate") == (0, "ok: 0 servers\n", "")
 
 
 @pytest.mark.covers("F-C-01")
@@ -127,7 +127,7 @@ def test_everything_that_is_wrong_is_said(files, capsys):
         f"hubd: {files}/hubd.toml, line 1: listen: expected text in quotes, not a whole number",
         f"hubd: {files}/imported/d.json, line 1: is not JSON at column 2: Expecting property name enclosed in double"
         " quotes",
-        f"hubd: warning: {files}/hubd.toml, line 2: page_sise: is passed over: there is no such setting;"
+        f"hubd: warning: {files}/hubd.toml, line 2: page_sise: ignored: unknown setting;"
         ' did you mean "page_size"?',
     ]  # fmt: skip
     code, out, _ = run(capsys, "validate", "--json")
@@ -142,7 +142,7 @@ def test_everything_that_is_wrong_is_said(files, capsys):
 def test_one_file_is_checked_by_itself_or_in_its_place(files, home, capsys):
     other = home / "servers.json"
     other.write_text('{"mcpServers": {"a": {"command": "x"}}}')
-    assert run(capsys, "validate", str(other)) == (0, "sound: 1 server\n", "")
+    assert run(capsys, "validate", str(other)) == (0, "ok: 1 server\n", "")
     drop_in = files / "upstreams.d/x.toml"
     drop_in.parent.mkdir()
     drop_in.write_text('listen = "127.0.0.1:1"\n[upstreams.x]\ncommand = "x"\n')
@@ -155,7 +155,7 @@ def test_one_file_is_checked_by_itself_or_in_its_place(files, home, capsys):
 
 def test_a_project_file_is_checked_as_one(files, project, capsys):
     (project / ".hubd.toml").write_text('[upstreams.git]\nargs = ["${workspaceFolder}"]\n')
-    assert run(capsys, "validate", str(project / ".hubd.toml")) == (0, "sound: 2 servers\n", "")
+    assert run(capsys, "validate", str(project / ".hubd.toml")) == (0, "ok: 2 servers\n", "")
 
 
 def test_the_schema_is_printed(capsys):
@@ -191,7 +191,7 @@ def test_nobody_is_asked_without_a_terminal(files, project, capsys):
     code, out, err = run(capsys, "trust", str(project))
     assert code == 2
     assert 'command = "run"' in out
-    assert "say --yes" in err
+    assert "pass --yes" in err
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1)])
@@ -220,7 +220,7 @@ def test_programs_are_told_what_is_allowed(project, capsys):
     code, out, err = run(capsys, "trust", str(project), "--json")
     found = json.loads(out)
     assert (code, found["error"]["code"], found["did"]) == (2, 2, "unchanged")
-    assert "say --yes" in err
+    assert "pass --yes" in err
     assert [each["name"] for each in found["upstreams"]] == ["web"]
     code, out, err = run(capsys, "trust", str(project), "--json", "--yes")
     found = json.loads(out)

@@ -194,7 +194,7 @@ def test_packages_without_a_version(case, words, package):
     command, *args = words.split()
     case.toml(f'[upstreams.a]\ncommand = "{command}"\nargs = {json.dumps(args)}\n')
     found = case.found(servers.unpinned_packages)
-    assert [finding.what.rpartition(" of ")[2].partition(" is ")[0] for finding in found] == (
+    assert [finding.what.removeprefix("a: ").removesuffix(" is not pinned") for finding in found] == (
         [package] if package else []
     )
 
@@ -306,7 +306,7 @@ def test_a_host_whose_hub_is_gone(case, id):
     with_command("/gone/hubd")
     (finding,) = found()
     assert finding.level == "problem"
-    assert "/gone/hubd, which is not there" in finding.what
+    assert "/gone/hubd, which does not exist" in finding.what
     with_command("hubd")
     (finding,) = found()
     assert "without a path" in finding.what
@@ -370,7 +370,7 @@ def test_no_daemon_is_only_noted(case):
 def test_a_daemon_that_had_to_listen_elsewhere(case):
     case.status = {"version": "1", "listen": {"url": "http://127.0.0.1:40001/mcp", "wanted": "127.0.0.1:8765"}}
     found = case.one(daemons.daemon)
-    assert found.what == "the hub listens on http://127.0.0.1:40001/mcp, and not on 127.0.0.1:8765"
+    assert found.what == "the hub listens on http://127.0.0.1:40001/mcp instead of 127.0.0.1:8765"
     case.status["listen"] = {"url": "http://127.0.0.1:8765/mcp", "wanted": None}
     assert case.found(daemons.daemon) == []
 
@@ -391,7 +391,7 @@ def test_a_daemon_of_another_version_and_what_it_says(case):
         "upstreams": [{"name": "a", "state": "failed", "last_error": "no such file\nmore"}, {"name": "b"}],
     }
     version, pending = case.found(daemons.daemon)
-    assert "is version 0, and this is 1" in version.what
+    assert "is version 0, this command is 1" in version.what
     assert pending.what.endswith("listen")
 
 
@@ -401,21 +401,21 @@ def test_servers_that_the_hub_has_given_up(case):
         "upstreams": [
             {"name": "a", "state": "failed", "last_error": "It ended with exit code 1\nfirst words\nno module b\n"},
             {"name": "b", "state": "connected", "last_error": "before"},
-            {"name": "c", "state": "unauthorized", "last_error": "c wants credentials (401); put them"},
+            {"name": "c", "state": "unauthorized", "last_error": "c needs a sign-in (HTTP 401)"},
             {"name": "d", "state": "failed"},
             {"name": "e", "state": "reconnecting", "crash_loop": True, "last_error": "e exited with status 1"},
             {"name": "f", "state": "reconnecting", "crash_loop": False, "last_error": "f exited with status 1"},
         ],
     }
     failed, refused, unknown, looping = case.found(daemons.upstreams)
-    assert (failed.what, failed.why) == ("a: it has failed", 'It ended with exit code 1; it said "no module b"')
-    assert failed.fix == "see `hubd logs a`, put that right, then run `hubd restart a`"
-    assert (refused.what, refused.level) == ("c: it does not let the hub in", "problem")
-    assert refused.why == "c wants credentials (401); put them"
+    assert (failed.what, failed.why) == ("a: failed", 'It ended with exit code 1; it said "no module b"')
+    assert failed.fix == "see `hubd logs a`, fix the cause, then run `hubd restart a`"
+    assert (refused.what, refused.level) == ("c: sign-in needed", "problem")
+    assert refused.why == "c needs a sign-in (HTTP 401)"
     assert "Authorization" in refused.fix
     assert "hubd restart c" in refused.fix
-    assert unknown.why == "the hub does not know why"
-    assert (looping.what, looping.why) == ("e: it ends again and again", "e exited with status 1")
+    assert unknown.why == "the reason is unknown"
+    assert (looping.what, looping.why) == ("e: keeps exiting", "e exited with status 1")
 
 
 def test_one_fault_is_found_once(case):
@@ -425,7 +425,7 @@ def test_one_fault_is_found_once(case):
     found = [each.what for each in checks.findings(case.examined()) if each.level == "problem"]
     assert len(found) == 2
     assert "no-such-program is not found" in found[0]
-    assert found[1] == "b: it has failed"
+    assert found[1] == "b: failed"
 
 
 def test_a_daemon_with_its_sockets_elsewhere(case, tmp_path):
@@ -633,10 +633,10 @@ def test_a_server_that_does_not_let_the_hub_in(tmp_path):
         url = f"http://127.0.0.1:{server.server_port}/mcp"
         config.write_text(f'listen = "127.0.0.1:0"\n[upstreams.locked]\nurl = "{url}"\n')
         with running([HUBD, "serve"], tmp_path / "log", env=env, cwd=tmp_path, merged=True) as process:
-            process.wait_for("wants credentials")
+            process.wait_for("needs a sign-in")
             shown = subprocess.run([HUBD, "doctor"], env=env, capture_output=True, text=True, timeout=60, check=False)
         server.shutdown()
-    assert "problem: locked: it does not let the hub in\n    why: locked wants credentials (401)" in shown.stdout
+    assert "problem: locked: sign-in needed\n    why: locked needs a sign-in (HTTP 401)" in shown.stdout
     assert "    fix: write headers = { Authorization" in shown.stdout
 
 

@@ -76,7 +76,7 @@ def test_add_a_command(home):
             "--env",
         ),
     )
-    assert f"added files: {home.file} (new)\nno hub is running; the next one reads it\n" in said
+    assert f"added files: {home.file} (new)\nno hub is running; the next one will read it\n" in said
     assert home.upstreams() == {
         "files": {
             "command": "sh",
@@ -200,14 +200,14 @@ def test_the_hub_that_runs_takes_up_what_was_added_and_removed(home, tmp_path):
         def known():
             return {each["name"]: each["state"] for each in json.loads(home.run("status", "--json"))["upstreams"]}
 
-        took = "the hub that runs has taken it up; `hubd status` shows it\n"
+        took = "applied by the running hub\n"
         assert took in home.run("disable", "demo", "--config", hub.config)
         assert known() == {"demo": "disabled"}
         assert took in home.run("add", "x", "--config", hub.config, "--disabled", "--", "sh")
         assert known() == {"demo": "disabled", "x": "disabled"}
         assert took in home.run("remove", "x", "--config", hub.config)
         assert known() == {"demo": "disabled"}
-        assert f"the hub that runs reads other files: {hub.config}" in home.run("add", "x", "--", "sh")
+        assert f"the running hub reads other files: {hub.config}" in home.run("add", "x", "--", "sh")
 
 
 @contextlib.contextmanager
@@ -222,8 +222,8 @@ def test_a_hub_that_has_only_read_what_was_imported_takes_up_the_first_file_of_t
     (imported := home.file.parent / "imported").mkdir(parents=True, mode=0o700)
     (imported / "cursor.toml").write_text("[upstreams.one]\ncommand = 'true'\ndisabled = true\n")
     with serving(home, tmp_path):
-        assert "has taken it up" in home.run("add", "two", "--disabled", "--", "sh")
-        assert "has taken it up" in home.run("remove", "two")
+        assert "applied by the running hub" in home.run("add", "two", "--disabled", "--", "sh")
+        assert "applied by the running hub" in home.run("remove", "two")
 
 
 def test_a_variable_that_only_the_shell_has_is_refused_by_the_hub(home, tmp_path):
@@ -235,7 +235,7 @@ def test_a_variable_that_only_the_shell_has_is_refused_by_the_hub(home, tmp_path
         assert "upstreams.x.env.A: the variable ONLY_HERE is not set" in told["error"]["message"]
         assert told["error"]["message"].endswith(f"write those it needs into {home.file.with_name('hubd.env')}")
         home.file.with_name("hubd.env").write_text("ONLY_HERE=1\n")
-        assert "has taken it up" in home.run("disable", "x")
+        assert "applied by the running hub" in home.run("disable", "x")
 
 
 def test_two_at_once_both_count(home):

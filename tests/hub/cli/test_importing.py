@@ -46,7 +46,7 @@ def test_import_writes_a_file_for_each_host(home):
     assert contents(home) == before
     hubd(home, "validate")
     again = hubd(home, "import")
-    assert "taken as" not in again
+    assert "imported as" not in again
     assert "hubd has it as linear" in again
 
 
@@ -54,8 +54,8 @@ def test_a_server_of_two_hosts_is_taken_once(home):
     windsurf = json.loads(HOMES["cline"].text)
     (home[0] / HOMES["windsurf"].path).write_text(json.dumps(windsurf))
     said = hubd(home, "import", "--dry-run", "windsurf", "cline")
-    assert "taken as fetch" in said
-    assert "same as fetch" in said
+    assert "imported as fetch" in said
+    assert "duplicate of fetch" in said
 
 
 def test_the_hub_itself_is_never_taken_over(home):
@@ -83,7 +83,7 @@ def test_what_was_removed_does_not_come_back_by_itself(home):
     for name in ("linear", "filesystem"):
         hubd(home, "remove", name)
     hubd(home, "validate")
-    assert "taken as" not in hubd(home, "import", "claude-desktop")
+    assert "imported as" not in hubd(home, "import", "claude-desktop")
 
 
 def test_what_signs_in_stays_as_it_is(home):
@@ -136,7 +136,7 @@ def test_a_trial_says_that_secrets_will_be_asked_for(home):
 
 def test_why_a_server_is_disabled_stands_below_the_table(home):
     said = hubd(home, "import", "codex")
-    assert "Codex  figma     taken as figma, disabled\n" in said
+    assert "Codex  figma     imported as figma, disabled\n" in said
     assert "\nfigma of Codex: disabled: the variable FIGMA_OAUTH_TOKEN is not set" in said
     assert max(map(len, said.partition("wrote ")[0].splitlines())) <= 100
     assert "hubd has it as figma, disabled" in hubd(home, "import", "codex")
@@ -164,7 +164,7 @@ def test_what_hubd_could_not_use_is_skipped(home):
     path = home[0] / HOMES["kiro"].path
     path.write_text('{"mcpServers": {"bad": {"url": "ftp://x"}, "good": {"url": "https://x.example/mcp"}}}')
     said = hubd(home, "import", "kiro")
-    assert "taken as good" in said
+    assert "imported as good" in said
     assert "expected an address" in said
     hubd(home, "validate")
 
@@ -198,7 +198,7 @@ def test_an_unreadable_file_keeps_nothing_else_from_being_taken(home):
     (home[0] / HOMES["kiro"].path).write_text("{")
     said = hubd(home, "import", "kiro", "copilot", code=1)
     assert "is not JSON" in said
-    assert "taken as time" in said
+    assert "imported as time" in said
 
 
 def test_on_a_terminal_it_asks(home):

@@ -137,10 +137,10 @@ def test_a_host_without_the_hub_keeps_its_servers(home):
     before = contents(home)
     hubd(home, "install", "cursor")
     said = hubd(home, "import", "cursor", "zed", "--secrets", "keep", "--disable-originals", code=1)
-    assert "Zed does not have the hub, so its servers stay on: run `hubd install zed`, then this again" in said
+    assert "Zed does not have the hub, so its servers are left enabled: run `hubd install zed`, then this again" in said
     assert contents(home)["zed"] == before["zed"]
     assert "docker" not in (home[0] / HOMES["cursor"].path).read_text()
-    assert "taken as sqlite" in said
+    assert "imported as sqlite" in said
 
 
 def test_what_the_hub_does_not_start_stays_on_in_the_host(home):
@@ -149,7 +149,8 @@ def test_what_the_hub_does_not_start_stays_on_in_the_host(home):
     hubd(home, "import", "cursor", "--secrets", "reference")
     said = hubd(home, "import", "cursor", "--disable-originals", code=1)
     assert "hubd has it as github, disabled" in said
-    assert 'Cursor: "github" stays on: the hub has it as github, which is disabled; run `hubd enable github`' in said
+    why = "the hub has it as github, which is disabled; run `hubd enable github`"
+    assert f'Cursor: "github" left enabled: {why}' in said
     found = json.loads((home[0] / HOMES["cursor"].path).read_text())["mcpServers"]
     assert found["github"] == json.loads(before["cursor"])["mcpServers"]["github"]
     assert "notes" not in found

@@ -156,7 +156,7 @@ def test_a_fault_that_nothing_can_deal_with_stops_the_hub_in_order(tmp_path, whe
     argv = [sys.executable, "-I", "-c", BROKEN, where, stdio, config]
     with running(argv, tmp_path / "log", env=env) as process:
         assert process.exit_code() == 70
-        assert "because of a fault of its own" in process.tail()
+        assert "stopped because of a bug" in process.tail()
     if where != "start":
         assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
     assert not list(Path(env["XDG_RUNTIME_DIR"]).rglob("*.sock"))

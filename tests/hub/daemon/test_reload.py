@@ -96,7 +96,7 @@ async def test_what_is_the_same_is_not_applied():
         stage.says(3)
         assert str(await stage.reloader.reload()) == "settings page_size"
         told = await stage.reloader.reload()
-        assert str(told) == "nothing changed; the last change was taken over already: settings page_size"
+        assert str(told) == "nothing changed; the last change was applied already: settings page_size"
         assert stage.applied == [3]
 
 

@@ -20,7 +20,7 @@ async def test_a_loop_that_stands_still_is_noticed_and_named(nursery, caplog):
             stand_still()
     [record] = caplog.records
     assert re.search(
-        r"stood still for \d\.\d\d s, .*: stand_still \(tests/hub/daemon/test_watchdog\.py:\d+\)", record.getMessage()
+        r"blocked for \d\.\d\d s, .*: stand_still \(tests/hub/daemon/test_watchdog\.py:\d+\)", record.getMessage()
     )
     facts = watch.status()
     assert facts.blocked == watch.times

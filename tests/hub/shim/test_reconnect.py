@@ -538,7 +538,7 @@ def test_a_refusal_is_passed_on_and_ends_the_shim(shim, hubs):
     connection.say(refusal)
     connection.close()
     assert shim.hear() == refusal
-    assert shim.ended() == (69, "hubd connect: the hub does not take this host: too many\n")
+    assert shim.ended() == (69, "hubd connect: the hub refused this host: too many\n")
 
 
 def test_requests_of_a_host_that_is_refused_are_answered_with_the_reason(shim, hubs):
@@ -552,9 +552,9 @@ def test_requests_of_a_host_that_is_refused_are_answered_with_the_reason(shim, h
     assert shim.hear() == refusal
     answer = shim.hear()
     assert answer["id"] == 3
-    assert answer["error"]["message"] == 'The hub does not take this host: too "many"'
+    assert answer["error"]["message"] == 'The hub refused this host: too "many"'
     assert answer["error"]["data"] == {"hub": "upstream_unavailable", "executed": "no", "retryable": True}
-    assert shim.ended() == (69, 'hubd connect: the hub does not take this host: too "many"\n')
+    assert shim.ended() == (69, 'hubd connect: the hub refused this host: too "many"\n')
 
 
 def test_a_line_that_no_hub_takes_ends_the_shim(shim, hubs):

@@ -111,7 +111,7 @@ def test_a_host_that_is_refused_is_told_so_for_each_request():
     said = replay.given_up(request("b", "ping") + b'{"id":3,"method":"cut')
     answers = [json.loads(each) for each in said.splitlines()]
     assert [each["id"] for each in answers] == [1, "b"]
-    assert {each["error"]["message"] for each in answers} == {"The hub does not take this host: too many"}
+    assert {each["error"]["message"] for each in answers} == {"The hub refused this host: too many"}
     assert replay.given_up(b"") == b"", "one answer"
 
 

@@ -304,7 +304,7 @@ class Poster:
         """
         status = reply.status
         if status == 401:
-            text = f"{self.name} wants credentials (401); put an Authorization header into its configuration"
+            text = f"{self.name} needs a sign-in (HTTP 401): set `headers.Authorization` in its configuration"
             raise UpstreamUnauthorized(text, upstream=self.name)
         if status == 403:
             raise UpstreamDenied(f"{self.name} refuses access with these credentials (403)", upstream=self.name)

@@ -56,9 +56,8 @@ FULL = facts(
 def test_the_whole():
     assert cache(FULL).splitlines() == [
         "120 resources of at most 10000, 3.4 MiB of 64 MiB; the oldest was read 5 h ago, the newest 3 s ago",
-        "1150 reads: 87 % hits, 60 read from upstreams, 40 found in the store, "
-        "50 together with one of these; 2 run now",
-        "3 answered with something stale, 2 too large to be kept, 5 gone to make room",
+        "1150 reads: 87 % hits, 60 fetched, 40 found in the store, 50 shared a fetch in flight; 2 running now",
+        "3 answered with a stale copy, 2 too large to keep, 5 evicted to make room",
         "",
         "UPSTREAM  RESOURCES  SIZE     READS  HITS  MISSES  FROM STORE  JOINED  STALE  KEPT  TOO LARGE",
         "files           119  3.4 MiB   1149  1000      99          40      50      3   109          2",
@@ -75,13 +74,13 @@ def test_the_whole():
 def test_without_a_store():
     none = {"counts": FULL["counts"] | {"found": 0}, "store": None}
     lines = cache(FULL | none).splitlines()
-    assert lines[1] == "1150 reads: 87 % hits, 100 read from upstreams, 50 together with one of these; 2 run now"
+    assert lines[1] == "1150 reads: 87 % hits, 100 fetched, 50 shared a fetch in flight; 2 running now"
     assert lines[4] == "UPSTREAM  RESOURCES  SIZE     READS  HITS  MISSES  JOINED  STALE  KEPT  TOO LARGE"
 
 
 def test_nothing_yet():
     assert cache(facts()) == "0 resources of at most 10000, 0 B of 64 MiB\nnothing was read yet"
-    assert cache(facts(flights=1)).endswith("nothing was read yet; 1 runs now")
+    assert cache(facts(flights=1)).endswith("nothing was read yet; 1 running now")
     off = "the cache is off; `enabled = true` below [cache] in hubd.toml turns it on"
     assert cache(facts(enabled=False)) == off
 
@@ -92,9 +91,9 @@ def test_nothing_yet():
         (
             {"state": "away", "since_s": 200.0, "reason": "Connection refused\x1b"},
             [
-                r"THE STORE THAT HUBS SHARE IS AWAY for 3 min: Connection refused\x1b",
-                "  the hub works on as if nothing were kept there, and tries it again by itself",
-                "  see that it runs, and what [cache] in hubd.toml says of it; `hubd doctor` tries it now",
+                r"THE SHARED STORE IS AWAY for 3 min: Connection refused\x1b",
+                "  the hub works without it, and retries by itself",
+                "  check that it runs, and [cache] in hubd.toml; `hubd doctor` tries it now",
             ],
         ),
         (
@@ -107,34 +106,34 @@ def test_nothing_yet():
                 "dropped": 1,
             },
             [
-                "THE STORE THAT HUBS SHARE IS SLOW for 4 s: 5 answers in a row took longer than 50 ms",
-                "  it is passed over for some seconds at a time; see what else that server has to do",
-                "  6 answers came too late, and it was left alone 2 times",
-                "  1 result was not written there",
+                "THE SHARED STORE IS SLOW for 4 s: 5 answers in a row took longer than 50 ms",
+                "  the hub skips it for some seconds at a time; see what else that server is busy with",
+                "  6 answers came too late, and the store was skipped 2 times",
+                "  1 result could not be stored",
             ],
         ),
         (
             {"state": "full", "since_s": 9.0, "reason": "OOM command not allowed", "dropped": 1},
             [
-                "THE STORE THAT HUBS SHARE IS FULL for 9 s: OOM command not allowed",
-                "  what it holds is used, and nothing new is kept there; it is tried again by itself",
-                "  give it more memory, or `maxmemory-policy allkeys-lru`, and nothing else to keep",
-                "  1 result was not written there",
+                "THE SHARED STORE IS FULL for 9 s: OOM command not allowed",
+                "  its values are still read, but nothing new is stored; the hub retries by itself",
+                "  give it more memory, or set `maxmemory-policy allkeys-lru`; keep nothing else in it",
+                "  1 result could not be stored",
             ],
         ),
         (
             {"state": "read-only", "since_s": 9.0, "reason": "MISCONF it cannot save"},
             [
-                "THE STORE THAT HUBS SHARE IS READ-ONLY for 9 s: MISCONF it cannot save",
-                "  nothing new is kept there; see the log of that server: hubs need no persistence of it",
+                "THE SHARED STORE IS READ-ONLY for 9 s: MISCONF it cannot save",
+                "  nothing new is stored; see the log of that server (hubs do not need its persistence)",
             ],
         ),
         (
             {"state": "connected", "since_s": 1.0, "dropped": 7, "altered": 2, "hubs": 1},
             [
                 "store: connected for 1 s, 1 hub uses it",
-                "  7 results were not written there",
-                "  2 values there are of no hub with this sealing key: who else writes there?",
+                "  7 results could not be stored",
+                "  2 values there were not sealed with this hub's key: does another program write there?",
             ],
         ),
     ],
@@ -156,7 +155,7 @@ def test_the_store(store, expected):
         (facts(entries=1, bytes=5), "1 resource, 5 B"),
         (
             facts(store={"state": "away", "since_s": 9.0, "reason": "it refuses the password"}),
-            "empty; THE STORE THAT HUBS SHARE IS AWAY for 9 s: it refuses the password (see `hubd cache`)",
+            "empty; THE SHARED STORE IS AWAY for 9 s: it refuses the password (see `hubd cache`)",
         ),
     ],
 )
@@ -171,7 +170,7 @@ def test_in_brief(data, expected):
     [
         (
             {"name": "hub1", "run": "a1", "url": "http://10.0.0.5:8765", "registered": True, "peers": []},
-            "hub1 at http://10.0.0.5:8765; no other hub is there",
+            "hub1 at http://10.0.0.5:8765; no other hub found",
         ),
         (
             {"name": "hub1", "url": "http://h:1", "registered": True, "peers": [], "looking": True},
@@ -185,7 +184,7 @@ def test_in_brief(data, expected):
             {"name": "hub1", "url": "http://h:1", "peers": [{"name": "hub1"}, {"name": "hub2"}]},
             "hub1 at http://h:1; with hub1, hub2; TWO HUBS HAVE THIS NAME (see `hubd doctor`)",
         ),
-        ({"name": "", "run": "a1", "url": "", "peers": []}, "a1, which others cannot reach; no other hub is there"),
+        ({"name": "", "run": "a1", "url": "", "peers": []}, "a1, which others cannot reach; no other hub found"),
         (
             {"name": "hub1", "url": "http://h:1", "registered": False, "peers": [{"name": "hub2"}]},
             "hub1 at http://h:1; OTHER HUBS CANNOT FIND IT NOW: the store is away",

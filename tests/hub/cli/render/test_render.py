@@ -69,7 +69,7 @@ def notes(**upstream):
 def test_past_trouble_of_a_running_upstream_is_told_as_past():
     error = "killed by SIGKILL\nnoise"
     found = notes(state="connected", last_error=error, last_error_ago_s=130.0, restarts=1)
-    assert found == ["before: killed by SIGKILL (2 min ago)", "restarted once"]
+    assert found == ["last error: killed by SIGKILL (2 min ago)", "restarted once"]
 
 
 def test_trouble_of_an_upstream_on_its_way_is_told_as_it_is():
@@ -92,7 +92,7 @@ def test_a_crash_loop_says_so_first_and_when_it_is_tried_again():
         "crash loop: ended or failed to start 4 times within 5 min",
         "time exited with status 1 (2 s ago)",
         *(f"| line {number}" for number in range(5, 9)),
-        "next attempt in 4 s, after 3 in a row that failed",
+        "next attempt in 4 s, after 3 failures in a row",
     ]
 
 
@@ -100,14 +100,14 @@ def test_who_waits_for_a_call_says_so():
     assert notes(state="idle") == ["started by the first call that needs it"]
     assert notes(state="failed", last_error="no") == [
         "no",
-        "tried again when a host needs it, or by `hubd restart time`",
+        "retried on the next call; `hubd restart time` retries now",
     ]
 
 
 @pytest.mark.covers("F-P-28")
 def test_who_does_not_answer_pings_says_so():
     assert notes(state="connected", silent_s=90.0, health="silent") == [
-        "not answering pings for 90 s; calls are sent all the same"
+        "not answering pings for 90 s; calls are still sent"
     ]
 
 
@@ -117,15 +117,15 @@ def test_what_is_wrong_with_the_configuration_comes_first():
     upstream = {"name": "a", "state": "connected", "stale_config": "it does not start\nnoise"}
     shown = status({"version": "1", "config": config, "upstreams": [upstream], "faults": 2}).split("\n")
     assert shown[2:6] == [
-        "THE CONFIGURATION IS NOT USED, THE ONE BEFORE STAYS:",
+        "Configuration has errors; the previous one is still in use:",
         "  hubd.toml:3: no such key",
         "  or so",
         "settings that need a restart of the hub: listen",
     ]
-    assert "    goes on with its old settings: it does not start" in shown
+    assert "    still runs with its old settings: it does not start" in shown
     assert shown[-2:] == [
         "warning: odd \\x1b[31mkey",
-        "warning: the hub itself failed at something 2 times; its log says more",
+        "warning: the hub itself failed 2 times; see its log",
     ]
 
 
@@ -160,19 +160,19 @@ def test_status():
     assert status(STATUS) == (
         "hubd 1.2.3, up 3 min\n"
         "\n"
-        "UPSTREAM  STATE      FOR  VERSION     VIA    SESSIONS       TOOLS  PROMPTS  RESOURCES  TMPL\n"
+        "UPSTREAM  STATE      AGE  VERSION     VIA    SESSIONS       TOOLS  PROMPTS  RESOURCES  TMPL\n"
         "files     connected  3 h  2025-11-25  stdio  3 interactive     14        0          3     1\n"
-        "    2 calls wait for answers of hosts\n"
+        "    2 calls wait for an answer of a host\n"
         "    1 question refused: nobody can tell which host it is for\n"
         "broken    failed     -    -           -      -                  -        -          -     -\n"
         "    exit 1:\\x1b[31m no\n"
         "    | last words on stderr\n"
-        "    tried again when a host needs it, or by `hubd restart broken`\n"
+        "    retried on the next call; `hubd restart broken` retries now\n"
         "    degraded: too many tools\n"
         "    restarted 5 times\n"
         "\n"
-        "HOST                  TRANSPORT  VERSION     ENDPOINT  ATTACHED  IDLE  RUNNING  ASKED\n"
-        "Claude (claude-code)  unix       2025-06-18  /mcp      2 h       0 s         3      1\n"
+        "HOST                  TRANSPORT  VERSION     ENDPOINT  ATTACHED  IDLE  RUNNING  QUESTIONS\n"
+        "Claude (claude-code)  unix       2025-06-18  /mcp      2 h       0 s         3          1\n"
         "\n"
         "warning: two tools share a name"
     )
@@ -231,11 +231,10 @@ def test_small_parts():
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({}, "holds 3 MiB of 256 MiB for hosts and servers, 64 MiB at most so far"),
+        ({}, "buffers hold 3 MiB of 256 MiB, 64 MiB at most so far"),
         (
             {"refused": 1, "evicted": 2},
-            "holds 3 MiB of 256 MiB for hosts and servers, 64 MiB at most so far; had no room once; "
-            "2 that were late had to give way",
+            "buffers hold 3 MiB of 256 MiB, 64 MiB at most so far; full once; 2 slow peers were cut off",
         ),
     ],
 )
