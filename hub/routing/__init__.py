@@ -1,10 +1,11 @@
 """Routing of a host's request to its handler, and what hosts are told unasked.
 
 Read in this order: `router` (the table from method to handler), `resolve` (the upstream of a visible name or URI),
-`resource_reads` (reads answered from the cache), `host_exchange` (the host's end of an operation: progress, logs,
-questions). Lists: `live_catalog` owns the catalogue of each view, `list_updates` brings it up to date when a host asks
-and announces changes. Hosts that asked to be told: `subscriptions`, `listeners`. Besides: `log_levels`, and
-`server_info` (the answers to `initialize` and `server/discover`).
+`forwarding` (one operation to its upstream, the reply in the host's words), `resource_reads` (reads answered from the
+cache), `host_exchange` (the host's end of an operation: progress, logs, questions). Lists: `live_catalog` owns the
+catalogue of each view, `list_updates` brings it up to date when a host asks and announces changes. Hosts that asked to
+be told: `subscriptions`, `listeners`. Besides: `log_levels`, and `server_info` (the answers to `initialize` and
+`server/discover`).
 
 A request sees one snapshot of the catalogue; no list waits long for an upstream.
 """

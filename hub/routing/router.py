@@ -2,8 +2,7 @@
 
 Requests about the hub itself (`initialize`, `server/discover`, `ping`) are answered here, and so are lists, from the
 live catalogue; a list that may have changed is read again first (`hub.routing.list_updates`). Operations go to the
-upstream that has the named thing (`hub.routing.resolve`), across the seam `Upstream.call`. Its reply is translated
-once, for the revision of the host.
+upstream that has the named thing: `hub.routing.resolve` finds it, `hub.routing.forwarding` sends them there.
 
 A catalogue is a snapshot, which `hub.routing.live_catalog` swaps as a whole; no request sees half of a change.
 """
@@ -12,16 +11,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
-import trio
 from msgspec import Raw
 
 from hub.bridge.bridge import EraBridge
-from hub.bridge.tasks.polled_tasks import Viewer
-from hub.catalog.entries import Route
-from hub.catalog.rewrite import LARGE_BYTES, localise, unchanged, untag_arguments
 from hub.catalog.view import EVERYTHING, View
-from hub.link.errors import HubError, UpstreamProtocolError, failure_from
-from hub.link.interface import Caller, Interim, Operation, Tenant
+from hub.link.errors import HubError, failure_from
+from hub.link.interface import Caller, Tenant
+from hub.routing.forwarding import Forwarder
 from hub.routing.host_exchange import HostExchange, ProgressUpkeep
 from hub.routing.list_updates import Lists
 from hub.routing.live_catalog import LiveCatalog
@@ -32,7 +28,7 @@ from hub.routing.server_info import discover_reply, initialize_result, ping_repl
 from hub.routing.subscriptions import Subscriptions
 from hub.wire.handshake import negotiate
 from hub.wire.http.mcp_headers import Mirror
-from hub.wire.item_limits import TooManyItems, peek_limited
+from hub.wire.item_limits import peek_limited
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
 from hub.wire.mcp import (
     COMPLETE,
@@ -52,14 +48,7 @@ from hub.wire.mcp import (
     UNSUBSCRIBE,
     Kind,
 )
-from hub.wire.request_meta import split_meta
-from hub.wire.translate import (
-    UnknownResultType,
-    failure_for_host,
-    params_for_upstream,
-    resource_not_found,
-    result_for_host,
-)
+from hub.wire.translate import resource_not_found
 
 NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))
 
@@ -83,12 +72,11 @@ class Router:
         self._lists = lists
         self._subscriptions = subscriptions
         self._resolver = Resolver(live, lists)
+        self._forwarder = Forwarder(live, levels, bridge, reading)
         self._levels = levels
         self._bridge = bridge
         self._progress = progress
         self._reading = reading
-        self._looking_through = trio.CapacityLimiter(1)
-        """Of large arguments for tags, in a thread, so that nobody else waits; one at a time, for the memory."""
         self._handlers: dict[str, Callable[[Request, HostExchange], Awaitable[Reply]]] = {
             PING: self._ping,
             DISCOVER: self._discover,
@@ -102,7 +90,7 @@ class Router:
         }
         for kind, method in LIST_METHOD.items():
             self._handlers[method] = self._lister(kind)
-        self._handlers |= bridge.tasks.handles.handlers(self._finish)
+        self._handlers |= bridge.tasks.handles.handlers(self._forwarder.reply_for_host)
 
     def find_view(self, name: str) -> View | None:
         """The view of the endpoint /mcp/<name>; None: there is none."""
@@ -175,7 +163,8 @@ class Router:
         handler = self._handlers.get(request.method)
         if handler is None:
             return Failure(METHOD_NOT_FOUND, f"Method not found: {request.method}")
-        if exchange.wants_progress:
+        wants_progress = exchange.wants_progress
+        if wants_progress:
             self._progress.begin(exchange)
         try:
             reply = await handler(request, exchange)
@@ -186,13 +175,13 @@ class Router:
         except RemoteProtocolError as error:
             return error.failure
         finally:
-            if exchange.wants_progress:
+            if wants_progress:
                 exchange.forget()
                 self._progress.end(exchange)
 
     def failed(self, request: Request, exchange: HostExchange, error: HubError) -> Reply:
         """The answer to a request that failed by `error`, as its host may see it."""
-        return self._finish(failure_from(error, request.method), request.method, "", "", exchange)
+        return self._forwarder.reply_for_host(failure_from(error, request.method), request.method, "", "", exchange)
 
     # --- answered here ------------------------------------------------------------------------------------------------
 
@@ -227,7 +216,7 @@ class Router:
 
         return list_
 
-    # --- forwarded to one upstream ------------------------------------------------------------------------------------
+    # --- forwarded to an upstream -------------------------------------------------------------------------------------
 
     async def _named(self, kind: Kind, noun: str, request: Request, exchange: HostExchange) -> Reply:
         name = peek_str(request.params.get("name"))
@@ -238,7 +227,7 @@ class Router:
         )
         if route is None:
             return Failure(INVALID_PARAMS, f"Unknown {noun}: {name}; {kind.value}/list names those there are")
-        return await self._forward(request, exchange, route, "name", kind=kind)
+        return await self._forwarder.forward(request, exchange, route, "name", kind=kind)
 
     async def _read_resource(self, request: Request, exchange: HostExchange) -> Reply:
         uri = peek_str(request.params.get("uri"))
@@ -248,7 +237,7 @@ class Router:
         reply: Reply | None = None
         for route in routes:  # several only where local upstreams share files
             try:
-                reply = await self._forward(request, exchange, route, "uri", asked=uri)
+                reply = await self._forwarder.forward(request, exchange, route, "uri", asked=uri)
             except HubError:
                 if route is routes[-1]:
                     raise
@@ -264,92 +253,12 @@ class Router:
             return Failure(INVALID_PARAMS, "ref names no prompt, resource or template that is listed")
         snapshot = self.upstreams[route.upstream].snapshot
         if "completions" not in snapshot.capabilities and snapshot.version != L1:  # L1 has no such capability
-            return self._finish(NO_COMPLETION, COMPLETE, route.upstream, "", exchange)
+            return self._forwarder.reply_for_host(NO_COMPLETION, COMPLETE, route.upstream, "", exchange)
         params = {**request.params, "ref": raw({**ref, member: route.original})}
-        reply = await self._forward(Request(request.id, COMPLETE, params), exchange, route, None)
+        reply = await self._forwarder.forward(Request(request.id, COMPLETE, params), exchange, route, None)
         if isinstance(reply, Failure) and reply.code in (METHOD_NOT_FOUND, INTERNAL_ERROR) and _said_unknown(reply):
-            return self._finish(NO_COMPLETION, COMPLETE, route.upstream, "", exchange)
+            return self._forwarder.reply_for_host(NO_COMPLETION, COMPLETE, route.upstream, "", exchange)
         return reply
-
-    async def _forward(
-        self,
-        request: Request,
-        exchange: HostExchange,
-        route: Route,
-        named: str | None,
-        *,
-        kind: Kind | None = None,
-        asked: str | None = None,
-    ) -> Reply:
-        """Send an operation to the upstream of `route`, under the upstream's own names and URIs.
-
-        `named` is the param that names the thing, `kind` the list it is in, `asked` the URI as the host writes it.
-        """
-        upstream = self.upstreams[route.upstream]
-        params, meta = split_meta(request.params)
-        if named is not None:
-            params[named] = raw(route.original)
-        if "arguments" in params:
-            params["arguments"] = await self._untagged(params["arguments"], route, exchange)
-        operation = Operation(request.method, params_for_upstream(params), meta)
-        way = self._reading.by_way_of(upstream) if self._reading and request.method == RESOURCES_READ else upstream
-        carried = self._bridge.carry(way, operation, exchange, request)
-        caller = exchange.caller
-        try:
-            reply = await (carried if caller.log_level is None else self._levels.hold(caller, carried))
-        finally:  # without an answer, too: the call may have changed what was read before
-            if kind is Kind.TOOL and self._reading is not None:
-                self._reading.acted(upstream.name)
-        if kind is not None and isinstance(reply, Failure) and _says_unknown_name(reply):
-            upstream.changed((kind,))
-        return self._finish(reply, request.method, upstream.name, upstream.snapshot.version, exchange, asked=asked)
-
-    async def _untagged(self, arguments: Raw, route: Route, exchange: HostExchange) -> Raw:
-        """Arguments with the upstream's own URIs in place of tagged ones."""
-        untag = self._live.of(exchange.view).untagger(route.upstream)
-        if untag is unchanged or memoryview(arguments).nbytes <= LARGE_BYTES:
-            return untag_arguments(arguments, untag)
-        work = partial(untag_arguments, arguments, untag)
-        return await trio.to_thread.run_sync(work, limiter=self._looking_through)
-
-    def _finish(
-        self,
-        reply: Reply,
-        method: str,
-        upstream: str,
-        version: str,
-        exchange: Viewer,
-        *,
-        asked: str | None = None,
-    ) -> Reply:
-        """`reply` as the host of `exchange` may see it: its revision, its names and URIs."""
-        host = exchange.caller.version
-        if isinstance(reply, Interim):
-            return reply
-        if isinstance(reply, Failure):
-            return failure_for_host(
-                reply,
-                method,
-                upstream=upstream,
-                upstream_version=version,
-                host_version=host,
-                uri=asked,
-                host_capabilities=exchange.caller.capabilities,
-            )
-        try:
-            value = result_for_host(method, reply.value, upstream=upstream, upstream_version=version, host_version=host)
-            if upstream:
-                value = localise(value, self._live.of(exchange.view).emitter(upstream, asked))
-        except (UnknownResultType, TooManyItems) as error:
-            hub_error = UpstreamProtocolError(str(error), upstream=upstream)
-            return self._finish(failure_from(hub_error, method), method, "", "", exchange)
-        return Result(value)
-
-
-def _says_unknown_name(failure: Failure) -> bool:
-    """Whether an upstream does not know what it has listed, so that its list must be out of date."""
-    text = failure.message.lower()
-    return failure.code in (INVALID_PARAMS, METHOD_NOT_FOUND) and ("unknown" in text or "not found" in text)
 
 
 def _said_unknown(failure: Failure) -> bool:

@@ -1,0 +1,145 @@
+"""Forwarding of one operation to one upstream.
+
+Host and upstream use different names and URIs, and perhaps different revisions. They are exchanged here: in the
+operation before it is sent across the seam `Upstream.call`, and in the reply, once, for the revision of the host.
+"""
+
+from collections.abc import Awaitable
+from functools import partial
+
+import trio
+from msgspec import Raw
+
+from hub.bridge.bridge import EraBridge
+from hub.bridge.tasks.polled_tasks import Viewer
+from hub.catalog.entries import Route
+from hub.catalog.rewrite import LARGE_BYTES, Change, localise, unchanged, untag_arguments
+from hub.link.errors import UpstreamProtocolError, failure_from
+from hub.link.interface import Interim, Operation
+from hub.routing.host_exchange import HostExchange
+from hub.routing.live_catalog import LiveCatalog
+from hub.routing.log_levels import LogLevels
+from hub.routing.resource_reads import ResourceReads
+from hub.wire.item_limits import TooManyItems
+from hub.wire.jsonrpc import Failure, Reply, Request, Result, raw
+from hub.wire.mcp import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCES_READ, Kind
+from hub.wire.request_meta import split_meta
+from hub.wire.translate import UnknownResultType, failure_for_host, params_for_upstream, result_for_host
+from upstreams.upstream import Upstream
+
+
+class Forwarder:
+    """Sends operations to upstreams. `reading`: the resource cache, or None."""
+
+    def __init__(
+        self, live: LiveCatalog, levels: LogLevels, bridge: EraBridge, reading: ResourceReads | None = None
+    ) -> None:
+        self._live = live
+        self._levels = levels
+        self._bridge = bridge
+        self._reading = reading
+        self._untagging = trio.CapacityLimiter(1)
+        """Threads that look through large arguments, so that nobody else waits: one, for the memory."""
+
+    def __repr__(self) -> str:
+        return f"<Forwarder to {len(self._live.upstreams)} upstreams>"
+
+    async def forward(
+        self,
+        request: Request,
+        exchange: HostExchange,
+        route: Route,
+        named: str | None,
+        *,
+        kind: Kind | None = None,
+        asked: str | None = None,
+    ) -> Reply:
+        """Send `request` to the upstream of `route`; the reply as the host may see it.
+
+        `named` is the param that names the thing, `kind` the list it is in, `asked` the URI as the host writes it.
+
+        Raises:
+            HubError: as `Upstream.call`.
+            RemoteProtocolError: -32602, the arguments hold more URIs than the hub looks up.
+        Cancellation: passes to the upstream.
+        """
+        upstream = self._live.upstreams[route.upstream]
+        operation = await self._operation(request, exchange, route, named)
+        try:
+            reply = await self._send(operation, upstream, exchange, request)
+        finally:  # without an answer, too: the call may have changed what was read before
+            if kind is Kind.TOOL and self._reading is not None:
+                self._reading.acted(upstream.name)
+        if kind is not None and isinstance(reply, Failure) and _says_unknown_name(reply):
+            upstream.changed((kind,))
+        return self.reply_for_host(
+            reply, request.method, upstream.name, upstream.snapshot.version, exchange, asked=asked
+        )
+
+    async def _operation(self, request: Request, exchange: HostExchange, route: Route, named: str | None) -> Operation:
+        """The operation that `request` asks for, under the upstream's own names and URIs."""
+        params, meta = split_meta(request.params)
+        if named is not None:
+            params[named] = raw(route.original)
+        if (arguments := params.get("arguments")) is not None:
+            untag = self._live.of(exchange.view).untagger(route.upstream)
+            is_large = untag is not unchanged and memoryview(arguments).nbytes > LARGE_BYTES
+            params["arguments"] = (
+                await self._untag_large(arguments, untag) if is_large else untag_arguments(arguments, untag)
+            )
+        return Operation(request.method, params_for_upstream(params), meta)
+
+    async def _untag_large(self, arguments: Raw, untag: Change) -> Raw:
+        return await trio.to_thread.run_sync(partial(untag_arguments, arguments, untag), limiter=self._untagging)
+
+    def _send(
+        self, operation: Operation, upstream: Upstream, exchange: HostExchange, request: Request
+    ) -> Awaitable[Reply]:
+        """Send `operation` across the seam: reads by way of the cache, and at the log level that the host wants."""
+        way = self._reading.by_way_of(upstream) if self._reading and request.method == RESOURCES_READ else upstream
+        reply = self._bridge.carry(way, operation, exchange, request)
+        caller = exchange.caller
+        return reply if caller.log_level is None else self._levels.hold(caller, reply)
+
+    def reply_for_host(
+        self,
+        reply: Reply,
+        method: str,
+        upstream: str,
+        version: str,
+        exchange: Viewer,
+        *,
+        asked: str | None = None,
+    ) -> Reply:
+        """`reply` as the host of `exchange` may see it: in its revision, with the names and URIs of its view.
+
+        `upstream`, "" for the hub's own replies, speaks the revision `version`; `asked` is the URI as the host writes
+        it.
+        """
+        host = exchange.caller.version
+        if isinstance(reply, Interim):
+            return reply
+        if isinstance(reply, Failure):
+            return failure_for_host(
+                reply,
+                method,
+                upstream=upstream,
+                upstream_version=version,
+                host_version=host,
+                uri=asked,
+                host_capabilities=exchange.caller.capabilities,
+            )
+        try:
+            value = result_for_host(method, reply.value, upstream=upstream, upstream_version=version, host_version=host)
+            if upstream:
+                value = localise(value, self._live.of(exchange.view).emitter(upstream, asked))
+        except (UnknownResultType, TooManyItems) as error:
+            hub_error = UpstreamProtocolError(str(error), upstream=upstream)
+            return self.reply_for_host(failure_from(hub_error, method), method, "", "", exchange)
+        return Result(value)
+
+
+def _says_unknown_name(failure: Failure) -> bool:
+    """Whether an upstream does not know what it has listed, so that its list must be out of date."""
+    text = failure.message.lower()
+    return failure.code in (INVALID_PARAMS, METHOD_NOT_FOUND) and ("unknown" in text or "not found" in text)
