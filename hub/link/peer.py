@@ -85,8 +85,7 @@ class Peer:
     """Requests and notifications over a `Channel`. Request ids are ours, counted up and never used twice.
 
     `on_end` is called once, before callers learn that there will be no answer. `on_complaint` gets malformed messages,
-    one a second at most. `takes_requests` False: the revision has no requests in that direction; they are counted and
-    not answered.
+    one a second at most.
     """
 
     def __init__(
@@ -115,7 +114,7 @@ class Peer:
         self._unread_bytes = 0
         """Bytes of answers written since the peer had last read everything."""
         self._complained_at = float("-inf")
-        self.takes_requests = True
+        self._takes_requests = True
         self.ended = False
         self.messages = 0
         """Messages received and decoded."""
@@ -142,6 +141,10 @@ class Peer:
         """Take a new id, to be passed to `request` or dropped."""
         self._last_id += 1
         return self._last_id
+
+    def refuse_requests(self) -> None:
+        """Answer no requests from now on, only count them: the revision has none in that direction."""
+        self._takes_requests = False
 
     async def request(self, method: str, params: dict[str, Raw], *, id: int | None = None) -> Reply:
         """Send a request and wait for its answer.
@@ -298,7 +301,7 @@ class Peer:
         self._bad_in_a_row = 0
         if isinstance(message, Request):
             self._take_request(message, nursery)
-        elif message.method == CANCELLED and self.takes_requests:
+        elif message.method == CANCELLED and self._takes_requests:
             self._stop_answering(message)
         else:
             self._on_notification(message)
@@ -326,13 +329,13 @@ class Peer:
             return
         if found.is_answer:
             self.fail(found.id, error)
-        elif found.is_request and self.takes_requests and not self._ignores_answers():
+        elif found.is_request and self._takes_requests and not self._ignores_answers():
             self._respond(found.id, error.failure, "an error")
 
     # --- answering ----------------------------------------------------------------------------------------------------
 
     def _take_request(self, request: Request, nursery: trio.Nursery) -> None:
-        if not self.takes_requests or self._ignores_answers():
+        if not self._takes_requests or self._ignores_answers():
             self.refused_requests += 1
         elif request.method == PING:
             self._respond(request.id, Result(EMPTY), PING)

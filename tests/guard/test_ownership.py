@@ -23,9 +23,6 @@ STATE = {
     "hub/fleet/proxy.py": {"on_gone"},
     # an exception that is kept lets go of its frames
     "hub/wire/http/request_head.py": {"__traceback__"},
-    # parts of one session
-    "upstreams/transports/http/poster.py": {"data_lines", "idle_lines"},
-    "upstreams/transports/peer_session.py": {"takes_requests"},
 }
 """Attributes that are set of objects of other packages, and why. The list may only become shorter."""
 CACHES = {"hub/net/http_message.py": {"_FIRST"}}

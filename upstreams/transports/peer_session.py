@@ -123,7 +123,8 @@ class PeerSession:
     def _agreed(self, facts: ServerFacts) -> None:
         self.facts = facts
         self.era = era_of(facts.version)
-        self.peer.takes_requests = self.era is Era.LEGACY
+        if self.era is Era.MODERN:
+            self.peer.refuse_requests()
 
     async def _listen(self) -> None:
         """Read until the peer is gone or given up; then all calls have failed."""

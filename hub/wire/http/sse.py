@@ -38,9 +38,9 @@ class SseParser:
         self.last_event_id = ""
         self.retry_ms: int | None = None
         self.idle_lines = 0
-        """Lines without data: comments, blank lines between events, other fields. The reader of the count resets it."""
+        """Lines without data: comments, blank lines between events, other fields."""
         self.data_lines = 0
-        """Lines with data. The reader of the count resets it."""
+        """Lines with data."""
         self.held_bytes = 0
         """Bytes of the incomplete event."""
         self._max_event_bytes = max_event_bytes

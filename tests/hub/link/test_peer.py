@@ -414,7 +414,7 @@ async def test_too_many_questions_at_a_time_are_refused(ends):
 
 @pytest.mark.covers("T-3", "F-P-13")
 async def test_a_peer_that_may_not_ask_is_not_answered(ends):
-    ends.peer.takes_requests = False
+    ends.peer.refuse_requests()
     await ends.far.say(id=1, method="ping")
     await ends.far.say(id=2, method="sampling/createMessage")
     await ends.far.write(b'{"jsonrpc":"2.0","id":3,"method":"m","params":[]}\n')

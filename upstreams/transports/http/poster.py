@@ -88,8 +88,6 @@ class EventStream:
         self._pace = pace
         self._rest = b""
         """Bytes that were read and not parsed yet."""
-        self._idle_lines = 0
-        self._data_lines = 0
         self._retry_ms: int | None = None
         self.last_id = ""
         """The id of the last complete event that had one: where to resume."""
@@ -101,6 +99,9 @@ class EventStream:
         self._reply = reply
         self._rest = b""
         self._parser = SseParser()
+        self._empty_events = 0
+        self._paced_lines = 0
+        """Lines that have cost their time."""
 
     def __enter__(self) -> Self:
         return self
@@ -138,19 +139,13 @@ class EventStream:
             if event.id is not None:
                 self.last_id = event.id if _is_sendable(event.id) else ""
             if not event.data:
-                self._idle_lines += 1
+                self._empty_events += 1
         if size > FREE_BYTES or self._reply.held:
             self._reply.hold(size)
-        self._idle_lines += self._parser.idle_lines
-        self._parser.idle_lines = 0
-        self._data_lines += self._parser.data_lines
-        self._parser.data_lines = 0
-        if self._data_lines >= DATA_LINES:
-            self._idle_lines += self._data_lines // DATA_LINES
-            self._data_lines %= DATA_LINES
-        if self._idle_lines > FREE_LINES:
-            idle_lines, self._idle_lines = self._idle_lines, 0
-            await self._pace.keep(messages=idle_lines)
+        lines = self._empty_events + self._parser.idle_lines + self._parser.data_lines // DATA_LINES
+        if lines - self._paced_lines > FREE_LINES:
+            due, self._paced_lines = lines - self._paced_lines, lines
+            await self._pace.keep(messages=due)
         return [(event.event, event.data) for event in events if event.data]
 
     async def _receive(self) -> bytes:
