@@ -4,7 +4,7 @@
           |
           any other answer below 500 --> initialize --success--> LegacyHttp
                                              |
-                                             400, 404, 405 --> GET --`endpoint`--> SseConversation
+                                             400, 404, 405 --> GET --`endpoint`--> SseSession
 
 401, 403, 5xx, time-outs and broken connections say nothing about the era: they are raised, to be tried again later.
 What was found is remembered for this configuration and believed until it is contradicted.
@@ -29,12 +29,12 @@ from upstreams.transports.http.connection import parse_url
 from upstreams.transports.http.legacy import LegacyHttp
 from upstreams.transports.http.modern import ModernHttp
 from upstreams.transports.http.poster import CONTENT, Poster, StatusError, field_lines
-from upstreams.transports.http.sse_transport import SseConversation
+from upstreams.transports.http.sse_transport import SseSession
 from upstreams.transports.negotiation import about, find_modern
 
 SSE: Final = "sse"
 """Remembered in place of an era."""
-Found = ModernHttp | LegacyHttp | SseConversation
+Found = ModernHttp | LegacyHttp | SseSession
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class Detection:
                 log.info("%s no longer speaks what it spoke before (%s); detecting again", self._poster.name, error)
                 memory.remember_era(key, None)
         found: Found = await self._as_modern() or await self._as_legacy()
-        memory.remember_era(key, SSE if isinstance(found, SseConversation) else found.era.value)
+        memory.remember_era(key, SSE if isinstance(found, SseSession) else found.era.value)
         return found
 
     async def _as_modern(self) -> ModernHttp | None:
@@ -110,10 +110,10 @@ class Detection:
     async def _as_handshaken(self) -> LegacyHttp:
         return await LegacyHttp.open(self._poster, self._events, self._terms)
 
-    async def _as_sse(self) -> SseConversation:
-        return await SseConversation.open(self._poster, self._events, self._terms)
+    async def _as_sse(self) -> SseSession:
+        return await SseSession.open(self._poster, self._events, self._terms)
 
-    async def _as_legacy(self) -> LegacyHttp | SseConversation:
+    async def _as_legacy(self) -> LegacyHttp | SseSession:
         try:
             return await self._as_handshaken()
         except StatusError as error:

@@ -37,7 +37,6 @@ from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L1, L2, L4, PING, S
 from upstreams.questions.questions import Answering, Questions
 from upstreams.questions.running import Running
 from upstreams.session import COMMON, SessionEvents, SessionTerms
-from upstreams.transports.http.http_session import GOODBYE_S, RESENDABLE, HttpConversation
 from upstreams.transports.http.poster import (
     CONTENT,
     JSON,
@@ -49,6 +48,7 @@ from upstreams.transports.http.poster import (
     stream_headers,
 )
 from upstreams.transports.http.standing_stream import StandingStream
+from upstreams.transports.http.streamable_session import GOODBYE_S, RESENDABLE, StreamableSession
 from upstreams.transports.negotiation import about, judge_initialize
 
 PING_ANSWER_S: Final = 15.0
@@ -80,7 +80,7 @@ class ServerSession(Struct, frozen=True):
         return lines
 
 
-class LegacyHttp(HttpConversation):
+class LegacyHttp(StreamableSession):
     """A session by handshake. Made by `open`."""
 
     era = Era.LEGACY

@@ -30,8 +30,8 @@ from hub.wire.mcp import HEADER_MISMATCH, LISTEN, TOOLS_CALL, TOOLS_LIST, UNSUPP
 from hub.wire.request_meta import request_headers
 from upstreams.inventory.lists import MAX_ENTRY_BYTES, first_of, walk
 from upstreams.session import COMMON, SessionEvents, SessionTerms, stamp_own
-from upstreams.transports.http.http_session import RESENDABLE, HttpConversation
 from upstreams.transports.http.poster import CONTENT, Poster, StatusError, Take, field_lines
+from upstreams.transports.http.streamable_session import RESENDABLE, StreamableSession
 
 _TRACES = (b"x-mcp-header", b"\\u00")
 """One of these stands in every schema that asks for headers (the name may be written with escapes)."""
@@ -39,7 +39,7 @@ _TRACES = (b"x-mcp-header", b"\\u00")
 log = logging.getLogger(__name__)
 
 
-class ModernHttp(HttpConversation):
+class ModernHttp(StreamableSession):
     """An upstream without sessions: there is only what its `server/discover` said, and a pool of connections."""
 
     era = Era.MODERN

@@ -166,7 +166,7 @@ class SseChannel:
             log.info("%s did not take a message: %s", self._poster.name, error)
 
 
-class SseConversation(PeerSession):
+class SseSession(PeerSession):
     """A session over HTTP+SSE. Made by `open`, opened by `run`."""
 
     transport = "sse"
@@ -179,7 +179,7 @@ class SseConversation(PeerSession):
         self._channel = SseChannel(poster, stream, target, self._refused)
 
     @classmethod
-    async def open(cls, poster: Poster, events: SessionEvents, terms: SessionTerms = COMMON) -> "SseConversation":
+    async def open(cls, poster: Poster, events: SessionEvents, terms: SessionTerms = COMMON) -> "SseSession":
         """Open the event stream and wait for the endpoint.
 
         Raises:

@@ -68,7 +68,7 @@ GOODBYE_S: Final = 2.0
 log = logging.getLogger(__name__)
 
 
-class HttpConversation:
+class StreamableSession:
     """One conversation over Streamable HTTP, already opened. Satisfies `upstreams.session.Session`."""
 
     era: Era
