@@ -39,7 +39,6 @@ from hub.wire.mcp import (
     era_of,
 )
 from upstreams.questions.attribution import task_begun, task_finished
-from upstreams.questions.progress_tokens import TaskTokens
 from upstreams.questions.questions import Questions
 from upstreams.questions.running import Running
 from upstreams.session import (
@@ -49,11 +48,11 @@ from upstreams.session import (
     SessionEvents,
     SessionTerms,
     announce,
-    named_log,
-    split_progress,
     stamp_call,
     stamp_own,
 )
+from upstreams.transports.keep_alive import KeepAlive
+from upstreams.transports.running_calls import RunningCalls
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +60,6 @@ MAX_IN_FLIGHT: Final = 320
 """Calls in one session at a time."""
 SILENT_TIMEOUTS: Final = 3
 """Timeouts in a row, with nothing heard meanwhile, until a session is given up."""
-PING_ANSWER_S: Final = 15.0
 NO_FACTS: Final = ServerFacts("", {}, {}, "")
 """The facts of a server before hands are shaken."""
 _END_TASKS: Final = frozenset({TASKS_RESULT, TASKS_CANCEL})
@@ -87,9 +85,7 @@ class PeerSession:
         self._outbox: Outbox | None = None
         self._questions = Questions(name, events, terms, self._tell, lambda: self.facts.version, one_stream=True)
         self._running = self._questions.running
-        self._latest: Exchange | None = None
-        """The exchange of the host that owns the session, if it can be told things between its operations."""
-        self._tokens = TaskTokens()
+        self._calls = RunningCalls(name, events, terms, self._running)
         self._declared = DeclaredCapabilities(terms)
         self._listens: dict[int, Callable[[Notification], None]] = {}
         """Receivers of what belongs to a `subscriptions/listen`, by its id."""
@@ -98,8 +94,6 @@ class PeerSession:
         """When the last of them was."""
         self._heard_then = 0
         self._fault = ""
-        self._unanswered: tuple[int, float] | None = None
-        """How many messages had come when a ping was not answered, and when the ping was sent."""
         self._scope = trio.CancelScope()
         """The scope of the subclass's `run`: cancelled when the session is given up."""
 
@@ -123,8 +117,11 @@ class PeerSession:
     def _agreed(self, facts: ServerFacts) -> None:
         self.facts = facts
         self.era = era_of(facts.version)
-        if self.era is Era.MODERN:
-            self.peer.refuse_requests()
+        legacy, peer = self.era is Era.LEGACY, self.peer
+        ping_s = self.terms.ping_s if legacy else 0.0
+        self._keep_alive = KeepAlive(self.name, self.events, ping_s, self._ping, lambda: peer.messages)
+        if not legacy:
+            peer.refuse_requests()
 
     async def _listen(self) -> None:
         """Read until the peer is gone or given up; then all calls have failed."""
@@ -136,44 +133,24 @@ class PeerSession:
     async def stay_in_touch(self) -> None:
         """Ping a legacy upstream after a while of silence, for ever.
 
-        Over HTTP+SSE this finds out that the server forgot the session. An unanswered ping is only noted: an upstream
-        is never stopped for it.
+        Over HTTP+SSE this finds out that the server forgot the session.
         """
-        if not self.is_pinged:
-            await trio.sleep_forever()
-        while True:
-            heard = self.peer.messages
-            await trio.sleep(self.terms.ping_s)
-            if self.peer.messages == heard and not self._running:
-                sent_at = trio.current_time()
-                if await self._answers_ping():
-                    self._unanswered = None
-                elif self.silent_s is None:
-                    self._unanswered = self.peer.messages, sent_at
-                    self.events.note("does not answer pings; it is left running")
-                    log.warning("%s does not answer a ping; it is left running", self.name)
+        await self._keep_alive.run(self._running, self._keep_alive.ping)
 
     @property
     def is_pinged(self) -> bool:
-        """Whether the session is pinged."""
-        return self.era is Era.LEGACY and self.terms.ping_s > 0
+        return self._keep_alive.interval_s > 0
 
     @property
     def silent_s(self) -> float | None:
-        """Seconds since the first unanswered ping; None: there is none, or the upstream was heard since."""
-        if self._unanswered is None or self._unanswered[0] != self.peer.messages:
-            return None
-        return round(trio.current_time() - self._unanswered[1], 1)
+        return self._keep_alive.silent_s
 
-    async def _answers_ping(self) -> bool:
-        """Whether the upstream answers at all; that it knows no ping is an answer, too."""
-        with trio.move_on_after(PING_ANSWER_S):
-            try:
-                await self.request(PING, {})
-            except HubError as error:
-                log.debug("%s was not pinged: %s", self.name, error)
-            return True
-        return False
+    async def _ping(self) -> None:
+        """Ping; that the upstream knows no ping is an answer, too."""
+        try:
+            await self.request(PING, {})
+        except HubError as error:
+            log.debug("%s was not pinged: %s", self.name, error)
 
     def _ended(self) -> None:
         """Send nothing more: what calls are told of that must stay true."""
@@ -194,22 +171,17 @@ class PeerSession:
         peer = self.peer
         id = peer.next_id()
         began, heard = self._now(), peer.messages
-        running = Running(operation, exchange, timeouts, began)
         mark = self._outbox.accepted_bytes if self._outbox else 0
-        questions, caller, exclusive = self._questions, exchange.caller, self.terms.exclusive
+        questions, caller = self._questions, exchange.caller
         if (principal := caller.identity.principal) != questions.principal:
             questions.serve(principal)
-        self._running[id] = running
-        if exclusive and caller.lasting and caller.era is Era.LEGACY:
-            self._latest = exchange
-        if operation.method == TASKS_RESULT:
-            self._tokens.wait(running)
+        running = self._calls.enter(id, operation, exchange, timeouts, began)
         try:
             with running.scope:
                 params = stamp_call(self.era, self.facts.version, operation, exchange, id, self._declared)
                 reply = await peer.request(operation.method, params, id=id)
                 if "task" in params:
-                    self._tokens.began(reply, id)
+                    self._calls.task_begun(id, reply)
                     self._task_begun(reply, caller.conversation)
                 if operation.method in _END_TASKS:
                     questions.recent_calls.finished(task_finished(operation, reply), self._now())
@@ -217,13 +189,9 @@ class PeerSession:
         except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
             raise self._failure(error, mark) from None
         finally:
-            del self._running[id]
-            if not exclusive:  # however it ended: the upstream may go on, and speak of it
+            self._calls.leave(id)
+            if not self.terms.exclusive:  # however it ended: the upstream may go on, and speak of it
                 questions.recent_calls.ended(caller.conversation, self._now())
-            if operation.method == TASKS_RESULT:
-                self._tokens.leave(running)
-            if running.questions:
-                running.withdraw()
         self._timed_out(began, heard)
         raise DeadlineExceeded(
             f"{self.name} did not answer in time and was told to stop; whether it acted is unknown", upstream=self.name
@@ -236,9 +204,12 @@ class PeerSession:
             self._questions.recent_calls.begun(task, conversation, now + kept_s, now)
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
+        return await self._request_own(self.peer.next_id(), method, params)
+
+    async def _request_own(self, id: int, method: str, params: dict[str, Raw]) -> Reply:
         mark = self._outbox.accepted_bytes if self._outbox else 0
         try:
-            return await self.peer.request(method, stamp_own(self.era, self.facts.version, params))
+            return await self.peer.request(method, stamp_own(self.era, self.facts.version, params), id=id)
         except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
             raise self._failure(error, mark) from None
 
@@ -247,14 +218,10 @@ class PeerSession:
             self._questions.recent_calls.ended(conversation, self._now())
 
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
-        peer = self.peer
-        id = peer.next_id()
-        mark = self._outbox.accepted_bytes if self._outbox else 0
+        id = self.peer.next_id()
         self._listens[id] = hear
         try:
-            return await peer.request(LISTEN, stamp_own(self.era, self.facts.version, params), id=id)
-        except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
-            raise self._failure(error, mark) from None
+            return await self._request_own(id, LISTEN, params)
         finally:
             del self._listens[id]
 
@@ -295,21 +262,9 @@ class PeerSession:
     def _on_notification(self, notification: Notification) -> None:
         method = notification.method
         if method == PROGRESS:
-            token, params = split_progress(notification.params)
-            running = None if token is None else self._running.get(token) or self._tokens.find(token)
-            if running is not None:
-                running.touch()
-                running.exchange.progress(params)
+            self._calls.report_progress(notification.params, self._running)
         elif method == MESSAGE:
-            params = named_log(self.name, notification.params)
-            owner = self._attribute()
-            if owner is not None:
-                owner.touch()
-                owner.exchange.log(params)
-            elif self._latest is not None:
-                self._latest.log(params)
-            else:
-                self.events.log(params)
+            self._calls.report_log(notification.params, self._attribute())
         elif hear := self._subscription(notification):
             hear(notification)
         else:

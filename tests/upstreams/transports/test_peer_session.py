@@ -253,7 +253,7 @@ async def test_one_that_answers_no_ping_is_left_alone(nursery, autojump_clock, c
     up.fake.on["ping"] = lambda message, to: None
     await trio.sleep(10 * COMMON.ping_s)
     assert len(up.fake.conversation.of("ping")) > SILENT_TIMEOUTS
-    assert caplog.text.count("up does not answer a ping; it is left running") == 1
+    assert caplog.text.count("up does not answer a ping; its session is kept") == 1
     assert isinstance(await up.call("echo"), Result)
     assert up.over == 0
 

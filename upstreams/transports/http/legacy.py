@@ -49,9 +49,9 @@ from upstreams.transports.http.poster import (
 )
 from upstreams.transports.http.standing_stream import StandingStream
 from upstreams.transports.http.streamable_session import GOODBYE_S, RESENDABLE, StreamableSession
+from upstreams.transports.keep_alive import PING_ANSWER_S, KeepAlive
 from upstreams.transports.negotiation import about, judge_initialize
 
-PING_ANSWER_S: Final = 15.0
 RENEWAL_S: Final = 20.0
 """Seconds for a new handshake; as long as a first one has by default."""
 RESUMPTIONS: Final = 3
@@ -86,9 +86,11 @@ class LegacyHttp(StreamableSession):
     era = Era.LEGACY
 
     def __init__(self, poster: Poster, events: SessionEvents, terms: SessionTerms) -> None:
-        super().__init__(poster, events, terms)
         self._questions = Questions(poster.name, events, terms, self._notify, lambda: self.facts.version)
-        self.running = self._questions.running
+        super().__init__(poster, events, terms, self._questions.running)
+        self._answers = 0
+        """Answers of the upstream to requests."""
+        self._keep_alive = KeepAlive(poster.name, events, terms.ping_s, self._ping, lambda: self._answers)
         self._renewal: trio.Event | None = None
         """Set when the renewal that is going on is over."""
         self._standing_stream = StandingStream(self)
@@ -96,9 +98,6 @@ class LegacyHttp(StreamableSession):
         self._answering: dict[RequestId, trio.CancelScope] = {}
         """The requests of the upstream that are being answered."""
         self._complaints = TokenBucket(1, 1)
-        self._asked_at = 0.0
-        self._silent_since: float | None = None
-        """When the first ping was sent that was not answered, if nothing was since."""
 
     @classmethod
     async def open(cls, poster: Poster, events: SessionEvents, terms: SessionTerms = COMMON) -> "LegacyHttp":
@@ -180,12 +179,10 @@ class LegacyHttp(StreamableSession):
     async def send(self, id: int, method: str, params: dict[str, Raw], take: Take) -> Reply:
         body = encode_request(id, method, params)
         resend = method in RESENDABLE
-        self._asked_at = trio.current_time()
         server_session = self.server_session
         try:
             reply = await self._ask(body, id, take, resend=resend)
-            if self._silent_since is not None:
-                self._silent_since = None
+            self._answers += 1
             return reply
         except SessionUnknown:
             if server_session.id is None:
@@ -274,7 +271,15 @@ class LegacyHttp(StreamableSession):
 
     # --- hearing ------------------------------------------------------------------------------------------------------
 
-    def hear_request(self, request: Request, running: Running | None) -> None:
+    def deliver(self, message: Request | Notification, running: Running | None, id: int | None) -> None:
+        if isinstance(message, Request):
+            self._take_question(message, running)
+        elif message.method == CANCELLED:
+            self._withdraw_question(message.params)
+        else:
+            super().deliver(message, running, id)
+
+    def _take_question(self, request: Request, running: Running | None) -> None:
         if request.id in self._answering:
             log.debug("%s sent the request %s twice", self.name, request.method)  # it was resumed from before it
         elif self._nursery is None or len(self._answering) >= MAX_QUESTIONS:
@@ -296,7 +301,7 @@ class LegacyHttp(StreamableSession):
         finally:
             del self._answering[id]
 
-    def hear_withdrawal(self, params: dict[str, Raw]) -> None:
+    def _withdraw_question(self, params: dict[str, Raw]) -> None:
         for id, scope in self._answering.items():
             if raw(id) == params.get("requestId"):
                 scope.cancel()
@@ -311,38 +316,30 @@ class LegacyHttp(StreamableSession):
 
     async def prepare(self, nursery: trio.Nursery) -> None:
         await self._standing_stream.start(nursery)
-
-    async def keep_alive(self) -> None:
-        """Ping a server that has nothing to do, to learn whether it still knows us."""
-        if self.is_pinged and not self.running and trio.current_time() - self._asked_at >= self.terms.ping_s:
-            await self.check()
+        nursery.start_soon(self._keep_alive.run, self.running, self.check)
 
     @property
     def is_pinged(self) -> bool:
-        return self.terms.ping_s > 0
+        return self._keep_alive.interval_s > 0
 
     @property
     def silent_s(self) -> float | None:
-        return None if self._silent_since is None else round(trio.current_time() - self._silent_since, 1)
+        return self._keep_alive.silent_s
 
     async def probe(self) -> None:
-        """Ping. A missing or strange answer is only noted: the server may still serve calls."""
-        asked_at, before = trio.current_time(), self._silent_since
-        with trio.move_on_after(PING_ANSWER_S):
-            try:
-                await self.request(PING, {})
-            except StatusError as error:
-                if error.status >= 500:
-                    log.debug("%s answers no ping now: %s", self.name, error)
-                else:
-                    self.end(error)
-            except (Overloaded, UpstreamLost, UpstreamProtocolError) as error:  # it may still know the session
+        await self._keep_alive.ping()
+
+    async def _ping(self) -> None:
+        """Ping, which finds out whether the server still knows the session. Strange answers are passed over."""
+        try:
+            await self.request(PING, {})
+        except StatusError as error:
+            if error.status >= 500:
                 log.debug("%s answers no ping now: %s", self.name, error)
-            return
-        self._silent_since = asked_at if before is None else before
-        if before is None:
-            self.events.note("does not answer pings; its session is kept")
-            log.warning("%s does not answer a ping; its session is kept", self.name)
+            else:
+                self.end(error)
+        except (Overloaded, UpstreamLost, UpstreamProtocolError) as error:  # it may still know the session
+            log.debug("%s answers no ping now: %s", self.name, error)
 
     async def finish(self) -> None:
         """End the session at the server too, unless it is gone anyway."""

@@ -27,7 +27,6 @@ from hub.link.interface import Exchange, Operation
 from hub.wire.handshake import ServerFacts
 from hub.wire.jsonrpc import Notification, Reply, Request
 from hub.wire.mcp import (
-    CANCELLED,
     COMPLETE,
     DISCOVER,
     LIST_METHOD,
@@ -36,11 +35,9 @@ from hub.wire.mcp import (
     PROGRESS,
     PROMPTS_GET,
     RESOURCES_READ,
-    TASKS_RESULT,
     Era,
     Kind,
 )
-from upstreams.questions.progress_tokens import TaskTokens
 from upstreams.questions.running import Running
 from upstreams.session import (
     COMMON,
@@ -50,12 +47,11 @@ from upstreams.session import (
     SessionEvents,
     SessionTerms,
     announce,
-    named_log,
-    split_progress,
     stamp_call,
     stamp_own,
 )
 from upstreams.transports.http.poster import Poster
+from upstreams.transports.running_calls import RunningCalls
 
 RESENDABLE: Final = frozenset({*LIST_METHOD.values(), RESOURCES_READ, PROMPTS_GET, COMPLETE, PING, DISCOVER})
 """Requests that may be sent twice."""
@@ -76,15 +72,20 @@ class StreamableSession:
     transport = "http"
     pid = None
 
-    def __init__(self, poster: Poster, events: SessionEvents, terms: SessionTerms = COMMON) -> None:
+    def __init__(
+        self,
+        poster: Poster,
+        events: SessionEvents,
+        terms: SessionTerms = COMMON,
+        running: dict[int, Running] | None = None,
+    ) -> None:
         self.name = poster.name
         self.poster = poster
         self.events = events
         self.terms = terms
-        self.running: dict[int, Running] = {}
+        self.running: dict[int, Running] = {} if running is None else running
         """All operations, by the ids of their requests and in the order of sending."""
-        self._latest: Exchange | None = None
-        """The exchange of the host that owns the session, if it can be told things between its operations."""
+        self._calls = RunningCalls(self.name, events, terms, self.running)
         self._number = 0
         self._declared = DeclaredCapabilities(terms)
         self._nursery: trio.Nursery | None = None
@@ -94,7 +95,6 @@ class StreamableSession:
         """Calls in a row that were answered with something that is no answer."""
         self._checking = False
         self._suspected_at = float("-inf")
-        self.tokens = TaskTokens()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} {self.facts.version} at {self.poster.client.url.origin}>"
@@ -111,11 +111,7 @@ class StreamableSession:
         """
         id = self.next_id()
         params = stamp_call(self.era, self.facts.version, operation, exchange, id, self._declared)
-        running = self.running[id] = Running(operation, exchange, timeouts)
-        if self.terms.exclusive and exchange.caller.lasting and exchange.caller.era is Era.LEGACY:
-            self._latest = exchange
-        if operation.method == TASKS_RESULT:
-            self.tokens.wait(running)
+        running = self._calls.enter(id, operation, exchange, timeouts)
 
         def take(message: Request | Notification) -> None:
             running.touch()
@@ -127,7 +123,7 @@ class StreamableSession:
                 if self._faults:
                     self._faults = 0
                 if "task" in params:
-                    self.tokens.began(reply, id)
+                    self._calls.task_begun(id, reply)
                 return reply
         except trio.Cancelled:
             self.withdraw(id, "The caller has cancelled")
@@ -142,11 +138,7 @@ class StreamableSession:
             self._count_fault(error)
             raise
         finally:
-            del self.running[id]
-            if operation.method == TASKS_RESULT:
-                self.tokens.leave(running)
-            if running.questions:
-                running.withdraw()
+            self._calls.leave(id)
         self.withdraw(id, "The time is up")
         if self.silent_s is not None:
             self.lost("it answers neither pings nor calls")
@@ -233,40 +225,18 @@ class StreamableSession:
     # --- hearing ------------------------------------------------------------------------------------------------------
 
     def deliver(self, message: Request | Notification, running: Running | None, id: int | None) -> None:
-        """Hand on what the upstream said while answering `running`, or on its own."""
-        if isinstance(message, Request):
-            self.hear_request(message, running)
-        elif message.method == PROGRESS:
-            token, params = split_progress(message.params)
-            if running is None or token != id:
-                running = self.tokens.find(token)
-            if running is not None:
-                running.touch()
-                running.exchange.progress(params)
+        """Hand on what the upstream said while answering call `id`, which is `running`, or on its own."""
+        if message.method == PROGRESS:
+            self._calls.report_progress(message.params, {} if running is None or id is None else {id: running})
         elif message.method == MESSAGE:
-            params = named_log(self.name, message.params)
             if running is None and self.terms.exclusive:
                 running = next(reversed(self.running.values()), None)
-            if running is not None:
-                running.exchange.log(params)
-            elif self._latest is not None:
-                self._latest.log(params)
-            else:
-                self.events.log(params)
-        elif message.method == CANCELLED:
-            self.hear_withdrawal(message.params)
-        elif not announce(self.events, message):
+            self._calls.report_log(message.params, running)
+        elif isinstance(message, Request) or not announce(self.events, message):
             log.debug("%s sent a %s, which is ignored", self.name, message.method)
 
     def _take_own(self, message: Request | Notification) -> None:
         self.deliver(message, None, None)
-
-    def hear_request(self, request: Request, running: Running | None) -> None:
-        """Ignore a request: only legacy upstreams may ask."""
-        log.debug("%s sent the request %s, which its revision forbids", self.name, request.method)
-
-    def hear_withdrawal(self, params: dict[str, Raw]) -> None:
-        """The upstream cancels something."""
 
     def speak_of(self, conversation: int) -> None:
         """Do nothing: what the server says of a request comes with its answer."""
@@ -310,9 +280,6 @@ class StreamableSession:
     async def finish(self) -> None:
         """Say goodbye, within `GOODBYE_S`."""
 
-    async def keep_alive(self) -> None:
-        """Called every `SWEEP_S`."""
-
     def end(self, error: HubError) -> None:
         """The session is of no use any more: `run` raises `error`."""
         if self._end is None:
@@ -331,8 +298,7 @@ class StreamableSession:
 
     async def _attend(self) -> None:
         while not self._ended.is_set():
-            with trio.move_on_after(min(SWEEP_S, self.terms.ping_s or SWEEP_S)):
+            with trio.move_on_after(SWEEP_S):
                 await self._ended.wait()
                 return
             self.poster.client.sweep()
-            await self.keep_alive()
