@@ -1,19 +1,19 @@
 """Parsing of TOML, JSON and YAML to a tree, with the line of each key. Pure.
 
-JSON may have comments and trailing commas (JSONC), as hosts' files do. What is too deep or too large is refused before
-anything is made of it (`text_limits`). Lines are looked for when the first one is asked
-for: a sound file is read without ever knowing them.
+JSON may have comments and trailing commas, as hosts' files do (`json_scanner`). What is too deep or too large is
+refused before anything is made of it (`text_limits`). Lines are looked for when the first one is asked for: a sound
+file is read without ever knowing them.
 """
 
-import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from config.loading import json_scanner
 from config.loading.safe_reading import Keys, Problem
-from config.loading.text_limits import COMMENT, STRING, refuse_deep, refuse_json, refuse_toml, refuse_yaml
+from config.loading.text_limits import refuse_deep, refuse_toml, refuse_yaml
 
 JSON_SUFFIXES: Final = (".json", ".jsonc")
 YAML_SUFFIXES: Final = (".yaml", ".yml")
@@ -47,7 +47,7 @@ def parse(text: str, path: Path) -> Document:
         Problem: it is none, with the line.
     """
     if path.suffix in JSON_SUFFIXES:
-        return _json(text)
+        return Document(json_scanner.read(text), lambda: json_scanner.lines(text))
     return _yaml(text) if path.suffix in YAML_SUFFIXES else _toml(text)
 
 
@@ -106,55 +106,6 @@ def _unquoted(part: str) -> str:
     if part[0] != '"':
         return part
     return str(tomllib.loads(f"key = {part}")["key"]) if "\\" in part else part[1:-1]
-
-
-# --- JSON -------------------------------------------------------------------------------------------------------------
-
-_COMMENT = re.compile(rf"{STRING}|{COMMENT}", re.S)
-_TRAILING = re.compile(rf"{STRING}|,(?=\s*+[}}\]])", re.S)
-_MARK = re.compile(rf"{STRING}|[{{}}\[\],:\n]", re.S)
-
-
-def _json(text: str) -> Document:
-    refuse_json(text)
-    plain = text  # comments and commas are blanked, so that lines and columns stay
-    if "//" in text or "/*" in text:
-        plain = _COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else re.sub(r"[^\n]", " ", match[0]), plain)
-    plain = _TRAILING.sub(lambda match: match[0] if match[0][0] == '"' else " ", plain)
-    try:
-        tree = json.loads(plain)
-    except json.JSONDecodeError as error:
-        raise Problem((), f"is not JSON at column {error.colno}: {error.msg}", line=error.lineno) from None
-    except ValueError as error:  # an integer of thousands of digits
-        raise Problem((), f"is not JSON: {error}") from None
-    return Document(tree, lambda: _lines_of_json(plain))
-
-
-def _lines_of_json(text: str) -> Iterator[tuple[Keys, int]]:
-    path: list[str] = []
-    in_list: list[bool] = []
-    line, last = 1, '""'
-    for match in _MARK.finditer(text):
-        match match[0]:
-            case "\n":
-                line += 1
-            case "{" | "[" as mark:
-                in_list.append(mark == "[")
-                path.append("0" if mark == "[" else "")
-                if mark == "[":
-                    yield tuple(path), line
-            case "}" | "]":
-                in_list.pop()
-                path.pop()
-            case ",":
-                if in_list[-1]:
-                    path[-1] = str(int(path[-1]) + 1)
-                    yield tuple(path), line
-            case ":":
-                path[-1] = json.loads(last)
-                yield tuple(path), line
-            case string:
-                last = string
 
 
 # --- YAML -------------------------------------------------------------------------------------------------------------

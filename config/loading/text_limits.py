@@ -36,9 +36,9 @@ _TOML: Final = re.compile(
     r"|[\[\]{}=.,\n]",
     re.S,
 )
-STRING: Final = r'"(?:[^"\\]++|\\.)*+"?'
-COMMENT: Final = r"//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?"
-_JSON: Final = re.compile(rf"{STRING}|{COMMENT}|[\[\]{{}}:,]", re.S)
+_STRING: Final = r'"(?:[^"\\]++|\\.)*+"?'
+_COMMENT: Final = r"//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?"
+_JSON: Final = re.compile(rf"{_STRING}|{_COMMENT}|[\[\]{{}}:,]", re.S)
 _NUMBER: Final = re.compile(r"[-+0-9][0-9a-fA-Fx:_.]*")
 
 

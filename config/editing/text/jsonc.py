@@ -1,155 +1,22 @@
 """JSON with comments and trailing commas, edited as text: what is not ours keeps every byte.
 
-`scan` reads a text into nodes that know where they stand; `insert`, `remove` and `assign` say which characters to
-change. They write as the text around them is written: its indentation, its line breaks, one line or many, a comma after
-the last member or none. Pure; `serverfile` checks every change by reading the result.
+`insert`, `remove` and `assign` say which characters to change, by the places that `config.loading.json_scanner` finds.
+They write as the text around them is written: its indentation, its line breaks, one line or many, a comma after the
+last member or none. Pure; `serverfile` checks every change by reading the result.
 """
 
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, Final
-
-from msgspec import Struct
+from typing import Any
 
 from config.editing.text.change import Edit, Refused, line_start, newline, refusal
+from config.loading.json_scanner import BOM, Member, Node, scan, skip
 from config.loading.safe_reading import Problem
-from config.loading.text_limits import refuse_json
 
-BOM: Final = "\ufeff"
-_BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.S)
 _SAME_LINE = re.compile(r"(?:[ \t]++|/\*(?:[^*\n]|\*(?!/))*+\*/)*+(?://[^\r\n]*)?(?=[ \t]*+\r?\n)")
 """Comments behind something, up to the end of its line."""
-_ATOM = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null")
-_DECODER = json.JSONDecoder()
 _INDENT = re.compile(r"[ \t]*")
-
-
-class Node(Struct):
-    """A value, and the text `[start, end)` that is it; for an object, its members."""
-
-    value: Any
-    start: int
-    end: int
-    members: "tuple[Member, ...]" = ()
-
-    def member(self, key: str) -> "Member | None":
-        """The member of that name.
-
-        Raises:
-            Refused: there are two.
-        """
-        found = [member for member in self.members if member.key == key]
-        if len(found) > 1:
-            raise Refused(f'"{key}" stands there twice, and programs differ in which one counts')
-        return found[0] if found else None
-
-
-class Member(Struct):
-    """A member of an object; `start` is where its name starts."""
-
-    key: str
-    start: int
-    node: Node
-
-    @property
-    def end(self) -> int:
-        return self.node.end
-
-
-def scan(text: str) -> Node | None:
-    """The document; None: there is nothing but blanks and comments.
-
-    Raises:
-        Refused: it is not JSON, comments and trailing commas allowed.
-    """
-    try:
-        refuse_json(text)
-    except Problem as problem:
-        raise refusal(problem) from None
-    start = _skip(text, 1 if text.startswith(BOM) else 0)
-    if start == len(text):
-        return None
-    node = _value(text, start)
-    end = _skip(text, node.end)
-    if end < len(text):
-        raise _unreadable(text, end, "expected the end of the file")
-    return node
-
-
-def _unreadable(text: str, at: int, why: str) -> Refused:
-    line, column = text.count("\n", 0, at) + 1, at - line_start(text, at) + 1
-    return Refused(f"is not JSON at line {line}, column {column}: {why}")
-
-
-def _skip(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
-    return found.end() if found else at
-
-
-def _value(text: str, at: int) -> Node:
-    first = text[at : at + 1]
-    if first == "{":
-        return _object(text, at)
-    if first == "[":
-        return _array(text, at)
-    if first == '"':
-        value, end = _string(text, at)
-        return Node(value, at, end)
-    found = _ATOM.match(text, at)
-    if found is None:
-        raise _unreadable(text, at, "expected a value")
-    try:
-        return Node(json.loads(found[0]), at, found.end())
-    except ValueError:
-        raise _unreadable(text, at, "a number of that many digits") from None
-
-
-def _string(text: str, at: int) -> tuple[str, int]:
-    try:
-        value, end = _DECODER.raw_decode(text, at)
-    except json.JSONDecodeError as error:
-        raise _unreadable(text, error.pos, "a string that is not closed, or holds what none may") from None
-    return str(value), end
-
-
-def _array(text: str, start: int) -> Node:
-    values = []
-    at = _skip(text, start + 1)
-    while text[at : at + 1] != "]":
-        node = _value(text, at)
-        values.append(node.value)
-        at = _next(text, node.end, "]")
-    return Node(values, start, at + 1)
-
-
-def _object(text: str, start: int) -> Node:
-    members = []
-    at = _skip(text, start + 1)
-    while text[at : at + 1] != "}":
-        if text[at : at + 1] != '"':
-            raise _unreadable(text, at, 'expected a name in quotes, or "}"')
-        key, end = _string(text, at)
-        colon = _skip(text, end)
-        if text[colon : colon + 1] != ":":
-            raise _unreadable(text, colon, 'expected ":"')
-        node = _value(text, _skip(text, colon + 1))
-        members.append(Member(key, at, node))
-        at = _next(text, node.end, "}")
-    return Node({member.key: member.node.value for member in members}, start, at + 1, tuple(members))
-
-
-def _next(text: str, end: int, closing: str) -> int:
-    """The position of the next member, or of the closing bracket."""
-    at = _skip(text, end)
-    if text[at : at + 1] == ",":
-        return _skip(text, at + 1)
-    if text[at : at + 1] != closing:
-        raise _unreadable(text, at, f'expected "," or "{closing}"')
-    return at
-
-
-# --- changes ----------------------------------------------------------------------------------------------------------
 
 
 def read(text: str) -> Any:
@@ -158,7 +25,7 @@ def read(text: str) -> Any:
     Raises:
         Refused: it cannot be read, or is no object.
     """
-    node = scan(text)
+    node = _scanned(text)
     if node is None:
         return {}
     if not isinstance(node.value, dict):
@@ -172,21 +39,21 @@ def insert(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     Raises:
         Refused: it cannot be read, or something else than an object is in the way.
     """
-    node = scan(text)
+    node = _scanned(text)
     if node is None:
         new = render({**_nested(path, key, value)}, "  ", newline(text)) + newline(text)
         return Edit(len(text), "", new)
     unit = _unit(text, node)
     for number, name in enumerate(path):
         _require_object(node, path[:number])
-        member = node.member(name)
+        member = _member(node, name)
         if member is None:
             return _append(text, node, name, _nested(path[number + 1 :], key, value), unit)
         if member.node.value is None:
             return _fill(text, member, _nested(path[number + 1 :], key, value), unit)
         node = member.node
     _require_object(node, path)
-    if node.member(key) is not None:
+    if _member(node, key) is not None:
         raise Refused(f'"{key}" is there already')
     return _append(text, node, key, value, unit)
 
@@ -198,12 +65,12 @@ def remove(text: str, path: Sequence[str], key: str) -> Edit:
         Refused: it is not there, or the text cannot be read.
     """
     node = _object_at(text, path)
-    member = node.member(key)
+    member = _member(node, key)
     if member is None:
         raise Refused(f'there is no "{key}"')
     at = node.members.index(member)
     start, end = _with_line(text, member.start), member.end
-    comma = _skip(text, end)
+    comma = skip(text, end)
     followed = text[comma : comma + 1] == ","
     if len(node.members) == 1:
         inner = text[node.start + 1 : start] + text[(comma + 1 if followed else end) : node.end - 1]
@@ -216,7 +83,7 @@ def remove(text: str, path: Sequence[str], key: str) -> Edit:
         return _cut(text, start, end, comma, comma + 1)
     if at == 0:
         return Edit(start, text[start:end], "")
-    before = _skip(text, node.members[at - 1].end)
+    before = skip(text, node.members[at - 1].end)
     return _cut(text, before, before + 1, start, end)
 
 
@@ -227,9 +94,9 @@ def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
         Refused: the object is not there, or the text cannot be read.
     """
     node = _object_at(text, path)
-    member = node.member(key)
+    member = _member(node, key)
     if member is None:
-        root = scan(text)
+        root = _scanned(text)
         assert root is not None
         return _append(text, node, key, value, _unit(text, root))
     start, end = member.node.start, member.node.end
@@ -250,6 +117,25 @@ def render(value: Any, unit: str | None, line: str = "\n", indent: str = "") -> 
     return f"{{{line}{indent}{unit}{inner}{line}{indent}}}"
 
 
+def _scanned(text: str) -> Node | None:
+    try:
+        return scan(text)
+    except Problem as problem:
+        raise refusal(problem) from None
+
+
+def _member(node: Node, key: str) -> Member | None:
+    """The member of that name.
+
+    Raises:
+        Refused: there are two.
+    """
+    found = [member for member in node.members if member.key == key]
+    if len(found) > 1:
+        raise Refused(f'"{key}" stands there twice, and programs differ in which one counts')
+    return found[0] if found else None
+
+
 def _nested(path: Sequence[str], key: str, value: Any) -> dict[str, Any]:
     nested = {key: value}
     for name in reversed(path):
@@ -258,9 +144,9 @@ def _nested(path: Sequence[str], key: str, value: Any) -> dict[str, Any]:
 
 
 def _object_at(text: str, path: Sequence[str]) -> Node:
-    node = scan(text)
+    node = _scanned(text)
     for number, name in enumerate(path):
-        member = None if node is None else node.member(name)
+        member = None if node is None else _member(node, name)
         if member is None:
             raise Refused(f'there is no "{".".join(path[: number + 1])}"')
         node = member.node
@@ -283,12 +169,17 @@ def _cut(text: str, start: int, end: int, start_2: int, end_2: int) -> Edit:
 def _with_line(text: str, start: int) -> int:
     """The position to cut before `start`: before the line break if it is the first on its line, else before
     the blanks."""
-    blank = start
-    while blank > 0 and text[blank - 1] in " \t":
-        blank -= 1
+    blank = _before_blanks(text, start)
     if blank > 0 and text[blank - 1] == "\n":
         return blank - 2 if text[blank - 2 : blank] == "\r\n" else blank - 1
     return blank
+
+
+def _before_blanks(text: str, at: int) -> int:
+    """The position at which the blanks before `at` start."""
+    while at > 0 and text[at - 1] in " \t":
+        at -= 1
+    return at
 
 
 def _indent_of(text: str, at: int) -> str:
@@ -299,7 +190,8 @@ def _indent_of(text: str, at: int) -> str:
 
 
 def _own_line(text: str, member: Member) -> bool:
-    return not text[line_start(text, member.start) : member.start].strip(" \t" + BOM)
+    at = _before_blanks(text, member.start)
+    return at == 0 or text[at - 1] in ("\n", BOM)
 
 
 def _unit(text: str, root: Node) -> str:
@@ -324,7 +216,7 @@ def _append(text: str, node: Node, key: str, value: Any, unit: str) -> Edit:
         member = f"{line}{indent}{name}: {render(value, unit, line, indent)}"
     else:
         member = f" {name}: {render(value, None)}"
-    comma = _skip(text, last.end)
+    comma = skip(text, last.end)
     trailing = text[comma : comma + 1] == ","
     start = comma + 1 if trailing else last.end
     beside = _SAME_LINE.match(text, start) if spread else None

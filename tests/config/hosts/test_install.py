@@ -224,7 +224,7 @@ def test_in_a_project(id, user):
     ("id", "text", "why"),
     [
         ("cursor", '{"mcpServers": {"hub": {"command": "usb-hub"}}}', "does not start hubd"),
-        ("cursor", '{"mcpServers": {', "is not JSON at line 1"),
+        ("cursor", '{"mcpServers": {', "is not JSON at column 17"),
         ("cursor", '{"mcpServers": [1]}', "not a mapping of servers"),
         ("codex", "[mcp_servers\n", "is not TOML"),
         ("codex", 'mcp_servers = { a = { command = "x" } }\n', "cannot be edited for certain"),

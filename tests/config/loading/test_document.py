@@ -105,6 +105,17 @@ def test_comments_keep_their_lines():
     assert (document.line(("a",)), document.line(("b", "1", "c"))) == (4, 4)
 
 
+def test_entries_of_lists_have_their_own_lines():
+    document = read('{"a": [\n1,\n[2,\n3]\n]}', ".json")
+    assert [document.line(("a", *keys)) for keys in ((), ("0",), ("1",), ("1", "1"), ("2",))] == [1, 2, 3, 4, 1]
+
+
+@pytest.mark.parametrize("text", ["[,]", "{,}", "[1,,]", '{"a": 1,,}', "", "// nothing\n"])
+def test_commas_follow_values(text):
+    with pytest.raises(Problem, match="expected"):
+        read(text, ".json")
+
+
 BOMB = "a: &a [1, 1]\n" + "".join(
     f"{chr(98 + n)}: &{chr(98 + n)} [*{chr(97 + n)}, *{chr(97 + n)}]\n" for n in range(22)
 )

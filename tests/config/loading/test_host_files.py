@@ -145,7 +145,7 @@ def test_an_entry_that_starts_nothing_does_not_start_the_hub(entry):
         ('{"mcpServers": {"s": {"env": {},\n"environment": {}, "command": "x"}}}', "says the same as `env`"),
         ('{"mcpServers": {"s": {"type": "ws", "url": "http://h"}}}', '"ws" is not supported'),
         ('{"mcpServers": {"s": {"url": "http://h",\n"headers": {"A": "${T}"}}}}', ", line 2: mcpServers.s.headers.A"),
-        ('{"mcpServers": {"s": {"command": "x"}},\n,}', ", line 2: is not JSON at column 2"),
+        ('{"mcpServers": {"s": {"command": "x"}},\n,}', ", line 2: is not JSON at column 1: expected a name"),
         ('{"theme": "dark"}', "holds no servers"),
         ("[]", "holds no servers"),
         ("[" * 100_000, "nested more than 64 levels"),

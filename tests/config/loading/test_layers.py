@@ -275,7 +275,7 @@ def test_one_wrong_file_of_many_refuses_all_and_every_problem_is_named(write, tm
     write("upstreams.d/d.toml", '[upstreams.d]\ncommand = "x"\nera = "late"\n')
     assert refusal(tmp_path) == [
         "hubd.toml, line 1: listen: expected text in quotes, not a whole number",
-        "upstreams.d/b.json, line 1: is not JSON at column 24: Expecting ',' delimiter",
+        'upstreams.d/b.json, line 1: is not JSON at column 24: expected "," or "}"',
         "upstreams.d/c.toml: is empty; write at least one [upstreams.NAME], or remove the file",
         'upstreams.d/d.toml, line 3: upstreams.d.era: must be one of "auto", "legacy", "modern"',
     ]

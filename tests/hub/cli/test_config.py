@@ -125,8 +125,7 @@ def test_everything_that_is_wrong_is_said(files, capsys):
     assert (code, out) == (78, "")
     assert err.splitlines() == [
         f"hubd: {files}/hubd.toml, line 1: listen: expected text in quotes, not a whole number",
-        f"hubd: {files}/imported/d.json, line 1: is not JSON at column 2: Expecting property name enclosed in double"
-        " quotes",
+        f'hubd: {files}/imported/d.json, line 1: is not JSON at column 2: expected a name in quotes, or "}}"',
         f"hubd: warning: {files}/hubd.toml, line 2: page_sise: ignored: unknown setting;"
         ' did you mean "page_size"?',
     ]  # fmt: skip
