@@ -65,9 +65,9 @@ class Shared:
         """Runs the connections, and the rest of writes that met a full socket."""
         self.hangups = hangups
         """Epoll set of every connection: reports hang-ups, and for strangers incoming bytes, too."""
-        self.by_fd: dict[int, Connection] = {}
         self.parser = HeadParser(read_head)
-        self.connections: set[Connection] = set()
+        self.connections: dict[int, Connection] = {}
+        """Open connections, by the descriptors of their sockets."""
         self.streams: set[HttpResponse] = set()
         self.running = 0
         """Requests being answered."""
@@ -94,13 +94,13 @@ class Shared:
     @property
     def is_idle(self) -> bool:
         """Whether no request is arriving, and none is being answered but by streams."""
-        return self.running == len(self.streams) and not any(each.is_arriving for each in self.connections)
+        return self.running == len(self.streams) and not any(each.is_arriving for each in self.connections.values())
 
     @property
     def next_due(self) -> float:
         """When the next deadline passes, or a stream has been silent for too long."""
         pings = (self.now + self.limits.sse_ping_s - response.quiet_s for response in self.streams)
-        return min((*pings, *(connection.deadline for connection in self.connections)), default=math.inf)
+        return min((*pings, *(connection.deadline for connection in self.connections.values())), default=math.inf)
 
     def wake(self, asleep: trio.Event) -> None:
         """Wake upkeep, and take the time, which has stood still meanwhile."""
@@ -116,7 +116,6 @@ class Connection:
         "_account",
         "_body_bytes",
         "_buffer",
-        "_fd",
         "_is_stranger",
         "_news",
         "_response",
@@ -125,6 +124,7 @@ class Connection:
         "close_after",
         "closed",
         "deadline",
+        "fd",
         "hung_up",
         "is_arriving",
         "outbox",
@@ -133,7 +133,8 @@ class Connection:
 
     def __init__(self, stream: trio.SocketStream, shared: Shared) -> None:
         self._stream = stream
-        self._fd = stream.socket.fileno()
+        self.fd = stream.socket.fileno()
+        """Descriptor of its socket; another's may have the number once it is `closed`."""
         self._buffer = b""
         self._response: HttpResponse | None = None
         self._scope = trio.CancelScope()
@@ -160,13 +161,12 @@ class Connection:
         self._news = trio.Event()
         """Set when a stranger has sent bytes; of many strangers that send at once, a few are woken at a time."""
         shared.crowd.came(self, trio.current_time())
-        shared.connections.add(self)
-        shared.by_fd[self._fd] = self
-        shared.hangups.register(self._fd, BYTES)
+        shared.connections[self.fd] = self
+        shared.hangups.register(self.fd, BYTES)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "busy" if self._response else "reading"
-        return f"<Connection {self._fd} {state}, {self.outbox.queued_bytes} bytes queued>"
+        return f"<Connection {self.fd} {state}, {self.outbox.queued_bytes} bytes queued>"
 
     @property
     def queued_bytes(self) -> int:
@@ -186,7 +186,7 @@ class Connection:
     def has_sent(self) -> bool:
         """Whether received bytes are waiting to be read."""
         poll = select.poll()
-        poll.register(self._fd, select.POLLIN)
+        poll.register(self.fd, select.POLLIN)
         return bool(self._buffer or poll.poll(0))
 
     def expire(self) -> None:
@@ -222,11 +222,10 @@ class Connection:
         self.outbox.close()
         self._account.close()
         shared = self.shared
-        shared.connections.discard(self)
         shared.crowd.left(self)
         shared.room.unpark_all()
-        shared.hangups.unregister(self._fd)
-        del shared.by_fd[self._fd]
+        shared.hangups.unregister(self.fd)
+        del shared.connections[self.fd]
         self._news.set()
         if self._response is not None:
             self._response.detach()
@@ -308,7 +307,7 @@ class Connection:
         while not self.closed:
             try:
                 if not self._is_stranger:
-                    await wait_readable(self._fd)
+                    await wait_readable(self.fd)
                 elif self.hung_up:  # maybe together with the last bytes; the event comes only once
                     await checkpoint()
                 else:
@@ -321,7 +320,7 @@ class Connection:
             if self._scope.cancel_called:  # too late, though bytes came in the same step of the loop
                 return b""
             try:
-                return os.read(self._fd, size)
+                return os.read(self.fd, size)
             except BlockingIOError:
                 continue
             except OSError:
@@ -396,7 +395,7 @@ class Connection:
         if not shared.crowd.let_in(self):
             raise Overloaded(REFUSED, retry_after_ms=1000)
         self._is_stranger = False
-        shared.hangups.modify(self._fd, HANGUPS)
+        shared.hangups.modify(self.fd, HANGUPS)
         shared.room.unpark_all()
         watch_peer(self._stream.socket)
 
@@ -542,8 +541,8 @@ class Connection:
         with trio.move_on_after(self.shared.limits.linger_s):
             while dropped < LINGER_BYTES:
                 try:
-                    await wait_readable(self._fd)
-                    data = b"" if self.closed else os.read(self._fd, READ_BYTES)
+                    await wait_readable(self.fd)
+                    data = b"" if self.closed else os.read(self.fd, READ_BYTES)
                 except BlockingIOError:
                     continue
                 except (trio.ClosedResourceError, OSError):

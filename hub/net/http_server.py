@@ -19,6 +19,7 @@ from itertools import islice
 from typing import Final
 
 import trio
+from msgspec import Struct
 from trio.lowlevel import checkpoint, wait_readable
 
 from hub.link.budget import Budget
@@ -41,6 +42,22 @@ ARRIVE_S: Final = 0.1
 """How long a drain waits for the first requests of connections that were just made."""
 
 
+class HttpServerStatistics(Struct, frozen=True, kw_only=True):
+    """Numbers of the connections and requests of an HTTP server."""
+
+    connections: int = 0
+    strangers: int = 0
+    """Connections that have not passed the guard."""
+    guests: int = 0
+    """Connections that have passed it."""
+    refused: int = 0
+    """Connections that were refused since the start because there were too many guests."""
+    running: int = 0
+    """Requests that are being answered."""
+    streams: int = 0
+    """Streams of events among these."""
+
+
 class HttpServer:
     """Serves HTTP/1.1. `guard` sees each head before the body is read and may refuse the request. One `serve` per
     object."""
@@ -58,12 +75,23 @@ class HttpServer:
         self._listeners: Sequence[trio.SocketListener] = ()
 
     def __repr__(self) -> str:
+        state = "idle" if self._shared is None else "draining" if self.draining else "serving"
+        now = self.statistics()
+        return f"<HttpServer {state}, {now.connections} connections, {now.running} running, {now.streams} streams>"
+
+    def statistics(self) -> HttpServerStatistics:
+        """The present numbers; zeros before `serve`."""
         shared = self._shared
         if shared is None:
-            return "<HttpServer idle>"
-        state = "draining" if shared.draining else "serving"
-        counts = f"{len(shared.connections)} connections, {shared.running} running, {len(shared.streams)} streams"
-        return f"<HttpServer {state}, {counts}>"
+            return HttpServerStatistics()
+        return HttpServerStatistics(
+            connections=len(shared.connections),
+            strangers=shared.crowd.strangers,
+            guests=shared.crowd.guests,
+            refused=shared.crowd.refused,
+            running=shared.running,
+            streams=len(shared.streams),
+        )
 
     def admit_by(self, guard: Guard) -> None:
         """Replace the guard from now on, for open connections, too."""
@@ -157,7 +185,7 @@ class HttpServer:
         while True:
             await wait_readable(shared.hangups.fileno())
             for fd, event in shared.hangups.poll(0, WAKE):
-                connection = shared.by_fd.get(fd)
+                connection = shared.connections.get(fd)
                 if connection is not None:
                     connection.stirred(event)
 
@@ -176,7 +204,7 @@ class HttpServer:
         while True:
             await self._rest(shared)
             shared.tick()
-            late = [connection for connection in shared.connections if connection.deadline <= shared.now]
+            late = [connection for connection in shared.connections.values() if connection.deadline <= shared.now]
             for number, connection in enumerate(late, 1):
                 connection.expire()
                 if number % BURST == 0:

@@ -191,7 +191,7 @@ async def test_not_everything_is_remembered_for_a_host_that_listens_nowhere(auto
             await fake.touch(f"file:///w/{number}", of="file:///w/")
         await fake.touch("file:///w/" + "x" * 10_000, of="file:///w/")
         await trio.sleep(20)
-        [session] = house.endpoint.sessions._sessions.values()
+        [session] = house.endpoint.sessions
         assert len(session._untold) == MAX_UNTOLD
         assert max(map(len, session._untold)) < 100
 

@@ -108,7 +108,7 @@ async def test_a_session_of_another_account_does_not_exist(autojump_clock):
     async with a_house({"files": FakeUpstream()}) as house:
         mine = await house.host("http", L4)
         other = await house.host("http", L4, identity=BOB)
-        other._host.session = mine._host.session
+        other.http.session = mine.http.session
         question = await other.start("tools/list")
         await trio.testing.wait_all_tasks_blocked()
         assert question.status == 404

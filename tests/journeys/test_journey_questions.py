@@ -177,8 +177,8 @@ async def test_a_question_waits_for_a_host_whose_connection_broke(autojump_clock
         name = (broken.events[0][0] or "").partition("-")[0]
         broken.leave()
         await trio.sleep(100)
-        again = host._answer(question)
-        house.nursery.start_soon(lambda: host._host.get(last_event_id=f"{name}-0", into=again))
+        again = host.response_to(question)
+        house.nursery.start_soon(lambda: host.http.get(last_event_id=f"{name}-0", into=again))
         await trio.sleep(1)
         assert host.asked == [asked, asked]
         await willing(host).answer(asked)

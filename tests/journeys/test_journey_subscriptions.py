@@ -260,7 +260,7 @@ def stop_reading(house, host):
             for answer in answers:
                 answer.queued_bytes = 0
     else:
-        line_host = next(iter(house.hub.hosts._attached.values()))
+        line_host = next(iter(house.hub.hosts))
         outbox = line_host._channel.outbox
         line_host._channel.outbox = Full()
 

@@ -104,9 +104,9 @@ async def test_arguments_in_headers_are_checked_over_http_and_nowhere_else(autoj
         host = await house.host("http", MODERN)
         call = {"name": "files__all", "arguments": {"where": "här"}}
         encoded = encode_header("här").decode()
-        assert "result" in (await host._host.modern("tools/call", call, mcp_param_where=encoded)).last
+        assert "result" in (await host.http.modern("tools/call", call, mcp_param_where=encoded)).last
         for wrong in (None, "there", "har"):
-            answered = await host._host.modern("tools/call", call, mcp_param_where=wrong)
+            answered = await host.http.modern("tools/call", call, mcp_param_where=wrong)
             assert (answered.status, answered.last["error"]["code"]) == (400, -32020)
         assert (await (await house.host("lines", MODERN)).call("files__all", {"where": "här"}))["content"][0] == TEXT
         assert (await (await house.host("http", L4)).call("files__all", {"where": "här"}))["content"][0] == TEXT

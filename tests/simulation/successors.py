@@ -246,9 +246,9 @@ class ReturningHost(HttpHost):
         self._hearing.cancel()
 
     async def come_back(self) -> None:
-        self._host.endpoint = self._house.endpoint
+        self.http.endpoint = self._house.endpoint
         if self.era is Era.LEGACY:
-            self.listening = self._answer(None)
+            self.listening = self.response_to(None)
             self._house.nursery.start_soon(self._get, self.listening)
             await self.listening.arrived.wait()
 

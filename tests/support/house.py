@@ -362,7 +362,7 @@ class LineHost(JudgedHost):
         await self._stream.aclose()
 
     def cancel_now(self, hub: Hub) -> None:
-        for each in hub.hosts._attached.values():
+        for each in hub.hosts:
             if each.identity == self.identity:
                 each.cancel_all()
 
@@ -379,9 +379,9 @@ class HttpHost(JudgedHost):
         super().__init__(version, identity, endpoint)
         self._house = house
         self.nursery = house.nursery
-        self._host = Host(house.endpoint, identity, f"/mcp/{endpoint}" if endpoint else "/mcp")
-        self._host.version = version
-        self._host.judge = lambda *_: None  # type: ignore[method-assign]  # judged here, message by message
+        self.http = Host(house.endpoint, identity, f"/mcp/{endpoint}" if endpoint else "/mcp")
+        self.http.version = version
+        self.http.judge = lambda *_: None  # type: ignore[method-assign]  # judged here, message by message
         self.open_answers: dict[int | str, Answered] = {}
         self.listening: Answered | None = None
         self.ended = False
@@ -394,14 +394,14 @@ class HttpHost(JudgedHost):
 
     async def listen(self) -> None:
         """Open the stream on which it is told all that belongs to no request."""
-        self.listening = self._answer(None)
+        self.listening = self.response_to(None)
         self._house.nursery.start_soon(self._get, self.listening)
         await self.listening.arrived.wait()
 
     async def _get(self, into: Answered) -> None:
-        await self._host.get(into=into)
+        await self.http.get(into=into)
 
-    def _answer(self, question: Question | None) -> Answered:
+    def response_to(self, question: Question | None) -> Answered:
         def take(data: bytes) -> None:
             is_answer = question is not None and "method" not in json.loads(data)
             message = self.judge(data, question.method if question and is_answer else None)
@@ -417,10 +417,10 @@ class HttpHost(JudgedHost):
 
     async def send(self, message: dict[str, Any], question: Question | None) -> None:
         if question is None:
-            answered = await self._host.post(message)
+            answered = await self.http.post(message)
             assert answered.status == (404 if self.ended else 202)
             return
-        into = self.open_answers[question.id] = self._answer(question)
+        into = self.open_answers[question.id] = self.response_to(question)
         self._house.nursery.start_soon(self._post, message, question, into)
         if not self.hasty:
             await trio.testing.wait_all_tasks_blocked()
@@ -441,12 +441,12 @@ class HttpHost(JudgedHost):
             meta = params.pop("_meta")
             name = params.get(NAMED_BY.get(method, ""))
             header = encode_header(name).decode() if isinstance(name, str) else None
-            await self._host.modern(method, params, question.id, meta=meta, into=into, mcp_name=header)
+            await self.http.modern(method, params, question.id, meta=meta, into=into, mcp_name=header)
         elif method == "initialize":
-            await self._host.post(message, into=into, mcp_protocol_version=None)
-            self._host.session = into.headers["Mcp-Session-Id"]
+            await self.http.post(message, into=into, mcp_protocol_version=None)
+            self.http.session = into.headers["Mcp-Session-Id"]
         else:
-            await self._host.post(message, into=into)
+            await self.http.post(message, into=into)
 
     async def cancel(self, question: Question) -> None:
         if self.era is Era.MODERN:
@@ -462,14 +462,15 @@ class HttpHost(JudgedHost):
         """End the session."""
         self.ended = True
         if self.era is Era.LEGACY:
-            await self._host.http("DELETE", headers=self._host.headers(content_type=None))
+            await self.http.http("DELETE", headers=self.http.headers(content_type=None))
 
     def cancel_now(self, hub: Hub) -> None:
         if self.era is Era.MODERN:
             for answered in list(self.open_answers.values()):
                 answered.leave()
         else:
-            self._house.endpoint.sessions._sessions[self._host.session or ""].cancel_all()
+            [session] = [each for each in self._house.endpoint.sessions if each.id == self.http.session]
+            session.cancel_all()
 
     def kill_now(self) -> None:
         for scope in list(self.scopes_of_hub):
@@ -540,10 +541,10 @@ class House:
 
     def assert_at_rest(self) -> None:
         """Assert that nothing is running, waited for, or counted as running."""
-        assert self.hub.hosts._in_flight == {}
-        assert [host.calls for host in self.hub.hosts._attached.values() if host.calls] == []
-        assert [host.asking for host in self.hub.hosts._attached.values() if len(host.asking)] == []
-        assert [answer for answer, due in self.endpoint._soon.items() if due] == []
+        assert self.hub.hosts.running == 0
+        assert [host.calls for host in self.hub.hosts if host.calls] == []
+        assert [host.asking for host in self.hub.hosts if len(host.asking)] == []
+        assert self.endpoint.pending == 0
         parking = self.hub.bridge.parking.statistics()
         assert (parking.asked, parking.running) == (0, 0), parking
         for upstream in self.hub.supervisor.upstreams.values():
@@ -551,7 +552,7 @@ class House:
             for pool in upstream.pools:
                 assert all(pooled.is_open for pooled in pool.extra_sessions), pool
                 exclusive = pool.exclusive_sessions()
-                attached = {host.tenant for host in self.hub.hosts._attached.values()}
+                attached = {host.tenant for host in self.hub.hosts}
                 assert {tenant for tenant in exclusive if tenant.conversation} <= attached, pool
                 for pooled in pool.open_sessions():
                     assert pooled.users == 0, pooled
@@ -569,7 +570,7 @@ class House:
 
     def assert_watched_by_who_is_there(self) -> None:
         """Assert that only attached hosts are subscribed, each at the session that serves it."""
-        attached = {host.tenant for host in self.hub.hosts._attached.values()}
+        attached = {host.tenant for host in self.hub.hosts}
         listening = self.hub.subscriptions.streaming
         for upstream in self.hub.supervisor.upstreams.values():
             found = {}

@@ -130,6 +130,8 @@ class Served:
         self.nursery = nursery
         """Cancel it to stop the server the hard way."""
         self.clients: list[Client] = []
+        self.scope = trio.CancelScope()
+        """Of the server alone."""
         self.finished = trio.Event()
 
     async def connect(self) -> Client:
@@ -142,8 +144,18 @@ class Served:
         return await (await self.connect()).ask(data)
 
     async def run(self, listeners: Sequence[trio.SocketListener], *, task_status) -> None:
-        await self.server.serve(listeners, task_status=task_status)
+        with self.scope:
+            await self.server.serve(listeners, task_status=task_status)
         self.finished.set()
+
+    async def settled(self, connections: int = 0) -> None:
+        """Wait until the server has so many connections left; without any, nothing else is left either."""
+        with trio.fail_after(30):
+            while self.server.statistics().connections != connections:
+                await trio.lowlevel.checkpoint()
+        now = self.server.statistics()
+        assert now.strangers + now.guests == connections
+        assert connections or now.streams == 0
 
 
 @asynccontextmanager

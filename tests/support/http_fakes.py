@@ -391,9 +391,10 @@ def make_endpoint(router: Scripted, durable: DurableSessions | None = None) -> E
 
 
 def make_durable_sessions(
-    path: Path | None = None,
+    journal: Path | Memory | None = None,
     wall: Callable[[], float] = lambda: 1e9,
     publish: Callable[[str, bytes], None] | None = None,
 ) -> DurableSessions:
-    """The durable sessions of one run of a hub, in `path`; all runs have one key."""
-    return DurableSessions(Signer(b"k" * 32), Memory(path), wall, publish=publish)
+    """The durable sessions of one run of a hub, with their `journal`; all runs have one key."""
+    memory = journal if isinstance(journal, Memory) else Memory(journal)
+    return DurableSessions(Signer(b"k" * 32), memory, wall, publish=publish)

@@ -128,10 +128,10 @@ class DurableSessions:
         self._journal = journal
         self._wall = wall
         self._odometer = Odometer(journal)
-        self._chars = 0
+        self.kept_chars = 0
         """Characters of all URIs in the journal."""
         for name in journal.keys("kept"):
-            self._chars += sum(map(len, kept.uris)) if (kept := self._kept(name)) else 0
+            self.kept_chars += sum(map(len, kept.uris)) if (kept := self._kept(name)) else 0
         self._save_barrier = SaveBarrier()
 
     def __repr__(self) -> str:
@@ -216,10 +216,10 @@ class DurableSessions:
         if past.name:
             self._drop(past.name)
             chars = sum(map(len, uris[:MAX_URIS]))
-            kept_uris = uris[:MAX_URIS] if self._chars + chars <= MAX_KEPT_CHARS else []
+            kept_uris = uris[:MAX_URIS] if self.kept_chars + chars <= MAX_KEPT_CHARS else []
             kept = _Kept(past.minted, self.run_id, level, kept_uris, missed)
             self._odometer.put("kept", past.name, msgspec.to_builtins(kept))
-            self._chars += sum(map(len, kept_uris))
+            self.kept_chars += sum(map(len, kept_uris))
             self._tell_kept(past.name, kept)
             for oldest in self._journal.keys("kept")[:-MAX_KEPT]:
                 self._drop(oldest)
@@ -236,7 +236,7 @@ class DurableSessions:
 
     def _drop(self, name: str) -> None:
         kept = self._kept(name)
-        self._chars -= sum(map(len, kept.uris)) if kept else 0
+        self.kept_chars -= sum(map(len, kept.uris)) if kept else 0
         self._odometer.put("kept", name, None)
 
     def end(self, past: Past) -> None:

@@ -81,9 +81,9 @@ class Endpoint:
         self.guard = access.guard
         self.sessions = HttpSessions(router, hosts, durable)
         self._durable = durable
+        self.hosts = hosts
         self._access = access
         self._router = router
-        self._hosts = hosts
         self._posts = Posts()
         self._asleep: trio.Event | None = None
         """Set by the next answer to wait for, while none is pending."""
@@ -91,7 +91,12 @@ class Endpoint:
         """Pending answers and when each one turns into an SSE stream, soonest first."""
 
     def __repr__(self) -> str:
-        return f"<Endpoint {self.sessions!r}, {self.sessions.archive!r}, {len(self._soon)} answers pending>"
+        return f"<Endpoint {self.sessions!r}, {self.sessions.archive!r}, {self.pending} answers pending>"
+
+    @property
+    def pending(self) -> int:
+        """Number of answers that wait, without those to subscriptions."""
+        return sum(since > 0 for since in self._soon.values())
 
     def admit_by(self, access: Access) -> None:
         """Check requests by `access` from now on."""
@@ -222,7 +227,7 @@ class Endpoint:
         if request.method == LISTEN and not accept.events:
             text = "A subscription is answered with events; Accept must allow text/event-stream"
             raise refused(406, text, id=request.id)
-        host = StatelessHost(self._hosts, inbound.identity.principal, inbound.view)
+        host = StatelessHost(self.hosts, inbound.identity.principal, inbound.view)
         reply_to = ModernAnswer(inbound.response, accept)
         reply: Reply | trio.CancelScope | None = admit(host, self._router, request, caller)
         if isinstance(reply, trio.CancelScope):

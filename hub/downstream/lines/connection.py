@@ -192,11 +192,16 @@ class LineHost(Host):
         self.parted = parted
         """Set once the host, told goodbye, sends no more requests; None: the host does not understand goodbyes."""
 
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes that the host has not read yet."""
+        return self._channel.queued_bytes
+
     # --- to the host
 
     def tell(self, subject: str, message: bytes) -> None:
         if self._channel.outbox.queued_bytes < CONGESTED_LINES_BYTES:
-            self._send(message)
+            self._write(message)
             return
         if not self._untold:
             self._nursery.start_soon(self._tell_later)
@@ -206,16 +211,16 @@ class LineHost(Host):
         await self._channel.flush()
         messages, self._untold = self._untold, {}
         for message in messages.values():
-            self._send(message)
+            self._write(message)
 
-    def _say(self, message: bytes, *, vital: bool = False) -> bool:
+    def send(self, message: bytes, *, vital: bool = False) -> bool:
         """Send a message of a request; one that is not `vital` is dropped while the host is congested."""
         if vital or self._channel.outbox.queued_bytes < CONGESTED_LINES_BYTES:
-            self._send(message)
+            self._write(message)
             return True
         return False
 
-    def _send(self, message: bytes) -> None:
+    def _write(self, message: bytes) -> None:
         try:
             self._channel.send(message)
         except ChannelClosed:
@@ -232,12 +237,12 @@ class LineHost(Host):
             pass
         except OutboxFull:
             text = "The request was carried out, but the hub holds too much to keep its answer; read what it has sent"
-            self._send(encode_response(id, overloaded(Overloaded(text, executed=Executed.YES, retry_after_ms=1000))))
+            self._write(encode_response(id, overloaded(Overloaded(text, executed=Executed.YES, retry_after_ms=1000))))
 
     def goodbye(self) -> None:
         """Ask the host to send no more requests, if it understands."""
         if self.parted is not None:
-            self._send(GOODBYE)
+            self._write(GOODBYE)
 
     async def flush(self) -> None:
         """Wait until the host has got everything, or has gone."""
@@ -273,13 +278,13 @@ class LineHost(Host):
     async def _take_turns(self) -> None:
         """Let other hosts have their turn; wait while this host has too many answers to read."""
         await checkpoint()
-        if self._channel.queued_bytes > MUCH_UNREAD_BYTES:
+        if self.queued_bytes > MUCH_UNREAD_BYTES:
             await self._channel.flush()
 
     async def _hold_back(self, size: int) -> None:
         """Go on when it is time after a message that began nothing. A host that has much to read has to read first: all
         that is asked of it by such messages is that there are not too many."""
-        if self._channel.queued_bytes > CONGESTED_LINES_BYTES:
+        if self.queued_bytes > CONGESTED_LINES_BYTES:
             await self._channel.flush()
         await self.pace.keep(size)
 
@@ -359,7 +364,7 @@ class LineHost(Host):
             return request.method != SET_LEVEL  # which takes no more than a look
         token = progress_token(request.params)
         host = self if caller is self.caller else None  # a modern request is never asked by another
-        exchange = HostExchange(caller, self._say, progress_token=token, view=self.view, host=host)
+        exchange = HostExchange(caller, self.send, progress_token=token, view=self.view, host=host)
         self._nursery.start_soon(self._serve, request, exchange, taken, held)
         return True
 
@@ -385,7 +390,7 @@ class LineHost(Host):
         if reply is not None:
             self._reply(request.id, reply)
             if request.method == LISTEN and isinstance(reply, Result):
-                self._send(encode_notification(CANCELLED, {"requestId": raw(request.id)}))
+                self._write(encode_notification(CANCELLED, {"requestId": raw(request.id)}))
 
     def end(self, id: int | str) -> None:
         super().end(id)
@@ -402,9 +407,9 @@ class LineHost(Host):
 
     async def _serve_batch(self, messages: list[Request | Notification | Response | RemoteProtocolError]) -> None:
         replies: list[bytes] = []
-        await run_batch(self, self._router, messages, notify=self._say, asked=self, reply=replies.append)
+        await run_batch(self, self._router, messages, notify=self.send, asked=self, reply=replies.append)
         if replies and wants_answer(messages):
-            self._send(b"[%b]" % b",".join(replies))
+            self._write(b"[%b]" % b",".join(replies))
 
 
 _NEITHER: Final = f"Send initialize first, or put {' or '.join(MODERN_VERSIONS)} into params._meta, as {VERSION_KEY}"

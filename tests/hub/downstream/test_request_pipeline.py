@@ -113,7 +113,7 @@ async def test_a_revived_session_subscribes_again_by_it(autojump_clock, router, 
         await host.call("echo")
         await trio.testing.wait_all_tasks_blocked()
     assert sorted(seen) == [SUBSCRIBE, TOOLS_CALL]
-    assert not host.endpoint.sessions._hosts.running
+    assert not host.endpoint.hosts.running
 
 
 async def test_the_operator_comes_in_by_it(router):

@@ -29,8 +29,7 @@ async def leave(served, client):
     """Have the client go, and the server notice."""
     client.stream.socket.close()
     served.clients.remove(client)
-    while served.server._shared.connections:
-        await served.server._shared.room.park()
+    await served.settled()
 
 
 @pytest.mark.covers("I-12", "I-5")

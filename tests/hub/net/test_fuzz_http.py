@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from hub.net.http_server import HttpLimits
+from tests.support.house import tasks_at_rest
 from tests.support.http_client import Served, get, post, serving
 
 COUNT = int(os.environ.get("HUBD_FUZZ", "300"))
@@ -113,6 +114,7 @@ async def test_fuzz_http(caplog):
         response.reply(200, request.body)
 
     async with serving(handle, limits=LIMITS) as served:
+        before = await tasks_at_rest(served.nursery)
         for seed in range(FIRST_SEED, FIRST_SEED + COUNT):
             chance = random.Random(seed)
             data = mutate(chance)
@@ -121,12 +123,8 @@ async def test_fuzz_http(caplog):
             assert {status for status, _ in whole} <= ALLOWED, shown
             assert all(status == 200 for status, _ in whole[:-1]), f"answered after a refusal, {shown}"
             assert await verdict(served, cut(data, chance)) == whole, shown
-        shared = served.server._shared
-        with trio.fail_after(30):
-            while shared.connections:
-                await shared.room.park()
-        assert not shared.by_fd
-        assert shared.running == 0
-        assert len(shared.nursery.child_tasks) == 3
+        await served.settled()
+        assert served.server.statistics().running == 0
+        assert await tasks_at_rest(served.nursery) == before
     assert not caplog.records
     assert calls or COUNT < 10

@@ -60,18 +60,6 @@ class Waiter:
         nursery.cancel_scope.cancel()
 
 
-async def settled(served, connections: int = 0) -> None:
-    """Wait until so many connections are left."""
-    shared = served.server._shared
-    with trio.fail_after(30):
-        while len(shared.connections) != connections:
-            await shared.room.park()
-    assert len(shared.by_fd) == connections
-    assert shared.crowd.strangers + shared.crowd.guests == connections
-    if not connections:
-        assert not shared.streams
-
-
 # --- requests and replies ---------------------------------------------------------------------------------------------
 
 
@@ -245,7 +233,7 @@ async def test_refusals_close(data, status):
                 assert answer.body.startswith(b'{"jsonrpc":"2.0","error":{"code":-32600,')
                 await client.stream.send_eof()
                 await client.closed()
-        await settled(served)
+        await served.settled()
 
 
 @pytest.mark.covers("F-H-10")
@@ -284,7 +272,7 @@ async def test_the_guard_comes_before_the_body_and_100_continue():
             assert answer.headers["www-authenticate"] == "Bearer"
             await client.stream.send_eof()
             await client.closed()
-        await settled(served)
+        await served.settled()
 
 
 @pytest.mark.covers("F-H-10")
@@ -449,7 +437,7 @@ async def test_a_stream_ends_with_its_handler():
         client = await served.connect()
         assert (await client.ask(get())).body == b"data: 1\n\n"
         assert (await client.ask(get())).body == b"data: 1\n\n"
-        assert not served.server._shared.streams
+        assert served.server.statistics().streams == 0
 
 
 @pytest.mark.covers("F-H-03")
@@ -533,7 +521,7 @@ async def test_a_host_that_leaves_is_noticed_at_once(stream, leave, unread):
         await waiter.gone.wait()
         assert waiter.calls == 1
         waiter.go_on.set()
-        await settled(served)
+        await served.settled()
 
 
 async def test_on_gone_set_too_late_is_called_at_once():
@@ -571,7 +559,7 @@ async def test_on_gone_is_not_called_after_the_answer():
         _close(client)
         await trio.sleep(0.02)
         go_on.set()
-        await settled(served)
+        await served.settled()
         assert not calls
 
 
@@ -582,7 +570,7 @@ async def test_an_answer_to_nobody_is_no_error(caplog):
         await client.send(post())
         await waiter.started.wait()
         _reset(client)
-        await settled(served)
+        await served.settled()
     assert not caplog.records
 
 
@@ -608,7 +596,7 @@ async def test_many_streams_that_leave_leave_nothing():
         assert open_now == 200
         for number, client in enumerate(clients):
             (_close, _reset)[number % 2](client)
-        await settled(served)
+        await served.settled()
         assert open_now == 0
 
 
@@ -638,7 +626,7 @@ async def test_a_host_that_does_not_read_is_given_up():
             await ended.wait()
         assert calls == [0]
         assert written > 1 << 20
-        await settled(served)
+        await served.settled()
 
 
 @pytest.mark.covers("F-H-04")
@@ -689,7 +677,7 @@ async def test_a_host_that_stops_reading_is_given_up_after_a_while(autojump_cloc
         client = await served.connect()
         await client.send(get())
         await given_up.wait()
-        await settled(served)
+        await served.settled()
 
 
 # --- faults of our own ------------------------------------------------------------------------------------------------
@@ -731,7 +719,7 @@ async def test_a_handler_that_fails(caplog):
         assert await client.chunk() == b"data: 1\n\n"
         await client.closed()
         assert (await steady.ask(post())).body == b"fine"
-        await settled(served, 1)
+        await served.settled(1)
     assert len(caplog.records) == 5
 
 
@@ -807,7 +795,7 @@ async def test_strangers_make_room():
             await client.send(b"POST / HTTP/1.1\r\n")
         with trio.fail_after(30):
             assert (await served.ask(post(b"x"))).body == b"x"
-        assert served.server._shared.crowd.strangers <= 8
+        assert served.server.statistics().strangers <= 8
         assert (await friend.ask(post(b"y"))).body == b"y"
 
 
@@ -823,21 +811,23 @@ async def test_a_crowd_of_honest_hosts_is_served():
 
 
 @pytest.mark.covers("I-2")
-async def test_a_connection_that_is_closed_reads_nothing_of_the_one_in_its_place():
+async def test_a_connection_that_is_closed_reads_nothing_of_the_one_in_its_place(monkeypatch):
     """Bytes arrive in the moment in which it is closed, and its descriptor is another's by the time it is woken."""
+    made, run = [], Connection.run
+    monkeypatch.setattr(Connection, "run", lambda self: (made.append(self), run(self))[1])
     async with serving() as served:
         for _ in range(20):  # which task is woken first is random
             client = await served.connect()
             await trio.testing.wait_all_tasks_blocked()
-            [connection] = served.server._shared.connections
-            watched = os.dup(connection._fd)
+            connection = made.pop()
+            watched = os.dup(connection.fd)
             mine, other = os.pipe2(os.O_NONBLOCK)
             os.write(other, b"another's")
 
             async def replace(connection=connection, watched=watched, mine=mine):
                 await trio.lowlevel.wait_readable(watched)
                 connection.abort()
-                os.dup2(mine, connection._fd)
+                os.dup2(mine, connection.fd)
 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(replace)
@@ -845,7 +835,7 @@ async def test_a_connection_that_is_closed_reads_nothing_of_the_one_in_its_place
                 await client.send(b"POST / HTTP/1.1")
             await trio.testing.wait_all_tasks_blocked()
             assert os.read(mine, 100) == b"another's"
-            for descriptor in (watched, mine, other, connection._fd):
+            for descriptor in (watched, mine, other, connection.fd):
                 os.close(descriptor)
 
 
@@ -862,13 +852,13 @@ async def test_the_oldest_silent_stranger_goes_at_once(autojump_clock):
             assert (await served.ask(post(b"x"))).body == b"x"
         assert trio.current_time() == began
         await trio.testing.wait_all_tasks_blocked()
-        shared = served.server._shared
-        assert repr(shared.crowd) == "<Crowd: 10 guests, 3 silent strangers, 4 others>"
+        now = served.server.statistics()
+        assert (now.guests, now.strangers) == (10, 7)
         await crowd[4].closed()
         for _ in range(10):
             await (await served.connect()).send(b"P")
         await trio.testing.wait_all_tasks_blocked(0.001)
-        assert shared.crowd.strangers == 8
+        assert served.server.statistics().strangers == 8
         assert (await served.ask(post(b"y"))).body == b"y"
 
 
@@ -951,9 +941,8 @@ async def test_a_crowd_is_accepted_some_at_a_time():
             await served.connect()
         await trio.testing.wait_all_tasks_blocked(0.001)
         sockets = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(96)]  # the loop stands still
-        shared = served.server._shared
         steps = 0
-        while shared.crowd.strangers < FEW + 1 + 96:
+        while served.server.statistics().strangers < FEW + 1 + 96:
             await trio.lowlevel.checkpoint()
             steps += 1
         assert steps <= 3 * 96 / BURST + 10
@@ -989,7 +978,7 @@ async def test_who_finds_no_room_is_told(autojump_clock):
         error = json.loads(answer.body)["error"]
         assert (answer.status, answer.headers["retry-after"], answer.headers["connection"]) == (503, "1", "close")
         assert error["data"] == {"hub": "overloaded", "executed": "no", "retryable": True, "retryAfterMs": 1000}
-        assert served.server._shared.crowd.refused == 1
+        assert served.server.statistics().refused == 1
         waiter.go_on.set()
         await trio.testing.wait_all_tasks_blocked(0.001)
         assert (await served.ask(post())).status == 200, "they are idle now"
@@ -1004,7 +993,7 @@ async def test_one_principal_has_three_quarters_idle_at_most(autojump_clock):
         for _ in range(12):
             await (await served.connect()).ask(post(b"", "X-User: me"))
             await trio.sleep(2)
-        assert served.server._shared.crowd.guests == 7
+        assert served.server.statistics().guests == 7
         assert (await other.ask(post(b"o", "X-User: other"))).body == b"o"
 
 
@@ -1020,7 +1009,7 @@ async def test_a_connection_with_a_request_on_its_way_is_not_idle(autojump_clock
         assert (await first.answer()).body == b"first", "it was not closed, whoever was heard first"
         await trio.lowlevel.wait_readable(third)
         assert third.recv(1 << 16).startswith(b"HTTP/1.1 200")
-        assert served.server._shared.crowd.guests == 2
+        assert served.server.statistics().guests == 2
         third.close()
 
 
@@ -1124,10 +1113,8 @@ async def test_cancellation_closes_everything():
         client, idle = await served.connect(), await served.connect()
         await client.send(get())
         await client.head()
-        served.server._scope.cancel()
+        served.scope.cancel()
         await client.closed()
         await idle.closed()
         assert waiter.calls <= 1
-        shared = served.server._shared
-        assert not shared.connections
-        assert not shared.streams
+        await served.settled()

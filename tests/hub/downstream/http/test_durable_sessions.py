@@ -51,7 +51,8 @@ class Hubs:
                 self.path.unlink(missing_ok=True)
         self._over = trio.Event()
         self.router = router or Scripted()
-        self.durable = make_durable_sessions(self.path, lambda: self.now)
+        self.journal = Memory(self.path)
+        self.durable = make_durable_sessions(self.journal, lambda: self.now)
         self.endpoint = make_endpoint(self.router, self.durable)
         self._nursery.start_soon(self._run, self.endpoint)
         await trio.testing.wait_all_tasks_blocked()
@@ -102,13 +103,13 @@ async def is_gone(host):
 @pytest.mark.parametrize("version", [L1, L2, L3, L4])
 async def test_a_session_is_as_before(autojump_clock, hubs, version):
     host = await hubs.host(version)
-    before = hubs.endpoint._hosts.status()[0]
+    before = hubs.endpoint.hosts.status()[0]
     await hubs.start(saved=False)
     assert (await hubs.again(host).call("echo")).last["result"]
     caller = hubs.router.seen[0][0].caller
     assert (caller.version, caller.identity) == (version, host.identity)
     assert json.loads(bytes(caller.capabilities["roots"])) == {"listChanged": True}
-    assert hubs.endpoint._hosts.status()[0] == msgspec.structs.replace(before, attached_s=0.0)
+    assert hubs.endpoint.hosts.status()[0] == msgspec.structs.replace(before, attached_s=0.0)
     assert (await host.call("echo", 2)).last["result"]
     assert len(hubs.endpoint.sessions) == 1
     await hubs.start(saved=False)
@@ -167,17 +168,27 @@ async def test_a_session_of_another_is_as_none(autojump_clock, hubs):
     assert (await hubs.again(scoped).call("echo")).status == 200
 
 
+class Recorder(Signer):
+    """Remembers what an id was bound to."""
+
+    bound = b""
+
+    def sign(self, purpose: str, value: bytes, bound: bytes = b"") -> str:
+        self.bound = bound
+        return super().sign(purpose, value, bound)
+
+
 @pytest.mark.covers("F-H-14")
 async def test_an_id_signed_with_another_key_or_for_something_else(autojump_clock, hubs):
     host = await hubs.host()
     await hubs.start()
-    foreign = DurableSessions(Signer(b"o" * 32), Memory(None), lambda: hubs.now)
+    signer = Recorder(b"o" * 32)
+    foreign = DurableSessions(signer, Memory(None), lambda: hubs.now)
     forged = Host(hubs.endpoint)
     forged.session = foreign.mint(host.identity, EVERYTHING, L4, {}, raw({})).id
     await is_gone(forged)
-    bound = module._bound(host.identity, EVERYTHING)
     for purpose, value in (("cursor", b"0"), ("session", b"0"), ("session", b"\xff"), ("session", b"[]")):
-        forged.session = Signer(b"k" * 32).sign(purpose, value, bound)
+        forged.session = Signer(b"k" * 32).sign(purpose, value, signer.bound)
         await is_gone(forged)
 
 
@@ -254,7 +265,7 @@ async def test_a_clock_that_is_wrong_for_a_while_changes_nothing(autojump_clock,
     await is_gone(hubs.again(ended))
     assert (await hubs.again(living).call("echo")).status == 200
     await trio.testing.wait_all_tasks_blocked()
-    assert hubs.endpoint._hosts.log_levels() == ["error"]
+    assert hubs.endpoint.hosts.log_levels() == ["error"]
     assert hubs.router.subscribed == ["a://1"]
 
 
@@ -265,7 +276,7 @@ async def test_what_has_ended_stays_so_though_it_is_forgotten(autojump_clock, hu
     assert (await ended.http("DELETE", b"", ended.headers())).status == 200
     hubs.now += LIFE_S
     await trio.sleep(SOON_S + 20)
-    assert hubs.durable._journal.keys("over") == []
+    assert hubs.journal.keys("over") == []
     hubs.now -= LIFE_S
     await hubs.start()
     await is_gone(hubs.again(ended))
@@ -279,11 +290,11 @@ async def test_how_long_hubs_have_run_adds_up(autojump_clock, hubs, soon):
     ended = await hubs.host()
     assert (await ended.http("DELETE", b"", ended.headers())).status == 200
     for _ in range(8):
-        assert hubs.durable._journal.keys("over")
+        assert hubs.journal.keys("over")
         await trio.sleep(SOON_S / 8)
         await hubs.start()
     await trio.sleep(SOON_S / 2)  # what did not count
-    assert hubs.durable._journal.keys("over") == []
+    assert hubs.journal.keys("over") == []
 
 
 @pytest.mark.covers("F-D-11")
@@ -298,9 +309,9 @@ async def test_a_journal_of_another_version_counts_from_now(autojump_clock, hubs
     await hubs.start(saved=False)
     await trio.sleep(SOON_S - 20)
     await is_gone(hubs.again(ended))
-    assert len(hubs.durable._journal.keys("over")) == 1
+    assert len(hubs.journal.keys("over")) == 1
     await trio.sleep(40)
-    assert hubs.durable._journal.keys("over") == []
+    assert hubs.journal.keys("over") == []
 
 
 async def test_a_host_with_too_much_to_say_gets_a_session_that_ends_with_the_hub(autojump_clock, hubs):
@@ -378,7 +389,7 @@ async def test_level_and_subscriptions_are_as_before(autojump_clock, hubs):
         assert hubs.router.subscribed == []
         stream = await hubs.listen(hubs.again(host))
         assert sorted(hubs.router.subscribed) == ["a://1", "a://3"]
-        assert hubs.endpoint._hosts.log_levels() == ["warning"]
+        assert hubs.endpoint.hosts.log_levels() == ["warning"]
         assert hubs.router.level_changes == 1
         assert sorted(each["uri"] for each in heard(stream, UPDATED)) == ["a://1", "a://3"]
         assert heard(stream, TOOLS_CHANGED) == []
@@ -397,7 +408,7 @@ async def test_what_was_set_a_second_before_the_crash_is_kept(autojump_clock, hu
     assert hubs.path.stat().st_mode & 0o777 == 0o600
     await hubs.start(saved=False)
     await hubs.again(host).call("echo")
-    assert hubs.endpoint._hosts.log_levels() == ["error"]
+    assert hubs.endpoint.hosts.log_levels() == ["error"]
 
 
 async def test_a_subscription_that_is_refused_is_tried_again_for_a_while(autojump_clock, hubs):
@@ -464,7 +475,7 @@ async def test_what_could_not_be_told_before_the_end_is_told_after_it(autojump_c
     host, listening = await hubs.host(), await hubs.host()
     stream = await hubs.listen(listening)
     hubs.router.lists = {**hubs.router.lists, "tools": "other"}
-    hubs.endpoint._hosts.list_changed({Kind.TOOL}, EVERYTHING)
+    hubs.endpoint.hosts.list_changed({Kind.TOOL}, EVERYTHING)
     assert len(stream.messages) == 1
     await trio.sleep(1)
     stream.leave()
@@ -537,28 +548,28 @@ async def test_the_journal_stays_small(autojump_clock, hubs, monkeypatch, soon):
     await hubs.again(other).call("echo")
     await trio.testing.wait_all_tasks_blocked()
     assert sorted(map(len, hubs.router.subscribed)) == [5, 84]
-    assert hubs.endpoint._hosts.log_levels() == ["info"]
+    assert hubs.endpoint.hosts.log_levels() == ["info"]
     await subscribe(greedy, "a://1", "resources/unsubscribe")
-    assert hubs.durable._chars == 84
+    assert hubs.durable.kept_chars == 84
     await greedy.http("DELETE", b"", greedy.headers())
-    assert hubs.durable._chars == 0
+    assert hubs.durable.kept_chars == 0
     hubs.now += LIFE_S
     await trio.sleep(SOON_S + 20)
-    journal = hubs.durable._journal
-    assert journal.keys("kept") == journal.keys("over") == []
-    assert [key for key in journal.keys("since") if not key.startswith("runs/")] == []
+    assert hubs.journal.keys("kept") == hubs.journal.keys("over") == []
+    assert [key for key in hubs.journal.keys("since") if not key.startswith("runs/")] == []
     for _ in range(20):
         await hubs.start()
         await hubs.host()
         await trio.sleep(20)
-    assert len(hubs.durable._journal.keys("lists")) <= module.MAX_RUNS + 1
+    assert len(hubs.journal.keys("lists")) <= module.MAX_RUNS + 1
 
 
 def test_of_very_many_subscriptions_some_are_kept():
-    durable = make_durable_sessions()
-    past = durable.mint(Identity("me", "desk"), EVERYTHING, L4, {}, raw({}))
+    durable, identity = make_durable_sessions(), Identity("me", "desk")
+    past = durable.mint(identity, EVERYTHING, L4, {}, raw({}))
     durable.keep(past, None, [f"a://{number}" for number in range(MAX_URIS + 10)], [])
-    assert len(durable._kept(past.name).uris) == MAX_URIS
+    found = durable.find(past.id, identity, EVERYTHING, claimed=True)
+    assert len(found.uris) == MAX_URIS
 
 
 def test_other_hubs_are_told_no_more_than_they_can_find():
@@ -575,12 +586,13 @@ def test_other_hubs_are_told_no_more_than_they_can_find():
 
 def test_of_very_many_sessions_the_latest_are_kept(monkeypatch):
     monkeypatch.setattr(module, "MAX_KEPT", 3)
-    durable = make_durable_sessions()
+    journal = Memory(None)
+    durable = make_durable_sessions(journal)
     pasts = [durable.mint(Identity("me", "desk"), EVERYTHING, L4, {}, raw({})) for _ in range(6)]
     for past in pasts:
         durable.keep(past, "error", ["a://1"], [])
-    assert durable._journal.keys("kept") == [past.name for past in pasts[3:]]
-    assert durable._chars == 15
+    assert journal.keys("kept") == [past.name for past in pasts[3:]]
+    assert durable.kept_chars == 15
 
 
 @pytest.mark.covers("F-D-05", "F-D-06", "F-D-18")
@@ -606,7 +618,7 @@ async def test_a_journal_that_cannot_be_used_costs_what_is_in_it(autojump_clock,
     await hubs.start(saved=False)
     stream = await hubs.listen(hubs.again(host))
     assert (await host.call("echo")).status == 200
-    assert hubs.endpoint._hosts.log_levels() == []
+    assert hubs.endpoint.hosts.log_levels() == []
     assert heard(stream, TOOLS_CHANGED) == [None]  # nobody knows what it has seen
     stream.leave()
     await trio.sleep(20)

@@ -44,10 +44,10 @@ async def session(host):
 
 def baseline(endpoint: Endpoint) -> None:
     """Nothing is left of any request."""
-    hosts = endpoint._hosts
-    assert not endpoint._soon
-    assert not hosts._in_flight
-    assert not any(host.calls for host in hosts._attached.values())
+    hosts = endpoint.hosts
+    assert endpoint.pending == 0
+    assert not hosts.running
+    assert not any(host.calls for host in hosts)
 
 
 async def test_an_idle_endpoint_is_hardly_woken(endpoint, host, nursery, autojump_clock):
@@ -488,12 +488,12 @@ async def test_set_level(session, router, endpoint):
     assert not (await session.call("log")).streamed
     assert (await session.post(set_level("error"))).last["result"] == {}
     assert router.level_changes == 1
-    assert endpoint._hosts.log_levels() == ["error"]
+    assert endpoint.hosts.log_levels() == ["error"]
     answered = await session.call("log")
     assert answered.messages[0]["params"] == {"level": "error", "data": "oh"}
     await session.http("DELETE", b"", session.headers())
     assert router.level_changes == 2
-    assert endpoint._hosts.log_levels() == []
+    assert endpoint.hosts.log_levels() == []
 
 
 @pytest.mark.covers("P-7", "P-10", "F-H-02", "T-28")
@@ -748,7 +748,7 @@ async def test_a_host_that_never_comes_back_to_answer(askable, router, nursery, 
     nursery.start_soon(lambda: askable.call("ask", into=answered))
     await trio.sleep(1)
     answered.leave()
-    await trio.sleep(endpoint._hosts.park_ttl_s)
+    await trio.sleep(endpoint.hosts.park_ttl_s)
     assert bytes(router.replies["ask"].value) == b'{"action":"cancel"}'
     late = await askable.get(last_event_id="a1-0")
     assert [message.get("method") for message in late.messages] == [
@@ -856,7 +856,7 @@ async def test_progress_is_dropped_for_a_host_that_does_not_read(session, router
 
 @pytest.mark.covers("T-23", "T-26", "T-27", "N-8", "F-H-03")
 async def test_lists_that_change(session, router, nursery, endpoint):
-    hosts = endpoint._hosts
+    hosts = endpoint.hosts
     streams = [Answered(), Answered()]
     for stream in streams:
         nursery.start_soon(lambda s=stream: session.get(into=s))
@@ -886,7 +886,7 @@ async def test_lists_that_change(session, router, nursery, endpoint):
 @pytest.mark.covers("T-29", "T-27")
 async def test_a_broken_get_stream_is_resumed(session, nursery, endpoint, autojump_clock):
     nursery.start_soon(endpoint.run)
-    hosts = endpoint._hosts
+    hosts = endpoint.hosts
     stream = Answered()
     nursery.start_soon(lambda: session.get(into=stream))
     await trio.sleep(1)
@@ -922,8 +922,8 @@ async def test_a_host_with_many_get_streams_keeps_the_newest(session, nursery, e
     for stream in streams:
         stream.leave()
     await trio.testing.wait_all_tasks_blocked()
-    (host,) = endpoint._hosts._attached.values()
-    assert host._listening == []
+    (host,) = endpoint.hosts
+    assert not host.hears
 
 
 async def test_a_get_that_is_cancelled_leaves_its_stream_to_be_resumed(session, endpoint):
@@ -942,13 +942,13 @@ async def test_a_listener_that_does_not_read_is_told_later(session, nursery, end
     await trio.sleep(1)
     stream.queued_bytes = 1 << 20
     for _ in range(3):
-        endpoint._hosts.list_changed({Kind.TOOL}, EVERYTHING)
+        endpoint.hosts.list_changed({Kind.TOOL}, EVERYTHING)
     await trio.sleep(30)
     assert stream.messages == []
     stream.queued_bytes = 0
     await trio.sleep(30)
     assert len(stream.messages) == 1
-    endpoint._hosts.list_changed({Kind.PROMPT}, EVERYTHING)
+    endpoint.hosts.list_changed({Kind.PROMPT}, EVERYTHING)
     assert len(stream.messages) == 2
     stream.leave()
     await trio.sleep(1)
@@ -986,7 +986,7 @@ async def test_what_runs_too_long_for_a_stop_is_answered(endpoint, nursery, auto
     nursery.start_soon(lambda: old.post([call("wait", 1), call("wait", 2), call("echo", 3)], into=answers[2]))
     await trio.sleep(after_s)
     assert [each.streamed for each in answers] == [after_s > 1] * 3
-    endpoint._hosts.cut_off()
+    endpoint.hosts.cut_off()
     with trio.fail_after(0.1):
         for each in answers:
             await each.complete.wait()
@@ -998,7 +998,7 @@ async def test_what_runs_too_long_for_a_stop_is_answered(endpoint, nursery, auto
         assert fact(message) == {"hub": "draining", "executed": "unknown", "retryable": False}
     await trio.testing.wait_all_tasks_blocked()
     baseline(endpoint)
-    assert not endpoint._hosts.unattached
+    assert not endpoint.hosts.unattached
     refused = await Host(endpoint).modern_call("echo")
     assert refused.last["error"]["data"]["hub"] == "draining"
     assert refused.last["error"]["data"]["executed"] == "no"
@@ -1013,7 +1013,7 @@ async def test_a_stop_does_not_answer_whom_a_host_has_left_or_cancelled(session,
     await trio.testing.wait_all_tasks_blocked()
     gone.leave()
     await session.notify("notifications/cancelled", {"requestId": 7})
-    endpoint._hosts.cut_off()
+    endpoint.hosts.cut_off()
     await trio.testing.wait_all_tasks_blocked()
     assert gone.messages == cancelled.messages == []
     assert router.cancelled == ["wait", "wait"]
@@ -1037,10 +1037,10 @@ async def test_hosts_hear_nothing_before_they_are_initialised(host, nursery, end
     stream = Answered()
     nursery.start_soon(lambda: host.get(into=stream))
     await trio.testing.wait_all_tasks_blocked()
-    endpoint._hosts.list_changed({Kind.TOOL}, EVERYTHING)
+    endpoint.hosts.list_changed({Kind.TOOL}, EVERYTHING)
     assert stream.messages == []
     await host.call("echo")  # a host that forgot `initialized`
-    endpoint._hosts.list_changed({Kind.TOOL}, EVERYTHING)
+    endpoint.hosts.list_changed({Kind.TOOL}, EVERYTHING)
     assert len(stream.messages) == 1
     stream.leave()
 
@@ -1136,7 +1136,7 @@ async def test_batches_that_are_refused_whole(host, router, version):
 async def test_status_rows_and_reprs(session, endpoint, nursery, router):
     nursery.start_soon(session.call, "wait")
     await trio.testing.wait_all_tasks_blocked()
-    (row,) = endpoint._hosts.status()
+    (row,) = endpoint.hosts.status()
     assert row.host == "test"
     assert row.label == "desk"
     assert (row.transport, row.version, row.endpoint, row.in_flight) == ("http", L4, "/mcp", 1)
@@ -1144,10 +1144,10 @@ async def test_status_rows_and_reprs(session, endpoint, nursery, router):
     assert repr(endpoint) == (
         "<Endpoint <HttpSessions [1 open]>, <StreamArchive [0 streams, 0 bytes]>, 1 answers pending>"
     )
-    assert repr(endpoint._hosts) == "<Hosts [1 attached, 1 requests in flight]>"
-    (host,) = endpoint._hosts._attached.values()
+    assert repr(endpoint.hosts) == "<Hosts [1 attached, 1 requests in flight]>"
+    (host,) = endpoint.hosts
     assert repr(host) == "<HttpSession desk 2025-11-25, 1 requests in flight>"
-    assert len(endpoint._hosts) == 1
+    assert len(endpoint.hosts) == 1
     router.release.set()
 
 

@@ -73,7 +73,7 @@ async def test_a_modern_host_that_leaves_cancels(served, router, endpoint, how, 
     else:
         client.reset()
     with trio.fail_after(30):
-        while router.running or endpoint._hosts._in_flight:
+        while router.running or endpoint.hosts.running:
             await trio.testing.wait_all_tasks_blocked(0.001)
     assert router.cancelled == ["wait"]
     assert (await served.ask(modern_call("echo"))).status == 200
@@ -118,9 +118,9 @@ async def test_a_listener_that_leaves_is_noticed(served, endpoint):
     await client.send(get("Accept: text/event-stream", session))
     assert (await client.head()).status == 200
     await client.chunk()
-    endpoint._hosts.list_changed({Kind.TOOL}, EVERYTHING)
+    endpoint.hosts.list_changed({Kind.TOOL}, EVERYTHING)
     assert b"tools/list_changed" in await client.chunk()
-    (attached,) = endpoint._hosts._attached.values()
+    (attached,) = endpoint.hosts
     assert not attached.idle
     await client.stream.aclose()
     with trio.fail_after(30):

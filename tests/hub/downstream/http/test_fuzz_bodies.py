@@ -52,8 +52,8 @@ async def test_malformed_bodies(autojump_clock):
                 sound(said)
         if response.status == 400:
             assert "error" in msgspec.json.decode(response.body)
-        for session in list(endpoint.sessions._sessions.values()):
+        for session in endpoint.sessions:
             if session.id not in [host.session for host in hosts]:
                 endpoint.sessions.close(session)
-    assert not endpoint._soon
-    assert not endpoint._hosts._in_flight
+    assert endpoint.pending == 0
+    assert not endpoint.hosts.running

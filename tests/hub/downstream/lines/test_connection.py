@@ -521,7 +521,7 @@ async def test_a_host_that_is_gone(router, hosts, autojump_clock):
         assert router.cancelled == ["wait"]
         assert trio.current_time() == started
     assert len(hosts) == 0
-    assert not hosts._in_flight
+    assert hosts.running == 0
 
 
 async def test_a_host_that_has_said_all_gets_its_answers(router, hosts, autojump_clock):
@@ -588,16 +588,16 @@ async def test_a_host_that_does_not_read(router, hosts, autojump_clock):
     """Progress is dropped, list changes merge, answers wait; after 30 s without a byte the host is given up."""
     async with connected(router, hosts) as host:
         await host.initialize()
-        (attached,) = hosts._attached.values()
+        (attached,) = hosts
         await host.send(call("wait", token=1))
         await host.settle()
-        attached._send(b'"%b"' % (b"x" * (2 << 20)))
-        before = attached._channel.outbox.queued_bytes
+        attached.send(b'"%b"' % (b"x" * (2 << 20)))
+        before = attached.queued_bytes
         assert before > 1 << 20
         router.exchanges["wait"].progress({"progress": msgspec.Raw(b"1")})
         for _ in range(3):
             hosts.list_changed({Kind.TOOL, Kind.PROMPT}, EVERYTHING)
-        assert attached._channel.outbox.queued_bytes == before
+        assert attached.queued_bytes == before
         router.release.set()
         await trio.sleep(1)
         assert len(await host.line()) == (2 << 20) + 2
@@ -607,7 +607,7 @@ async def test_a_host_that_does_not_read(router, hosts, autojump_clock):
             "tools/list_changed",
             "prompts/list_changed",
         ]
-        attached._send(b'"%b"' % (b"x" * (2 << 20)))
+        attached.send(b'"%b"' % (b"x" * (2 << 20)))
         await trio.sleep(31)
         assert len(hosts) == 0
 
@@ -615,13 +615,13 @@ async def test_a_host_that_does_not_read(router, hosts, autojump_clock):
 async def test_answers_that_do_not_fit(router, hosts):
     async with connected(router, hosts) as host:
         await host.initialize()
-        (attached,) = hosts._attached.values()
+        (attached,) = hosts
         answer = b'"%b"' % (b"x" * (7 << 20))
         for _ in range(hosts.budget.limit // 4 // len(answer)):
-            attached._send(answer)
+            attached.send(answer, vital=True)
         await trio.testing.wait_all_tasks_blocked()
         assert len(hosts) == 1, "it has not read them yet, but may"
-        attached._send(answer)
+        attached.send(answer, vital=True)
         await trio.testing.wait_all_tasks_blocked()
         assert len(hosts) == 0
 
@@ -719,7 +719,7 @@ async def test_status_rows(host, hosts):
     await host.initialize(L3)
     (row,) = hosts.status()
     assert (row.host, row.version, row.in_flight) == ("Test", L3, 0)
-    assert repr(next(iter(hosts._attached.values()))) == "<LineHost desk 2025-06-18, 0 requests in flight>"
+    assert repr(next(iter(hosts))) == "<LineHost desk 2025-06-18, 0 requests in flight>"
 
 
 # --- floods -----------------------------------------------------------------------------------------------------------
@@ -761,7 +761,7 @@ async def test_a_host_that_asks_and_does_not_read_is_read_no_further(autojump_cl
         nursery.start_soon(host.stream.send_all, ping * 50_000)
         with trio.move_on_after(29):  # it is given up after 30 s without a byte taken
             await trio.sleep_forever()
-        assert 0 < served._channel.queued_bytes <= 2 << 20
+        assert 0 < served.queued_bytes <= 2 << 20
         nursery.cancel_scope.cancel()
 
 
