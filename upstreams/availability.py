@@ -47,7 +47,7 @@ class Availability:
         """Wait until the state may have changed."""
         await self._news.wait()
 
-    def tell(self) -> None:
+    def wake_waiters(self) -> None:
         """Wake whoever waits for `news`."""
         self._news.ring()
 
@@ -121,7 +121,7 @@ class Availability:
         if self.state is not before:
             self.history.moved(trio.current_time())
             log.debug("%s: %s to %s", self._name, before.value, self.state.value)
-        self.tell()
+        self.wake_waiters()
 
     def opened(self, how: str, pid: int | None) -> None:
         """A session is ready."""

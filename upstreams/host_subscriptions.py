@@ -53,7 +53,7 @@ class HostEntry:
 
 
 class HostSubscriptions:
-    """Subscriptions of all hosts. `settle` is called whenever a host may have another session than before."""
+    """Subscriptions of all hosts. `move_all` is called whenever a host may have another session than before."""
 
     def __init__(self, name: str, selector: SessionSelector) -> None:
         self._name = name
@@ -141,9 +141,9 @@ class HostSubscriptions:
             fresh = self._hosts.setdefault(host, HostEntry(host, entry.exchange))
             fresh.held |= entry.held
             entry.held = {}
-        self.settle()
+        self.move_all()
 
-    def settle(self) -> None:
+    def move_all(self) -> None:
         """Move all subscriptions to the sessions where they belong now."""
         for entry in list(self._hosts.values()):
             try:

@@ -63,7 +63,7 @@ class UpstreamRunner:
 
     def restart(self) -> None:
         """Start over at once, whatever the upstream is doing."""
-        self.upstream.lost()
+        self.upstream.main_lost()
         self._scope.cancel()
 
     async def _keep_running(self) -> None:
@@ -117,12 +117,12 @@ class MainSession:
 
     async def run(self, slots: trio.Semaphore) -> HubError | None:
         """Open the session and keep it until it ends; why it ended, None: it was closed."""
-        return await self._pooled.run(slots, self._opened, self._upstream.lost)
+        return await self._pooled.run(slots, self._opened, self._upstream.main_lost)
 
     def _opened(self, nursery: trio.Nursery) -> None:
         if self._is_loop(read_chain(self._pooled.session.facts.capabilities.get(EXPERIMENTAL))):
             return
-        self._upstream.opened(self._pooled)
+        self._upstream.main_opened(self._pooled)
         nursery.start_soon(self._upstream.lists.run, self._pooled.session, self._show)
         nursery.start_soon(self._stop_when_unused)
         nursery.start_soon(keep_subscribed, self._pooled, self._upstream.notifications)

@@ -6,7 +6,7 @@ Every member has a default: `hubd status` also reads these from hubs of other ve
 from msgspec import Struct
 
 
-class Record(Struct, frozen=True):
+class JournalRecord(Struct, frozen=True):
     """One line of a journal."""
 
     at: float = 0.0

@@ -57,10 +57,10 @@ class Generation:
         self.upstream = upstream
         self.runner = runner
         self.scope = trio.CancelScope()
-        self.over = trio.Event()
+        self.stopped = trio.Event()
         self.start_failed = False
         """The upstream failed when it should have replaced another."""
-        self.decided = trio.Event()
+        self.candidacy_over = trio.Event()
         """Set when the upstream is no candidate any more."""
 
     def __repr__(self) -> str:
@@ -75,7 +75,7 @@ class Generation:
                 if self.runner is not None:
                     await keep_going(f"Keeping {self.upstream.name}", self.runner.run)
         finally:
-            self.over.set()
+            self.stopped.set()
 
 
 class SupervisorStatistics(Struct, frozen=True):
@@ -153,7 +153,7 @@ class Supervisor:
                 self._take_in(self._make(name, config))
             enabled = [upstream for upstream in self.upstreams.values() if upstream.state is not State.DISABLED]
             self._unsettled = {upstream.name for upstream in enabled if not upstream.offered.remembered}
-            self._settle()
+            self._mark_reported()
             task_status.started()
             await trio.sleep_forever()
 
@@ -191,7 +191,7 @@ class Supervisor:
         for generation in (*self._generations.values(), *self._candidates.values()):
             generation.upstream.set_log_level(level)
 
-    def stale(self, name: str) -> Upstream | None:
+    def candidate(self, name: str) -> Upstream | None:
         """The successor of an upstream that is not ready yet; None: the upstream runs as its configuration says."""
         generation = self._candidates.get(name)
         return None if generation is None else generation.upstream
@@ -213,7 +213,7 @@ class Supervisor:
         for name, config in configs.items():
             if name not in self.upstreams:
                 self._take_in(self._make(name, config))
-            elif not self._is_settled_by_candidate(name, config):
+            elif not self._is_served_by_candidate(name, config):
                 self._change(name, config)
         for name in configs:  # in this order
             self.upstreams[name] = self.upstreams.pop(name)
@@ -224,11 +224,11 @@ class Supervisor:
         upstream.retire()
         self.journals.forget(name)
         self._see_off(self._generations.pop(name))
-        self._settle(name)
+        self._mark_reported(name)
 
-    def _is_settled_by_candidate(self, name: str, config: UpstreamConfig) -> bool:
+    def _is_served_by_candidate(self, name: str, config: UpstreamConfig) -> bool:
         """Whether a candidate can serve `config`; one that cannot is dropped."""
-        candidate = self.stale(name)
+        candidate = self.candidate(name)
         if candidate is None:
             return False
         change = compare(candidate.config, config)
@@ -274,7 +274,7 @@ class Supervisor:
         name = generation.upstream.name
         self.upstreams[name] = generation.upstream
         self._generations[name] = generation
-        before = [] if at_once else [each.over for each in self._leaving.get(name, ())]
+        before = [] if at_once else [each.stopped for each in self._leaving.get(name, ())]
         self._nursery.start_soon(generation.run, *before)
 
     def _replace(self, generation: Generation, *, at_once: bool) -> None:
@@ -285,13 +285,13 @@ class Supervisor:
         self._see_off(old)
         if self._candidates.get(name) is generation:
             del self._candidates[name]
-            generation.decided.set()
+            generation.candidacy_over.set()
             self.upstreams[name] = generation.upstream
             self._generations[name] = generation
         else:
             self._take_in(generation, at_once=at_once)
         if generation.upstream.has_reported:
-            self._settle(name)
+            self._mark_reported(name)
         self._announce(generation.upstream)
 
     def _report(self, upstream: Upstream) -> None:
@@ -299,7 +299,7 @@ class Supervisor:
         name = upstream.name
         candidate = self._candidates.get(name)
         if candidate is None or candidate.upstream is not upstream:
-            self._settle(name)
+            self._mark_reported(name)
         elif upstream.state is State.CONNECTED and upstream.offered.listed:
             log.info("%s is replaced: its successor is ready", name)
             self._replace(candidate, at_once=True)
@@ -309,15 +309,15 @@ class Supervisor:
 
     async def _urge(self, generation: Generation) -> None:
         """Have a candidate tried again and again, though no call needs it."""
-        while not generation.decided.is_set():
+        while not generation.candidacy_over.is_set():
             generation.upstream.availability.want()
             with trio.move_on_after(URGE_S):
-                await generation.decided.wait()
+                await generation.candidacy_over.wait()
 
     def _drop_candidate(self, name: str) -> None:
         generation = self._candidates.pop(name, None)
         if generation is not None:
-            generation.decided.set()
+            generation.candidacy_over.set()
             generation.upstream.retire()
             self._see_off(generation)
 
@@ -344,14 +344,14 @@ class Supervisor:
             log.warning("%s is stopped with %d calls unanswered", upstream.name, upstream.in_flight)
         upstream.calls.stop()
         generation.scope.cancel()
-        await generation.over.wait()
+        await generation.stopped.wait()
         upstream.gone()
         leaving = self._leaving[upstream.name]
         leaving.remove(generation)
         if not leaving:
             del self._leaving[upstream.name]
 
-    def _settle(self, name: str = "") -> None:
+    def _mark_reported(self, name: str = "") -> None:
         self._unsettled.discard(name)
         self._news.ring()
         if not self._unsettled:

@@ -89,7 +89,7 @@ class Upstream:
             history,
             self.lists,
             on_asked=self._asked,
-            on_ended=self.lost,
+            on_ended=self.main_lost,
             on_elicited=partial(parts.on_elicited, name),
             listener=listener,
         )
@@ -146,7 +146,7 @@ class Upstream:
         if operation.session and (named := self._named(operation.session)):
             subscriber, pooled = named
             with suppress(UpstreamUnavailable):  # nothing was sent; if that session is over, the next one may have it
-                return await subscriber.calls.carry(pooled, operation, exchange)
+                return await subscriber.calls.call_over(pooled, operation, exchange)
         try:
             return await self._call_here(operation, exchange)
         except UpstreamUnavailable as error:  # nothing was sent
@@ -165,11 +165,11 @@ class Upstream:
         pooled = self.legacy_sessions.serve(caller) and await self.legacy_sessions.find(exchange)
         pooled = pooled or self.pool.find(caller) or await self.selector.wait(exchange)
         try:
-            return await self.calls.carry(pooled, operation, exchange)
+            return await self.calls.call_over(pooled, operation, exchange)
         except UpstreamUnavailable:  # if that session is over, the next one may have it
             if pooled in (self.pool.find(caller), self.legacy_sessions.pool.find(caller)):
                 raise
-        return await self.calls.carry(await self.selector.wait(exchange), operation, exchange)
+        return await self.calls.call_over(await self.selector.wait(exchange), operation, exchange)
 
     def session_for(self, caller: Caller) -> PooledSession | None:
         """The open session that a call of `caller` would use now; None: there is none yet, or never will be."""
@@ -191,7 +191,7 @@ class Upstream:
         """How long hosts may use a list without asking again, in milliseconds."""
         return self.offered.ttl_ms(kind, self._told_since(kind))
 
-    def reread(self, kind: Kind) -> Reading | None:
+    def refresh_if_expired(self, kind: Kind) -> Reading | None:
         """Have a list read again that may have changed; the reading to wait for, None: there is none.
 
         Nobody waits for an upstream that is away, nor for one that has not listed what it offers.
@@ -209,7 +209,7 @@ class Upstream:
             return main.coverage.lists_since.get(kind, inf)
         return main.coverage.since if declares_changes(self.snapshot, kind) else inf
 
-    def changed(self, kinds: tuple[Kind, ...]) -> None:
+    def mark_stale(self, kinds: tuple[Kind, ...]) -> None:
         """Have these lists read again: there is reason to believe that they changed."""
         self.lists.mark_stale(kinds)
 
@@ -256,10 +256,10 @@ class Upstream:
 
     # --- what hosts do ------------------------------------------------------------------------------------------------
 
-    def left(self, tenant: Tenant) -> None:
+    def host_left(self, tenant: Tenant) -> None:
         """A host has left; the session it had for itself is closed when its calls are over."""
         for pool in self.pools:
-            pool.left(tenant)
+            pool.host_left(tenant)
 
     def roots_changed(self, tenant: Tenant) -> None:
         """The roots of a host have changed."""
@@ -296,15 +296,15 @@ class Upstream:
 
     # --- what the runner does -----------------------------------------------------------------------------------------
 
-    def opened(self, main: PooledSession) -> None:
+    def main_opened(self, main: PooledSession) -> None:
         """The main session is ready."""
         session = main.session
         self.pool.main_opened(main)
-        self.legacy_sessions.begin(session.era, session.transport)
+        self.legacy_sessions.activate(session.era, session.transport)
         self.offered.connected(session.facts)
         self.availability.opened(f"{session.facts.version} over {session.transport}", session.pid)
 
-    def lost(self) -> None:
+    def main_lost(self) -> None:
         """The main session carries no more calls."""
         if self.pool.main is not None:
             self._needed_at = max(self._needed_at, self.pool.main.idle_since)
@@ -313,21 +313,21 @@ class Upstream:
 
     def failed(self, error: HubError | None) -> float | None:
         """As `Availability.failed`, of the main session."""
-        self.lost()
+        self.main_lost()
         if isinstance(error, UpstreamLoop):
             self.offered.withdraw()  # all of it is our own, under longer names
         return self.availability.failed(error)
 
     def restarted(self) -> None:
         """The upstream starts over by command."""
-        self.lost()
+        self.main_lost()
         self.availability.restarted()
 
     def rest(self) -> None:
         """No host needs the upstream: its main session is closed, and the next call starts it."""
         if self.pool.main is not None:
             self.pool.main_lost()
-        self.legacy_sessions.rest()
+        self.legacy_sessions.deactivate()
         self.availability.rests(self.config.idle_stop_s)
 
     def listed_all(self) -> None:
@@ -338,7 +338,7 @@ class Upstream:
 
     def _moved(self) -> None:
         """A host may have another session than before."""
-        self.host_subscriptions.settle()
+        self.host_subscriptions.move_all()
 
     def _asked(self) -> None:
         (self.legacy_sessions.pool if era_of(self.snapshot.version) is Era.MODERN else self.pool).asked()
@@ -397,7 +397,7 @@ class Upstream:
         self.legacy_sessions.retire()
         for pool in self.pools:
             pool.retire()
-        self.availability.tell()
+        self.availability.wake_waiters()
 
     async def drained(self) -> None:
         """Wait until no call runs, and no task that was begun in one of its sessions can be asked for."""

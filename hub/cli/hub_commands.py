@@ -174,14 +174,14 @@ def _logs(options: argparse.Namespace) -> int:
 
     from hub.cli.render.answers import record
     from hub.control.methods import LOGS
-    from upstreams.status_facts import Record
+    from upstreams.status_facts import JournalRecord
 
     with client() as hub:
         name, lines = options.name, options.lines
         entries = hub.follow(name, lines) if options.follow else hub.answer(LOGS, name=name, lines=lines)["records"]
         entry = None
         for entry in entries:
-            line = as_line(entry) if options.json else record(convert(entry, Record))
+            line = as_line(entry) if options.json else record(convert(entry, JournalRecord))
             print(line, flush=options.follow)
     if entry is None and options.lines and not options.json:
         options.output.note(f"no log of {options.name} since the hub started")

@@ -7,7 +7,7 @@ since a hub of another version may lack it.
 from msgspec import UNSET, Struct, UnsetType
 
 from cache.statistics import CacheStatistics
-from upstreams.status_facts import Record, UpstreamStatus
+from upstreams.status_facts import JournalRecord, UpstreamStatus
 
 
 class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
@@ -155,5 +155,5 @@ class Reloaded(Struct, frozen=True, kw_only=True):
 class Logs(Struct, frozen=True):
     """Records of a journal, oldest first, and how many before them were lost by a reader too slow to follow."""
 
-    records: tuple[Record, ...]
+    records: tuple[JournalRecord, ...]
     lost: int = 0

@@ -115,7 +115,7 @@ class DaemonApi:
 
     def _stale(self, name: str) -> str | None:
         """Why an upstream still runs with its earlier settings; None: it does not."""
-        candidate = self._hub.supervisor.stale(name)
+        candidate = self._hub.supervisor.candidate(name)
         if candidate is None:
             return None
         return candidate.last_error or "it is not ready with its new settings yet"

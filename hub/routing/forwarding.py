@@ -71,7 +71,7 @@ class Forwarder:
             if kind is Kind.TOOL and self._reading is not None:
                 self._reading.acted(upstream.name)
         if kind is not None and isinstance(reply, Failure) and _says_unknown_name(reply):
-            upstream.changed((kind,))
+            upstream.mark_stale((kind,))
         return self.reply_for_host(
             reply, request.method, upstream.name, upstream.snapshot.version, exchange, asked=asked
         )

@@ -78,7 +78,7 @@ class Lists:
         Cancellation: they are read all the same.
         """
         upstreams = [self._live.upstreams[name] for name in names if name in self._live.upstreams]
-        readings = [reading for upstream in upstreams if (reading := upstream.reread(kind))]
+        readings = [reading for upstream in upstreams if (reading := upstream.refresh_if_expired(kind))]
         for reading in readings:
             await reading.wait()
         self.catch_up()  # what is shown is said to be good for as long as what was read last

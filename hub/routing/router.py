@@ -126,7 +126,7 @@ class Router:
         self._subscriptions.left(tenant)
         self._bridge.parking.host_left(tenant)
         for upstream in self.upstreams.values():
-            upstream.left(tenant)
+            upstream.host_left(tenant)
 
     def initialize(self, params: dict[str, Raw], view: View) -> tuple[Result, str, dict[str, Raw]]:
         """Answer the legacy handshake: the result, the negotiated revision, the host's capabilities.

@@ -467,7 +467,7 @@ async def test_whatever_changes_nothing_is_lost_or_left_behind(seed, autojump_cl
             alive = [each for made_name, fake in made if made_name == name for each in going_on(fake)]
             upstream = supervisor.upstreams.get(name)
             assert len(alive) == (upstream is not None and upstream.state is State.CONNECTED)
-            if upstream is not None and supervisor.stale(name) is None:
+            if upstream is not None and supervisor.candidate(name) is None:
                 assert upstream.config == configs[name]
 
 

@@ -108,7 +108,7 @@ class Changes(Crowd):
             for name, upstream in supervisor.upstreams.items()
             if name not in found.removed and not (name in found.changed and found.changed[name].replaces)
         }
-        candidates = {name: supervisor.stale(name) for name in stay}
+        candidates = {name: supervisor.candidate(name) for name in stay}
         self.config = new
         self.note_configs()
         hub.apply(new)

@@ -159,7 +159,7 @@ class Crowd(World):
         sure = [
             each
             for each in hub.supervisor.upstreams.values()
-            if each.offered.listed and not hub.supervisor.stale(each.name)
+            if each.offered.listed and not hub.supervisor.candidate(each.name)
         ]
         names = [f"{self.prefix(each.name)}__{tool}" for each in sure for tool in self.offered(each)]
         return {name for name in names if "@" not in name}

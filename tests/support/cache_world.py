@@ -264,7 +264,7 @@ class World:
         config = type(hub.config)(**{**_fields(hub.config), "upstreams": {**hub.config.upstreams, name: changed}})
         await hub.prepare(config)
         hub.apply(config)
-        newest = hub.supervisor.stale(name) or hub.supervisor.upstreams[name]
+        newest = hub.supervisor.candidate(name) or hub.supervisor.upstreams[name]
         self.watch(newest, name, self.spies[self.houses.index(house)])
 
     async def wait(self) -> None:

@@ -353,7 +353,7 @@ async def test_the_session_of_one_host_is_lost_for_that_host(autojump_clock, nur
     assert set(said[1:]) == {("gap", one.caller.tenant)}
     assert world.upstream.session_for(one.caller) is None
     assert world.upstream.session_for(two.caller) is not None
-    world.upstream.left(two.caller.tenant)
+    world.upstream.host_left(two.caller.tenant)
     assert set(world.ears.take()) == {("gap", two.caller.tenant)}
 
 
@@ -410,7 +410,7 @@ async def test_a_session_that_one_host_goes_on_with_is_that_hosts(autojump_clock
     assert world.ears.take() == [("gap", one.caller.tenant)]
     assert main.tenant is None
     world.upstream.pool.asked()
-    world.upstream.left(one.caller.tenant)
+    world.upstream.host_left(one.caller.tenant)
     assert main.tenant is None
 
 

@@ -282,7 +282,7 @@ async def test_a_bug_in_the_upkeep_of_one_upstream_harms_no_other(nursery, autoj
     await there.supervisor.settled.wait()
     session = there["a"].pool.main.session
     Buggy.fails = method
-    there["a"].changed((Kind.TOOL,))
+    there["a"].mark_stale((Kind.TOOL,))
     there["a"].set_log_level("info")
     hanging = []
 

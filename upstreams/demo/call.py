@@ -14,7 +14,7 @@ TTL_MS: Final = 60_000
 """How long modern clients may keep a list; nothing in it changes but by `touch`, which says so."""
 
 
-class Refused(Exception):
+class DemoRefusal(Exception):
     """Answer this request with an error."""
 
     def __init__(self, code: int, message: str, data: Any = UNSET) -> None:
@@ -37,11 +37,11 @@ class Call(Struct, frozen=True):
         """The object among the params; empty if it is absent.
 
         Raises:
-            Refused: it is something else.
+            DemoRefusal: it is something else.
         """
         value = self.params.get(key, {})
         if not isinstance(value, dict):
-            raise Refused(mcp.INVALID_PARAMS, f"{key} is an object")
+            raise DemoRefusal(mcp.INVALID_PARAMS, f"{key} is an object")
         return value
 
 
@@ -49,20 +49,20 @@ def read_call(request: jsonrpc.Request, now: float) -> Call:
     """The request with its metadata read.
 
     Raises:
-        Refused: params that cannot be read, or modern metadata that is incomplete or of an unknown revision.
+        DemoRefusal: params that cannot be read, or modern metadata that is incomplete or of an unknown revision.
     """
     try:
         params: Json = {key: msgspec.json.decode(value) for key, value in request.params.items()}
     except msgspec.DecodeError as error:
-        raise Refused(mcp.INVALID_PARAMS, f"params hold what the demo server cannot read: {error}") from None
+        raise DemoRefusal(mcp.INVALID_PARAMS, f"params hold what the demo server cannot read: {error}") from None
     meta = params.pop("_meta", None)
     meta = meta if isinstance(meta, dict) else {}
     version = meta.get(mcp.VERSION_KEY)
     if version is not None and version not in mcp.MODERN_VERSIONS:
         data = {"supported": mcp.ALL_VERSIONS, "requested": version}
-        raise Refused(mcp.UNSUPPORTED_VERSION, f"The demo server does not speak revision {version}", data)
+        raise DemoRefusal(mcp.UNSUPPORTED_VERSION, f"The demo server does not speak revision {version}", data)
     if version is not None and not isinstance(meta.get(mcp.CLIENT_CAPABILITIES_KEY), dict):
-        raise Refused(mcp.INVALID_PARAMS, f"_meta lacks {mcp.CLIENT_CAPABILITIES_KEY}")
+        raise DemoRefusal(mcp.INVALID_PARAMS, f"_meta lacks {mcp.CLIENT_CAPABILITIES_KEY}")
     level = meta.get(mcp.LOG_LEVEL_KEY)
     return Call(
         id=request.id,

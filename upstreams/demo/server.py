@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from msgspec import Raw, Struct
 
 from hub.wire import jsonrpc, mcp
-from upstreams.demo.call import Call, Json, Refused, cacheable, is_number, mistake, read_call, text_result
+from upstreams.demo.call import Call, DemoRefusal, Json, cacheable, is_number, mistake, read_call, text_result
 from upstreams.demo.content import COMPLETIONS, INSTRUCTIONS, PROMPTS, RESOURCES, SURPRISE, TEMPLATES, TOOLS, WELCOME
 
 INFO: Final = {"name": "hubd-demo", "title": "hubd demo", "version": mcp.HUBD_VERSION}
@@ -109,11 +109,11 @@ class Demo:
             call = read_call(request, now)
             handler = (MODERN_METHODS if call.modern else LEGACY_METHODS).get(request.method)
             if handler is None:
-                raise Refused(mcp.METHOD_NOT_FOUND, f"The demo server has no method {request.method}")
+                raise DemoRefusal(mcp.METHOD_NOT_FOUND, f"The demo server has no method {request.method}")
             if not call.modern and not self._initialized and request.method not in (mcp.INITIALIZE, mcp.PING):
-                raise Refused(mcp.INVALID_REQUEST, "Say initialize first")
+                raise DemoRefusal(mcp.INVALID_REQUEST, "Say initialize first")
             result = handler(self, call)
-        except Refused as refused:
+        except DemoRefusal as refused:
             self._out.append(jsonrpc.encode_response(request.id, refused.failure))
             return
         if result is not None:
@@ -140,7 +140,7 @@ class Demo:
     def _set_level(self, call: Call) -> Json:
         level = call.params.get("level")
         if level not in mcp.LOG_LEVELS:
-            raise Refused(mcp.INVALID_PARAMS, f"level is one of {', '.join(mcp.LOG_LEVELS)}")
+            raise DemoRefusal(mcp.INVALID_PARAMS, f"level is one of {', '.join(mcp.LOG_LEVELS)}")
         self._log_level = level
         return {}
 
@@ -166,12 +166,12 @@ class Demo:
         if self._touched % 2:
             texts[SURPRISE["uri"]] = "You touched the counter an odd number of times. Touch it again and I am gone."
         if not isinstance(uri, str):
-            raise Refused(mcp.INVALID_PARAMS, "uri is a string")
+            raise DemoRefusal(mcp.INVALID_PARAMS, "uri is a string")
         if uri.startswith(GREETING):
             texts[uri] = f"Hello, {unquote(uri.removeprefix(GREETING)) or 'stranger'}! hubd carried this to you."
         if uri not in texts:
             code = mcp.INVALID_PARAMS if call.modern else mcp.RESOURCE_NOT_FOUND
-            raise Refused(code, "The demo server has no such resource", {"uri": uri})
+            raise DemoRefusal(code, "The demo server has no such resource", {"uri": uri})
         kind = next((entry["mimeType"] for entry in RESOURCES if entry["uri"] == uri), "text/plain")
         return cacheable(call, {"contents": [{"uri": uri, "mimeType": kind, "text": texts[uri]}]}, ttl_ms=0)
 
@@ -182,10 +182,10 @@ class Demo:
         elif name == "explain":
             topic = arguments.get("topic")
             if not isinstance(topic, str):
-                raise Refused(mcp.INVALID_PARAMS, "The prompt explain needs the argument topic")
+                raise DemoRefusal(mcp.INVALID_PARAMS, "The prompt explain needs the argument topic")
             text = f"Explain {topic} to somebody who has never heard of it, in three sentences."
         else:
-            raise Refused(mcp.INVALID_PARAMS, f"The demo server has no prompt {name}")
+            raise DemoRefusal(mcp.INVALID_PARAMS, f"The demo server has no prompt {name}")
         description = next(entry["description"] for entry in PROMPTS if entry["name"] == name)
         message = {"role": "user", "content": {"type": "text", "text": text}}
         return {"description": description, "messages": [message]}
@@ -194,7 +194,7 @@ class Demo:
         ref, argument = call.object("ref"), call.object("argument")
         options = COMPLETIONS.get((str(ref.get("name") or ref.get("uri")), str(argument.get("name"))))
         if options is None:
-            raise Refused(mcp.INVALID_PARAMS, "The demo server completes nothing of that name")
+            raise DemoRefusal(mcp.INVALID_PARAMS, "The demo server completes nothing of that name")
         begun = str(argument.get("value", "")).casefold()
         values = [option for option in options if option.casefold().startswith(begun)]
         return {"completion": {"values": values, "total": len(values), "hasMore": False}}
@@ -235,7 +235,7 @@ class Demo:
         name = call.params.get("name")
         tool = TOOL_METHODS.get(name) if isinstance(name, str) else None
         if tool is None:
-            raise Refused(mcp.INVALID_PARAMS, f"The demo server has no tool {name}")
+            raise DemoRefusal(mcp.INVALID_PARAMS, f"The demo server has no tool {name}")
         return tool(self, call, call.object("arguments"))
 
     def _echo(self, call: Call, arguments: Json) -> Json:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from hub.link.flag_and_bell import DirtyFlag
-from upstreams.status_facts import Record
+from upstreams.status_facts import JournalRecord
 
 MAX_RECORDS: Final = 1_000
 MAX_CHARS: Final = 256 << 10
@@ -25,7 +25,7 @@ class Journal:
 
     def __init__(self, wall: Callable[[], float]) -> None:
         self._wall = wall
-        self._records: deque[Record] = deque(maxlen=MAX_RECORDS)
+        self._records: deque[JournalRecord] = deque(maxlen=MAX_RECORDS)
         self._chars = 0
         self._followers: dict[Follower, None] = {}
 
@@ -35,7 +35,7 @@ class Journal:
     def add(self, kind: str, text: str, pid: int | None = None) -> None:
         """Add a record for each line of `text`."""
         for line in text.splitlines():
-            record = Record(self._wall(), kind, line[:MAX_TEXT_CHARS], pid)
+            record = JournalRecord(self._wall(), kind, line[:MAX_TEXT_CHARS], pid)
             if len(self._records) == MAX_RECORDS:
                 self._drop()
             self._records.append(record)
@@ -43,12 +43,12 @@ class Journal:
             while self._chars > MAX_CHARS:
                 self._drop()
             for follower in self._followers:
-                follower.take(record)
+                follower.queue(record)
 
     def _drop(self) -> None:
         self._chars -= len(self._records.popleft().text)
 
-    def tail(self, lines: int) -> list[Record]:
+    def tail(self, lines: int) -> list[JournalRecord]:
         """The last `lines` records, oldest first."""
         return list(self._records)[-lines:] if lines > 0 else []
 
@@ -67,11 +67,11 @@ class Follower:
     """A reader of new records."""
 
     def __init__(self) -> None:
-        self._queue: deque[Record] = deque()
+        self._queue: deque[JournalRecord] = deque()
         self._dropped = 0
         self._news = DirtyFlag()
 
-    def take(self, record: Record) -> None:
+    def queue(self, record: JournalRecord) -> None:
         """Queue a record."""
         if len(self._queue) == MAX_QUEUED:
             self._queue.popleft()
@@ -79,7 +79,7 @@ class Follower:
         self._queue.append(record)
         self._news.set()
 
-    async def next(self) -> tuple[list[Record], int]:
+    async def next(self) -> tuple[list[JournalRecord], int]:
         """Wait for new records: those that are queued, and how many before them were lost."""
         await self._news.take()
         found, lost = list(self._queue), self._dropped

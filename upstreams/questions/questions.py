@@ -7,8 +7,8 @@
                     the upstream withdraws it,          withdrawn at the host, and not answered
                     or the session ends
 
-A question is attributed when it arrives, before anything that arrives later is read: `take` is sync; what it returns is
-awaited in a task of its own; cancelling that task withdraws the question.
+A question is attributed when it arrives, before anything that arrives later is read: `receive` is sync; what it
+returns is awaited in a task of its own; cancelling that task withdraws the question.
 
 In a session that one host has alone, questions may come before the first operation is sent: those wait for `welcome`.
 """
@@ -65,7 +65,7 @@ Tell = Callable[[str, dict[str, Raw]], None]
 Answering = Coroutine[Any, Any, Reply]
 
 
-class Open:
+class OpenQuestion:
     """A question that is being answered. `running` None: it belongs to no call, but to the host of the session."""
 
     __slots__ = ("question", "running", "scope")
@@ -105,7 +105,7 @@ class Questions:
         self._events = events
         self._tell = tell
         self._version = version
-        self._open: dict[Open, None] = {}
+        self._open: dict[OpenQuestion, None] = {}
         self._asked = False
         self._quota = TokenBucket(QUESTIONS_PER_MINUTE, QUESTIONS_PER_MINUTE / 60)
         self._host: Exchange | None = None
@@ -140,7 +140,7 @@ class Questions:
 
     # --- a question arrives -------------------------------------------------------------------------------------------
 
-    def take(self, request: Request, on: Running | None = None) -> Answering:
+    def receive(self, request: Request, on: Running | None = None) -> Answering:
         """Begin to answer a request of the upstream; what is returned must be awaited.
 
         `on`: the operation on whose own stream it came.
@@ -154,7 +154,7 @@ class Questions:
             self._admit(found)
         except QuestionRefusal as refused:
             return _at_once(refused.failure)
-        asked = Open(question, found)
+        asked = OpenQuestion(question, found)
         self._open[asked] = None
         if found is not None:
             found.asked(asked)
@@ -215,7 +215,7 @@ class Questions:
 
     # --- answering ----------------------------------------------------------------------------------------------------
 
-    async def _answer(self, asked: Open) -> Reply:
+    async def _answer(self, asked: OpenQuestion) -> Reply:
         reply: Reply | None = None
         try:
             with asked.scope:

@@ -33,7 +33,7 @@ class Calls:
         """The calls that are left end now, because the configuration changed."""
         self._stopped = True
 
-    async def carry(self, pooled: PooledSession, operation: Operation, exchange: Exchange) -> Reply:
+    async def call_over(self, pooled: PooledSession, operation: Operation, exchange: Exchange) -> Reply:
         """Carry out an operation over a session.
 
         Raises:
@@ -60,7 +60,7 @@ class Calls:
             self.in_flight -= 1
             pooled.release()
             if self._availability.retired:
-                self._availability.tell()
+                self._availability.wake_waiters()
 
     async def _wait_for_level(self, pooled: PooledSession) -> None:
         """Wait until the upstream knows the log level that hosts want.

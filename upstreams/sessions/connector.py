@@ -136,7 +136,7 @@ class SessionConnector:
 
     # --- opening ------------------------------------------------------------------------------------------------------
 
-    async def open(self, exchange: Exchange) -> PooledSession:
+    async def open_for(self, exchange: Exchange) -> PooledSession:
         """Open a session for a host that `Pool.find` has none for, and welcome the host on it.
 
         Several calls of one host that need a session open one.
@@ -149,7 +149,7 @@ class SessionConnector:
         await trio.lowlevel.checkpoint_if_cancelled()
         caller = exchange.caller
         owner = self.pool.owner(caller)
-        pooled = self.pool.expected(owner) or self._start(owner, caller)
+        pooled = self.pool.opening_for(owner) or self._start(owner, caller)
         start_s = self.pool.config.timeouts.start
         with pooled.reserved():
             with trio.move_on_after(start_s + 2 * GUARD_S):
@@ -157,7 +157,7 @@ class SessionConnector:
             if not pooled.is_open:
                 raise self._failure(pooled.error)
             if is_welcoming(pooled.terms):
-                await pooled.welcome(exchange, start_s, partial(self.pool.ready, pooled))
+                await pooled.welcome(exchange, start_s, partial(self.pool.session_ready, pooled))
             if self.pool.retired:  # meanwhile: the call goes to whoever is in its place
                 raise self._failure(None)
         return pooled
@@ -181,7 +181,7 @@ class SessionConnector:
         else:
             known = self.pool.host_capabilities(owner, caller)
             pooled = make(terms_of(config, known), tenant=owner, host_capabilities=known)
-        self.pool.expect(owner, pooled)
+        self.pool.add_opening(owner, pooled)
         nursery.start_soon(self._keep, pooled)
         return pooled
 
@@ -193,7 +193,7 @@ class SessionConnector:
         on_ended: Callable[[], None] | None = None,
     ) -> None:
         parts = self._parts
-        events = _Events(parts.events, pooled, on_ended or partial(self.pool.ended, pooled))
+        events = _Events(parts.events, pooled, on_ended or partial(self.pool.session_ended, pooled))
         await parts.run_session(self.pool.config, self._name, events, parts.memory, pooled.terms, started)
 
     def _failure(self, error: HubError | None) -> HubError:
@@ -211,9 +211,11 @@ class SessionConnector:
 
     async def _keep(self, pooled: PooledSession) -> None:
         try:
-            error = await pooled.run(self._parts.slots, partial(self._opened, pooled), partial(self.pool.ended, pooled))
+            error = await pooled.run(
+                self._parts.slots, partial(self._opened, pooled), partial(self.pool.session_ended, pooled)
+            )
         finally:
-            self.pool.closed(pooled)
+            self.pool.session_closed(pooled)
         if error is not None:
             Mask(self.pool.config).error(error)
         if error is not None and not pooled.is_open:
@@ -228,11 +230,11 @@ class SessionConnector:
 
     def _opened(self, pooled: PooledSession, nursery: trio.Nursery) -> None:
         self._pacing.opened()
-        self.pool.opened(pooled)
+        self.pool.session_opened(pooled)
         nursery.start_soon(self._expire, pooled)
         nursery.start_soon(keep_subscribed, pooled, self._parts.events)
         if not is_welcoming(pooled.terms):
-            self.pool.ready(pooled)
+            self.pool.session_ready(pooled)
         log.info("%s: one more session is open, %d in all", self._name, len(self.pool))
         self._parts.events.note(f"one more session is open, {len(self.pool)} in all")
 

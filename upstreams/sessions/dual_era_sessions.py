@@ -33,7 +33,7 @@ ONE_ERA: Final = "one-era"
 
 
 class LegacySessions:
-    """The legacy sessions of one upstream. They serve no host before `begin`, nor if the server has no handshake."""
+    """The legacy sessions of one upstream. They serve no host before `activate`, nor if the server has no handshake."""
 
     def __init__(self, name: str, config: UpstreamConfig, parts: SessionParts, on_moved: Callable[[], None]) -> None:
         self._name = name
@@ -47,14 +47,14 @@ class LegacySessions:
     def __repr__(self) -> str:
         return f"<LegacySessions of {self._name}, {self.pool!r}>"
 
-    def begin(self, era: Era, transport: str) -> None:
+    def activate(self, era: Era, transport: str) -> None:
         """Serve hosts, if the server may have a legacy handshake: the upstream is connected."""
         wanted = era is Era.MODERN and self._config.era == "auto" and self._config.client_features == "auto"
         self._active = wanted and self._memory.get(ONE_ERA, self._key) is not True
         self.pool.decide_sharing(Era.LEGACY, transport)
 
-    def rest(self) -> None:
-        """Serve no host until `begin`: the upstream is stopped for a while."""
+    def deactivate(self) -> None:
+        """Serve no host until `activate`: the upstream is stopped for a while."""
         self._active = False
 
     def serve(self, caller: Caller) -> bool:
@@ -65,14 +65,14 @@ class LegacySessions:
         """The session for the host of `exchange`, opened if need be; None: the modern session has to do.
 
         Raises:
-            UpstreamUnavailable, Overloaded: as `SessionConnector.open`, if the server is known to have this era.
+            UpstreamUnavailable, Overloaded: as `SessionConnector.open_for`, if the server is known to have this era.
         """
         pooled = self.pool.find(exchange.caller)
         if pooled is not None:
             return pooled
         try:
             with trio.move_on_after(PATIENCE_S):
-                return await self.connector.open(exchange)
+                return await self.connector.open_for(exchange)
         except UpstreamUnavailable:
             if not self._is_refusal():
                 return None

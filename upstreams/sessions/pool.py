@@ -244,20 +244,20 @@ class Pool:
             raise Overloaded(text, upstream=self.name)
         self.let_go(min(idle, key=lambda pooled: pooled.idle_since))
 
-    def expected(self, owner: Tenant | str) -> PooledSession | None:
+    def opening_for(self, owner: Tenant | str) -> PooledSession | None:
         """The session that is being opened for `owner`."""
         return self._opening.get(owner)
 
-    def expect(self, owner: Tenant | str, pooled: PooledSession) -> None:
+    def add_opening(self, owner: Tenant | str, pooled: PooledSession) -> None:
         """`pooled` is being opened for `owner`."""
         self.extra_sessions[pooled] = None
         self._opening[owner] = pooled
 
-    def opened(self, pooled: PooledSession) -> None:
-        """The session is open; no call finds it until it is `ready`."""
+    def session_opened(self, pooled: PooledSession) -> None:
+        """The session is open; no call finds it until it is `session_ready`."""
         pooled.want_level(self._level)
 
-    def ready(self, pooled: PooledSession) -> None:
+    def session_ready(self, pooled: PooledSession) -> None:
         """Let calls find the session."""
         keys = [key for key, found in self._opening.items() if found is pooled]
         for key in keys:  # one, or none if it is over or its tenant is gone
@@ -278,12 +278,12 @@ class Pool:
         self._forget(pooled)
         pooled.retire()
 
-    def ended(self, pooled: PooledSession) -> None:
+    def session_ended(self, pooled: PooledSession) -> None:
         """The session is over."""
         self._forget(pooled)
         self._on_moved()
 
-    def closed(self, pooled: PooledSession) -> None:
+    def session_closed(self, pooled: PooledSession) -> None:
         """The session is closed."""
         del self.extra_sessions[pooled]
 
@@ -297,7 +297,7 @@ class Pool:
 
     # --- what hosts and upstreams do ----------------------------------------------------------------------------------
 
-    def left(self, tenant: Tenant) -> None:
+    def host_left(self, tenant: Tenant) -> None:
         """A host has left: its own session is closed once its calls are over."""
         for pooled in (self._by_host.pop(tenant, None), self._opening.get(tenant)):
             if pooled is not None and pooled.terms.exclusive:

@@ -49,7 +49,7 @@ class SessionSelector:
 
         Raises:
             UpstreamUnavailable, UpstreamUnauthorized: it is not there in time, or not to be had.
-            Overloaded: as `SessionConnector.open`.
+            Overloaded: as `SessionConnector.open_for`.
         """
         caller = exchange.caller
         pooled = self._pool.find(caller)
@@ -57,7 +57,7 @@ class SessionSelector:
             pooled = await self._wait_for_main(caller)
             if self._legacy_sessions.serve(caller):  # which was not known before
                 pooled = await self._legacy_sessions.find(exchange) or pooled
-        return pooled or await self._connector.open(exchange)
+        return pooled or await self._connector.open_for(exchange)
 
     async def _wait_for_main(self, caller: Caller) -> PooledSession | None:
         """Wait for a main session, or that of `caller`; the latter."""
@@ -106,7 +106,7 @@ class SessionSelector:
         if self._pool.needs_call_first(exchange.caller):
             text = f"{self._name} has no session for this host before it is called; call a tool of it first"
             raise UpstreamUnavailable(text, upstream=self._name)
-        return await self._connector.open(exchange)
+        return await self._connector.open_for(exchange)
 
     async def reopen_for_subscriptions(self, exchange: Exchange) -> None:
         """Open the session for the subscriptions of the host of `exchange`, if nothing else is missing.
@@ -116,4 +116,4 @@ class SessionSelector:
         """
         pool, caller = self._pool, exchange.caller
         if pool.main is not None and self.for_subscriptions(caller) is None and not pool.needs_call_first(caller):
-            await self._connector.open(exchange)
+            await self._connector.open_for(exchange)

@@ -294,7 +294,7 @@ class PeerSession:
         return None
 
     def _on_request(self, request: Request) -> Awaitable[Reply]:
-        return self._questions.take(request)
+        return self._questions.receive(request)
 
     def _tell(self, method: str, params: dict[str, Raw]) -> None:
         self.peer.notify(method, params)

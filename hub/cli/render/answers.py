@@ -7,10 +7,10 @@ from typing import Any
 
 from hub.cli.render.tables import shorten, table
 from hub.wire.printable import printable
-from upstreams.status_facts import Record
+from upstreams.status_facts import JournalRecord
 
 
-def record(entry: Record) -> str:
+def record(entry: JournalRecord) -> str:
     """`hubd logs`: `2026-11-21 14:03:11  stderr  what it said`, in the time of this machine."""
     at = strftime("%Y-%m-%d %H:%M:%S", localtime(entry.at))
     return f"{at}  {printable(entry.kind):6}  {printable(entry.text)}"

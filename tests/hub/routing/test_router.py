@@ -62,13 +62,13 @@ class Files:
     def ttl_ms(self, kind):
         return 60_000
 
-    def reread(self, kind):
+    def refresh_if_expired(self, kind):
         return None
 
     def retry_if_due(self):
         pass
 
-    def changed(self, kinds):
+    def mark_stale(self, kinds):
         self.stale.append(kinds)
 
     async def refresh(self, kind):

@@ -9,7 +9,7 @@ from upstreams.journal.journal import MAX_CHARS, MAX_QUEUED, MAX_RECORDS, MAX_TE
 from upstreams.journal.redact import Mask
 from upstreams.lifecycle import State
 from upstreams.session import Exit
-from upstreams.status_facts import Record
+from upstreams.status_facts import JournalRecord
 
 
 class Clock:
@@ -32,7 +32,7 @@ def test_records_are_kept_with_their_times_in_order():
     journal.add("state", "connecting")
     clock.now += 5
     journal.add("stderr", "hello", 7)
-    assert journal.tail(10) == [Record(1000, "state", "connecting"), Record(1005, "stderr", "hello", 7)]
+    assert journal.tail(10) == [JournalRecord(1000, "state", "connecting"), JournalRecord(1005, "stderr", "hello", 7)]
     assert texts(journal.tail(1)) == ["hello"]
     assert journal.tail(0) == []
     assert repr(journal) == "<Journal of 2 records, 0 follow>"

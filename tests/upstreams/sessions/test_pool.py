@@ -194,7 +194,7 @@ async def test_a_session_that_served_one_account_is_not_handed_on(nursery, autoj
     house = await a_house(nursery)
     mine, yours = Host(), Host(principal="you")
     assert await do(house, mine) == [1]
-    house.upstream.left(mine.caller.tenant)
+    house.upstream.host_left(mine.caller.tenant)
     await trio.sleep(1000)
     assert await do(house, yours) == [1, 1]
 
@@ -293,7 +293,7 @@ async def test_one_that_asks_is_no_longer_shared(nursery, autojump_clock):
     assert await do(house, one, two, other, two) == [3, 2, 2]  # who used it last goes on with it
     house.upstream.notifications.asked()
     for host in (one, other):
-        house.upstream.left(host.caller.tenant)
+        house.upstream.host_left(host.caller.tenant)
     assert await do(house, Host("three"), two) == [3, 2, 3, 1]
 
     later = await a_house(nursery, memory=house.memory)
@@ -319,7 +319,7 @@ async def test_a_session_of_its_own_stays_with_a_host_that_is_gone_from_it(nurse
     house = await a_house(nursery)
     one = Host()
     await do(house, one)
-    house.upstream.left(one.caller.tenant)
+    house.upstream.host_left(one.caller.tenant)
     house.upstream.notifications.asked()
     assert await do(house, Host("two")) == [1, 1]
 
@@ -370,13 +370,13 @@ async def test_nothing_is_left_of_a_host_that_is_gone(nursery, autojump_clock):
     async with trio.open_nursery() as calls:
         calls.start_soon(attempt, house, again(host), HANG)
         await do(house, host)
-        house.upstream.left(host.caller.tenant)
+        house.upstream.host_left(host.caller.tenant)
         await settle()
         assert len(house.pool) == 2  # a call is running
         calls.cancel_scope.cancel()
     await settle()
     house.assert_empty()
-    house.upstream.left(host.caller.tenant)
+    house.upstream.host_left(host.caller.tenant)
 
 
 @pytest.mark.covers("I-12")
@@ -391,7 +391,7 @@ async def test_a_host_may_go_before_its_session_is_open(nursery, autojump_clock)
             await settle()
             calls.cancel_scope.cancel()
         if forget:
-            house.upstream.left(host.caller.tenant)
+            house.upstream.host_left(host.caller.tenant)
             await settle()
             house.assert_empty()
     gate.set()
@@ -405,16 +405,16 @@ async def test_a_host_may_go_before_its_session_is_open(nursery, autojump_clock)
 async def test_calls_that_are_late_open_nothing_for_a_host_that_is_gone(nursery, autojump_clock):
     house = await a_house(nursery, session_mode="per_host")
     host = Host()
-    house.upstream.left(host.caller.tenant)
+    house.upstream.host_left(host.caller.tenant)
     error = await attempt(house, host)
     assert "has left" in str(error)
     house.assert_empty()
     for _ in range(MAX_GONE):
-        house.upstream.left(Host().caller.tenant)
+        house.upstream.host_left(Host().caller.tenant)
     assert house.pool.statistics().departed == MAX_GONE
 
     shared = await a_house(nursery)
-    shared.upstream.left(host.caller.tenant)
+    shared.upstream.host_left(host.caller.tenant)
     await do(shared, host)
     shared.upstream.notifications.asked()
     assert await do(shared, Host("two")) == [1, 1]
@@ -563,7 +563,7 @@ async def test_who_leaves_while_a_session_may_not_be_opened_yet_takes_it_along(n
         calls.start_soon(attempt, house, again(host))
         await trio.testing.wait_all_tasks_blocked()
         assert len(house.pool.extra_sessions) == 1
-        house.upstream.left(host.caller.tenant)
+        house.upstream.host_left(host.caller.tenant)
         calls.cancel_scope.cancel()
     await settle()
     house.assert_empty()
@@ -743,10 +743,10 @@ async def test_a_first_call_can_be_disturbed_at_any_moment(nursery, autojump_clo
             if act == "cancel":
                 calls.cancel_scope.cancel()
             elif act == "leave":
-                house.upstream.left(host.caller.tenant)
+                house.upstream.host_left(host.caller.tenant)
             else:
                 house.supervisor.restart("a")
-        house.upstream.left(host.caller.tenant)
+        house.upstream.host_left(host.caller.tenant)
         await trio.sleep(100)
         house.assert_empty()
         assert house.upstream.in_flight == 0

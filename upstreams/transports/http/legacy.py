@@ -286,7 +286,7 @@ class LegacyHttp(StreamableSession):
             self._complain("%s asks too much or too early; its %s is dropped", self.name, request.method)
         else:
             scope = self._answering[request.id] = trio.CancelScope()
-            self._nursery.start_soon(self._answer, request.id, self._questions.take(request, running), scope)
+            self._nursery.start_soon(self._answer, request.id, self._questions.receive(request, running), scope)
 
     def _complain(self, text: str, *values: object) -> None:
         """Say in the log what the server does wrong, now and then."""

@@ -9,7 +9,7 @@ from hub.cli.render.answers import record, result, tools
 from hub.cli.render.tables import duration, table
 from hub.control import methods
 from hub.control.methods import read
-from upstreams.status_facts import Record
+from upstreams.status_facts import JournalRecord
 
 STATUS = {
     "version": "1.2.3",
@@ -151,9 +151,9 @@ def test_a_full_table_fits_a_hundred_columns():
 
 
 def test_records():
-    line = record(Record(0, "stderr", "it \x1b[31mfell", 7))
+    line = record(JournalRecord(0, "stderr", "it \x1b[31mfell", 7))
     assert re.fullmatch(r"19(69|70)-\d\d-\d\d \d\d:\d\d:\d\d  stderr  it \\x1b\[31mfell", line)
-    assert record(Record(0, "log", "x")).endswith("  log     x")
+    assert record(JournalRecord(0, "log", "x")).endswith("  log     x")
 
 
 def test_status():
