@@ -33,7 +33,7 @@ checks() {
 }
 
 tests() { # a marker expression, pytest arguments
-    step "$bin/pytest" -n auto --maxprocesses 4 --dist loadgroup -m "$1 and not alone" "${@:2}"
+    step "$bin/pytest" -n auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder -m "$1 and not alone" "${@:2}"
     step "$bin/pytest" -m "$1 and alone" "${@:2}"
 }
 

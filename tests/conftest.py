@@ -3,6 +3,7 @@
 `support/seeds.py` seeds chance; `support/limits.py` ends tests that hang.
 """
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -40,6 +41,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(absent)
 
 
+def pytest_collection_finish() -> None:
+    """Keep the many thousand collected tests out of all collections of garbage to come, which would go through them."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def claims(request: pytest.FixtureRequest) -> dict[str, set[str]]:
     """Requirement id -> the collected tests that claim it by `@pytest.mark.covers`."""
@@ -49,3 +56,10 @@ def claims(request: pytest.FixtureRequest) -> dict[str, set[str]]:
             for id in marker.args:
                 found.setdefault(id, set()).add(item.nodeid)
     return found
+
+
+@pytest.fixture(scope="session")
+def direct_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Place for verdicts of the conformance suite on servers without a hub, one for all workers of a run."""
+    own = tmp_path_factory.getbasetemp()
+    return (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "direct"

@@ -7,8 +7,8 @@ from tests.conformance.run import LEGS, SELECTION, SEVERAL, direct_verdicts, exc
 
 @pytest.mark.real
 @pytest.mark.parametrize("leg", SELECTION, ids=lambda leg: leg.name)
-def test_what_passes_without_the_hub_passes_through_it(leg, tmp_path, tmp_path_factory):
-    direct = direct_verdicts(leg.reference, tmp_path_factory.getbasetemp() / "direct")
+def test_what_passes_without_the_hub_passes_through_it(leg, tmp_path, direct_directory):
+    direct = direct_verdicts(leg.reference, direct_directory)
     assert surprises(leg, direct, run_leg(leg, tmp_path / "verdicts")) == []
 
 

@@ -15,15 +15,19 @@ from tests.support.processes import NODE_ENV, PYTHON_2, free_port, running, runn
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
     """Mark all tests of this folder before other hooks look. They run last, since their relays are threads of this
-    process, which tests that count its descriptors would see; the check of the records comes last of all. Tests that
-    share records run in one process."""
+    process, which tests that count its descriptors would see. Tests that share records run in one process; they come
+    first, since they take longest, and the check of the records after them."""
     here = {item for item in items if Path(__file__).parent in item.path.parents}
     for item in here:
         item.add_marker(pytest.mark.real)
         if "records" in item.fixturenames:
             item.add_marker(pytest.mark.xdist_group("flows" if item.path.name == "test_flows.py" else "records"))
     yield
-    items.sort(key=lambda item: (item in here, item.path.name == "test_real_traffic.py"))
+    items.sort(key=lambda item: _place(item) if item in here else (False,))
+
+
+def _place(item):
+    return True, "records" not in item.fixturenames, item.path.name == "test_real_traffic.py"
 
 
 @pytest.fixture(scope="session")
