@@ -28,11 +28,11 @@ from hub.link.budget import Budget
 from hub.link.fault_isolation import keep_going
 from hub.link.machine_clock import BootClock
 from hub.link.sealing import Sealer
-from hub.projects.project_files import Reader
+from hub.projects.project_files import ProjectReader
 from hub.projects.projects import Projects
 from hub.projects.running_servers import RunningServers, rules_of
 from hub.routing.host_exchange import ProgressUpkeep
-from hub.routing.list_updates import Lists
+from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.resource_reads import ResourceReads
@@ -63,7 +63,7 @@ class Hub:
         *,
         run_session: RunSession | None = None,
         last_known: LastKnown | None = None,
-        reader: Reader | None = None,
+        reader: ProjectReader | None = None,
         allowances: Path | None = None,
         run: str = "",
         is_elsewhere: Callable[[str], bool] | None = None,
@@ -101,7 +101,7 @@ class Hub:
         )
         self.bridge = self._make_bridge(config)
         self.subscriptions = Subscriptions(self.live, self.bridge.tasks.handles)
-        self.lists = Lists(self.live, (self.hosts, self.subscriptions))
+        self.lists = ListUpdates(self.live, (self.hosts, self.subscriptions))
         self.router = Router(
             self.live,
             self.lists,
@@ -142,8 +142,8 @@ class Hub:
                     await nursery.start(self.projects.run)
                 nursery.start_soon(keep_going, "Telling hosts of changes", self.lists.run)
                 nursery.start_soon(keep_going, "Keeping log levels", self.levels.run)
-                self._settle_if_known()
-                nursery.start_soon(keep_going, "Waiting for the first servers", self._settle)
+                self._show_known_lists()
+                nursery.start_soon(keep_going, "Waiting for the first servers", self._await_first_reports)
                 nursery.start_soon(keep_going, "Releasing progress", self.progress.release)
                 nursery.start_soon(keep_going, "Reminding hosts", self.progress.remind)
                 save = partial(autosave, self.memory, self._remember)
@@ -155,14 +155,14 @@ class Hub:
             self.memory.save()
             self.last_known.save()
 
-    async def _settle(self) -> None:
+    async def _await_first_reports(self) -> None:
         """Let the first lists wait for upstreams that start quickly, but for no slow one, and for none with lists known
         from an earlier run."""
         with trio.move_on_after(self._started_with.startup_grace_s):
             await self.supervisor.settled.wait()
         self.lists.settle()
 
-    def _settle_if_known(self) -> None:
+    def _show_known_lists(self) -> None:
         """Before the first host comes: show what is known from earlier runs."""
         if self.supervisor.settled.is_set():
             self.lists.settle()

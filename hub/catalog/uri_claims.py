@@ -34,7 +34,7 @@ MAX_EXPRESSIONS: Final = 32
 """In one template; one with more is tagged instead of remembered, as is a long one."""
 
 
-class _Kept(Struct):
+class _SavedClaims(Struct):
     """Claims of one upstream, as they are saved."""
 
     exact: list[str] = []
@@ -110,7 +110,7 @@ class UriClaims:
         """The claims in `data`, as `dump` made it; none, when it is anything else, since work goes on without."""
         claims = cls()
         try:
-            kept = msgspec.convert(data, dict[str, _Kept])
+            kept = msgspec.convert(data, dict[str, _SavedClaims])
         except msgspec.ValidationError:
             return claims
         for upstream, its in kept.items():

@@ -179,7 +179,7 @@ class Daemon:
     async def _drain(self) -> None:
         async with trio.open_nursery() as nursery:
             self._lines.goodbye()
-            self._hub.subscriptions.end()
+            self._hub.subscriptions.end_streams()
             nursery.start_soon(self._listener.drain)
             nursery.start_soon(self._lines.drain)
 

@@ -39,16 +39,16 @@ class RootsStatistics(Struct, frozen=True):
 
 
 class Roots:
-    """Sets `Host.workplace` of hosts that are asked, and calls `settle` then.
+    """Sets `Host.workplace` of hosts that are asked, and calls `place` then.
 
     `any_allowed`: whether the user has allowed any project.
     """
 
     def __init__(
-        self, any_allowed: Callable[[], Awaitable[bool]], settle: Callable[[list[Host]], Awaitable[None]]
+        self, any_allowed: Callable[[], Awaitable[bool]], place: Callable[[list[Host]], Awaitable[None]]
     ) -> None:
         self._any_allowed = any_allowed
-        self._settle = settle
+        self._place = place
         self._said: dict[Host, Path | None] = {}
         """The directories that their shims named."""
         self._asking: dict[Host, trio.CancelScope] = {}
@@ -67,7 +67,7 @@ class Roots:
         """Whether a host is here that has said where it works, or is saying so."""
         return host in self._said or host in self._asking
 
-    def said(self, host: Host) -> None:
+    def note_workplace(self, host: Host) -> None:
         """Note the directory that a host's shim has named, or that it named none."""
         self._said[host] = host.workplace
 
@@ -111,7 +111,7 @@ class Roots:
                     reply = await host.ask(question, _beside(host))
                     if isinstance(reply, Result):
                         host.move(first_directory(_uris(reply)) or self._said.get(host))
-                await self._settle([host])
+                await self._place([host])
         except Exception:
             log.exception("cannot tell where %r works", host)
         finally:

@@ -28,7 +28,7 @@ LOOKS_AT_ONCE: Final = 16
 MAX_NAME_BYTES: Final = 4096
 
 
-class Found(Struct, frozen=True):
+class FoundProject(Struct, frozen=True):
     """The project of a directory."""
 
     root: Path
@@ -38,10 +38,10 @@ class Found(Struct, frozen=True):
     """Why there is no project, or not the one in its files now."""
 
 
-class Reader(Protocol):
+class ProjectReader(Protocol):
     """Finds the project of a directory. Its methods block."""
 
-    def find(self, directory: Path, base: HubConfig, running: Mapping[Path, Project], /) -> Found | None:
+    def find(self, directory: Path, base: HubConfig, running: Mapping[Path, Project], /) -> FoundProject | None:
         """The project that `directory` is part of, on top of `base`; None: there is none.
 
         `running` are those that run, by root: one whose files cannot be used now goes on as long as it is allowed.
@@ -65,7 +65,7 @@ class TrustedProjects:
         self._environ = environ
         self._home = home
 
-    def find(self, directory: Path, base: HubConfig, running: Mapping[Path, Project]) -> Found | None:
+    def find(self, directory: Path, base: HubConfig, running: Mapping[Path, Project]) -> FoundProject | None:
         """The project that `directory` is part of; of one whose files changed, the trusted state goes on."""
         root = find_project(directory, self._home)
         if root is None:
@@ -75,14 +75,18 @@ class TrustedProjects:
             goes_on = before if before is not None and self.allows(before) else None
             found = self._trust.allowed(root, self._environ, base)
         except OSError as error:
-            return Found(root, before, f"{root}: cannot tell what you have allowed of this project: {error.strerror}")
+            return FoundProject(
+                root, before, f"{root}: cannot tell what you have allowed of this project: {error.strerror}"
+            )
         except ConfigError as error:
-            return Found(root, goes_on, "; ".join(str(error).splitlines()))
+            return FoundProject(root, goes_on, "; ".join(str(error).splitlines()))
         if found is not None:  # of what was read, whatever the files say by now
-            return Found(root, found[0])
+            return FoundProject(root, found[0])
         text = f"{root}: you have not allowed what the files of this project say now, so its servers are"
         kept = "as you allowed them before" if goes_on else "not shown"
-        return Found(root, goes_on, f"{text} {kept}: look at it and allow it with `hubd trust {quote(str(root))}`")
+        return FoundProject(
+            root, goes_on, f"{text} {kept}: look at it and allow it with `hubd trust {quote(str(root))}`"
+        )
 
     def allows(self, project: Project) -> bool:
         """Whether the user still trusts `project`."""
@@ -96,7 +100,7 @@ class TrustedProjects:
 class ProjectFinder:
     """Finds projects in threads. `answered` is called when a hung directory responds again."""
 
-    def __init__(self, read: Reader, answered: Callable[[], None]) -> None:
+    def __init__(self, read: ProjectReader, answered: Callable[[], None]) -> None:
         self._read = read
         self._answered = answered
         self._limiter = trio.CapacityLimiter(LOOKS_AT_ONCE)
@@ -112,9 +116,9 @@ class ProjectFinder:
 
     async def find(
         self, directories: Iterable[Path], base: HubConfig, running: Mapping[Path, Project]
-    ) -> dict[Path, Found | None]:
+    ) -> dict[Path, FoundProject | None]:
         """The projects of these directories; those that hang are left out. To be called by one task at a time."""
-        found: dict[Path, Found | None] = {}
+        found: dict[Path, FoundProject | None] = {}
 
         async def look(directory: Path) -> None:
             with trio.move_on_after(PATIENCE_S):
@@ -128,12 +132,12 @@ class ProjectFinder:
                     nursery.start_soon(look, directory)
         return found
 
-    async def _look(self, directory: Path, base: HubConfig, running: Mapping[Path, Project]) -> Found | None:
+    async def _look(self, directory: Path, base: HubConfig, running: Mapping[Path, Project]) -> FoundProject | None:
         """Read one directory. Faults are logged only: a directory that cannot be read is in no project."""
         token = trio.lowlevel.current_trio_token()
         is_late = False
 
-        def read() -> Found | None:
+        def read() -> FoundProject | None:
             self._looking.add(directory)
             try:
                 return self._read.find(directory, base, running)

@@ -11,7 +11,7 @@ A server that the user has under the same name is not shown there. Some time aft
 stopped, and at once when the user does not allow them any more. Files that cannot be used, or are not allowed as they
 are now, leave a project as it was.
 
-All of that is decided in `_settle`, one at a time: hosts, projects and their servers change together, so they are
+All of that is decided in `_place`, one at a time: hosts, projects and their servers change together, so they are
 together here.
 """
 
@@ -32,9 +32,9 @@ from hub.downstream.hosts import Host
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.flag_and_bell import DirtyFlag
 from hub.projects.host_roots import Roots, RootsStatistics
-from hub.projects.project_files import Found, ProjectFinder, Reader, is_name
+from hub.projects.project_files import FoundProject, ProjectFinder, ProjectReader, is_name
 from hub.projects.running_servers import RunningServers, rule_of
-from hub.routing.list_updates import Lists
+from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.subscriptions import Subscriptions
 from hub.wire.jsonrpc import encode_notification
@@ -49,7 +49,7 @@ MAX_PLACES: Final = 256
 """Workplaces of hosts that are read and watched."""
 
 
-class _Project:
+class _RunningProject:
     """A project that hosts are at work in."""
 
     def __init__(self, project: Project) -> None:
@@ -95,27 +95,27 @@ class Projects:
         servers: RunningServers,
         supervisor: Supervisor,
         live: LiveCatalog,
-        lists: Lists,
+        lists: ListUpdates,
         subscriptions: Subscriptions,
-        read: Reader,
+        read: ProjectReader,
         watched: Path | None = None,
     ) -> None:
         """`watched`: the file of the projects that the user allows."""
-        self.live: dict[View, _Project] = {}
+        self.shown: dict[View, _RunningProject] = {}
         self.problems: dict[Path, str] = {}
         """By workplace: why its project is not shown."""
         self.changed = DirtyFlag()
         """Files of projects, the user's trust or the user's servers may have changed."""
         self._servers = servers
         self._supervisor = supervisor
-        self._catalogs = live
+        self._live = live
         self._lists = lists
         self._subscriptions = subscriptions
         self._finder = ProjectFinder(read, self.changed.set)
         self._hosts: set[Host] = set()
         """Hosts with a known workplace."""
-        self._roots = Roots(self._finder.any_allowed, self._settle)
-        self._found: dict[Path, Found | None] = {}
+        self._roots = Roots(self._finder.any_allowed, self._place)
+        self._found: dict[Path, FoundProject | None] = {}
         """By workplace: the last reading."""
         self._root_of: dict[Path, Path] = {}
         """By workplace: the root of its project, also when that has no files for a while."""
@@ -123,13 +123,13 @@ class Projects:
         self._watcher = Watcher(self.changed.set)
         self._turn = trio.Lock()
         self._stale = False
-        """Whether other servers run than `live` says."""
+        """Whether other servers run than `shown` says."""
         self._moved: set[Host] = set()
         """Hosts that are shown another view now, and have not been told."""
         self._nursery: trio.Nursery | None = None
 
     def __repr__(self) -> str:
-        return f"<Projects {list(self.live.values())}>"
+        return f"<Projects {list(self.shown.values())}>"
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow hosts and files until cancelled."""
@@ -138,27 +138,27 @@ class Projects:
             self._nursery.start_soon(keep_going, "Watching files of projects", self._watcher.run)
             task_status.started()
             try:
-                await keep_going("Following projects", partial(self._follow, self._nursery))
+                await keep_going("Following projects", partial(self._follow_changes, self._nursery))
             finally:
                 self._nursery = None
 
-    async def _follow(self, nursery: trio.Nursery) -> None:
+    async def _follow_changes(self, nursery: trio.Nursery) -> None:
         while True:
             await self.changed.take()
-            await self._settle(None)
+            await self._place(None)
             await self._roots.ask_unasked(nursery)
 
     def status(self) -> list[ProjectRow]:
         """For `hubd status`."""
         return [
-            ProjectRow(root=str(live.project.root), endpoint=live.view.path, hosts=len(live.hosts))
-            for live in self.live.values()
+            ProjectRow(root=str(running.project.root), endpoint=running.view.path, hosts=len(running.hosts))
+            for running in self.shown.values()
         ]
 
     def statistics(self) -> ProjectStatistics:
         """Numbers of what is kept; all are 0 when the last project has ended and no host with a workplace is here."""
         return ProjectStatistics(
-            projects=len(self.live),
+            projects=len(self.shown),
             hosts=len(self._hosts),
             moved=len(self._moved),
             readings=len(self._found),
@@ -171,15 +171,15 @@ class Projects:
     def warnings(self) -> list[str]:
         """Sentences about problems of projects that hosts work in."""
         places = {host.workplace for host in self._hosts}
-        warnings = [str(warning) for live in self.live.values() for warning in live.project.warnings]
+        warnings = [str(warning) for running in self.shown.values() for warning in running.project.warnings]
         return [*dict.fromkeys(text for place, text in self.problems.items() if place in places), *warnings]
 
     # --- hosts --------------------------------------------------------------------------------------------------------
 
     async def arrived(self, host: Host) -> None:
         """Show a host with a known workplace its project, before it is heard. Cancellation: it sees everything."""
-        self._roots.said(host)
-        await self._settle([host])
+        self._roots.note_workplace(host)
+        await self._place([host])
 
     def opened(self, host: Host) -> None:
         """The handshake of a host is complete, or its roots changed: ask for its roots, if its workplace is unknown."""
@@ -190,11 +190,11 @@ class Projects:
         """A host has left."""
         self._hosts.discard(host)
         self._roots.left(host)
-        self._leave(host)
+        self._remove_from_project(host)
 
     # --- projects -----------------------------------------------------------------------------------------------------
 
-    async def _settle(self, hosts: list[Host] | None) -> None:
+    async def _place(self, hosts: list[Host] | None) -> None:
         """Show each of `hosts` the view of its workplace; None: all known hosts.
 
         Faults are logged only. Cancellation: `run` finishes what was begun.
@@ -202,10 +202,10 @@ class Projects:
         try:
             async with self._turn:
                 if hosts is None:
-                    await self._settle_now(list(self._hosts))
-                    await self._revoke()
+                    await self._place_now(list(self._hosts))
+                    await self._end_disallowed()
                 else:
-                    await self._settle_now(self._admitted(hosts))
+                    await self._place_now(self._admitted(hosts))
                 await self._apply()
         except trio.Cancelled:
             self.changed.set()
@@ -227,19 +227,19 @@ class Projects:
         self._hosts.update(there)
         return there
 
-    async def _settle_now(self, hosts: list[Host]) -> None:
+    async def _place_now(self, hosts: list[Host]) -> None:
         places = {host.workplace for host in hosts if host.workplace is not None}
-        running = {live.project.root: live.project for live in self.live.values()}
-        found = await self._finder.find(places, self._servers.config, running)
+        projects = {running.project.root: running.project for running in self.shown.values()}
+        found = await self._finder.find(places, self._servers.config, projects)
         for place, each in found.items():
-            self._note(place, each)
+            self._remember_reading(place, each)
         hosts = [host for host in hosts if host in self._hosts]  # some may have left meanwhile
         for host in hosts:
             if host.workplace is None or host.workplace in found:
                 each = None if host.workplace is None else found[host.workplace]
-                self._enter(host, None if each is None else each.project)
+                self._show_project(host, None if each is None else each.project)
 
-    def _note(self, place: Path, found: Found | None) -> None:
+    def _remember_reading(self, place: Path, found: FoundProject | None) -> None:
         """Remember a reading of a directory, its problem, and the root of its project."""
         if found != self._found.get(place):
             self._found[place] = found
@@ -253,32 +253,32 @@ class Projects:
         if found is not None:
             self._root_of[place] = found.root
 
-    async def _revoke(self) -> None:
+    async def _end_disallowed(self) -> None:
         """End projects that the user does not allow any more."""
         if doubtful := await self._disallowed():
             # Perhaps it was allowed just now what their files say: then they go on as that.
-            await self._settle_now([host for live in doubtful for host in live.hosts])
-        for live in await self._disallowed() if doubtful else ():
-            for host in list(live.hosts):
-                self._enter(host, None)
-            live.ending.cancel()
-            self._drop(live)
-            log.info("%s: is not allowed any more, so its servers are stopped", live.project.root)
+            await self._place_now([host for running in doubtful for host in running.hosts])
+        for running in await self._disallowed() if doubtful else ():
+            for host in list(running.hosts):
+                self._show_project(host, None)
+            running.ending.cancel()
+            self._drop_project(running)
+            log.info("%s: is not allowed any more, so its servers are stopped", running.project.root)
 
-    async def _disallowed(self) -> list[_Project]:
-        allowed = await self._finder.allowed([live.project for live in self.live.values()])
-        return [live for live in self.live.values() if live.project not in allowed]
+    async def _disallowed(self) -> list[_RunningProject]:
+        allowed = await self._finder.allowed([running.project for running in self.shown.values()])
+        return [running for running in self.shown.values() if running.project not in allowed]
 
     async def _apply(self) -> None:
-        """Run the servers of `live` projects, and tell hosts that are shown another view now."""
+        """Run the servers of `shown` projects, and tell hosts that are shown another view now."""
         if self._stale:
-            configs = {name: config for live in self.live.values() for name, config in live.upstreams.items()}
+            configs = {name: config for running in self.shown.values() for name, config in running.upstreams.items()}
             await self._servers.run_projects(configs)
             self._stale = False
-        for live in self.live.values():
-            if live.is_new and self._nursery is not None:
-                live.is_new = False
-                wait = partial(self._await_reports, live)
+        for running in self.shown.values():
+            if running.is_new and self._nursery is not None:
+                running.is_new = False
+                wait = partial(self._await_reports, running)
                 self._nursery.start_soon(run_isolated, "Waiting for the servers of a project", wait)
         places = {host.workplace for host in self._hosts}
         self.problems = {place: text for place, text in self.problems.items() if place in places}
@@ -294,62 +294,64 @@ class Projects:
 
     def _watch(self) -> None:
         """Follow the files of projects, and files that would make a project of a workplace."""
-        files = [file for live in self.live.values() for file in live.project.files]
+        files = [file for running in self.shown.values() for file in running.project.files]
         places = {host.workplace for host in self._hosts if host.workplace is not None}
         there = sorted({*places, *self._root_of.values()} - {place for place in places if self._finder.hangs(place)})
         files += [place / name for place in there for name in PROJECT_FILES]
         self._watcher.aim(dict.fromkeys((*files, *self._allowances)), ())
 
-    def _enter(self, host: Host, project: Project | None) -> None:
+    def _show_project(self, host: Host, project: Project | None) -> None:
         """Show a host a project; None: everything."""
         if self._nursery is None:  # the hub stops
             return
         view = EVERYTHING if project is None else project_view(project.root)
         if view != host.view:
-            self._leave(host)
+            self._remove_from_project(host)
             host.show(view)
             self._moved.add(host)
         if project is None:
             return
-        live = self.live.get(view)
-        if live is None:
-            live = self.live[view] = _Project(project)
+        running = self.shown.get(view)
+        if running is None:
+            running = self.shown[view] = _RunningProject(project)
             self._stale = True
             log.info("%s: hosts at work there see %s", project.root, ", ".join(project.upstreams) or "nothing more")
-        self._stale |= [*live.project.upstreams.items()] != [*project.upstreams.items()]  # in this order
-        live.project = project
-        rules = [rule_of(name, config) for name, config in live.upstreams.items()]
-        self._catalogs.show_project(view, rules, project.upstreams)
-        live.ending.cancel()
-        live.hosts.add(host)
+        self._stale |= [*running.project.upstreams.items()] != [*project.upstreams.items()]  # in this order
+        running.project = project
+        rules = [rule_of(name, config) for name, config in running.upstreams.items()]
+        self._live.show_project(view, rules, project.upstreams)
+        running.ending.cancel()
+        running.hosts.add(host)
 
-    async def _await_reports(self, live: _Project) -> None:
+    async def _await_reports(self, running: _RunningProject) -> None:
         """Answer the lists of a project once its servers have said what they offer, or took too long."""
         try:
             with trio.move_on_after(self._servers.config.startup_grace_s):
-                await self._supervisor.reported(live.upstreams)
+                await self._supervisor.reported(running.upstreams)
         finally:
-            if self.live.get(live.view) is live:
-                self._lists.settle_project(live.view)
+            if self.shown.get(running.view) is running:
+                self._lists.settle_project(running.view)
 
-    def _leave(self, host: Host) -> None:
+    def _remove_from_project(self, host: Host) -> None:
         self._moved.discard(host)
-        for live in self.live.values():
-            if host in live.hosts:
-                live.hosts.remove(host)
-                if not live.hosts and self._nursery is not None:
-                    live.ending = trio.CancelScope()
-                    self._nursery.start_soon(run_isolated, "Ending a project", partial(self._end, live, live.ending))
+        for running in self.shown.values():
+            if host in running.hosts:
+                running.hosts.remove(host)
+                if not running.hosts and self._nursery is not None:
+                    running.ending = trio.CancelScope()
+                    self._nursery.start_soon(
+                        run_isolated, "Ending a project", partial(self._end_after_linger, running, running.ending)
+                    )
 
-    async def _end(self, live: _Project, ending: trio.CancelScope) -> None:
+    async def _end_after_linger(self, running: _RunningProject, ending: trio.CancelScope) -> None:
         with ending:
             await trio.sleep(LINGER_S)
             async with self._turn:
-                self._drop(live)
-            await self._settle([])
+                self._drop_project(running)
+            await self._place([])
 
-    def _drop(self, live: _Project) -> None:
+    def _drop_project(self, running: _RunningProject) -> None:
         """Run its servers no more, from the next `_apply` on."""
-        del self.live[live.view]
-        self._catalogs.drop_project(live.view)
+        del self.shown[running.view]
+        self._live.drop_project(running.view)
         self._stale = True

@@ -7,7 +7,7 @@ from config.settings import HubConfig, UpstreamConfig
 from hub.catalog.catalog import Rules
 from hub.catalog.entries import UpstreamRule
 from hub.catalog.view import home_of
-from hub.routing.list_updates import Lists
+from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.router import Router
 from upstreams.supervisor import Supervisor
@@ -21,7 +21,7 @@ class RunningServers:
         config: HubConfig,
         supervisor: Supervisor,
         live: LiveCatalog,
-        lists: Lists,
+        lists: ListUpdates,
         router: Router,
         reads: ResourceCache,
     ) -> None:

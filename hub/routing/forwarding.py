@@ -28,7 +28,7 @@ from hub.wire.translate import UnknownResultType, failure_for_host, params_for_u
 from upstreams.upstream import Upstream
 
 
-class Forwarder:
+class OperationForwarder:
     """Sends operations to upstreams. `reading`: the resource cache, or None."""
 
     def __init__(
@@ -42,7 +42,7 @@ class Forwarder:
         """Threads that look through large arguments, so that nobody else waits: one, for the memory."""
 
     def __repr__(self) -> str:
-        return f"<Forwarder to {len(self._live.upstreams)} upstreams>"
+        return f"<OperationForwarder to {len(self._live.upstreams)} upstreams>"
 
     async def forward(
         self,
@@ -69,7 +69,7 @@ class Forwarder:
             reply = await self._send(operation, upstream, exchange, request)
         finally:  # without an answer, too: the call may have changed what was read before
             if kind is Kind.TOOL and self._reading is not None:
-                self._reading.acted(upstream.name)
+                self._reading.note_tool_call(upstream.name)
         if kind is not None and isinstance(reply, Failure) and _says_unknown_name(reply):
             upstream.mark_stale((kind,))
         return self.reply_for_host(

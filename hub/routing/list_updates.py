@@ -2,7 +2,7 @@
 
 A list of an upstream is read again only when a host asks for it and it may have changed. All upstreams concerned are
 asked at the same time, and no host waits for long: it gets the list as it was, and is told when that has changed.
-Changes travel one way: upstream, `LiveCatalog`, `Lists`, audiences.
+Changes travel one way: upstream, `LiveCatalog`, `ListUpdates`, audiences.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ class Audience(Protocol):
     def list_changed(self, kinds: set[Kind], view: View) -> None: ...
 
 
-class Lists:
+class ListUpdates:
     """The lists that `live` shows to hosts. `run` announces changes to `audiences`; a method that rebuilds announces
     them at once."""
 
@@ -39,7 +39,7 @@ class Lists:
         self._audiences = tuple(audiences)
 
     def __repr__(self) -> str:
-        return f"<Lists of {len(self._live.upstreams)} upstreams>"
+        return f"<ListUpdates of {len(self._live.upstreams)} upstreams>"
 
     async def run(self) -> None:
         """Rebuild whenever something changed, for ever."""
@@ -62,7 +62,7 @@ class Lists:
     def settle(self) -> None:
         """Answer lists from now on: every upstream has reported, or start-up took too long."""
         if not self._live.settled.is_set():
-            self._live.settle()
+            self._live.claim_for_good()
             self.rebuild()
             self._live.settled.set()
 

@@ -88,7 +88,7 @@ def _strings(wanted: Mapping[str, Raw], name: str) -> list[str] | None:
 # --- listeners --------------------------------------------------------------------------------------------------------
 
 
-class Listener:
+class ChangeListener:
     """A host that is told of changes; subclasses send the notifications.
 
     Satisfies `upstreams.subscriptions.subscription.ResourceSubscriber`.
@@ -201,7 +201,7 @@ class Listener:
         return [route for route in routes if route.upstream in self._live.upstreams]
 
 
-class LegacySubscription(Listener):
+class LegacySubscription(ChangeListener):
     """A legacy session."""
 
     def __init__(self, live: LiveCatalog, exchange: HostExchange, told: Told) -> None:
@@ -212,7 +212,7 @@ class LegacySubscription(Listener):
         self._told.tell(subject, encode_notification(method, params))
 
 
-class ListenStream(Listener):
+class ListenStream(ChangeListener):
     """One `subscriptions/listen`. Nothing is sent before the acknowledgement, and everything bears its id."""
 
     def __init__(self, live: LiveCatalog, exchange: HostExchange, id: RequestId, wanted: Filter) -> None:

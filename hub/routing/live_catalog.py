@@ -34,7 +34,7 @@ class ListChange(Struct, frozen=True):
     kinds: set[Kind]
 
 
-class _Project:
+class _ShownProject:
     """The servers of a project."""
 
     def __init__(self, rules: Sequence[UpstreamRule], hides: Collection[str]) -> None:
@@ -82,7 +82,7 @@ class LiveCatalog:
         self._save_soon = save_soon
         self._claims_count = False
         """Whether listed URIs are claimed for good, in configuration order."""
-        self._projects: dict[View, _Project] = {}
+        self._projects: dict[View, _ShownProject] = {}
         self._catalogs = {EVERYTHING: merge((), rules, claims, sealer=sealer)}
         self._changed: set[str] = set()
         self._dirty = trio.Event()
@@ -113,7 +113,7 @@ class LiveCatalog:
         catalog = self._catalogs.get(view)
         return _server_in(self._catalogs, view) if catalog is None else catalog
 
-    def find(self, name: str) -> View | None:
+    def find_view(self, name: str) -> View | None:
         """The view of the endpoint /mcp/<name>; None: there is none."""
         if name in self.upstreams:
             return server_view(name)
@@ -132,7 +132,7 @@ class LiveCatalog:
         if view in self._projects:
             self._projects[view].replace(rules, hides)
         else:
-            self._projects[view] = _Project(rules, hides)
+            self._projects[view] = _ShownProject(rules, hides)
 
     def project_reported(self, view: View) -> None:
         """The servers of a project have said what they offer, or took too long."""
@@ -167,7 +167,7 @@ class LiveCatalog:
         """Wait until there are."""
         await self._dirty.wait()
 
-    def settle(self) -> None:
+    def claim_for_good(self) -> None:
         """Claim URIs for good from the next rebuild on."""
         self._claims_count = True
 

@@ -17,7 +17,7 @@ from hub.catalog.view import EVERYTHING, View
 from hub.link.interface import Caller
 from hub.link.recent import Recent
 from hub.routing.host_exchange import HostExchange
-from hub.routing.list_updates import Lists
+from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.jsonrpc import peek_str
 from hub.wire.mcp import Kind
@@ -28,7 +28,7 @@ MAX_REMOVED: Final = 256
 class Resolver:
     """Resolves names and URIs in what is `live`. Before `live.settled`, what is not there is waited for."""
 
-    def __init__(self, live: LiveCatalog, lists: Lists) -> None:
+    def __init__(self, live: LiveCatalog, lists: ListUpdates) -> None:
         self._live = live
         self._lists = lists
         self._affinity = Affinity()

@@ -44,7 +44,9 @@ class ResourceReads:
     def __repr__(self) -> str:
         return f"<ResourceReads by way of {self._reads!r}>"
 
-    def find(self, upstream: Upstream, original: str, asked: str, caller: Caller, catalog: Catalog) -> Result | None:
+    def find_cached(
+        self, upstream: Upstream, original: str, asked: str, caller: Caller, catalog: Catalog
+    ) -> Result | None:
         """The cached copy of the resource `original`, which `caller` wrote as `asked`; None: there is none."""
         hit = self._reads.peek(upstream, original, caller)
         if hit is None:
@@ -85,7 +87,7 @@ class ResourceReads:
         """`upstream`, whose resources are read by way of the cache."""
         return CachedUpstream(upstream, self._reads)
 
-    def acted(self, upstream: str) -> None:
+    def note_tool_call(self, upstream: str) -> None:
         """A tool of `upstream` was called: reads from now on are not answered from older copies."""
         self._reads.note_call(upstream)
 

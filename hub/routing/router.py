@@ -17,9 +17,9 @@ from hub.bridge.bridge import EraBridge
 from hub.catalog.view import EVERYTHING, View
 from hub.link.errors import HubError, failure_from
 from hub.link.interface import Caller, Tenant
-from hub.routing.forwarding import Forwarder
+from hub.routing.forwarding import OperationForwarder
 from hub.routing.host_exchange import HostExchange, ProgressUpkeep
-from hub.routing.list_updates import Lists
+from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.resolve import Resolver
@@ -59,7 +59,7 @@ class Router:
     def __init__(
         self,
         live: LiveCatalog,
-        lists: Lists,
+        lists: ListUpdates,
         subscriptions: Subscriptions,
         levels: LogLevels,
         bridge: EraBridge,
@@ -72,7 +72,7 @@ class Router:
         self._lists = lists
         self._subscriptions = subscriptions
         self._resolver = Resolver(live, lists)
-        self._forwarder = Forwarder(live, levels, bridge, reading)
+        self._forwarder = OperationForwarder(live, levels, bridge, reading)
         self._levels = levels
         self._bridge = bridge
         self._progress = progress
@@ -94,7 +94,7 @@ class Router:
 
     def find_view(self, name: str) -> View | None:
         """The view of the endpoint /mcp/<name>; None: there is none."""
-        return self._live.find(name)
+        return self._live.find_view(name)
 
     def digests(self, view: View) -> dict[str, str]:
         """By kind, a digest of the list that `view` shows, comparable between runs of the hub."""
@@ -150,9 +150,11 @@ class Router:
         if uri is None or not (routes := catalog.resolve_uri(uri)):
             return None
         upstream = self.upstreams.get(routes[0].upstream)
-        if upstream is None or not (result := self._reading.find(upstream, routes[0].original, uri, caller, catalog)):
+        if upstream is None:
             return None
-        self._resolver.used_app(routes[0], caller)
+        result = self._reading.find_cached(upstream, routes[0].original, uri, caller, catalog)
+        if result is not None:
+            self._resolver.used_app(routes[0], caller)
         return result
 
     async def dispatch(self, request: Request, exchange: HostExchange) -> Reply:

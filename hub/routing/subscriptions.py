@@ -215,7 +215,7 @@ class Subscriptions:
             stream.moved(view)
             stream.list_changed(set(Kind))
 
-    def end(self) -> None:
+    def end_streams(self) -> None:
         """The hub stops: end all streams, and take no more."""
         self._ended = True
         for streams in self._streams.values():

@@ -345,7 +345,7 @@ async def test_the_hub_ends_listens_in_order(autojump_clock, carrier):
         host = await house.host(carrier, MODERN)
         await host.names()
         questions = [await listen(host, A, id=1), await listen(host, id="two", toolsListChanged=True)]
-        house.hub.subscriptions.end()
+        house.hub.subscriptions.end_streams()
         for question in questions:
             result = (await question.wait())["result"]
             assert (result["resultType"], result["_meta"][SUBSCRIPTION]) == ("complete", question.id)

@@ -110,7 +110,7 @@ class Crowd(World):
 
     def note_shown(self) -> None:
         hub = self.house.hub
-        views = [EVERYTHING] if hub.projects is None else [EVERYTHING, *hub.projects.live]
+        views = [EVERYTHING] if hub.projects is None else [EVERYTHING, *hub.projects.shown]
         now = {view: self.page(hub.live.of(view)) for view in views}
         changed = {view for view, page in now.items() if self.shown.get(view, page) != page}
         self.shown |= now

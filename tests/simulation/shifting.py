@@ -11,7 +11,7 @@ from msgspec import structs
 from config.diff import compare
 from config.projects import Project
 from config.settings import HubConfig, UpstreamConfig
-from hub.projects.project_files import Found
+from hub.projects.project_files import FoundProject
 from hub.wire.mcp import L4, MODERN
 from tests.simulation.players import Player
 from tests.support.fakes import Conversation, FakeSession
@@ -143,7 +143,7 @@ class Shifter(Player):
 
 
 class Atlas:
-    """Projects, their files, and the permissions of the user: a `hub.projects.project_files.Reader`."""
+    """Projects, their files, and the permissions of the user: a `hub.projects.project_files.ProjectReader`."""
 
     def __init__(self) -> None:
         self.roots: dict[Path, Path] = {}
@@ -159,15 +159,15 @@ class Atlas:
         if allowed:
             self.allowed.add(digest)
 
-    def find(self, directory: Path, base: HubConfig, running: Mapping[Path, Project]) -> Found | None:
+    def find(self, directory: Path, base: HubConfig, running: Mapping[Path, Project]) -> FoundProject | None:
         root = self.roots.get(directory)
         project = self.projects.get(root) if root else None
         if root is None or project is None:
             return None
         if self.allows(project):
-            return Found(root, project)
+            return FoundProject(root, project)
         before = running.get(root)
-        return Found(root, before if before is not None and self.allows(before) else None, "it is not allowed")
+        return FoundProject(root, before if before is not None and self.allows(before) else None, "it is not allowed")
 
     def allows(self, project: Project) -> bool:
         return project.digest in self.allowed

@@ -29,7 +29,7 @@ from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.lines.connection import serve_lines
 from hub.link.interface import Identity
 from hub.link.sealing import Sealer
-from hub.projects.project_files import Reader
+from hub.projects.project_files import ProjectReader
 from hub.wire.http.mcp_headers import encode_header
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import (
@@ -612,7 +612,7 @@ async def a_house(
     memory: Memory | None = None,
     last_known: LastKnown | None = None,
     durable: DurableSessions | None = None,
-    reader: Reader | None = None,
+    reader: ProjectReader | None = None,
     allowances: Path | None = None,
     shared: SharedStore | None = None,
     **config: Any,

@@ -214,7 +214,7 @@ async def test_servers_of_a_project_stop_when_its_hosts_are_gone_for_a_while(sho
             return not house.hub.supervisor.upstreams
 
         await until(stopped)
-        assert house.hub.projects.live == {}
+        assert house.hub.projects.shown == {}
 
 
 @pytest.mark.covers("SEC-51")
@@ -229,11 +229,11 @@ async def test_what_is_no_longer_allowed_stops_at_once(shop: Shop, mock_clock):
             if not stays:
                 await host.leave()
                 await trio.testing.wait_all_tasks_blocked()
-                assert house.hub.projects.live
+                assert house.hub.projects.shown
             assert shop.trust.deny(shop.root)
 
             async def stopped() -> bool:
-                return list(house.hub.supervisor.upstreams) == ["files"] and not house.hub.projects.live
+                return list(house.hub.supervisor.upstreams) == ["files"] and not house.hub.projects.shown
 
             await until(stopped)
             await until(all_over(house.fakes[f"db{shop.scope}"]))
@@ -462,7 +462,12 @@ async def test_a_host_that_leaves_while_it_is_asked_keeps_nothing_running(shop: 
     read = Hanging(shop.root / "src", shop.trust, os.environ, shop.home)
     try:
         async with a_house(shop.fakes("db"), reader=read, allowances=shop.trust_file) as house:
-            house.nursery.start_soon(partial(house.host, "lines", L4, workplace=read.directory))
+            others = []
+
+            async def come() -> None:
+                others.append(await house.host("lines", L4, workplace=read.directory))
+
+            house.nursery.start_soon(come)
             await until(counts(house, hosts=1))
             host = await rooted(house, [shop.root.as_uri()])
             await until(asked(host))
@@ -472,12 +477,19 @@ async def test_a_host_that_leaves_while_it_is_asked_keeps_nothing_running(shop: 
             read.answers.set()
             await until(counts(house, hosts=1, projects=1))
             assert not house.hub.projects.statistics().roots.asked
-            (other,) = [each for each in house.hosts if each is not host]
-            await other.leave()
+            await until(exists(others))
+            await others[0].leave()
             await until(counts(house, hosts=0, projects=1))
             assert house.hub.projects.statistics().roots == RootsStatistics()
     finally:
         read.answers.set()
+
+
+def exists(things: list):
+    async def ready() -> bool:
+        return bool(things)
+
+    return ready
 
 
 def counts(house, **expected: int):
@@ -576,7 +588,7 @@ async def test_one_server_of_the_endpoint_it_came_to_stays_that(shop: Shop):
     async with a_house(shop.fakes("db", files=FakeUpstream(tools=["read"])), **shop.projects) as house:
         host = await house.host("lines", L4, endpoint="files", workplace=shop.root)
         assert await host.names() == ["read"]
-        assert house.hub.projects.live == {}
+        assert house.hub.projects.shown == {}
 
 
 def test_only_a_directory_of_this_machine_is_a_workplace():

@@ -11,7 +11,7 @@ from hub.catalog.catalog import Rules
 from hub.catalog.entries import UpstreamRule
 from hub.catalog.uri_claims import UriClaims
 from hub.link.sealing import Sealer
-from hub.routing.list_updates import COALESCE_S, Lists
+from hub.routing.list_updates import COALESCE_S, ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Entry, Freshness, Kind, Snapshot
@@ -40,7 +40,7 @@ class World:
         rules = Rules(tuple(UpstreamRule(name, "" if name == bare else None) for name in names))
         self.live = LiveCatalog(self.upstreams, rules, UriClaims(), Sealer(b"k" * 32), lambda: None)
         self.told = []
-        self.lists = Lists(self.live, [self])
+        self.lists = ListUpdates(self.live, [self])
 
     def list_changed(self, kinds, view):
         self.told.append((kinds, view.name))

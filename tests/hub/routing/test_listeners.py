@@ -84,7 +84,7 @@ class World:
         self.upstreams = {side.snapshot.upstream: side for side in sides}
         rules = Rules(tuple(UpstreamRule(name) for name in self.upstreams))
         live = LiveCatalog(self.upstreams, rules, UriClaims(), Sealer(b"k" * 32), lambda: None)
-        live.settle()
+        live.claim_for_good()
         live.rebuild()
         self.settled = live.settled
         self.settled.set()
@@ -173,7 +173,7 @@ async def test_the_end_says_what_was_left_to_say(autojump_clock, nursery):
     nursery.start_soon(listen)
     await trio.sleep(1)
     side.watches.updated(A)
-    world.subscriptions.end()
+    world.subscriptions.end_streams()
     await trio.sleep(1)
     assert len(host.sent) == 2
     assert isinstance(replies[0], Result)

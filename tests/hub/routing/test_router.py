@@ -21,7 +21,7 @@ from hub.catalog.view import EVERYTHING, server_view
 from hub.link.errors import UpstreamUnavailable
 from hub.link.sealing import Sealer
 from hub.routing.host_exchange import ProgressUpkeep
-from hub.routing.list_updates import Lists
+from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.router import Router
@@ -88,8 +88,10 @@ class Bench:
         rules = Rules((UpstreamRule("files"),))
         self.live = LiveCatalog({"files": self.files}, rules, UriClaims(), Sealer(b"k" * 32), lambda: None)
         subscriptions = Subscriptions(self.live)
-        self.router = Router(self.live, Lists(self.live, ()), subscriptions, levels, bridge, ProgressUpkeep(0), reading)
-        self.live.settle()
+        self.router = Router(
+            self.live, ListUpdates(self.live, ()), subscriptions, levels, bridge, ProgressUpkeep(0), reading
+        )
+        self.live.claim_for_good()
         self.live.rebuild()
         if settled:
             self.live.settled.set()
@@ -202,7 +204,7 @@ async def test_the_level_of_a_modern_request_is_wanted_before_it_is_sent():
 class Kept:
     """A cache that has one resource."""
 
-    def find(self, upstream, original, asked, caller, catalog):
+    def find_cached(self, upstream, original, asked, caller, catalog):
         return Result(raw({"contents": [caller.version]})) if original == "note:a" else None
 
 
