@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from config.errors import dotted, quoted
 from config.loading.all_files import Gathered
-from config.loading.layers import Origin, Stack, stacks
+from config.loading.precedence import Origin, Stack, stacks
 from config.loading.safe_reading import Keys
 from config.secret_detection import MASK, looks_secret, masked_arguments, masked_secret, masked_url
 from config.setting_facts import Declaration, declarations

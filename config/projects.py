@@ -18,8 +18,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from config.errors import ConfigError, Diagnostic
-from config.loading.layers import Layer, Origin, Stack, check_names, origins_of, stacks, upstream_of
-from config.loading.one_file import Source, read_source
+from config.loading.layers import check_names, origins_of, upstream_of
+from config.loading.one_file import Layer, Source, read_source
+from config.loading.precedence import Origin, Stack, stacks
 from config.loading.safe_reading import PROJECT_FILES as PROJECT_FILES
 from config.loading.safe_reading import Content, Keys, Problem, fetch
 from config.settings import HubConfig, UpstreamConfig

@@ -1,55 +1,30 @@
 """A pair of connections to Redis or Valkey: one for commands, one that listens. The end of either ends both.
 
-Of coredis only the connections are used, not the client: connections match answers to requests and speak TLS and RESP3,
-while the client's pool, retries and re-subscriptions would hide a slow server or a lost subscription. A connection that
-fails in any way is never used again, and a caller that stops waiting leaves its place in the queue to the answer. So no
-answer is ever taken for that of another request. `cache.redis.replies` decodes answers with limits.
+A connection that fails in any way is never used again, and a caller that stops waiting leaves its place in the queue to
+the answer. So no answer is ever taken for that of another request.
 
 Importing this module takes 0.2 s and 15 MB; only `cache.redis.store_link` does, in a thread and if a store is
 configured.
 """
 
-import logging
-import os
-import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
 import trio
-from anyio import BrokenResourceError, ClosedResourceError, EndOfStream, connect_tcp, connect_unix
-from anyio.abc import ByteStream
-from coredis.connection import BaseConnection, TCPLocation
-from coredis.exceptions import (
-    AuthenticationFailureError,
-    AuthenticationRequiredError,
-    AuthorizationError,
-    ReadOnlyError,
-    WrongTypeError,
-)
 from coredis.exceptions import ConnectionError as Lost
 
+from cache.redis.coredis_connection import CoredisConnection, open_stream, refusal, tls_context, why
 from cache.redis.layout import Refused
-from cache.redis.replies import ReplyParser
 from cache.redis.url import StoreAddress
 from cache.shared_store import Unreachable
-from hub.link.flag_and_bell import DirtyFlag
-from hub.wire.printable import printable
-
-logging.getLogger("coredis").setLevel(logging.CRITICAL + 1)  # it logs tracebacks of what is said here in a word
 
 OPEN_S: Final = 3.0
 """How long opening both connections may take."""
-REASON_CHARS: Final = 200
-STEP_BYTES: Final = 16 << 10
-"""Bytes read at a time from the listening connection: messages may be short, and each costs a step."""
-MAX_UNHEARD: Final = 256
-"""Unhandled messages above which nothing more is read."""
 SECTIONS: Final = (b"server", b"replication")
 """Sections of INFO that identify the primary."""
 MAX_FACTS_BYTES: Final = 64 << 10
 """Bytes of each section that are parsed."""
-_CODES: Final = {ReadOnlyError: "READONLY", AuthorizationError: "NOPERM", WrongTypeError: "WRONGTYPE"}
 
 
 class ConnectionPair:
@@ -62,8 +37,8 @@ class ConnectionPair:
         primary. A server that was a replica meanwhile may have got deleted tokens back from the other server."""
         self._reason = ""
         self._scope = trio.CancelScope()
-        self._asking: _Connection | None = None
-        self._listening: _Connection | None = None
+        self._asking: CoredisConnection | None = None
+        self._listening: CoredisConnection | None = None
 
     def __repr__(self) -> str:
         return f"<ConnectionPair to {self.address}{', ' * bool(self._reason)}{self._reason}>"
@@ -142,7 +117,7 @@ class ConnectionPair:
         if isinstance(answer, Lost):
             self.fail(why(answer))
             raise Unreachable(why(answer))
-        return _refusal(answer) if isinstance(answer, Exception) else answer
+        return refusal(answer) if isinstance(answer, Exception) else answer
 
     async def check_primary(self) -> None:
         """Check that the server is still the same primary. Raises: Refused; Unreachable."""
@@ -161,7 +136,7 @@ class ConnectionPair:
             raise Unreachable(why(error)) from None
         self._judged(answer)
         if isinstance(answer, Exception):
-            raise _refusal(answer)
+            raise refusal(answer)
 
     async def listen(self, hear: Callable[[bytes], None]) -> None:
         """Pass each message of the channel to `hear`, until the connection ends."""
@@ -183,11 +158,11 @@ class ConnectionPair:
 
     async def _open(self, nursery: trio.Nursery) -> None:
         """Raises: Unreachable, and whatever coredis raises."""
-        context = _tls(self.address)
+        context = tls_context(self.address)
         opened, primaries = [], []
         for listens in (False, True):
-            stream = await _stream(self.address, context)
-            opened.append(_Connection(self.address, stream, listens=listens))
+            stream = await open_stream(self.address, context)
+            opened.append(CoredisConnection(self.address, stream, listens=listens))
             await nursery.start(self._hold, opened[-1])
             info = [await opened[-1].create_request(b"INFO", section, decode=False) for section in SECTIONS]
             primaries.append(_primary_of(info))
@@ -196,79 +171,9 @@ class ConnectionPair:
         if primaries[1] != self.primary:
             raise Unreachable("two connections reach two servers")
 
-    async def _hold(self, connection: "_Connection", task_status: trio.TaskStatus[None]) -> None:
+    async def _hold(self, connection: CoredisConnection, task_status: trio.TaskStatus[None]) -> None:
         await connection.run(task_status=task_status)
         self.fail("the connection ended" if connection.problem is None else why(connection.problem))
-
-
-class _Connection(BaseConnection):
-    """A connection of coredis over an open stream: coredis would leak streams when it fails to connect.
-
-    A connection for commands accepts answers only; a listening one reads no more messages than are handled.
-    """
-
-    def __init__(self, address: StoreAddress, stream: ByteStream, *, listens: bool) -> None:
-        password = address.password.reveal() if address.password is not None else None
-        place = TCPLocation(str(address), address.port)  # to be shown only
-        super().__init__(place, username=address.username, password=password, db=address.db)
-        self._parser: Any = ReplyParser(lambda is_message: listens if is_message else bool(self._requests))
-        self._paced = _Paced(stream, self._unheard if listens else None)
-        self.heard = self._paced.go_on
-        """Called after each message: more may be read."""
-
-    async def _connect(self) -> ByteStream:
-        return self._paced
-
-    def _unheard(self) -> int:
-        return self._push_message_buffer_in.statistics().current_buffer_used
-
-    @property
-    def problem(self) -> BaseException | None:
-        """The error that ended it."""
-        return self._last_error
-
-    def describe(self) -> str:
-        return f"<Connection to {self.location!r}>"
-
-
-class _Paced(ByteStream):
-    """A stream that is not read while too many messages are `unheard`; None: no limit."""
-
-    def __init__(self, stream: ByteStream, unheard: Callable[[], int] | None) -> None:
-        self._stream = stream
-        self._unheard = unheard
-        self._flag = DirtyFlag()
-        self.go_on = self._flag.set
-
-    async def receive(self, max_bytes: int = 65_536) -> bytes:
-        if self._unheard is None:
-            return await self._stream.receive(max_bytes)
-        while self._unheard() > MAX_UNHEARD:
-            await self._flag.take()
-        return await self._stream.receive(STEP_BYTES)
-
-    async def send(self, item: bytes) -> None:
-        await self._stream.send(item)
-
-    async def send_eof(self) -> None:
-        await self._stream.send_eof()
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
-async def _stream(address: StoreAddress, context: ssl.SSLContext | None) -> ByteStream:
-    """Raises: OSError."""
-    if not address.host:
-        return await connect_unix(address.path)
-    if context is None:
-        return await connect_tcp(address.host, address.port)
-    return await connect_tcp(address.host, address.port, ssl_context=context, tls_standard_compatible=False)
-
-
-def _tls(address: StoreAddress) -> ssl.SSLContext | None:
-    """Raises: OSError, for a file of certificates that cannot be read."""
-    return ssl.create_default_context(cafile=address.ca) if address.tls else None
 
 
 def _primary_of(info: list[Any]) -> str:
@@ -286,35 +191,5 @@ def _primary_of(info: list[Any]) -> str:
     return facts["run_id"][:16] + facts.get("master_replid", "")[:16]
 
 
-def _refusal(error: Exception) -> Refused:
-    """The refusal, with the code that coredis turned into a class."""
-    for kind, code in _CODES.items():
-        if isinstance(error, kind):
-            return Refused(code, why(error))
-    code, _, text = why(error).partition(" ")
-    return Refused(code, text)
-
-
 def _word(word: bytes | str | int) -> bytes:
     return word if isinstance(word, bytes) else str(word).encode()
-
-
-def why(error: BaseException) -> str:
-    """The innermost cause of an error, in a few words."""
-    while (inner := _cause(error)) is not None:
-        error = inner
-    if isinstance(error, EndOfStream | BrokenResourceError | ClosedResourceError):
-        return "the connection ended"
-    if isinstance(error, AuthenticationRequiredError):
-        return "it asks for a password (cache.password)"
-    if isinstance(error, ConnectionError) and error.errno:
-        return os.strerror(error.errno)  # without the address, which is named beside it
-    text = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error) or type(error).__name__
-    said = printable(" ".join(str(text)[: REASON_CHARS * 4].split()))[:REASON_CHARS].rstrip(".")
-    return f"{said} (cache.password)" if isinstance(error, AuthenticationFailureError) else said
-
-
-def _cause(error: BaseException) -> BaseException | None:
-    if isinstance(error, BaseExceptionGroup):
-        return error.exceptions[0]
-    return error.__cause__

@@ -26,8 +26,9 @@ from config.files import read_file, replace_file
 from config.hub_files import config_file
 from config.loading.all_files import gather
 from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES
-from config.loading.layers import Entry, Stack, load_all, stacks
+from config.loading.layers import load_all
 from config.loading.one_file import Layer, Source
+from config.loading.precedence import Entry, Stack, stacks
 from config.names import is_usable, suggest_id
 
 OWN: Final = Shape("toml", ("upstreams",))

@@ -16,7 +16,7 @@ from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, a
 if TYPE_CHECKING:
     from config.effective import ShownSetting, ShownUpstream
     from config.errors import Diagnostic
-    from config.loading.layers import Origin
+    from config.loading.precedence import Origin
     from config.projects import Project
     from config.settings import HubConfig
 
@@ -250,7 +250,7 @@ def _say_who_else_starts(root: Path, output: Output) -> None:
 def _starts(sources: Any) -> "list[ShownUpstream]":
     """The upstreams of a project."""
     from config.effective import shown_upstream
-    from config.loading.layers import stacks
+    from config.loading.precedence import stacks
 
     return [shown_upstream(name, stack, foreign=True) for name, stack in stacks(sources).items()]
 

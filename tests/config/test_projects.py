@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from config.errors import ConfigError
-from config.loading.layers import Layer
+from config.loading.one_file import Layer
 from config.loading.safe_reading import MAX_PROJECT_BYTES
 from config.projects import find_project, load_project, read_folder
 from config.settings import HubConfig, Secret, UpstreamConfig

@@ -1,0 +1,123 @@
+"""Precedence among entries of one name: which of them count, and the place that each value comes from.
+
+Layers, the first one that names an upstream wins: the project of a host (`.hubd.toml`, `.mcp.json`; see `projects`),
+the user's own files (`hubd.toml`, `upstreams.d/`, `include`), what was imported from hosts (`imported/`).
+
+An entry with `command` or `url` replaces the one below it. One without adds its settings to it, tables key by key, so
+that `[upstreams.NAME] disabled = true` is enough to turn off what was imported. Within one layer a name stands once;
+only the main file may add to an entry of its own layer.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from config.loading.host_files import Table
+from config.loading.one_file import Layer, Source
+from config.loading.safe_reading import Keys
+
+
+class Origin(Struct, frozen=True):
+    """The place that a value comes from."""
+
+    file: Path
+    line: int | None
+    layer: Layer
+
+
+class Entry(Struct, frozen=True):
+    """One table and the file it stands in."""
+
+    source: Source
+    table: Table
+
+    def defines(self) -> bool:
+        """Whether it replaces what is below it."""
+        return "command" in self.table.values or "url" in self.table.values
+
+    def origin(self, path: Keys) -> Origin:
+        """The place of one of its settings."""
+        line = self.source.findings.line(self.table.place(path))
+        return Origin(self.source.path, line, self.source.layer)
+
+
+class Stack(Struct, frozen=True):
+    """All entries of one name, the one that wins first."""
+
+    used: tuple[Entry, ...]
+    """The first that defines the upstream, and before it those that add to that."""
+    shadowed: tuple[Entry, ...]
+
+    def defines(self) -> bool:
+        """Whether any entry has `command` or `url`."""
+        return self.used[-1].defines()
+
+    def value(self, setting: str) -> Any:
+        """The value of a setting as the files have it; None if they have none."""
+        return next((entry.table.values[setting] for entry in self.used if setting in entry.table.values), None)
+
+    def holder(self, path: Keys) -> Entry:
+        """The entry that says what holds at `path`, or else the one that defines the upstream."""
+        for length in range(len(path), 0, -1):
+            for entry in self.used:
+                if _is_there(entry.table.values, path[:length]):
+                    return entry
+        return self.used[-1]
+
+    def is_unresolved(self, path: Keys) -> bool:
+        """Whether a setting holds a reference to what is not there."""
+        entry = self.holder(path)
+        keys = entry.table.place(path)
+        return any(problem.unresolved and problem.keys == keys for problem in entry.source.findings.problems)
+
+    def wrong(self, path: Keys, text: str) -> None:
+        """Add a problem of a setting to the findings of the file that has it."""
+        entry = self.holder(path)
+        entry.source.findings.wrong(entry.table.place(path), text)
+
+    def warn(self, path: Keys, text: str) -> None:
+        """Add a warning about a setting to the findings of the file that has it."""
+        entry = self.holder(path)
+        entry.source.findings.warn(entry.table.place(path), text)
+
+
+def _is_there(values: Any, path: Keys) -> bool:
+    for key in path:
+        if not isinstance(values, dict) or key not in values:
+            return False
+        values = values[key]
+    return True
+
+
+def stacks(sources: Iterable[Source]) -> dict[str, Stack]:
+    """The entries of all files by name, in the order in which names first appear.
+
+    Names that stand twice in a layer are among the findings of the later file.
+    """
+    found: dict[str, list[Entry]] = {}
+    for source in sources:
+        for table in source.tables:
+            found.setdefault(table.name, []).append(Entry(source, table))
+    return {name: _stack(name, entries) for name, entries in found.items()}
+
+
+def _stack(name: str, entries: list[Entry]) -> Stack:
+    ordered = [entry for layer in Layer for entry in _of_layer(name, layer, entries)]
+    defining = next((at for at, entry in enumerate(ordered) if entry.defines()), len(ordered) - 1)
+    return Stack(tuple(ordered[: defining + 1]), tuple(ordered[defining + 1 :]))
+
+
+def _of_layer(name: str, layer: Layer, entries: list[Entry]) -> Iterator[Entry]:
+    """At most one entry of a layer, or two of which the first adds to the second. A project's files have an order."""
+    here = [entry for entry in entries if entry.source.layer is layer]
+    adds = len(here) == 2 and here[0].source.is_main and not here[0].defines() and here[1].defines()
+    if adds or layer is Layer.PROJECT:
+        yield from here
+        return
+    yield from here[:1]
+    for entry in here[1:]:
+        first = here[0].origin(())
+        where = f"{first.file}, line {first.line}" if first.line else str(first.file)
+        entry.source.findings.wrong(entry.table.place(()), f'"{name}" is also in {where}; keep one of them')
