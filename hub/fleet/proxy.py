@@ -84,7 +84,7 @@ class Forwarder:
         client = self._client(url)
         status = 0
         with trio.CancelScope() as scope:
-            response.on_gone = scope.cancel
+            response.when_gone(scope.cancel)
             try:
                 with await _ask(client, request, is_there) as reply:
                     if reply.status == MISDIRECTED:
@@ -95,7 +95,7 @@ class Forwarder:
                     status = reply.status
                     await _pass_on(reply, response)
             finally:
-                response.on_gone = None
+                response.when_gone(None)
         if not response.started:  # the host has left: nobody reads this
             response.open_stream()
             response.close_stream()

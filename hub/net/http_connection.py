@@ -12,20 +12,19 @@ import os
 import secrets
 import select
 import socket
-from collections.abc import Awaitable, Callable
-from email.utils import formatdate
 from typing import Final
 
 import trio
 from msgspec import Raw
 from trio.lowlevel import checkpoint, wait_readable
 
-from hub.link.budget import FREE_BYTES, NO_ROOM, Budget
+from hub.link.budget import FREE_BYTES, NO_ROOM
 from hub.link.channel import ChannelClosed, Outbox, OutboxFull, watch_peer
 from hub.link.errors import Overloaded
-from hub.net.connection_limits import REFUSED, Crowd
-from hub.net.http_message import STOPPING, Denied, HttpLimits, HttpRequest, HttpResponse
-from hub.wire.http.request_head import ChunkedBody, HeadParser, HttpRefusal, RequestHead, head_end, read_head
+from hub.net.connection_limits import REFUSED
+from hub.net.http_message import STOPPING, HttpRequest, HttpResponse
+from hub.net.server_state import ServerState
+from hub.wire.http.request_head import ChunkedBody, HttpRefusal, RequestHead, head_end
 from hub.wire.jsonrpc import Failure, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR, INVALID_REQUEST
 
@@ -38,75 +37,6 @@ READ_BYTES: Final = 64 << 10
 LARGE_READ_BYTES: Final = 256 << 10
 LINGER_BYTES: Final = 16 << 20
 RETRY_AFTER: Final = (("Retry-After", "1"),)
-
-Handler = Callable[[HttpRequest, HttpResponse], Awaitable[None]]
-Guard = Callable[[HttpRequest], Denied | None]
-
-
-class Shared:
-    """State shared by all connections of one server."""
-
-    def __init__(
-        self,
-        handler: Handler,
-        guard: Guard,
-        limits: HttpLimits,
-        nursery: trio.Nursery,
-        hangups: select.epoll,
-        budget: Budget,
-        crowd: Crowd,
-    ) -> None:
-        self.budget = budget
-        self.crowd = crowd
-        self.handler = handler
-        self.guard = guard
-        self.limits = limits
-        self.nursery = nursery
-        """Runs the connections, and the rest of writes that met a full socket."""
-        self.hangups = hangups
-        """Epoll set of every connection: reports hang-ups, and for strangers incoming bytes, too."""
-        self.parser = HeadParser(read_head)
-        self.connections: dict[int, Connection] = {}
-        """Open connections, by the descriptors of their sockets."""
-        self.streams: set[HttpResponse] = set()
-        self.running = 0
-        """Requests being answered."""
-        self.draining = False
-        self.quiet = trio.Event()
-        """Set when the server drains and no request is running."""
-        self.room = trio.lowlevel.ParkingLot()
-        """Tasks waiting for a connection to close or to become a guest."""
-        self.asleep: trio.Event | None = None
-        """Set while upkeep sleeps until something happens, which has to `wake` it first."""
-        self.now = trio.current_time()
-        """The time, at most a second old unless upkeep is asleep."""
-        self.date = b""
-        """The `Date` header field of that time."""
-        self.tick()
-
-    def tick(self) -> None:
-        """Take the time."""
-        before, self.now = self.now, trio.current_time()
-        self.date = f"Date: {formatdate(usegmt=True)}\r\n".encode()
-        for response in self.streams:
-            response.quiet_s += self.now - before
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no request is arriving, and none is being answered but by streams."""
-        return self.running == len(self.streams) and not any(each.is_arriving for each in self.connections.values())
-
-    @property
-    def next_due(self) -> float:
-        """When the next deadline passes, or a stream has been silent for too long."""
-        pings = (self.now + self.limits.sse_ping_s - response.quiet_s for response in self.streams)
-        return min((*pings, *(connection.deadline for connection in self.connections.values())), default=math.inf)
-
-    def wake(self, asleep: trio.Event) -> None:
-        """Wake upkeep, and take the time, which has stood still meanwhile."""
-        self.asleep = None
-        self.tick()
-        asleep.set()
 
 
 class Connection:
@@ -131,7 +61,7 @@ class Connection:
         "shared",
     )
 
-    def __init__(self, stream: trio.SocketStream, shared: Shared) -> None:
+    def __init__(self, stream: trio.SocketStream, shared: ServerState) -> None:
         self._stream = stream
         self.fd = stream.socket.fileno()
         """Descriptor of its socket; another's may have the number once it is `closed`."""

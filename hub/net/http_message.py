@@ -63,7 +63,7 @@ class HttpRequest(Struct):
 
 
 class Streams(Protocol):
-    """State shared by all connections of a server, as a response sees it (`http_connection.Shared`)."""
+    """State shared by all connections of a server, as a response sees it (`server_state.ServerState`)."""
 
     limits: HttpLimits
     date: bytes
@@ -121,16 +121,11 @@ class HttpResponse:
         if connection.hung_up:
             self.leave()
 
-    @property
-    def on_gone(self) -> Callable[[], None] | None:
-        """Callback for a peer that leaves before the response is complete; called once, at once if it has left already.
+    def when_gone(self, callback: Callable[[], None] | None) -> None:
+        """Call `callback` when the peer leaves before the response is complete: once, and now if it has left already.
 
-        The callback may run inside `write`, and must not wait.
+        It replaces an earlier one; None: nothing is called. It may run inside `write`, and must not wait.
         """
-        return self._on_gone
-
-    @on_gone.setter
-    def on_gone(self, callback: Callable[[], None] | None) -> None:
         self._on_gone = callback
         if self.gone:
             self._call_on_gone()

@@ -26,8 +26,9 @@ from hub.link.budget import Budget
 from hub.link.fault_isolation import keep_going
 from hub.net.acceptor import Acceptor, share_of_descriptors, waiting
 from hub.net.connection_limits import Crowd
-from hub.net.http_connection import Connection, Guard, Handler, Shared
+from hub.net.http_connection import Connection
 from hub.net.http_message import Denied, HttpLimits, HttpRequest, HttpResponse
+from hub.net.server_state import Guard, Handler, ServerState
 from hub.wire.http.sse import KEEP_ALIVE
 
 __all__ = ["Denied", "Guard", "Handler", "HttpLimits", "HttpRequest", "HttpResponse", "HttpServer"]
@@ -70,7 +71,7 @@ class HttpServer:
         self._guard = guard
         self._limits = limits or HttpLimits()
         self._acceptor = Acceptor("HTTP connections", self._limits.max_connections)
-        self._shared: Shared | None = None
+        self._shared: ServerState | None = None
         self._scope = trio.CancelScope()
         self._listeners: Sequence[trio.SocketListener] = ()
 
@@ -120,7 +121,7 @@ class HttpServer:
         with self._scope, select.epoll() as hangups:
             try:
                 async with trio.open_nursery() as nursery:
-                    self._shared = shared = Shared(
+                    self._shared = shared = ServerState(
                         self._handler, self._guard, self._limits, nursery, hangups, self._budget, crowd_of(self._limits)
                     )
                     nursery.start_soon(keep_going, "Watching connections", partial(self._watch_hangups, shared))
@@ -161,7 +162,7 @@ class HttpServer:
         for listener in self._listeners:
             listener.socket.close()
 
-    async def _accept(self, listener: trio.SocketListener, shared: Shared) -> None:
+    async def _accept(self, listener: trio.SocketListener, shared: ServerState) -> None:
         """Accept as fast as connections come, several at a time when there are many: an honest peer waits in the
         backlog behind all that came before."""
 
@@ -174,14 +175,14 @@ class HttpServer:
                 for more in islice(waiting(listener), BURST):
                     self._take(more, shared)
 
-    def _take(self, stream: trio.SocketStream, shared: Shared) -> None:
+    def _take(self, stream: trio.SocketStream, shared: ServerState) -> None:
         if shared.asleep is not None:
             shared.wake(shared.asleep)
         shared.nursery.start_soon(Connection(stream, shared).run)
 
     # --- watching over them -------------------------------------------------------------------------------------------
 
-    async def _watch_hangups(self, shared: Shared) -> None:
+    async def _watch_hangups(self, shared: ServerState) -> None:
         while True:
             await wait_readable(shared.hangups.fileno())
             for fd, event in shared.hangups.poll(0, WAKE):
@@ -189,7 +190,7 @@ class HttpServer:
                 if connection is not None:
                     connection.stirred(event)
 
-    async def _rest(self, shared: Shared) -> None:
+    async def _rest(self, shared: ServerState) -> None:
         """Sleep for a second; while nothing happens, until something is due."""
         if shared.is_idle:
             asleep = shared.asleep = trio.Event()
@@ -200,7 +201,7 @@ class HttpServer:
                 return
         await trio.sleep(UPKEEP_S)
 
-    async def _upkeep(self, shared: Shared) -> None:
+    async def _upkeep(self, shared: ServerState) -> None:
         while True:
             await self._rest(shared)
             shared.tick()

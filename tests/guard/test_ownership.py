@@ -17,10 +17,6 @@ MODULES = [
 LIBRARIES = {"deadline", "description", "usage", "hint", "epilog", "stderr", "stdout", "raiseExceptions", "args"}
 """Attributes that libraries mean to be set: cancel scopes, parsers, streams, exceptions."""
 STATE = {
-    # the owner of a response is told when its host is gone, for as long as it waits for that
-    "hub/downstream/http/endpoint.py": {"on_gone"},
-    "hub/downstream/http/event_stream.py": {"on_gone"},
-    "hub/fleet/proxy.py": {"on_gone"},
     # an exception that is kept lets go of its frames
     "hub/wire/http/request_head.py": {"__traceback__"},
 }

@@ -171,7 +171,7 @@ class Answered:
         self.gone = False
         self.was_cut = False
         self.queued_bytes = 0
-        self._on_gone: Callable[[], None] | None = None
+        self.on_gone: Callable[[], None] | None = None
         self.arrived = trio.Event()
         self._parser = SseParser()
         self.events: list[tuple[str | None, bytes]] = []
@@ -217,20 +217,15 @@ class Answered:
         self.was_cut = True
         self.close_stream()
 
-    @property
-    def on_gone(self) -> Callable[[], None] | None:
-        return self._on_gone
-
-    @on_gone.setter
-    def on_gone(self, callback: Callable[[], None] | None) -> None:
-        self._on_gone = callback
+    def when_gone(self, callback: Callable[[], None] | None) -> None:
+        self.on_gone = callback
         if self.gone and callback:
-            self._on_gone = None
+            self.on_gone = None
             callback()
 
     def leave(self) -> None:
         self.gone = True
-        self.on_gone = self.on_gone
+        self.when_gone(self.on_gone)
 
     @property
     def streamed(self) -> bool:

@@ -255,11 +255,11 @@ class Endpoint:
             self._soon[reply_to] = trio.current_time() + SSE_AFTER_S
         if self._asleep is not None:
             self._asleep.set()
-        inbound.response.on_gone = cancel.cancel
+        inbound.response.when_gone(cancel.cancel)
         try:
             return await answer(host, self._router, request, exchange, cancel)
         finally:
-            inbound.response.on_gone = None
+            inbound.response.when_gone(None)
             self._soon.pop(reply_to, None)
 
     # --- legacy -------------------------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ class EventStream:
                 on_left()
             return
         self._response, self._on_left = response, on_left
-        response.on_gone = self._lost
+        response.when_gone(self._lost)
         missed = [event for number, event, _ in self._events if after is None or number > after]
         if after is None and self._primed:
             missed.insert(0, encode_event(b"", id=f"{self.name}-0", retry_ms=self._retry_ms))
@@ -168,7 +168,7 @@ class EventStream:
         """End the connection that carries the stream, if there is one; the stream lives on."""
         response = self._response
         if response is not None:
-            response.on_gone = None
+            response.when_gone(None)
             response.close_stream()
             self._left()
 

@@ -66,7 +66,7 @@ async def test_a_host_that_leaves_before_its_answer_leaves_nothing():
     async def handle(request, response):
         nonlocal gone
         gone = trio.Event()
-        response.on_gone = gone.set
+        response.when_gone(gone.set)
         response.open_stream()
         await gone.wait()
 

@@ -45,7 +45,7 @@ class Waiter:
             self.calls += 1
             self.gone.set()
 
-        response.on_gone = left
+        response.when_gone(left)
         if self.stream:
             response.open_stream()
         self.started.set()
@@ -524,15 +524,15 @@ async def test_a_host_that_leaves_is_noticed_at_once(stream, leave, unread):
         await served.settled()
 
 
-async def test_on_gone_set_too_late_is_called_at_once():
+async def test_when_gone_too_late_calls_at_once():
     entered, left, told = trio.Event(), trio.Event(), trio.Event()
 
     async def handle(request, response):
-        response.on_gone = left.set
+        response.when_gone(left.set)
         entered.set()
         await left.wait()
         assert response.gone
-        response.on_gone = told.set
+        response.when_gone(told.set)
 
     async with serving(handle) as served:
         client = await served.connect()
@@ -542,12 +542,12 @@ async def test_on_gone_set_too_late_is_called_at_once():
         await told.wait()
 
 
-async def test_on_gone_is_not_called_after_the_answer():
+async def test_when_gone_calls_nothing_after_the_answer():
     answered, go_on = trio.Event(), trio.Event()
     calls = []
 
     async def handle(request, response):
-        response.on_gone = lambda: calls.append(1)
+        response.when_gone(lambda: calls.append(1))
         response.reply(200, b"x")
         answered.set()
         await go_on.wait()
@@ -581,7 +581,7 @@ async def test_many_streams_that_leave_leave_nothing():
     async def handle(request, response):
         nonlocal open_now
         gone = trio.Event()
-        response.on_gone = gone.set
+        response.when_gone(gone.set)
         response.open_stream()
         open_now += 1
         await gone.wait()
@@ -608,7 +608,7 @@ async def test_a_host_that_does_not_read_is_given_up():
 
     async def handle(request, response):
         nonlocal written
-        response.on_gone = lambda: calls.append(response.queued_bytes)
+        response.when_gone(lambda: calls.append(response.queued_bytes))
         response.open_stream()
         while not response.gone:
             assert response.queued_bytes <= (1 << 20) + 1100
@@ -665,7 +665,7 @@ async def test_a_host_that_stops_reading_is_given_up_after_a_while(autojump_cloc
 
     async def stream(request, response):
         gone = trio.Event()
-        response.on_gone = gone.set
+        response.when_gone(gone.set)
         response.open_stream()
         response.write(b"z" * (8 << 20))
         began = trio.current_time()
@@ -735,7 +735,7 @@ async def test_a_callback_that_fails(caplog):
         if request.method == "GET":
             response.reply(200)
             return
-        response.on_gone = fail
+        response.when_gone(fail)
         entered.set()
         await trio.sleep_forever()
 
