@@ -17,9 +17,9 @@ from hub.wire.jsonrpc import peek_object
 MAX_OBSERVED: Final = 256
 """Resources per session."""
 PATIENCE_S: Final = 0.1
-"""How long a read waits until the upstream agrees to a subscription."""
+"""Time that a read waits until the upstream agrees to a subscription."""
 AGAIN_S: Final = 30.0
-"""How long no read waits again after a refused or slow subscription."""
+"""Time for which no read waits again after a refused or slow subscription."""
 MAX_UNANSWERED: Final = 16
 """Slow subscriptions per session before no more are requested: perhaps the upstream answers none."""
 MAX_CHANGES: Final = 2
@@ -37,7 +37,7 @@ class _Wanted:
         self.not_before = float("-inf")
         """Earliest time to subscribe, or to wait for the subscription, again."""
         self.slow = False
-        """Whether the upstream did not agree in time, or refused."""
+        """True if the upstream did not agree in time, or refused."""
 
 
 class AutoSubscriptions:
@@ -59,7 +59,7 @@ class AutoSubscriptions:
             found.move_to_end(uri)
 
     def is_worth_trying(self, upstream: Upstream, pooled: PooledSession, uri: str) -> bool:
-        """Whether `observe` has a chance of success."""
+        """True if `observe` has a chance of success."""
         if bytes(peek_object(upstream.snapshot.capabilities.get("resources")).get("subscribe", b"")) != b"true":
             return False
         found, now = self._wanted_of(upstream.name, pooled), self._clock()

@@ -112,14 +112,14 @@ class CacheState:
     # --- the shared store ---------------------------------------------------------------------------------------------
 
     def is_shareable(self, upstream: Upstream, key: CacheKey) -> bool:
-        """Whether results may be shared with other hubs: not those of servers on this machine or of a host's own
+        """True if results may be shared with other hubs: not those of servers on this machine or of a host's own
         session. A process belongs to the hub that started it, wherever its files are."""
         own = upstream.snapshot.local or upstream.config.command is not None
         return self.shared is not None and key.tenant is None and not own
 
     @property
     def is_store_coherent(self) -> bool:
-        """Whether changes that other hubs report reach this hub. True without a store."""
+        """True if changes that other hubs report reach this hub. True without a store."""
         return self.shared is None or self.shared.is_coherent
 
     async def look_up(self, flight: Flight) -> Entry | None:

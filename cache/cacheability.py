@@ -17,7 +17,7 @@ MAX_TTL_S: Final = 3600.0
 
 
 def is_complete(reply: Reply, version: str) -> bool:
-    """Whether `reply`, in the revision `version`, is final: an error, or a complete result."""
+    """True if `reply`, in the revision `version`, is final: an error, or a complete result."""
     if not isinstance(reply, Result) or era_of(version) is Era.LEGACY:
         return True
     kind = peek_object(reply.value).get(RESULT_TYPE)
@@ -25,7 +25,7 @@ def is_complete(reply: Reply, version: str) -> bool:
 
 
 def has_ttl(value: Raw) -> bool:
-    """Whether a result of a modern upstream has a time-to-live."""
+    """True if a result of a modern upstream has a time-to-live."""
     return bool(read_freshness(peek_object(value)).ttl_ms)
 
 
@@ -50,7 +50,7 @@ def entry_of(value: Raw, version: str, era: Era, now: float, stale_s: float, *, 
 
 
 def ttl_ms(entry: Entry, now: float) -> int:
-    """How long a host may keep the result; 0: it is valid only while the hub observes it."""
+    """Milliseconds for which a host may keep the result; 0: it is valid only while the hub observes it."""
     return 0 if entry.observed else max(0, int((entry.fresh_until - now) * 1000))
 
 

@@ -12,7 +12,7 @@ EVERYONE: Final = ""
 
 
 class DropCause(Enum):
-    """Why an entry was dropped; `hubd cache` shows the values."""
+    """Reasons why an entry is dropped; `hubd cache` shows the values."""
 
     UPDATED = "updated"
     """The upstream reported a change of the resource, of a part of it, or of a resource that it is a part of."""
@@ -54,13 +54,13 @@ class Entry(Struct, frozen=True):
     version: str
     """The protocol revision of the result."""
     public: bool
-    """Whether the upstream allows everyone to see it."""
+    """True if the upstream allows everyone to see it."""
     fresh_until: float
     """Time of the clock in seconds; `inf`: as long as it is observed."""
     stale_until: float
     """Until when it may stand in, marked, for a failed read; not above `fresh_until`: never."""
     observed: bool
-    """Whether it is valid only while this hub is told of changes (it has no time-to-live)."""
+    """True if it is valid only while this hub is told of changes (it has no time-to-live)."""
 
     @property
     def size(self) -> int:

@@ -44,7 +44,7 @@ class Fetches:
 
     @property
     def is_running(self) -> bool:
-        """Whether reads can begin."""
+        """True if reads can begin."""
         return self._nursery is not None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

@@ -62,12 +62,12 @@ class Flight:
         self.caller = caller
         """The host that began it."""
         self.is_reading = False
-        """Whether the upstream may be working on it, so that a reported change may affect the answer."""
+        """True if the upstream may be working on it, so that a reported change may affect the answer."""
         self.is_disturbed = False
-        """Whether an invalidation affects it: before `is_reading`, a looked-up entry is useless; after, the answer may
+        """True if an invalidation affects it: before `is_reading`, a looked-up entry is useless; after, the answer may
         not be kept."""
         self.is_observed = False
-        """Whether the session was told of changes before the read began."""
+        """True if the session was told of changes before the read began."""
         self.is_private = False
         self.ticket: Ticket | None = None
         self.scope = trio.CancelScope()

@@ -13,7 +13,7 @@ Item = TypeVar("Item", bound=Hashable)
 
 
 def is_trackable(uri: str) -> bool:
-    """Whether all parents of `uri` are known, so that no change that affects it can be missed."""
+    """True if all parents of `uri` are known, so that no change that affects it can be missed."""
     return _plain(uri) is not None
 
 

@@ -13,7 +13,7 @@ HARMLESS: Final = frozenset({"traceparent", "tracestate", "baggage"})
 
 
 def is_plain(operation: Operation) -> bool:
-    """Whether this is a read whose result depends on the URI alone."""
+    """True if this is a read whose result depends on the URI alone."""
     return (
         operation.method == RESOURCES_READ and operation.params.keys() == {"uri"} and operation.meta.keys() <= HARMLESS
     )

@@ -31,10 +31,10 @@ class CachedEntry:
     def __init__(self, entry: Entry, at: float, size: int, *, shareable: bool) -> None:
         self.entry = entry
         self.at = at
-        """When it was read or, if another hub read it, found."""
+        """Time at which it was read or, if another hub read it, found."""
         self.size = size
         self.shareable = shareable
-        """Whether hubs may share it, so that another hub may report a change."""
+        """True if hubs may share it, so that another hub may report a change."""
         self.forms: dict[object, object] = {}
 
     def __repr__(self) -> str:

@@ -39,7 +39,7 @@ from hub.wire.jsonrpc import Reply, peek_str
 from hub.wire.mcp import Era
 
 STAND_IN_S: Final = 1.5
-"""How long an absent upstream is waited for, if an expired entry may stand in."""
+"""Time that an absent upstream is waited for, if an expired entry may stand in."""
 
 
 class Hit(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ class Ticket(Struct, frozen=True):
     ahead_s: float = 0.0
     """Seconds by which the store's clock is ahead of this hub's."""
     read_at: int = 0
-    """When it was issued, in microseconds of the store's clock."""
+    """Time at which it was issued, in microseconds of the store's clock."""
 
 
 class StoreListener(Protocol):
@@ -52,7 +52,7 @@ class SharedStore(Protocol):
 
     @property
     def is_coherent(self) -> bool:
-        """Whether invalidations travel between this hub and the others now, in both directions."""
+        """True if invalidations travel between this hub and the others now, in both directions."""
         ...
 
     async def look_up(

@@ -47,7 +47,7 @@ class StoreStatistics(Struct, frozen=True, kw_only=True):
     since_s: float = 0.0
     """Seconds in this state."""
     reason: str = ""
-    """Why the state is not `connected`."""
+    """The reason why the state is not `connected`."""
     dropped: int = 0
     """Entries that could not be written."""
     altered: int = 0
@@ -55,7 +55,7 @@ class StoreStatistics(Struct, frozen=True, kw_only=True):
     late: int = 0
     """Answers that took longer than 50 ms."""
     bypasses: int = 0
-    """How often the hub stopped asking it for a while, since it was slow."""
+    """Number of times that the hub stopped asking it for a while, since it was slow."""
     hubs: int = 0
     """Hubs that use it, including this one."""
 

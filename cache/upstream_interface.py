@@ -19,7 +19,7 @@ class SessionSubscriptions(Protocol):
         ...
 
     def is_observed(self, uri: str) -> bool:
-        """Whether changes are reported to the hub now."""
+        """True if changes are reported to the hub now."""
         ...
 
     def neglect(self, uri: str) -> None:

@@ -25,9 +25,9 @@ class Change(Struct, frozen=True):
     settings: tuple[str, ...]
     """Names of the settings that differ, in the order of the schema."""
     replaces: bool
-    """Whether another process or session is needed."""
+    """True if another process or session is needed."""
     withdraws: bool
-    """Whether the old upstream may not be asked for anything more."""
+    """True if the old upstream may not be asked for anything more."""
 
 
 class Difference(Struct, frozen=True):
@@ -37,7 +37,7 @@ class Difference(Struct, frozen=True):
     removed: tuple[str, ...] = ()
     changed: dict[str, Change] = {}
     moved: bool = False
-    """Whether the upstreams in both are in another order."""
+    """True if the upstreams in both are in another order."""
     settings: tuple[str, ...] = ()
     """The hub's own settings that differ; those of tables as `cache.max_bytes`."""
 
@@ -111,12 +111,12 @@ def _withdraws(old: UpstreamConfig, new: UpstreamConfig) -> bool:
 
 
 def _lacks(old: dict[str, Secret], new: dict[str, Secret]) -> bool:
-    """Whether a value is gone or replaced: the old one may have been revoked."""
+    """True if a value is gone or replaced: the old one may have been revoked."""
     return any(new.get(name) != value for name, value in old.items())
 
 
 def _tells_less(old: Any, new: Any) -> bool:
-    """Whether the server may know roots that it may no longer know."""
+    """True if the server may know roots that it may no longer know."""
     if isinstance(old, tuple):
         return not (isinstance(new, tuple) and set(old) <= set(new))
     return (isinstance(new, tuple) and old != "none") or (not isinstance(new, tuple) and _ROOTS[new] < _ROOTS[old])

@@ -80,8 +80,8 @@ def refuse_foreign_dir(directory: str, found: "os.stat_result | None" = None) ->
 
 
 def _is_unmapped(uid: int) -> bool:
-    """Whether this stands for users that this container or sandbox has no number for, such as the root outside, who
-    has the directory /tmp there."""
+    """True if this stands for users that this container or sandbox has no number for, such as the root outside, who has
+    the directory /tmp there."""
     if uid != UNMAPPED:
         return False
     try:

@@ -42,7 +42,7 @@ def _remove_in(path: str, before: float) -> int:
 
 
 def _removed(name: str, directory: int, before: float) -> bool:
-    """Whether it was a plain file of this user, last written `before`, and is gone."""
+    """True if it was a plain file of this user, last written `before`, and is gone."""
     try:
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mtime >= before:

@@ -17,12 +17,12 @@ _USABLE = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]|_(?!_|$))*")
 
 
 def is_server_id(name: str) -> bool:
-    """Whether `name` is a server id as it should be."""
+    """True if `name` is a server id as it should be."""
     return len(name) <= MAX_ID and _LEGAL.fullmatch(name) is not None
 
 
 def is_usable(name: str) -> bool:
-    """Whether tools can be named after `name` without ambiguity."""
+    """True if tools can be named after `name` without ambiguity."""
     return len(name) <= MAX_USABLE and _USABLE.fullmatch(name) is not None
 
 

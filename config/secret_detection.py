@@ -38,7 +38,7 @@ _SCHEME = re.compile(r"(?i:(?:bearer|basic|token|apikey)\s*)?")
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Whether `value`, which stands under `name`, looks like a secret."""
+    """True if `value`, which stands under `name`, looks like a secret."""
     plain = _REFERENCE.sub("", value).strip()
     if plain.lower() in ("", "bearer", "basic", "token", "true", "false", "0", "1", "none"):
         return False
@@ -87,7 +87,7 @@ def secrets_in(document: Any, name: str = "") -> Iterator[str]:
 
 
 def _holds_names(key: str, value: Any) -> bool:
-    """Whether these are the names of variables, as Codex has them: `bearer_token_env_var`, `env_http_headers`."""
+    """True if these are the names of variables, as Codex has them: `bearer_token_env_var`, `env_http_headers`."""
     texts = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
     named = _NAMES.fullmatch(key) is not None
     return named and all(

@@ -24,12 +24,12 @@ class Declaration(Struct, frozen=True, kw_only=True):
 
     @property
     def is_secret(self) -> bool:
-        """Whether its value is a secret."""
+        """True if its value is a secret."""
         return Secret in (self.value_type, *get_args(self.value_type)) and not self.holds_secrets
 
     @property
     def holds_secrets(self) -> bool:
-        """Whether it is a mapping of names to secrets."""
+        """True if it is a mapping of names to secrets."""
         return get_origin(self.value_type) is dict and Secret in get_args(self.value_type)
 
 

@@ -54,11 +54,11 @@ class Trust:
         return (project, sources) if self.is_allowed(project) else None
 
     def is_allowed(self, project: Project) -> bool:
-        """Whether the user allowed exactly what `project` says now."""
+        """True if the user allowed exactly what `project` says now."""
         return self._read().get(str(project.root)) == project.digest
 
     def allows_any(self) -> bool:
-        """Whether the user allowed anything at all."""
+        """True if the user allowed anything at all."""
         return bool(self._read())
 
     def allow(self, project: Project) -> None:

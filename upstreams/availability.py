@@ -28,7 +28,7 @@ class Availability:
         self.retired = False
         """The upstream takes no more calls: the configuration replaced or removed it."""
         self.waits_for = ""
-        """Why the upstream is not started although nothing has failed; "": nothing is in its way."""
+        """The reason why the upstream is not started although nothing has failed; "": nothing is in its way."""
         self._wanted = trio.Event()
         """Set by whoever needs the upstream and finds that it is idle, or given up."""
         self.backoff = Backoff(jitter, attempts=config.restart.attempts)

@@ -69,7 +69,7 @@ class HostSubscriptions:
         return iter(list(self._hosts.values()))
 
     def __bool__(self) -> bool:
-        """Whether there is any subscription."""
+        """True if there is any subscription."""
         return bool(self._hosts)
 
     async def subscribe(self, uri: str, subscriber: ResourceSubscriber) -> Failure | None:
@@ -117,7 +117,7 @@ class HostSubscriptions:
         entry.held[uri, subscriber] = None
 
     def is_held(self, uri: str, subscriber: ResourceSubscriber) -> bool:
-        """Whether `subscriber` is subscribed, and the upstream agreed at first."""
+        """True if `subscriber` is subscribed, and the upstream agreed at first."""
         entry = self._hosts.get(subscriber.host)
         return entry is not None and (uri, subscriber) in entry.held
 

@@ -67,7 +67,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
     State.DISABLED: {},
 }
 FIRST: Final = (State.IDLE, State.DISABLED)
-"""Where an upstream begins."""
+"""The state in which an upstream begins."""
 
 
 def diagram() -> str:
@@ -85,7 +85,7 @@ def diagram() -> str:
 
 
 class Backoff:
-    """When to try again, and when to give up: after `attempts` failed attempts in a row; 0: never."""
+    """Pauses before attempts, and the end of them: after `attempts` failed attempts in a row; 0: never."""
 
     def __init__(self, jitter: Callable[[], float], *, attempts: int = ATTEMPTS) -> None:
         self._jitter = jitter
@@ -140,7 +140,7 @@ class CrashCounter:
         self._at.append(now)
 
     def lately(self, now: float) -> int:
-        """How many ends lie within `LOOP_WINDOW_S`; `LOOP_ENDS` or more are a crash loop."""
+        """The number of ends within `LOOP_WINDOW_S`; `LOOP_ENDS` or more are a crash loop."""
         return sum(at > now - LOOP_WINDOW_S for at in self._at)
 
 

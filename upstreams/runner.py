@@ -128,7 +128,7 @@ class MainSession:
         nursery.start_soon(keep_subscribed, self._pooled, self._upstream.notifications)
 
     def _is_loop(self, behind: HubChain) -> bool:
-        """Whether the upstream leads back to this hub; then the session ends for that reason."""
+        """True if the upstream leads back to this hub; then the session ends for that reason."""
         if behind.is_loop:
             name = self._upstream.name
             text = f"{name} leads back to this hub: remove one of the hubs on that way from the other's configuration"

@@ -25,7 +25,7 @@ _DECLARED: Final = {"extensions": PASSIVE}
 
 
 class CallTimeouts(Struct, frozen=True):
-    """How long one call may take, in seconds."""
+    """Time limits of one call, in seconds."""
 
     idle_s: float
     """Without an answer, progress or another message for the call."""
@@ -56,7 +56,7 @@ COMMON: Final = SessionTerms()
 
 
 class Exit(Struct, frozen=True):
-    """How a process ended."""
+    """The end of a process."""
 
     pid: int
     how: str
@@ -122,7 +122,7 @@ class SessionEvents(UpstreamEvents, Protocol):
         ...
 
     def hears(self, on: bool) -> None:
-        """Whether the upstream can say anything unasked now. Sessions that always can do not report this."""
+        """True if the upstream can say anything unasked now. Sessions that always can do not report this."""
         ...
 
 
@@ -157,7 +157,7 @@ class Session(Protocol):
 
     @property
     def is_pinged(self) -> bool:
-        """Whether the session is pinged: not in the modern era, nor if the configuration says so."""
+        """True if the session is pinged: not in the modern era, nor if the configuration says so."""
         ...
 
     @property
@@ -312,5 +312,5 @@ def announce(events: SessionEvents, notification: Notification) -> bool:
 
 
 def capability(facts: ServerFacts, name: str, member: str) -> bool:
-    """Whether the upstream declares `member`, such as `listChanged`, as true in its capability `name`."""
+    """True if the upstream declares `member`, such as `listChanged`, as true in its capability `name`."""
     return peek_object(facts.capabilities.get(name, EMPTY)).get(member) == Raw(b"true")

@@ -32,7 +32,7 @@ def empty_snapshot(name: str, local: bool) -> Snapshot:
 
 
 def is_local(config: UpstreamConfig) -> bool:
-    """Whether an upstream's `file` URIs mean files of this machine."""
+    """True if an upstream's `file` URIs mean files of this machine."""
     if config.locality != "auto":
         return config.locality == "local"
     if config.url is None:

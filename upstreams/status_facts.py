@@ -20,7 +20,7 @@ class JournalRecord(Struct, frozen=True):
 
 
 class LastExit(Struct, frozen=True):
-    """How a process of the upstream last ended by itself."""
+    """The last time that a process of the upstream ended by itself."""
 
     how: str = ""
     """As a clause: `exited with status 1`."""
@@ -41,17 +41,17 @@ class Trouble(Struct, frozen=True, kw_only=True):
     last_error_ago_s: float | None = None
     last_exit: LastExit | None = None
     restarts: int | None = None
-    """How often it came back after it had ended by itself."""
+    """Number of times that it came back after it had ended by itself."""
     next_attempt_s: float | None = None
     """Seconds until the next attempt; None: it is being tried, or need not be, or waits for a call."""
     ends_lately: int | None = None
-    """How often it ended by itself or could not be started, within `lifecycle.LOOP_WINDOW_S`."""
+    """Number of times that it ended by itself or could not be started, within `lifecycle.LOOP_WINDOW_S`."""
     crash_loop: bool | None = None
     """That was `lifecycle.LOOP_ENDS` times or more, and it is still tried."""
 
 
 class Counts(Struct, frozen=True):
-    """How many entries of each kind an upstream offers."""
+    """Numbers of entries that an upstream offers, by kind."""
 
     tools: int = 0
     prompts: int = 0
@@ -79,6 +79,6 @@ class UpstreamStatus(Trouble, frozen=True, kw_only=True):
     degraded: tuple[str, ...] | None = None
     sessions: int | None = None
     mode: str | None = None
-    """Who shares the sessions."""
+    """The choice of hosts that share the sessions."""
     unattributed: int | None = None
     """Questions refused because nobody can tell which host they are for."""

@@ -227,7 +227,7 @@ class Supervisor:
         self._mark_reported(name)
 
     def _is_served_by_candidate(self, name: str, config: UpstreamConfig) -> bool:
-        """Whether a candidate can serve `config`; one that cannot is dropped."""
+        """True if a candidate can serve `config`; one that cannot is dropped."""
         candidate = self.candidate(name)
         if candidate is None:
             return False

@@ -98,7 +98,7 @@ class Upstream:
         self.connector = SessionConnector(self.pool, session_parts)
         self.legacy_sessions = LegacySessions(name, config, session_parts, self._moved)
         self.pools = self.pool, self.legacy_sessions.pool
-        """Where all sessions are."""
+        """The pools with all sessions."""
         self.selector = SessionSelector(name, self.availability, self.connector, self.legacy_sessions, config)
         self.host_subscriptions = HostSubscriptions(name, self.selector)
         self.calls = Calls(name, config, self.availability)
@@ -108,7 +108,7 @@ class Upstream:
         self.predecessor: Upstream | None = None
         """The upstream that this one replaced, while it is being stopped."""
         self._needed_at = trio.current_time()
-        """When a main session that has ended was used last."""
+        """Time at which a main session that has ended was used last."""
 
     def __repr__(self) -> str:
         return f"<Upstream {self.name} {self.state.value} [{self.in_flight} in flight]>"
@@ -120,7 +120,7 @@ class Upstream:
 
     @property
     def in_flight(self) -> int:
-        """How many calls are running."""
+        """The number of running calls."""
         return self.calls.in_flight
 
     @property
@@ -188,7 +188,7 @@ class Upstream:
     # --- what it offers -----------------------------------------------------------------------------------------------
 
     def ttl_ms(self, kind: Kind) -> int:
-        """How long hosts may use a list without asking again, in milliseconds."""
+        """Milliseconds for which hosts may use a list without asking again."""
         return self.offered.ttl_ms(kind, self._told_since(kind))
 
     def refresh_if_expired(self, kind: Kind) -> Reading | None:
@@ -247,7 +247,7 @@ class Upstream:
         return await self.successor.subscribe(uri, subscriber)
 
     def is_subscribed(self, uri: str, subscriber: ResourceSubscriber) -> bool:
-        """Whether `subscription` succeeded, and `unsubscribe` did not follow."""
+        """True if `subscription` succeeded, and `unsubscribe` did not follow."""
         return self._last.host_subscriptions.is_held(uri, subscriber)
 
     def unsubscribe(self, uri: str, subscriber: ResourceSubscriber) -> None:
@@ -282,7 +282,7 @@ class Upstream:
             pooled.keep_for(for_s)
 
     def has_lost(self, session: str) -> bool:
-        """Whether `session` was a process that has ended, and with it everything that was begun in it."""
+        """True if `session` was a process that has ended, and with it everything that was begun in it."""
         return self.config.command is not None and self._named(session) is None
 
     def _named(self, session: str) -> "tuple[Upstream, PooledSession] | None":
@@ -345,8 +345,8 @@ class Upstream:
 
     @property
     def needed_until(self) -> float:
-        """When the upstream was last needed, or is sure to be: now, while there is a call, a subscription or a session
-        of one host. Reading its lists and pinging it do not count."""
+        """Time at which the upstream was last needed, or is sure to be: now, while there is a call, a subscription or a
+        session of one host. Reading its lists and pinging it do not count."""
         now, main = trio.current_time(), self.pool.main
         held = main is not None and main.users
         if (
@@ -362,7 +362,7 @@ class Upstream:
 
     @property
     def is_dormant(self) -> bool:
-        """Whether the upstream waits for its first call: it is lazy, and what it offers is known."""
+        """True if the upstream waits for its first call: it is lazy, and what it offers is known."""
         return self.state is State.IDLE and self.config.start == "lazy" and self.offered.known
 
     # --- another configuration ----------------------------------------------------------------------------------------
@@ -429,13 +429,13 @@ class Upstream:
 
     @property
     def has_reported(self) -> bool:
-        """Whether what it offers is known, or that it failed."""
+        """True once its offer is known, or its failure."""
         offered = self.offered
         return offered.listed or offered.remembered or self.last_error is not None or self.state is State.DISABLED
 
     @property
     def settling(self) -> bool:
-        """Whether its lists may soon differ from `snapshot`."""
+        """True if its lists may soon differ from `snapshot`."""
         if self.state is State.CONNECTED:
             return not self.offered.listed
         if self.state is State.IDLE and self.offered.known:

@@ -64,11 +64,11 @@ class Bus:
 
     @property
     def is_proven(self) -> bool:
-        """Whether this hub has received its own heartbeat over these connections."""
+        """True if this hub has received its own heartbeat over these connections."""
         return self._heard > self._begun
 
     def is_deaf(self, now: float) -> bool:
-        """Whether this hub has not received its own heartbeat for too long."""
+        """True if this hub has not received its own heartbeat for too long."""
         return now - self._heard_at > DEAF_S
 
     def hubs(self, now: float) -> int:

@@ -20,7 +20,7 @@ from cache.redis.url import StoreAddress
 from cache.shared_store import Unreachable
 
 OPEN_S: Final = 3.0
-"""How long opening both connections may take."""
+"""Time limit for opening both connections."""
 SECTIONS: Final = (b"server", b"replication")
 """Sections of INFO that identify the primary."""
 MAX_FACTS_BYTES: Final = 64 << 10

@@ -11,7 +11,7 @@ from cache.redis.store_link import Member
 from cache.shared_store import MAX_FACT_BYTES, Unreachable
 
 FACT_S: Final = 0.5
-"""How long a round trip may take. Longer than a look-up in the cache: without a fact a host gets an error."""
+"""Time limit of a round trip. Longer than a look-up in the cache: without a fact a host gets an error."""
 _UNTIL_BYTES: Final = 8
 
 
@@ -20,14 +20,14 @@ class _Found(NamedTuple):
 
     value: bytes | None
     until: int
-    """When the fact expires; this and `now` are microseconds of the store's clock."""
+    """Time at which the fact expires; this and `now` are microseconds of the store's clock."""
     now: int
     mine: bytes
     """The sealed value where this hub writes; b"": none."""
     is_mine: bool
-    """Whether `value` lies there."""
+    """True if `value` lies there."""
     is_foreign: bool
-    """Whether the store holds a value under this name that no hub of these keys wrote."""
+    """True if the store holds a value under this name that no hub of these keys wrote."""
 
 
 class RedisDirectory:

@@ -46,7 +46,7 @@ class StoreHealth:
         return f"<StoreHealth of {self.place}: {self.state}{': ' * bool(self.reason)}{self.reason}>"
 
     def is_bypassed(self, now: float) -> bool:
-        """Whether the store is not to be asked now."""
+        """True if the store is not to be asked now."""
         return now < self._bypassed_until
 
     def on_lost(self, reason: str, now: float) -> None:

@@ -27,7 +27,7 @@ class PendingWrites:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something waits to be taken."""
+        """True if something waits to be taken."""
         return bool(self._waiting)
 
     def __repr__(self) -> str:

@@ -24,7 +24,7 @@ from cache.statistics import StoreStatistics
 from config.settings import CacheConfig
 
 BUDGET_S: Final = 0.05
-"""How long a look-up or a put may take."""
+"""Time limit of a look-up or a put."""
 MAX_VALUE_BYTES: Final = 1 << 20
 """Larger results are not shared: small ones would wait behind them."""
 HEAD_BYTES: Final = 256
@@ -41,8 +41,9 @@ class _Head(Struct, frozen=True, array_like=True):
     """None: as long as it is observed."""
     stale_until: float
     read_at: int
-    """When the ticket of the read was issued, in microseconds. An entry from the future was put before the store's
-    clock was set back, by an administrator or a time server. It is not used: its time-to-live would end too late."""
+    """Time at which the ticket of the read was issued, in microseconds. An entry from the future was put before the
+    store's clock was set back, by an administrator or a time server. It is not used: its time-to-live would end too
+    late."""
 
 
 class _Look:
@@ -52,7 +53,7 @@ class _Look:
 
     def __init__(self) -> None:
         self.spoiled = False
-        """Whether its source was invalidated meanwhile, so that it may find a stale entry."""
+        """True if its source was invalidated meanwhile, so that it may find a stale entry."""
 
 
 class RedisStore:

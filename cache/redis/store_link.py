@@ -34,7 +34,7 @@ FIRST_PAUSE_S: Final = 0.5
 HURRY_S: Final = 2.0
 """Longest pause while other hubs may find entries that this hub knows to be stale."""
 GREETING_S: Final = 3.0
-"""How long the first answers may take; after that, heartbeats count (`cache.redis.bus`)."""
+"""Time limit of the first answers; after that, heartbeats count (`cache.redis.bus`)."""
 STEADY_S: Final = 10.0
 """After connections that lived so long, pauses begin anew."""
 
@@ -71,7 +71,7 @@ class Member:
 
     @property
     def is_coherent(self) -> bool:
-        """Whether invalidations travel between this hub and the others now, in both directions."""
+        """True if invalidations travel between this hub and the others now, in both directions."""
         return self._is_coherent and not self.bus.is_deaf(self._clock())
 
     @property

@@ -256,7 +256,7 @@ def publish_schema(path: Path) -> None:
 
 
 def _is_ours(source: Source) -> bool:
-    """Whether it is a file of upstreams in our own form."""
+    """True if it is a file of upstreams in our own form."""
     return source.path.suffix not in (*JSON_SUFFIXES, *YAML_SUFFIXES) and not source.is_dialect
 
 

@@ -41,7 +41,7 @@ def url_of(entry: Any) -> str | None:
 
 
 def starts_connect(entry: Any) -> bool:
-    """Whether an entry is one of ours: it starts `hubd connect`."""
+    """True if an entry is one of ours: it starts `hubd connect`."""
     return hubd_command(entry) == "connect"
 
 

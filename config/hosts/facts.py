@@ -156,7 +156,7 @@ def local_place(place: Place, project: Path) -> Place:
 
 
 def is_found(host: Host, machine: Machine) -> bool:
-    """Whether the host seems to be on this machine."""
+    """True if the host seems to be on this machine."""
     if host.editors:
         return bool(_editor_directories(host, machine))
     if host.program is not None and shutil.which(host.program, path=machine.environ.get("PATH", "")):

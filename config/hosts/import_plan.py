@@ -205,7 +205,7 @@ def _why_it_stays(name: str, server: Server, result: Import, config: HubConfig) 
 
 
 def has_hub(place: Place, machine: Machine, records: Records) -> bool:
-    """Whether the host to which this file belongs has our entry: there, or in another file that it reads, too."""
+    """True if the host to which this file belongs has our entry: there, or in another file that it reads, too."""
     others = [] if place.host.editors else every_user_file(place.host, machine)
     for each in (place, *others):
         with suppress(Refused, EditError):

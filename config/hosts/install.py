@@ -62,7 +62,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def changes(self) -> bool:
-        """Whether the file changes."""
+        """True if the file changes."""
         return self.did in ("added", "updated", "removed", "restored")
 
 
@@ -200,7 +200,7 @@ def text_at(path: Path, *, trusted: bool = False) -> str:
 
 
 def is_ours(entry: Any, record: Record | None) -> bool:
-    """Whether an entry starts hubd, or is what we put there, or reaches what that reached."""
+    """True if an entry starts hubd, or is what we put there, or reaches what that reached."""
     if starts_connect(entry):
         return True
     if record is None:

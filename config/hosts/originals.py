@@ -49,7 +49,7 @@ class Original(Struct, frozen=True, kw_only=True):
         return Shape(host.format, self.root, host.listed)
 
     def is_out(self, text: str) -> bool:
-        """Whether the host still does not start it.
+        """True if the host still does not start it.
 
         Raises:
             Refused: `text` cannot be read.

@@ -214,7 +214,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _is_signed_in(values: Mapping[str, Any], home: Path) -> bool:
-    """Whether mcp-remote keeps tokens for the server: the hub could not use them."""
+    """True if mcp-remote keeps tokens for the server: the hub could not use them."""
     if "headers" in values:
         return False
     name = f"{md5(values['url'].encode(errors='surrogatepass'), usedforsecurity=False).hexdigest()}_tokens.json"

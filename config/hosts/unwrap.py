@@ -47,7 +47,7 @@ def unwrapped(values: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def is_as_good(values: Mapping[str, Any]) -> bool:
-    """Whether the hub can use, at its URL, the server that `unwrapped` found behind mcp-remote.
+    """True if the hub can use, at its URL, the server that `unwrapped` found behind mcp-remote.
 
     mcp-remote signs in to servers that ask for OAuth, and the hub cannot: it would be refused where mcp-remote is not.
     So only what needs no signing in is taken out of it: what has headers of its own, and what listens on this machine.

@@ -118,7 +118,7 @@ def split_listen(listen: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach `host`."""
+    """True if only this machine can reach `host`."""
     if host == "localhost":
         return True
     try:

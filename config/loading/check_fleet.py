@@ -95,7 +95,7 @@ def _is_store(url: str, parts: SplitResult) -> bool:
 
 
 def _is_base(url: str) -> bool:
-    """Whether `url` is an address without path, query or credentials."""
+    """True if `url` is an address without path, query or credentials."""
     try:
         parts = urlsplit(url)
         is_bare = parts.port != 0 and url == f"{parts.scheme}://{parts.netloc}" and "@" not in parts.netloc

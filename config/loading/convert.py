@@ -48,7 +48,7 @@ def convert_known(values: dict[str, Any], type: type[T], findings: Findings, pla
 
 
 def _fits(setting: str, value: Any, type: type[Struct], findings: Findings, place: Place) -> bool:
-    """Whether a setting can have that value; if not, the reason is among the findings."""
+    """True if a setting can have that value; if not, the reason is among the findings."""
     try:
         convert({setting: value}, type)
     except msgspec.ValidationError as error:

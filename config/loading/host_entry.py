@@ -71,7 +71,7 @@ def hubd_command(entry: Any) -> str:
 
 
 def is_hub(entry: Any) -> bool:
-    """Whether an entry starts the hub itself, which would be its own upstream."""
+    """True if an entry starts the hub itself, which would be its own upstream."""
     return hubd_command(entry) in ("connect", "serve")
 
 

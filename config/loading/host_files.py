@@ -27,7 +27,7 @@ _GEMINI: Final = ("httpUrl", "trust", "includeTools", "excludeTools")
 
 
 def is_dialect(tree: dict[str, Any], ours: frozenset[str]) -> bool:
-    """Whether a TOML document is a host's: it has a host's root key, and no setting of ours."""
+    """True if a TOML document is a host's: it has a host's root key, and no setting of ours."""
     return any(isinstance(tree.get(root), dict) for root in ("mcp_servers", "mcpServers")) and not ours & tree.keys()
 
 
@@ -103,7 +103,7 @@ def _looks_like_entry(value: Any) -> bool:
 
 
 def _is_passed_over(found: tuple[str, Any]) -> bool:
-    """Whether it is no server to reach: a part of the host itself, or the hub, which would be its own upstream."""
+    """True if it is no server to reach: a part of the host itself, or the hub, which would be its own upstream."""
     entry = found[1]
     if not isinstance(entry, dict):
         return False

@@ -38,9 +38,9 @@ class Source:
         self.path = path
         self.layer = layer
         self.is_main = is_main
-        """Whether it is the file that settings of the hub may stand in."""
+        """True if it is the file that settings of the hub may stand in."""
         self.is_dialect = False
-        """Whether it is a host's own file."""
+        """True if it is a host's own file."""
         self.findings = Findings(path)
         self.variables = variables
         self.tables: list[Table] = []

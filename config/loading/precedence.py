@@ -34,7 +34,7 @@ class Entry(Struct, frozen=True):
     table: Table
 
     def defines(self) -> bool:
-        """Whether it replaces what is below it."""
+        """True if it replaces what is below it."""
         return "command" in self.table.values or "url" in self.table.values
 
     def origin(self, path: Keys) -> Origin:
@@ -51,7 +51,7 @@ class Stack(Struct, frozen=True):
     shadowed: tuple[Entry, ...]
 
     def defines(self) -> bool:
-        """Whether any entry has `command` or `url`."""
+        """True if any entry has `command` or `url`."""
         return self.used[-1].defines()
 
     def value(self, setting: str) -> Any:
@@ -67,7 +67,7 @@ class Stack(Struct, frozen=True):
         return self.used[-1]
 
     def is_unresolved(self, path: Keys) -> bool:
-        """Whether a setting holds a reference to what is not there."""
+        """True if a setting holds a reference to what is not there."""
         entry = self.holder(path)
         keys = entry.table.place(path)
         return any(problem.unresolved and problem.keys == keys for problem in entry.source.findings.problems)

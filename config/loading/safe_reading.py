@@ -187,7 +187,7 @@ def read_private(path: Path, limit: int) -> Content:
 
 
 def is_foreign(found: os.stat_result) -> bool:
-    """Whether a file or directory belongs to another user than this one or root."""
+    """True if a file or directory belongs to another user than this one or root."""
     return found.st_uid not in (ROOT, os.geteuid())
 
 

@@ -123,7 +123,7 @@ class _Weigher:
         self._open: list[tuple[str | None, int]] = []
         """The collections that have begun: anchor, and how many entries there were before."""
         self._heights: list[int] = [0]
-        """How deep things go within each of these, and within the document."""
+        """The depth of each of these, and of the document."""
         self._known: dict[str, tuple[int, int]] = {}
         """By anchor: entries and height of what it stands for."""
         self._entries = 0

@@ -42,9 +42,9 @@ class Variables:
     def __init__(self, environ: Mapping[str, str], directory: Path, *, project: Path | None = None) -> None:
         self.environ = environ
         self.directory = directory
-        """What relative paths in `${file:path}` are relative to: the configuration file's own directory."""
+        """The directory to which paths in `${file:path}` are relative: the configuration file's own."""
         self.files: dict[Path, bytes] = {}
-        """What was read, and what could not be, which has no content."""
+        """The files that were read, and those that could not be, which have no content."""
         self._total = 0
         self._provided = {"userHome": os.path.expanduser("~"), "/": "/", "pathSeparator": "/"}
         if project is not None:

@@ -54,7 +54,7 @@ class Watcher:
         self._stirred_at = float("-inf")
         """The time of the last event."""
         self._is_alone = False
-        """Whether nothing could be watched the last time, which was logged."""
+        """True if nothing could be watched the last time, which was logged."""
 
     def __repr__(self) -> str:
         return f"<Watcher of {len(self._files)} files and {len(self._directories)} directories>"
@@ -130,7 +130,7 @@ class Watcher:
             self._is_again = self._is_again and stop.is_set()
 
     async def _is_stirred(self, look: Callable[[], tuple[bytes, Lookouts]], lookouts: Lookouts) -> bool:
-        """Whether the kernel says, before it is time to look anyway, that something happens; also if it cannot say."""
+        """True if the kernel says, before it is time to look anyway, that something happens; also if it cannot say."""
         try:
             kernel = await trio.to_thread.run_sync(Inotify, lookouts, abandon_on_cancel=True)
         except OSError:

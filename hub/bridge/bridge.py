@@ -156,7 +156,7 @@ class EraBridge:
     # --- when there is nothing to go on from --------------------------------------------------------------------------
 
     def _may_begin_again(self, upstream: Upstream, operation: Operation) -> bool:
-        """Whether an operation may be repeated without asking: reads may, tool calls if the setting allows it."""
+        """True if an operation may be repeated without asking: reads may, tool calls if the setting allows it."""
         if operation.method != TOOLS_CALL or self._on_lost == "restart":
             return True
         if self._on_lost != "restart_safe":

@@ -83,7 +83,7 @@ class RequestState(Struct, frozen=True):
     run: str = ""
     """Run of the hub that keeps the rest in memory; "": there is no rest."""
     expired: bool = False
-    """Whether the state has expired by the clock; such states are opened only for modes in `remembered`."""
+    """True if the state has expired by the clock; such states are opened only for modes in `remembered`."""
 
 
 class _Sealed(Struct, frozen=True):
@@ -141,7 +141,7 @@ def _size(request: Request) -> int:
 
 
 def _may_have(found: str, request: Request) -> bool:
-    """Whether a request can have the digest `found`, by its size alone, which costs nothing."""
+    """True if a request can have the digest `found`, by its size alone, which costs nothing."""
     size = _size(request)
     return found.partition(":")[0] == f"{size}" if size > MAX_READ_BYTES else ":" not in found
 
@@ -219,7 +219,7 @@ class RequestStates:
         return found.x < self._wall()
 
     def is_elsewhere(self, run: str) -> bool:
-        """Whether `run` is another hub that is alive, so that the rest of its states is not lost."""
+        """True if `run` is another hub that is alive, so that the rest of its states is not lost."""
         return self._is_elsewhere is not None and self._is_elsewhere(run)
 
     def run_of(self, text: str) -> str:

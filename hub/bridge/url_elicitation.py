@@ -117,7 +117,7 @@ class _Page(Struct, frozen=True):
 
 
 def wants_visits(reply: Reply, version: str) -> bool:
-    """Whether `reply`, of an upstream that speaks `version`, is for `UrlElicitations.settle`."""
+    """True if `reply`, of an upstream that speaks `version`, is for `UrlElicitations.settle`."""
     return isinstance(reply, Failure) and reply.code == URL_ELICITATION_REQUIRED and version == L4
 
 

@@ -21,7 +21,7 @@ _MODEL, _APP = raw("model"), raw("app")
 
 
 def visibility(meta: Raw | None) -> tuple[Raw, ...]:
-    """Who may see a tool, by the `_meta` of its entry; model and user interfaces, unless it says otherwise."""
+    """The audience of a tool, by the `_meta` of its entry; model and user interfaces, unless it says otherwise."""
     found = peek_object(peek_object(meta).get("ui")).get("visibility")
     return (_MODEL, _APP) if found is None else tuple(peek_array(found))
 
@@ -40,12 +40,12 @@ def for_views(meta: Mapping[str, Raw]) -> dict[str, Raw]:
 
 
 def is_for_views(meta: Raw | None) -> bool:
-    """Whether user interfaces may call a tool with this `_meta`."""
+    """True if user interfaces may call a tool with this `_meta`."""
     return _APP in visibility(meta)
 
 
 def is_for_model(meta: Raw | None) -> bool:
-    """Whether the model may see a tool with this `_meta`."""
+    """True if the model may see a tool with this `_meta`."""
     return _MODEL in visibility(meta)
 
 

@@ -277,7 +277,7 @@ class Catalog:
         return min([most, *(ttl_ms(part.snapshot, kind) for part in self.parts)])
 
     def _public(self, kind: Kind) -> bool:
-        """Whether the list is the same for everyone: by every contributing upstream, and by the hub's own views."""
+        """True if the list is the same for everyone: by every contributing upstream, and by the hub's own views."""
         if self._varies:
             return False
         contributors = self._contributors(kind)
@@ -290,7 +290,7 @@ class Catalog:
         return [part for part in self.parts if CAPABILITY[kind] in part.snapshot.capabilities]
 
     def differs(self, other: "Catalog", kind: Kind) -> bool:
-        """Whether hosts see another list than in `other`."""
+        """True if hosts see another list than in `other`."""
         return self._seen(kind) != other._seen(kind)
 
     def digest(self, kind: Kind) -> str:

@@ -47,7 +47,7 @@ class UpstreamRule(Struct, frozen=True):
     aliases: tuple[str, ...] = ()
     """Former names, by which hosts may still ask."""
     apps: bool = False
-    """Whether its user interfaces are shown on the common endpoint."""
+    """True if its user interfaces are shown on the common endpoint."""
 
     @property
     def sid(self) -> str:
@@ -96,11 +96,11 @@ class UpstreamEntries:
         self.mirrors = {each.visible: found for each in self.shown[Kind.TOOL] if (found := _mirrors(each.fields))}
         """The arguments of tools that modern hosts repeat in headers, by visible name."""
         self.varies = bool(self.apps) or any(each.app_only for each in self.shown[Kind.TOOL])
-        """Whether hosts with user interfaces see more than those without."""
+        """True if hosts with user interfaces see more than those without."""
         self._releases = claims.releases
 
     def still_right(self, snapshot: Snapshot, rule: UpstreamRule, budget: int, claims: UriClaims) -> bool:
-        """Whether the same entries would come of these."""
+        """True if the same entries would come of these."""
         return (
             self.snapshot is snapshot
             and self._claims is claims

@@ -50,7 +50,7 @@ def joined(sections: Sequence[tuple[str, str]]) -> str:
 
 
 def shares(needs: Sequence[int], whole: int) -> list[int]:
-    """How much of `whole` each gets: what it needs, or else as much as everybody else who needs more."""
+    """Shares of `whole`: each gets what it needs, or else as much as everybody else who needs more."""
     found = [0] * len(needs)
     for rank, at in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
         found[at] = min(needs[at], whole // (len(needs) - rank))

@@ -19,7 +19,7 @@ _NAME_ID = re.compile(rf"[A-Za-z][A-Za-z0-9_-]{{0,{MAX_NAME_ID - 1}}}")
 
 
 def visible_name(kind: NameKind, sid: str, raw: str, budget: int = 50, *, digits: int = 8) -> str:
-    """What hosts call `raw` of server `sid`: `<sid>__<raw>`, or `<sid>__<stem>_<hash>` if that will not do.
+    """The name that hosts use for `raw` of server `sid`: `<sid>__<raw>`, or `<sid>__<stem>_<hash>` if that will not do.
 
     At most `budget` characters, for budgets that leave room for id and hash. `digits` 16 is for two changed names of
     one server that meet in 8.

@@ -165,12 +165,12 @@ _RESULT: Final[Mapping[str, _Rewrite]] = {
 
 
 def _escapes(value: Raw) -> bool:
-    """Whether a letter is written as an escape. Most large payloads have no backslash, which is quickest to see."""
+    """True if a letter is written as an escape. Most large payloads have no backslash, which is quickest to see."""
     return bytes(value).find(b"\\") >= 0 and _ESCAPE(value) is not None
 
 
 def _escapes_keys(value: Raw) -> bool:
-    """Whether a member `uri` may be written with escapes."""
+    """True if a member `uri` may be written with escapes."""
     return _escapes(value) and any(key in bytes(value) for key in _ESCAPED_URI_KEYS)
 
 
@@ -207,7 +207,7 @@ def untag_arguments(arguments: Raw, untag: Change) -> Raw:
 
 
 def _tags_in(folded: bytes) -> list[int]:
-    """Where the strings begin that begin with a tag, of whatever server, in JSON in lower case."""
+    """Offsets of the strings that begin with a tag, of whatever server, in JSON in lower case."""
     beginnings: tuple[bytes, ...] = _TAGS
     if folded.find(b"\\u00") >= 0:
         beginnings += _ESCAPED_TAGS

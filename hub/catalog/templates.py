@@ -32,7 +32,7 @@ class Template:
         self.weight = max(1, len(self._gaps))
 
     def matches(self, uri: str) -> bool:
-        """Whether `uri` may be an expansion. Linear in its length: each literal is sought from the left, once."""
+        """True if `uri` may be an expansion. Linear in its length: each literal is sought from the left, once."""
         if not uri.startswith(self.prefix):
             return False
         if not self._gaps:
@@ -62,7 +62,7 @@ class TemplateGroup:
         """All prefixes in order, made when needed."""
 
     def has_room(self, template: Template) -> bool:
-        """Whether looking a URI up stays cheap with this one more."""
+        """True if looking a URI up stays cheap with this one more."""
         prefix = template.prefix
         if len(self.prefixes.get(prefix, ())) >= MAX_ALIKE:
             return False
@@ -82,14 +82,14 @@ class TemplateGroup:
         self._lengths[len(prefix)] = max(self._lengths.get(len(prefix), 0), weight)
 
     def matches(self, uri: str) -> bool:
-        """Whether `uri` may be an expansion of one of them."""
+        """True if `uri` may be an expansion of one of them."""
         if len(uri) > MAX_MATCHED_CHARS:
             return False
         found = (self.prefixes.get(uri[:length], ()) for length in self._lengths)
         return any(template.matches(uri) for templates in found for template in templates)
 
     def overlaps(self, prefix: str) -> bool:
-        """Whether one of the prefixes begins with `prefix`, or `prefix` with one of them."""
+        """True if one of the prefixes begins with `prefix`, or `prefix` with one of them."""
         if any(prefix[:length] in self.prefixes for length in self._lengths):
             return True
         if self._ordered is None:

@@ -66,7 +66,7 @@ class _UpstreamClaims(Struct):
         return group is not None and group.matches(uri)
 
     def any_under(self, prefix: str) -> bool:
-        """Whether an exact URI begins with `prefix`."""
+        """True if an exact URI begins with `prefix`."""
         if self.ordered is None:
             self.ordered = sorted((*self.listed, *self.recent))
         at = bisect_left(self.ordered, prefix)
@@ -82,7 +82,7 @@ class _UpstreamClaims(Struct):
 
     @property
     def shares_files(self) -> bool:
-        """Whether its `file` URIs are emitted as they are."""
+        """True if its `file` URIs are emitted as they are."""
         return self.local or self.bare
 
 
@@ -235,7 +235,7 @@ class UriClaims:
         return tag(holding.sid, text) if _hides_ui(holding, scheme, text) else text
 
     def _contested(self, upstream: str, holding: _UpstreamClaims, template: Template) -> bool:
-        """Whether `template` may expand to a URI of another upstream."""
+        """True if `template` may expand to a URI of another upstream."""
         if not template.scheme:  # it could expand to anything
             return True
         if not _exclusive(template.scheme):
@@ -314,12 +314,12 @@ class UriClaims:
 
 
 def _is_short(template: str) -> bool:
-    """Whether a template costs so little to match that it may be remembered."""
+    """True if a template costs so little to match that it may be remembered."""
     return len(template) <= MAX_CLAIMED_CHARS and template.count("{") <= MAX_EXPRESSIONS
 
 
 def _exclusive(scheme: str) -> bool:
-    """Whether a URI of this scheme belongs to one upstream only."""
+    """True if a URI of this scheme belongs to one upstream only."""
     return scheme not in ("ui", "http", "https", "file")
 
 

@@ -33,10 +33,10 @@ def untag(uri: str, known: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def looks_tagged(uri: str) -> bool:
-    """Whether `uri` begins like a `hub.` tag, be it of a server that exists or not."""
+    """True if `uri` begins like a `hub.` tag, be it of a server that exists or not."""
     return _TAG.match(uri) is not None
 
 
 def looks_ui_tagged(uri: str) -> bool:
-    """Whether a `ui` URI begins like a tagged one, or as a template may expand to such a beginning."""
+    """True if a `ui` URI begins like a tagged one, or as a template may expand to such a beginning."""
     return _UI_TAG_LIKE.match(uri) is not None

@@ -22,7 +22,7 @@ _MARK: Final = "@"
 
 
 class View(Struct, frozen=True):
-    """What one endpoint shows. Hashable. Made by `server_view`, `project_view` and `home_of`."""
+    """The part of the hub that one endpoint shows. Hashable. Made by `server_view`, `project_view` and `home_of`."""
 
     name: str
     """Last segment of the endpoint's path; "": everything."""

@@ -90,6 +90,6 @@ def _watched(config: "ConfigStatus") -> Sequence[str]:
 
 
 def _is_watched(changed: Sequence[Path], config: "ConfigStatus") -> bool:
-    """Whether a hub of this configuration reads any of the changed files."""
+    """True if a hub of this configuration reads any of the changed files."""
     watched = [path for path in _watched(config) if os.path.exists(path)]
     return any(os.path.samefile(place, path) for each in changed for place in (each, each.parent) for path in watched)

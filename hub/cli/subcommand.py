@@ -32,7 +32,7 @@ class UsageError(Exception):
     def __init__(self, text: str, usage: str = "") -> None:
         super().__init__(text)
         self.usage = usage
-        """How it should be written."""
+        """The usage line of the command; "": it is not shown."""
 
 
 class Output:
@@ -86,7 +86,7 @@ class Output:
             print(as_line(self._members) if alone else as_json(self._members))
 
     def is_attended(self) -> bool:
-        """Whether there is a person to ask."""
+        """True if there is a person to ask."""
         return not self.json and sys.stdin is not None and sys.stdin.isatty()
 
 

@@ -35,7 +35,7 @@ def split(words: Sequence[str]) -> dict[str, str]:
 
 
 def depends_on_schema(texts: Mapping[str, str]) -> bool:
-    """Whether any value is JSON, which could be meant as text, too."""
+    """True if any value is JSON, which could be meant as text, too."""
     return any(not isinstance(parse(text), str) for text in texts.values())
 
 

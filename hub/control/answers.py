@@ -17,7 +17,7 @@ class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
     parked: int | None = None
     """Calls that wait for answers of hosts."""
     stale_config: str | None = None
-    """Why it goes on with its settings of before; None: it does not."""
+    """The reason why it still runs with its earlier settings; None: it does not."""
 
 
 class HostRow(Struct, frozen=True, kw_only=True):
@@ -50,13 +50,13 @@ class BufferStatus(Struct, frozen=True, kw_only=True):
     limit: int = 0
     highest: int = 0
     refused: int = 0
-    """How often there was no room."""
+    """Number of times that there was no room."""
     evicted: int = 0
     """Late holders that had to give way."""
 
 
 class ListenStatus(Struct, frozen=True, kw_only=True):
-    """Where hosts reach the hub."""
+    """The addresses by which hosts reach the hub."""
 
     url: str = ""
     socket: str = ""
@@ -74,7 +74,7 @@ class ConfigStatus(Struct, frozen=True, kw_only=True):
     loaded_at: str = ""
     """ISO 8601, UTC."""
     problem: str | None = None
-    """Why the files are not used as they are now, but as they were before."""
+    """The reason why the files are used as they were before, not as they are now."""
     pending: tuple[str, ...] = ()
     """Settings that take effect at the next start."""
     warnings: tuple[str, ...] = ()
@@ -148,7 +148,7 @@ class Reloaded(Struct, frozen=True, kw_only=True):
     settings: tuple[str, ...] = ()
     pending: tuple[str, ...]
     problem: str | None = None
-    """Why nothing was changed."""
+    """The reason why nothing was changed."""
     warnings: tuple[str, ...]
 
 

@@ -62,7 +62,7 @@ class Method(NamedTuple, Generic[Result]):
     max_bytes: int = 1 << 20
     """The largest answer that is read."""
     patience_s: float | None = ANSWER_S
-    """How long the client waits; None: as long as it takes."""
+    """Time that the client waits; None: as long as it takes."""
 
 
 Object = dict[str, Any]

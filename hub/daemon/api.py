@@ -114,7 +114,7 @@ class DaemonApi:
         return {} if self._reloader is None else self._reloader.left_out()
 
     def _stale(self, name: str) -> str | None:
-        """Why an upstream still runs with its earlier settings; None: it does not."""
+        """The reason why an upstream still runs with its earlier settings; None: it does not."""
         candidate = self._hub.supervisor.candidate(name)
         if candidate is None:
             return None

@@ -15,7 +15,7 @@ LISTENING: Final = "0A"
 
 
 def is_held_by_another_user(port: int, tables: tuple[Path, ...] = TABLES, uid: int | None = None) -> bool:
-    """Whether a socket at `port` may belong to a user other than `uid`, by default that of this process.
+    """True if a socket at `port` may belong to a user other than `uid`, by default that of this process.
 
     A holder that is in no table counts as another user: it may have bound the port without listening yet, or the
     system hides its tables.

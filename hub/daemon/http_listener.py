@@ -258,7 +258,7 @@ def listen(config: HubConfig) -> tuple[socket.socket, bool]:
 
 
 def is_squatted(config: HubConfig) -> bool:
-    """Whether hosts that reach the hub by its address would show their token to another user."""
+    """True if hosts that reach the hub by its address would show their token to another user."""
     return config.auth != "none" and is_held_by_another_user(split_listen(config.listen)[1])
 
 

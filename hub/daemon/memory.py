@@ -57,5 +57,5 @@ async def keep_trim(budget: Budget) -> None:
 
 
 def is_worthwhile(budget: Budget, before: int) -> bool:
-    """Whether much was freed since `before`, and more than is still held."""
+    """True if much was freed since `before`, and more than is still held."""
     return budget.released - before >= max(WORTH_BYTES, budget.used)

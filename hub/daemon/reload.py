@@ -47,7 +47,7 @@ class Outcome(Struct, frozen=True):
 
     difference: Difference = Difference()
     problem: str | None = None
-    """Why nothing was changed, though the files may differ."""
+    """The reason why nothing was changed, though the files may differ."""
     pending: tuple[str, ...] = ()
     """Settings that take effect at the next start."""
     warnings: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ ADVICE: Final = "run hubd as a user, or `hubd service install --system` for a se
 def is_root(
     uid: int | None = None, marks: Iterable[str] = CONTAINER_MARKS, environ: Mapping[str, str] = os.environ
 ) -> bool:
-    """Whether this process, or one of `uid`, has the rights of root outside of a container."""
+    """True if this process, or one of `uid`, has the rights of root outside of a container."""
     if (os.geteuid() if uid is None else uid) != 0:
         return False
     return CONTAINER_VARIABLE not in environ and not any(map(os.path.exists, marks))

@@ -17,7 +17,7 @@ log = logging.getLogger("hubd")
 
 LOOK_EVERY_S: Final = 0.5
 LOOK_IDLE_S: Final = 10.0
-"""Where the loop does next to nothing."""
+"""The same while the loop does next to nothing."""
 IDLE_SHARE: Final = 0.02
 """Of one processor: with less the loop is idle."""
 BLOCKED_S: Final = 0.25

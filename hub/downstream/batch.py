@@ -59,7 +59,7 @@ def _read(part: bytes) -> Message | RemoteProtocolError:
 
 
 def wants_answer(messages: list[Message | RemoteProtocolError]) -> bool:
-    """Whether any message has to be answered: a request, or a malformed message."""
+    """True if any message has to be answered: a request, or a malformed message."""
     return any(isinstance(message, Request | RemoteProtocolError) for message in messages)
 
 

@@ -299,7 +299,7 @@ class Host:
 
     @property
     def hears(self) -> bool:
-        """Whether notifications that belong to no request reach the host at once."""
+        """True if notifications that belong to no request reach the host at once."""
         return True
 
     @property
@@ -379,7 +379,7 @@ class Host:
     # --- requests
 
     def is_running(self, id: RequestId) -> bool:
-        """Whether a request of this id is running."""
+        """True if a request of this id is running."""
         return id in self.calls or id in self.listens
 
     def begin(self, id: RequestId, method: str = "") -> trio.CancelScope:

@@ -129,7 +129,7 @@ class FleetGate:
             error.reply(response)
 
     def _find(self, inbound: Inbound) -> Elsewhere | None:
-        """Where a request belongs; None: this hub can answer it, or no hub can."""
+        """The place where a request belongs; None: this hub can answer it, or no hub can."""
         headers, post = inbound.request.headers, inbound.post
         if post is not None and post.metadata is not None and isinstance(post.message, Request):
             if FORWARDED in headers:
@@ -208,7 +208,7 @@ class FleetGate:
         return peer
 
     async def _is_there(self, run: str) -> bool:
-        """Whether a silent hub is still registered; True while the directory cannot be asked."""
+        """True if a silent hub is still registered; True while the directory cannot be asked."""
         try:
             return await self.membership.find(run, fresh=True) is not None
         except Unreachable:
@@ -216,7 +216,7 @@ class FleetGate:
 
 
 def _begins(message: Message) -> bool:
-    """Whether a message begins a session, in place of belonging to one."""
+    """True if a message begins a session, in place of belonging to one."""
     return isinstance(message, Request) and message.method == INITIALIZE
 
 

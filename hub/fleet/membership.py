@@ -116,7 +116,7 @@ class Membership:
         self.me = structs.replace(self.me, url=url)
 
     def is_elsewhere(self, run: str) -> bool:
-        """Whether `run` is another hub that was running a moment ago, so that its sessions are not lost."""
+        """True if `run` is another hub that was running a moment ago, so that its sessions are not lost."""
         return run != self.me.run and run in self._known and not self.was_mine(run)
 
     # --- registration -------------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class Membership:
         return await self.directory.get(_BEGAN)
 
     async def is_settled(self) -> bool:
-        """Whether every running hub has had time to register.
+        """True if every running hub has had time to register.
 
         Raises:
             Unreachable: the directory cannot be asked.

@@ -40,15 +40,15 @@ class SessionOver(Exception):
 
 
 class Elsewhere(Struct, frozen=True):
-    """Where a request belongs that this hub cannot answer by itself: to one of `runs`."""
+    """The owner of a request that this hub cannot answer by itself: one of `runs`."""
 
     runs: tuple[str, ...]
     session: str = ""
     """The durable name of its legacy session, which began in the first of `runs`; "": it has none."""
     minted: int = 0
-    """When that session began, in seconds of the time of day."""
+    """The time of day at which that session began, in seconds."""
     youthful: bool = False
-    """Whether the session may be revived."""
+    """True if the session may be revived."""
 
 
 class Ownership:

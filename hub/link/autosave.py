@@ -8,9 +8,9 @@ import trio
 from config.saved_state import Memory
 
 GATHER_S: Final = 0.5
-"""How long changes are gathered before they are saved."""
+"""Time that changes are gathered before they are saved."""
 SAVED_WITHIN_S: Final = 5.0
-"""How long `SaveBarrier.saved` waits for a disk at most, as if the write had failed."""
+"""Time limit of `SaveBarrier.saved` for a slow disk; after it, as if the write had failed."""
 RETRY_S: Final = 5.0
 """Interval for retrying a write that failed."""
 LOOK_EVERY_S: Final = 60.0

@@ -35,9 +35,9 @@ class Budget:
         self.highest = 0
         """The highest `used` so far."""
         self.refused = 0
-        """How often there was no room."""
+        """Number of times that there was no room."""
         self.evicted = 0
-        """How many peers were evicted."""
+        """Number of evicted peers."""
         self.released = 0
         """Total of the bytes given back."""
         self._by_principal: dict[str, int] = {}
@@ -63,7 +63,7 @@ class Budget:
         return {name: getattr(self, name) for name in names}
 
     def has_room(self, asking: "Account", amount: int, now: float) -> bool:
-        """Whether `amount` fits; evicts late holders if need be."""
+        """True if `amount` fits; evicts late holders if need be."""
         while True:
             crowded = self._by_principal.get(asking.principal, 0) + amount > self.limit * 3 // 4
             if not crowded and self.used + amount <= self.limit:
@@ -96,13 +96,14 @@ class Budget:
 
 
 class TransferPace:
-    """Whether a peer keeps up in one direction, while the hub waits for it."""
+    """The pace of a peer in one direction, while the hub waits for it."""
 
     __slots__ = ("due",)
 
     def __init__(self) -> None:
         self.due = inf
-        """When a peer at `PACE_BYTES_PER_S` would have moved as much as this one has; inf: the hub does not wait."""
+        """Time by which a peer at `PACE_BYTES_PER_S` would have moved as much as this one has; inf: the hub does not
+        wait."""
 
     def begin(self, now: float) -> None:
         """Note that the hub waits for the peer to send, or to read, from now on."""

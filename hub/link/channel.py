@@ -288,7 +288,7 @@ class LineReader:
         """The beginning of a line whose newline has not arrived."""
         self._data = received
         self._at = 0
-        """Where in `_data` the next line begins."""
+        """Offset in `_data` of the next line."""
         self._is_lost = False
 
     async def receive(self) -> bytes:

@@ -13,7 +13,7 @@ from hub.wire.mcp import DRAINING, HUB_FAILURE, INTERNAL_ERROR, TOOLS_CALL, UPST
 
 
 class Executed(Enum):
-    """Whether an upstream may have acted on a call that failed."""
+    """Evidence that an upstream acted on a call that failed."""
 
     NO = "no"
     YES = "yes"

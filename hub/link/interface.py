@@ -51,7 +51,7 @@ class Caller(Struct, frozen=True):
     """Number that tells hosts of one identity apart: one for all requests of a session or line connection, one for each
     modern request over HTTP. Made by the hub, so that no host can take another's."""
     lasting: bool = False
-    """Whether the conversation goes on after this operation: a legacy session or a line connection."""
+    """True if the conversation goes on after this operation: a legacy session or a line connection."""
 
     @property
     def era(self) -> Era:
@@ -92,7 +92,7 @@ class Exchange(Protocol):
 
     @property
     def wants_progress(self) -> bool:
-        """Whether the host gave a progress token."""
+        """True if the host gave a progress token."""
         ...
 
     def progress(self, params: dict[str, Raw]) -> None:
@@ -145,7 +145,7 @@ class Upstream(Protocol):
         ...
 
     def has_lost(self, session: str) -> bool:
-        """Whether `session` is over, and with it every task that was begun in it."""
+        """True if `session` is over, and with it every task that was begun in it."""
         ...
 
 

@@ -22,7 +22,8 @@ def current_time() -> float:
 
 
 def slept_s() -> int:
-    """How long the machine has slept since this module was loaded; whole seconds, since two clocks are read in turn."""
+    """Time that the machine has slept since this module was loaded; whole seconds, since two clocks are read in
+    turn."""
     return int(_ahead_s() - _BEFORE + 0.5)
 
 

@@ -52,7 +52,7 @@ before it reads."""
 COMPLAIN_EVERY_S: Final = 1.0
 SHOWN_BYTES: Final = 200
 UPSTREAM_CANCEL_S: Final = 5.0
-"""How long an upstream may take to be told that an answer is no longer wanted."""
+"""Time limit for telling an upstream that an answer is no longer wanted."""
 NEVER_CANCELLED: Final = frozenset({INITIALIZE, DISCOVER})
 """Requests that are never cancelled: `initialize`, as the protocol requires; a probe, since the server may be of
 either era."""
@@ -348,7 +348,7 @@ class Peer:
             nursery.start_soon(self._answer, request, self._on_request(request), scope)
 
     def _ignores_answers(self) -> bool:
-        """Whether the peer sends requests without reading the answers."""
+        """True if the peer sends requests without reading the answers."""
         if not self._channel.queued_bytes:
             self._unread_bytes = 0
         return self._unread_bytes > MAX_UNREAD_BYTES

@@ -19,7 +19,7 @@ class Promise(Generic[T]):
 
     @property
     def is_fulfilled(self) -> bool:
-        """Whether the value is there."""
+        """True if the value is there."""
         return self._fulfilled.is_set()
 
     def fulfil(self, value: T) -> None:

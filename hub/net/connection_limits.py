@@ -15,9 +15,9 @@ from itertools import islice
 from typing import Final, Protocol
 
 ARRIVE_S: Final = 0.5
-"""How long the first bytes of an honest host may take to arrive."""
+"""Time limit for the first bytes of an honest host to arrive."""
 LOOKS: Final = 16
-"""How many silent strangers are checked for bytes that nobody has read yet."""
+"""Number of silent strangers that are checked for bytes that nobody has read yet."""
 REFUSED: Final = "All connections of this hub are in use; try again in a moment, or close some"
 
 
@@ -31,11 +31,11 @@ class Visitor(Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the connection is between two requests."""
+        """True if the connection is between two requests."""
         ...
 
     def has_sent(self) -> bool:
-        """Whether received bytes are waiting to be read."""
+        """True if received bytes are waiting to be read."""
         ...
 
     def abort(self) -> None:
@@ -138,5 +138,5 @@ class Crowd:
 
 
 def _deadline(visitor: Visitor) -> float:
-    """When the connection will have been idle for too long."""
+    """Time at which the connection will have been idle for too long."""
     return visitor.deadline

@@ -110,11 +110,11 @@ class Connection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the connection is between two requests."""
+        """True if the connection is between two requests."""
         return self._response is None and not self.is_arriving and not self.closed
 
     def has_sent(self) -> bool:
-        """Whether received bytes are waiting to be read."""
+        """True if received bytes are waiting to be read."""
         poll = select.poll()
         poll.register(self.fd, select.POLLIN)
         return bool(self._buffer or poll.poll(0))
@@ -211,7 +211,7 @@ class Connection:
 
     @property
     def _is_late(self) -> bool:
-        """Whether a request has begun to arrive and its time is up."""
+        """True if a request has begun to arrive and its time is up."""
         return self._scope.cancel_called and self.is_arriving
 
     async def _serve(self) -> None:

@@ -42,7 +42,7 @@ class HttpLimits(Struct, frozen=True):
     max_unread_bytes: int = 256 << 20
     write_stall_s: float = 30.0
     linger_s: float = 1.0
-    """How long a refused peer's bytes are read and dropped, so that a reset does not eat the answer."""
+    """Time that a refused peer's bytes are read and dropped, so that a reset does not eat the answer."""
     max_connections: int = 2048
     max_strangers: int = 4096
     """Connections that have not passed the guard yet. Each costs about 4 KiB, for 10 s at most."""

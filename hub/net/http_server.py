@@ -36,11 +36,11 @@ __all__ = ["Denied", "Guard", "Handler", "HttpLimits", "HttpRequest", "HttpRespo
 UPKEEP_S: Final = 1.0
 FEW: Final = 4
 BURST: Final = 16
-"""How many connections are accepted in one step of the loop while more than `FEW` strangers are open."""
+"""Connections accepted in one step of the loop while more than `FEW` strangers are open."""
 WAKE: Final = 64
-"""How many epoll events are handled in one step of the loop."""
+"""Epoll events handled in one step of the loop."""
 ARRIVE_S: Final = 0.1
-"""How long a drain waits for the first requests of connections that were just made."""
+"""Time that a drain waits for the first requests of connections that were just made."""
 
 
 class HttpServerStatistics(Struct, frozen=True, kw_only=True):
@@ -102,12 +102,12 @@ class HttpServer:
 
     @property
     def accept_failures(self) -> int:
-        """How often accepting a connection failed."""
+        """Number of times that accepting a connection failed."""
         return self._acceptor.failures
 
     @property
     def draining(self) -> bool:
-        """Whether `drain` was called."""
+        """True if `drain` was called."""
         return self._shared is not None and self._shared.draining
 
     async def serve(

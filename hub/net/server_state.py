@@ -84,7 +84,7 @@ class ServerState:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is arriving, and none is being answered but by streams."""
+        """True if no request is arriving, and none is being answered but by streams."""
         return self.running == len(self.streams) and not any(each.is_arriving for each in self.connections.values())
 
     @property

@@ -64,7 +64,7 @@ class Roots:
         return RootsStatistics(len(self._said), len(self._asking), len(self._unasked))
 
     def concerns(self, host: Host) -> bool:
-        """Whether a host is here that has said where it works, or is saying so."""
+        """True if a host is here that has said where it works, or is saying so."""
         return host in self._said or host in self._asking
 
     def note_workplace(self, host: Host) -> None:

@@ -35,7 +35,7 @@ class FoundProject(Struct, frozen=True):
     project: Project | None
     """The project that hosts there see."""
     problem: str = ""
-    """Why there is no project, or not the one in its files now."""
+    """The reason why there is no project, or not the one in its files now."""
 
 
 class ProjectReader(Protocol):
@@ -49,11 +49,11 @@ class ProjectReader(Protocol):
         ...
 
     def allows(self, project: Project, /) -> bool:
-        """Whether the user still trusts `project`."""
+        """True if the user still trusts `project`."""
         ...
 
     def any_allowed(self) -> bool:
-        """Whether the user has allowed any project at all."""
+        """True if the user has allowed any project at all."""
         ...
 
 
@@ -89,11 +89,11 @@ class TrustedProjects:
         )
 
     def allows(self, project: Project) -> bool:
-        """Whether the user still trusts `project`."""
+        """True if the user still trusts `project`."""
         return self._trust.is_allowed(project)
 
     def any_allowed(self) -> bool:
-        """Whether the user has allowed any project at all."""
+        """True if the user has allowed any project at all."""
         return self._trust.allows_any()
 
 
@@ -111,7 +111,7 @@ class ProjectFinder:
         return f"<ProjectFinder, {len(self._looking)} directories hang>"
 
     def hangs(self, directory: Path) -> bool:
-        """Whether a directory does not answer."""
+        """True if a directory does not answer."""
         return directory in self._looking
 
     async def find(
@@ -164,12 +164,12 @@ class ProjectFinder:
         return await trio.to_thread.run_sync(read)
 
     async def any_allowed(self) -> bool:
-        """Whether the user has allowed any project at all."""
+        """True if the user has allowed any project at all."""
         return await trio.to_thread.run_sync(self._read.any_allowed)
 
 
 def is_name(directory: Path) -> bool:
-    """Whether this could be the absolute name of a directory."""
+    """True if this could be the absolute name of a directory."""
     try:
         name = os.fsencode(directory)
     except UnicodeEncodeError:

@@ -123,7 +123,7 @@ class Projects:
         self._watcher = Watcher(self.changed.set)
         self._turn = trio.Lock()
         self._stale = False
-        """Whether other servers run than `shown` says."""
+        """True if other servers run than `shown` says."""
         self._moved: set[Host] = set()
         """Hosts that are shown another view now, and have not been told."""
         self._nursery: trio.Nursery | None = None

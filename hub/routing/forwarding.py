@@ -140,6 +140,6 @@ class OperationForwarder:
 
 
 def _says_unknown_name(failure: Failure) -> bool:
-    """Whether an upstream does not know what it has listed, so that its list must be out of date."""
+    """True if an upstream does not know what it has listed, so that its list must be out of date."""
     text = failure.message.lower()
     return failure.code in (INVALID_PARAMS, METHOD_NOT_FOUND) and ("unknown" in text or "not found" in text)

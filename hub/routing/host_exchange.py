@@ -132,7 +132,7 @@ class HostExchange:
 
     @property
     def wants_progress(self) -> bool:
-        """Whether the host asked for it."""
+        """True if the host asked for it."""
         return self._token is not None
 
     def progress(self, params: dict[str, Raw]) -> None:
@@ -276,7 +276,7 @@ class ProgressUpkeep:
 
 
 def wants_log(wanted: str | None, level: str | None) -> bool:
-    """Whether a message of `level` passes a host's minimum; a host without one gets none."""
+    """True if a message of `level` passes a host's minimum; a host without one gets none."""
     if wanted not in LOG_LEVELS or level not in LOG_LEVELS:
         return False
     return LOG_LEVELS.index(level) >= LOG_LEVELS.index(wanted)

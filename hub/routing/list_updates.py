@@ -106,7 +106,7 @@ class ListUpdates:
         self.catch_up()
 
     def ttl_ms(self, snapshot: Snapshot, kind: Kind) -> int:
-        """How long a list of one upstream is good: very short while the upstream is starting, or away. Satisfies
+        """Time that a list of one upstream is good: very short while the upstream is starting, or away. Satisfies
         `hub.catalog.catalog.Ttl`."""
         upstream = self._live.upstreams.get(snapshot.upstream)
         if upstream is None:

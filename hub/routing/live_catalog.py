@@ -81,7 +81,7 @@ class LiveCatalog:
         self._sealer = sealer
         self._save_soon = save_soon
         self._claims_count = False
-        """Whether listed URIs are claimed for good, in configuration order."""
+        """True if listed URIs are claimed for good, in configuration order."""
         self._projects: dict[View, _ShownProject] = {}
         self._catalogs = {EVERYTHING: merge((), rules, claims, sealer=sealer)}
         self._changed: set[str] = set()
@@ -160,7 +160,7 @@ class LiveCatalog:
 
     @property
     def dirty(self) -> bool:
-        """Whether there are changes that the catalogues do not have yet."""
+        """True if there are changes that the catalogues do not have yet."""
         return self._dirty.is_set()
 
     async def wait_dirty(self) -> None:

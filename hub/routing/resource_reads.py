@@ -127,12 +127,12 @@ class CachedUpstream:
         self._upstream.expect(session, caller, for_s)
 
     def has_lost(self, session: str) -> bool:
-        """Whether a session of the upstream is over."""
+        """True if a session of the upstream is over."""
         return self._upstream.has_lost(session)
 
 
 def is_plain(request: Request) -> bool:
-    """Whether the result of a read depends on nothing but the URI."""
+    """True if the result of a read depends on nothing but the URI."""
     params = request.params
     if len(params) == 1:
         return "uri" in params

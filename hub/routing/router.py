@@ -264,7 +264,7 @@ class Router:
 
 
 def _said_unknown(failure: Failure) -> bool:
-    """Whether an upstream said that it does not know the method, in its own code or under `data.upstream`."""
+    """True if an upstream said that it does not know the method, in its own code or under `data.upstream`."""
     if failure.code == METHOD_NOT_FOUND:
         return True
     origin = peek_object(peek_limited(failure.data if isinstance(failure.data, Raw) else None).get("upstream"))

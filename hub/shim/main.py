@@ -116,7 +116,7 @@ def _working_directory() -> str:
 
 
 def _fits(path: str) -> bool:
-    """Whether a path can be sent: it is text, and not too long."""
+    """True if a path can be sent: it is text, and not too long."""
     try:
         path.encode()
     except UnicodeEncodeError:  # a name that is not UTF-8

@@ -56,7 +56,7 @@ class ToHub:
 
     @property
     def within_line(self) -> bool:
-        """Whether the hub is in the middle of a line, so that only its rest may follow."""
+        """True if the hub is in the middle of a line, so that only its rest may follow."""
         return bool(self) or bool(self._begun)
 
     def put(self, data: bytes, own: int = 0) -> None:

@@ -126,7 +126,7 @@ class Pump:
             self._poll.unregister(descriptor)
 
     def _hears_host(self) -> bool:
-        """Whether to read the host. Without a hub one chunk is read, which shows whether the host has left."""
+        """True if the host is to be read. Without a hub one chunk is read, which shows whether the host has left."""
         if self._host_ended or self._unsent:
             return False
         if self._hub is None or not self._replay.greeted:

@@ -81,7 +81,7 @@ ANSWERS = b'{"jsonrpc":"2.0","id":'
 REFUSES = b'{"jsonrpc":"2.0","error":'
 CANCELS = b'{"jsonrpc":"2.0","method":"' + CANCELLED.encode() + b'"'
 ACKNOWLEDGES = b'{"jsonrpc":"2.0","method":"' + ACKNOWLEDGED.encode() + b'"'
-"""How lines of the hub begin that the shim has to read."""
+"""Beginnings of the lines of the hub that the shim has to read."""
 
 
 class Running:
@@ -187,7 +187,7 @@ class Replay:
     # --- from the hub
 
     def reads(self, begun: bytes) -> bool:
-        """Whether the shim needs more than the id of a line of the hub that begins so."""
+        """True if the shim needs more than the id of a line of the hub that begins so."""
         if not begun.startswith(ANSWERS):
             return begun.startswith((CANCELS, ACKNOWLEDGES, SHIM_LINE, REFUSES, b"["))
         id, _ = first_id(begun, len(ANSWERS), len(begun))
@@ -318,7 +318,7 @@ class Replay:
 
     @property
     def refused_host(self) -> bool:
-        """Whether the hub refuses this host."""
+        """True if the hub refuses this host."""
         return bool(self.refusal) and not self.served
 
     def given_up(self, unsent: bytes) -> bytes:
@@ -392,7 +392,7 @@ class Replay:
 
 
 def is_harmless(method: str) -> bool:
-    """Whether a request may be sent twice."""
+    """True if a request may be sent twice."""
     return method in REPEATABLE or method.endswith("/list")
 
 

@@ -167,7 +167,7 @@ def _locked(descriptor: int) -> bool:
 
 
 def is_alive(life: str) -> bool:
-    """Whether a daemon of this user holds its lock. Looking makes no lock, and shares one for a moment, which
+    """True if a daemon of this user holds its lock. Looking makes no lock, and shares one for a moment, which
     `hub.net.unix.take_lock` waits out.
 
     Raises:

@@ -118,7 +118,7 @@ def one_line(data: bytes) -> bytes:
 
 
 def _is_escaped(data: bytes, end: bytes) -> bool:
-    """Whether the line end `end` follows, anywhere, a backslash that is not escaped itself."""
+    """True if the line end `end` follows, anywhere, a backslash that is not escaped itself."""
     at = data.find(b"\\" + end)
     while at >= 0:
         if _backslashes(data, at + 1) % 2:
@@ -128,7 +128,7 @@ def _is_escaped(data: bytes, end: bytes) -> bool:
 
 
 def _backslashes(data: bytes, end: int) -> int:
-    """How many backslashes stand in a row before `end`."""
+    """The number of backslashes in a row before `end`."""
     width = 16
     while True:
         window = data[max(0, end - width) : end]
@@ -155,7 +155,7 @@ def well_formed(data: bytes) -> bytes:
 
 
 def _depth(data: bytes) -> int:
-    """How deep brackets nest outside of strings.
+    """The depth to which brackets nest outside of strings.
 
     Innermost pairs, such as the rows of a large table, are removed first, level by level; only what is left is counted
     bracket by bracket.
@@ -219,7 +219,7 @@ def _outside_strings(data: bytes, unwanted: bytes, most: int, refused: str) -> b
 
 
 def has_duplicates(raw: bytes | Raw, fields: dict[str, Raw]) -> bool:
-    """Whether the object `raw`, which decodes to `fields`, has a member twice; False for anything but an object.
+    """True if the object `raw`, which decodes to `fields`, has a member twice; False for anything but an object.
 
     A member given twice leaves bytes that `fields` does not account for, so comparing lengths suffices for compact
     JSON. `raw` and `fields` are compared member by member only where there is whitespace, or a name is escaped or not
@@ -230,7 +230,7 @@ def has_duplicates(raw: bytes | Raw, fields: dict[str, Raw]) -> bool:
 
 
 def _is_plain(raw: memoryview, fields: dict[str, Raw]) -> bool:
-    """Whether `{"name":value,...}` of `fields` has exactly the length of `raw`."""
+    """True if `{"name":value,...}` of `fields` has exactly the length of `raw`."""
     length = 1
     for name, value in fields.items():
         length += len(name) + 4 + len(memoryview(value))
@@ -238,7 +238,7 @@ def _is_plain(raw: memoryview, fields: dict[str, Raw]) -> bool:
 
 
 def _is_spelled_by(raw: memoryview, fields: dict[str, Raw]) -> bool:
-    """Whether `raw` consists of the members of `fields` in their order, with any escapes in names and any whitespace.
+    """True if `raw` consists of the members of `fields` in their order, with any escapes in names and any whitespace.
 
     Values are compared as bytes, not parsed: they may be large.
     """

@@ -76,7 +76,7 @@ def capabilities_of_session(host_capabilities: Mapping[str, Raw]) -> dict[str, R
 
 
 def covers(declared: Mapping[str, Raw], needed: Mapping[str, Raw]) -> bool:
-    """Whether a session that declared `declared` can serve a host with the capabilities `needed`."""
+    """True if a session that declared `declared` can serve a host with the capabilities `needed`."""
     return _features(needed) <= _features(declared)
 
 
@@ -106,7 +106,7 @@ def _features(capabilities: Mapping[str, Raw]) -> set[str]:
 
 
 def can_be_asked(capabilities: Mapping[str, Raw]) -> bool:
-    """Whether a host with `capabilities` can be asked any question."""
+    """True if a host with `capabilities` can be asked any question."""
     return not ASKABLE.isdisjoint(capabilities)
 
 

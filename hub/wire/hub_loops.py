@@ -36,7 +36,7 @@ class HubChain(Struct, frozen=True):
 
     @property
     def is_loop(self) -> bool:
-        """Whether the chain leads back to this hub, or is so long that it must be a loop."""
+        """True if the chain leads back to this hub, or is so long that it must be a loop."""
         return THIS_HUB in self.hubs or self.hops > MAX_HOPS
 
 

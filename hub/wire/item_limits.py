@@ -46,7 +46,7 @@ _decode_known = Decoder(_Known).decode
 
 
 def has_too_many_items(value: Raw | bytes, most: int = MAX_ITEMS) -> bool:
-    """Whether JSON has more than `most` items on all levels together. Linear, without an object per item."""
+    """True if JSON has more than `most` items on all levels together. Linear, without an object per item."""
     data = bytes(value)
     if len(data) <= 2 * most or data.count(b",") < most:  # an item has two bytes at least: `1,`
         return False

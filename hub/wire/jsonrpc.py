@@ -252,7 +252,7 @@ def split_batch(data: bytes) -> list[bytes]:
 
 
 def is_batch(data: bytes) -> bool:
-    """Whether `data` starts like a JSON array."""
+    """True if `data` starts like a JSON array."""
     return data.lstrip(b" \t\r\n")[:1] == b"["
 
 
@@ -349,7 +349,7 @@ def _refuse_too_many_members(data: bytes, envelope: _Envelope, id: RequestId | N
 
 
 def _is_bulk(data: bytes, envelope: _Envelope) -> bool:
-    """Whether so little stands outside of members that may be large, such as arguments, that it cannot be too much."""
+    """True if so little stands outside of members that may be large, such as arguments, that it cannot be too much."""
     if data.count(b":") <= MAX_MEMBERS:
         return True
     value = envelope.result if isinstance(envelope.params, UnsetType) else envelope.params

@@ -114,4 +114,5 @@ class Snapshot(Struct, frozen=True):
     local: bool
     """stdio or loopback: the upstream's `file` URIs mean this machine's files."""
     degraded: tuple[str, ...] = ()
-    """Why the lists are incomplete (too many entries, pages that go in circles); empty when they are complete."""
+    """Reasons why the lists are incomplete (too many entries, pages that go in circles); empty when they are
+    complete."""

@@ -21,7 +21,7 @@ PREFIX_BYTES: Final = 64 * MAX_OPENED
 
 
 def is_long_array(raw: Raw | bytes) -> bool:
-    """Whether `raw` is an array of more than `MAX_OPENED` items, which is not opened."""
+    """True if `raw` is an array of more than `MAX_OPENED` items, which is not opened."""
     try:
         return memoryview(raw).nbytes > FREE_BYTES and len(first_items(raw, MAX_OPENED + 1)) > MAX_OPENED
     except READ_ERRORS:
@@ -67,7 +67,7 @@ _decode_bulk = msgspec.json.Decoder(_Bulk).decode
 
 
 def bulk_bytes(raw: Raw | bytes) -> int:
-    """How many bytes of an object stand in members that are large by right, such as `arguments`.
+    """The number of bytes of an object in members that are large by right, such as `arguments`.
 
     Raises: one of `READ_ERRORS`, if `raw` is no object.
     """
@@ -75,7 +75,7 @@ def bulk_bytes(raw: Raw | bytes) -> int:
 
 
 def has_too_many_members(raw: Raw | bytes) -> bool:
-    """Whether an object has more than `MAX_OPENED` members.
+    """True if an object has more than `MAX_OPENED` members.
 
     Raises:
         UnacceptableBytes: the members hold too much to be counted.

@@ -54,7 +54,7 @@ def id_at_edges(begin: bytes, end: bytes) -> int | str | None:
 
 
 def _seams(data: bytes) -> list[int]:
-    """Where in `data` further messages begin: each begins as the first does, right behind a closing brace, which is
+    """Offsets in `data` of further messages: each begins as the first does, right behind a closing brace, which is
     possible nowhere inside JSON."""
     seams: list[int] = []
     head = data[: data.find(b":", 0, EDGE) + 1]

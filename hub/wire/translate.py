@@ -265,7 +265,7 @@ def resource_not_found(uri: str, host_version: str) -> Failure:
 
 
 def _is_hop_local(failure: Failure, host_version: str, host_capabilities: Mapping[str, Raw] | None) -> bool:
-    """Whether the code would mean something else, or nothing, coming from the hub."""
+    """True if the code would mean something else, or nothing, coming from the hub."""
     code = failure.code
     if code in (HEADER_MISMATCH, UNSUPPORTED_VERSION):
         return True
@@ -280,7 +280,7 @@ def _is_hop_local(failure: Failure, host_version: str, host_capabilities: Mappin
 
 
 def _sends_to_pages(failure: Failure) -> bool:
-    """Whether people may be sent to all pages that the error names."""
+    """True if people may be sent to all pages that the error names."""
     pages = peek_array(peek_object(_data(failure)).get("elicitations"))
     try:
         for page in pages:

@@ -28,7 +28,7 @@ def parents(uri: str) -> Iterator[str]:
 
 
 def level_count(uri: str) -> int:
-    """How many levels `uri` has above it; each level is one parent or two."""
+    """The number of levels above `uri`; each level is one parent or two."""
     return sum(map(uri.count, _SEPARATORS))
 
 

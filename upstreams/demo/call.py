@@ -11,7 +11,7 @@ from hub.wire import jsonrpc, mcp
 Json = dict[str, Any]
 
 TTL_MS: Final = 60_000
-"""How long modern clients may keep a list; nothing in it changes but by `touch`, which says so."""
+"""Time that modern clients may keep a list; nothing in it changes but by `touch`, which says so."""
 
 
 class DemoRefusal(Exception):
@@ -75,12 +75,12 @@ def read_call(request: jsonrpc.Request, now: float) -> Call:
 
 
 def cacheable(call: Call, result: Json, *, ttl_ms: int = TTL_MS) -> Json:
-    """What modern clients may keep carries for how long, and that everybody gets the same."""
+    """A result that modern clients may keep: it carries for how long, and that everybody gets the same."""
     return {**result, "ttlMs": ttl_ms, "cacheScope": "public"} if call.modern else result
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:
-    """Whether `value` is a finite JSON number."""
+    """True if `value` is a finite JSON number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 

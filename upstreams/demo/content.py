@@ -1,4 +1,4 @@
-"""What the demo server offers: tools, resources, a template, prompts, and the words in them."""
+"""The content of the demo server: tools, resources, a template, prompts, and the words in them."""
 
 from typing import Any, Final
 

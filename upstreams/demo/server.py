@@ -20,7 +20,7 @@ CAPABILITIES: Final = {
     "logging": {},
 }
 CLOCK_S: Final = 5.0
-"""How often subscribers hear that the clock resource changed."""
+"""Interval at which subscribers hear that the clock resource changed."""
 GREETING: Final = "demo://greeting/"
 
 
@@ -51,7 +51,7 @@ class Demo:
     # --- in and out ---------------------------------------------------------------------------------------------------
 
     def receive(self, line: bytes, now: float) -> list[bytes]:
-        """What to say to one message of the client."""
+        """The answers to one message of the client."""
         try:
             message = jsonrpc.decode(line)
         except jsonrpc.RemoteProtocolError as error:
@@ -69,11 +69,11 @@ class Demo:
                 del running[id]
 
     def due(self) -> float:
-        """When `tick` has something to do."""
+        """Time at which `tick` has something to do."""
         return min([self._clock_due, *(running.due for running in self._countdowns.values())])
 
     def tick(self, now: float) -> list[bytes]:
-        """What to say because time has passed."""
+        """The messages that are due because time has passed."""
         for running in [running for running in self._countdowns.values() if running.due <= now]:
             self._count(running, now)
         if self._clock_due <= now:

@@ -14,12 +14,12 @@ NEVER_MS: Final = 1 << 53
 
 
 def declares_changes(snapshot: Snapshot, kind: Kind) -> bool:
-    """Whether the upstream says of itself that it tells of changes of this list."""
+    """True if the upstream says of itself that it tells of changes of this list."""
     return peek_object(snapshot.capabilities.get(CAPABILITY[kind], EMPTY)).get("listChanged") == Raw(b"true")
 
 
 def ttl_ms(snapshot: Snapshot, kind: Kind, fresh: Freshness | None, *, age_ms: int, told: bool) -> int:
-    """How long hosts may go without asking again, as far as this upstream is concerned.
+    """Milliseconds for which hosts need not ask again, as far as this upstream is concerned.
 
     `fresh` is what it said with the list, `age_ms` how long that was ago; `told`: the hub hears of changes now.
     """
@@ -31,7 +31,7 @@ def ttl_ms(snapshot: Snapshot, kind: Kind, fresh: Freshness | None, *, age_ms: i
 
 
 def has_expired(snapshot: Snapshot, kind: Kind, fresh: Freshness | None, *, age_ms: int, told: bool) -> bool:
-    """Whether the list is to be read anew before hosts are shown it again."""
+    """True if the list is to be read anew before hosts are shown it again."""
     if told or CAPABILITY[kind] not in snapshot.capabilities:
         return False
     if era_of(snapshot.version) is Era.MODERN:

@@ -35,10 +35,10 @@ FORMAT: Final = 1
 MAX_FILE_BYTES: Final = 40 << 20
 """More than four lists of the largest size that is read of an upstream."""
 SAVE_AFTER_S: Final = 1.0
-"""How long changes are gathered before they are written."""
+"""Time that changes are gathered before they are written."""
 RETRY_S: Final = 30.0
 KEEP_DAYS: Final = 30
-"""How long the file of an upstream that is not configured any more is kept."""
+"""Days for which the file of an upstream that is not configured any more is kept."""
 
 
 class _Head(Struct, frozen=True):
@@ -67,14 +67,14 @@ class LastKnown:
         self._directory = directory
         self._wall = wall
         self._loaded: dict[str, Draft | None] = {}
-        """What `prepare` has found, by upstream."""
+        """The lists that `prepare` has found, by upstream."""
         self._unsaved: dict[str, Draft] = {}
         self._digests: dict[str, str] = {}
         """Digests of what is in each file, as far as known."""
         self._left_alone: set[str] = set()
         self._dirty = trio.Event()
         self.problem = ""
-        """Why something is not saved; "": everything is, or soon will be."""
+        """The reason why something is not saved; "": everything is, or soon will be."""
 
     def __repr__(self) -> str:
         return f"<LastKnown {self._directory or 'in memory'}, {len(self._unsaved)} unsaved>"
@@ -213,7 +213,7 @@ def _decode(data: bytes) -> tuple[_Head, Draft]:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file is one that this hubd may throw away: of its format, or a draft that was never finished."""
+    """True if a file is one that this hubd may throw away: of its format, or a draft that was never finished."""
     if path.suffix == ".new":
         return True
     if path.suffix != ".json":

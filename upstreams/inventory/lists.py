@@ -48,13 +48,13 @@ class Listing(Struct, frozen=True):
     entries: tuple[Entry, ...] = ()
     freshness: Freshness = Freshness()
     degraded: str = ""
-    """Why it is incomplete; "" when it is whole."""
+    """The reason why it is incomplete; "" when it is whole."""
     behind: HubChain = NO_HUBS
     """The hubs it comes from."""
     begun_at: float = float("-inf")
-    """When the list was asked for; later changes may not be in it."""
+    """Time at which the list was asked for; later changes may not be in it."""
     received_at: float = float("-inf")
-    """When the first page came; the ttl counts from then."""
+    """Time at which the first page came; the ttl counts from then."""
 
 
 async def walk(session: Session, kind: Kind) -> Listing:

@@ -1,4 +1,4 @@
-"""What one upstream offers, as far as known: its lists as they were read last.
+"""The offer of one upstream, as far as known: its lists as they were read last.
 
 Lists stay while the upstream is away. They may come from an earlier run of the hub, or from a predecessor; then its own
 lists replace them once they have been read.
@@ -36,15 +36,15 @@ class Offered:
     ) -> None:
         self.snapshot = last_known or empty_snapshot(name, local)
         self.remembered = last_known is not None
-        """Whether the lists were known from an earlier run of the hub when this one began."""
+        """True if the lists were known from an earlier run of the hub when this one began."""
         self.known = self.remembered
-        """Whether `snapshot` is what the upstream offers, as far as can be known."""
+        """True if `snapshot` is what the upstream offers, as far as can be known."""
         self.listed = False
-        """Whether the lists have been read since the upstream was last connected."""
+        """True if the lists have been read since the upstream was last connected."""
         self.read_at = dict.fromkeys(Kind, current_time())
-        """When each list was read last; for a remembered list, when this run began."""
+        """Time at which each list was read last; for a remembered list, the beginning of this run."""
         self.begun_at = dict.fromkeys(Kind, -inf)
-        """When the latest reading of each list began: later changes may not be in it."""
+        """Time at which the latest reading of each list began: later changes may not be in it."""
         self.freshness: Mapping[Kind, Freshness] = self.snapshot.freshness
         """Freshness as the upstream declared it. `snapshot` stays as it is when only freshness differs."""
         self._on_change = on_change
@@ -66,17 +66,17 @@ class Offered:
         )
 
     def ttl_ms(self, kind: Kind, told_since: float) -> int:
-        """How long hosts may use a list, in milliseconds; `told_since`: since when its changes are sure to be heard."""
+        """Milliseconds for which hosts may use a list; `told_since`: since when its changes are sure to be heard."""
         told = self.begun_at[kind] >= told_since
         return ttl_ms(self.snapshot, kind, self.freshness.get(kind), age_ms=self._age_ms(kind), told=told)
 
     def has_expired(self, kind: Kind, told_since: float) -> bool:
-        """Whether a list may have changed since it was read; `told_since` as for `ttl_ms`."""
+        """True if a list may have changed since it was read; `told_since` as for `ttl_ms`."""
         told = self.begun_at[kind] >= told_since
         return has_expired(self.snapshot, kind, self.freshness.get(kind), age_ms=self._age_ms(kind), told=told)
 
     def _age_ms(self, kind: Kind) -> int:
-        """How long ago a list was read; for a remembered list, how long this run has lasted."""
+        """Milliseconds since a list was read; for a remembered list, since this run began."""
         return int((current_time() - self.read_at[kind]) * 1000)
 
     def replace_lists(self, facts: ServerFacts, found: Mapping[Kind, Listing], degraded: Iterable[str]) -> bool:
@@ -140,6 +140,6 @@ class Offered:
 
 
 def _say_the_same(new: Snapshot, old: Snapshot) -> bool:
-    """Whether two snapshots differ in nothing but how long their lists are good."""
+    """True if two snapshots differ in nothing but how long their lists are good."""
     scopes = [{kind: fresh.public for kind, fresh in each.freshness.items()} for each in (new, old)]
     return scopes[0] == scopes[1] and structs.replace(new, freshness=old.freshness) == old

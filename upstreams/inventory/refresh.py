@@ -25,7 +25,7 @@ from upstreams.inventory.lists import Listing, walk
 from upstreams.session import Session
 
 REFRESH_WAIT_S: Final = 1.5
-"""How long a request waits for a list to be read again."""
+"""Time that a request waits for a list to be read again."""
 RETRY_LIST_S: Final = 30.0
 CALM_READINGS: Final = 3
 CALM_WINDOW_S: Final = 10.0
@@ -84,9 +84,9 @@ class _ListState:
         """The upstream said that the list changed."""
         self.slow = False
         self.problem = ""
-        """Why the list is incomplete, or could not be read."""
+        """The reason why the list is incomplete, or could not be read."""
         self.retry_at = inf
-        """When to read the list again, since it could not be read."""
+        """Time at which to read the list again, since it could not be read."""
         self.pacing = ReadPacing()
         self.news = DirtyFlag()
 
@@ -138,7 +138,7 @@ class ListRefresh:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every list could be read, when it was read last."""
+        """True if every list could be read, when it was read last."""
         return all(state.retry_at == inf for state in self._lists.values())
 
     def mark_stale(self, kinds: Iterable[Kind]) -> None:

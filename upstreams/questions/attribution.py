@@ -63,7 +63,7 @@ def owner(
 
 
 def may_ask(operation: Operation, params: Mapping[str, Raw]) -> bool:
-    """Whether a question with `params` may come on the stream of `operation`."""
+    """True if a question with `params` may come on the stream of `operation`."""
     if operation.method in MAY_ASK:
         return True
     task = related_task(params)

@@ -54,11 +54,11 @@ MAX_OPEN_EACH: Final = 16
 KEEPALIVE_S: Final = 15.0
 """Seconds between progress reports to an upstream whose question is open, if it gave a progress token."""
 STARTUP_QUIET_S: Final = 0.1
-"""How long a new session may take to ask its first questions."""
+"""Time in which a new session may ask its first questions."""
 EARLY_S: Final = 5.0
 """Seconds that such questions wait for a host."""
 ROOTS_WAIT_S: Final = 60.0
-"""How long a host may take to say its roots when no operation of it runs."""
+"""Time limit for a host to say its roots when no operation of it runs."""
 
 Tell = Callable[[str, dict[str, Raw]], None]
 """Sends the upstream a notification. Never blocks, never raises."""
@@ -120,7 +120,7 @@ class Questions:
 
     @property
     def waits(self) -> bool:
-        """Whether the upstream waits for an answer."""
+        """True if the upstream waits for an answer."""
         return bool(self._open)
 
     # --- operations ---------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class Questions:
         self.principal = principal
 
     def is_plain(self, conversation: int) -> bool:
-        """Whether all that may be going on at the upstream, the running operations aside, is of `conversation`."""
+        """True if all that may be going on at the upstream, the running operations aside, is of `conversation`."""
         return self._alone and not self._others(conversation)
 
     def _others(self, conversation: int) -> bool:

@@ -59,7 +59,7 @@ class RecentCalls:
             self.ended(found[0], now)
 
     def others(self, conversation: int, now: float) -> bool:
-        """Whether anybody but `conversation` may be meant by what the upstream says now."""
+        """True if anybody but `conversation` may be meant by what the upstream says now."""
         if now < (self._others_until if conversation == self._latest else self._until):
             return True
         if not self._tasks:

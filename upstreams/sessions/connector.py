@@ -108,7 +108,7 @@ class SessionConnector:
     def __init__(self, pool: Pool, parts: SessionParts, *, severity: int = logging.WARNING) -> None:
         self.pool = pool
         self.refused_with: HubError | None = None
-        """Why the last session could not be opened."""
+        """The reason why the last session could not be opened."""
         self._name = pool.name
         self._parts = parts
         self._severity = severity

@@ -27,7 +27,7 @@ from upstreams.transports.http.poster import StatusError
 log = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 10.0
-"""How long a call waits to see whether there is a handshake; a server that speaks has answered by then."""
+"""Time that a call waits to see whether there is a handshake; a server that speaks has answered by then."""
 ONE_ERA: Final = "one-era"
 """The section of the memory that lists servers without a legacy handshake."""
 
@@ -58,7 +58,7 @@ class LegacySessions:
         self._active = False
 
     def serve(self, caller: Caller) -> bool:
-        """Whether `caller` is to have a legacy session."""
+        """True if `caller` is to have a legacy session."""
         return self._active and caller.era is Era.LEGACY and can_be_asked(caller.capabilities)
 
     async def find(self, exchange: Exchange) -> PooledSession | None:
@@ -81,7 +81,7 @@ class LegacySessions:
         return None
 
     def _is_refusal(self) -> bool:
-        """Whether the last session could not be opened because the server knows no handshake."""
+        """True if the last session could not be opened because the server knows no handshake."""
         error = self.connector.refused_with
         if isinstance(error, StatusError):
             return 400 <= error.status < 500 and error.status not in (408, 429)

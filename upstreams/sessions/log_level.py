@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 def takes_level(session: Session) -> bool:
-    """Whether an upstream is told the log level apart from calls; a modern one hears it with each."""
+    """True if an upstream is told the log level apart from calls; a modern one hears it with each."""
     return session.era is Era.LEGACY and "logging" in session.facts.capabilities
 
 

@@ -95,7 +95,7 @@ class Pool:
         return f"<Pool {self.name} {mode} [{len(self)} open, {len(self._opening)} opening]>"
 
     def __len__(self) -> int:
-        """How many sessions are open."""
+        """The number of open sessions."""
         return len(self.open_sessions())
 
     def statistics(self) -> PoolStatistics:
@@ -179,7 +179,7 @@ class Pool:
         return self._shared_session(caller.identity.principal)
 
     def needs_call_first(self, caller: Caller) -> bool:
-        """Whether only a call can open the session of `caller`'s host: the host tells its roots in no other way."""
+        """True if only a call can open the session of `caller`'s host: the host tells its roots in no other way."""
         if caller.era is Era.LEGACY or self.sharing not in EXCLUSIVE:
             return False
         return is_welcoming(terms_of(self.config, caller.capabilities))
@@ -322,7 +322,7 @@ class Pool:
 
     @property
     def is_interactive(self) -> bool:
-        """Whether the upstream has asked questions before."""
+        """True if the upstream has asked questions before."""
         return self._memory.get(INTERACTIVE, config_key(self.config)) is True
 
     def asked(self) -> None:

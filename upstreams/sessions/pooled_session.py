@@ -32,7 +32,7 @@ from upstreams.subscriptions.session_subscriptions import SessionSubscriptions
 log = logging.getLogger(__name__)
 
 SLOT_S: Final = 5.0
-"""How long an upstream that is starting keeps others from it: a server that hangs delays nobody for longer."""
+"""Time for which an upstream that is starting keeps others from it: a server that hangs delays nobody for longer."""
 GUARD_S: Final = 0.5
 """Seconds beyond `timeouts.start`: a session that knows more than that it took too long says so itself."""
 
@@ -79,7 +79,7 @@ class PooledSession:
         self._welcomed: trio.Event | None = None
         """Set when its host has been welcomed; None: that has not begun."""
         self.error: HubError | None = None
-        """Why it ended, or could not be opened."""
+        """The reason why it ended, or could not be opened."""
         self.is_open = False
         self.over = False
         """No call finds it any more."""
@@ -112,7 +112,7 @@ class PooledSession:
     # --- its owner ----------------------------------------------------------------------------------------------------
 
     def serves(self, principal: str, *, claims: bool) -> bool:
-        """Whether an account may use the session; `claims`: it is the only one from now on, if there was none."""
+        """True if an account may use the session; `claims`: it is the only one from now on, if there was none."""
         if self.principal is None and claims:
             self.principal = principal
         return self.principal in (None, principal)
@@ -130,7 +130,7 @@ class PooledSession:
             self.give_to(None)
 
     def covers(self, caller: Caller, config: UpstreamConfig) -> bool:
-        """Whether the session declares all capabilities that one for `caller` would, as configured now."""
+        """True if the session declares all capabilities that one for `caller` would, as configured now."""
         if caller.capabilities is self._covered or caller.capabilities == self._covered:
             return True
         if not covers(self.terms.capabilities, terms_of(config, caller.capabilities).capabilities):
@@ -184,7 +184,7 @@ class PooledSession:
                 self.scope.cancel()
 
     def others(self, tenant: Hashable) -> bool:
-        """Whether any host but `tenant` uses the session, or did lately: the upstream may speak of that host."""
+        """True if any host but `tenant` uses the session, or did lately: the upstream may speak of that host."""
         if self.terms.exclusive:
             return False
         now = trio.current_time()

@@ -66,7 +66,7 @@ class Pacing:
             self._crashes[whose] = Crash()
 
     def not_before(self, whose: Hashable, patience_s: float) -> float:
-        """When the next session may be opened.
+        """Time at which the next session may be opened.
 
         Raises:
             UpstreamUnavailable: not within `patience_s`.

@@ -29,7 +29,7 @@ class SessionSelector:
         self.waiting = 0
         """Calls that wait for the main session."""
         self.needed_at = trio.current_time()
-        """When anybody waited for it last."""
+        """Time at which anybody waited for it last."""
         self._name = name
         self._availability = availability
         self._connector = connector

@@ -14,7 +14,7 @@ from upstreams.session import SessionTerms
 
 
 class Sharing(Enum):
-    """Which hosts share a session; the values are what `hubd status` shows."""
+    """The choice of hosts that share a session; `hubd status` shows the values."""
 
     SHARED = "shared"
     SINGLETON = "singleton"
@@ -64,7 +64,7 @@ def terms_of(config: UpstreamConfig, capabilities: Mapping[str, Raw] | None = No
 
 
 def is_welcoming(terms: SessionTerms) -> bool:
-    """Whether a host is introduced before its first operation: it has roots, which a server may want to know."""
+    """True if a host is introduced before its first operation: it has roots, which a server may want to know."""
     return terms.exclusive and "roots" in terms.capabilities and terms.roots is None
 
 

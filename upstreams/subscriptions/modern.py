@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 DEBOUNCE_S: Final = 0.05
 OVERLAP_S: Final = 0.25
-"""How long a stream is read after another has replaced it: longer than a message of one connection may be late against
+"""Time that a stream is read after another has replaced it: longer than a message of one connection may be late against
 another connection. The next stream is not opened before: at most three at a time."""
 
 

@@ -24,7 +24,7 @@ class Coverage:
 
     @property
     def is_on(self) -> bool:
-        """Whether the session is heard now."""
+        """True if the session is heard now."""
         return self.since < inf
 
     def turn(self, now: float, *, on: bool) -> bool:

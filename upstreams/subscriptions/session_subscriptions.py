@@ -28,7 +28,7 @@ from upstreams.subscriptions.subscription import LINGER_S, Attempt, ResourceSubs
 log = logging.getLogger(__name__)
 
 ANSWER_S: Final = 30.0
-"""How long an upstream may take to agree."""
+"""Time limit for an upstream to agree."""
 RETRY_S: Final = 30.0
 MAX_PART_CHARS: Final = 8192
 """Longest URI of a change that is told to hosts, since what is told may have to be kept."""
@@ -51,7 +51,7 @@ class SessionSubscriptions:
         self.upstream = upstream
         self._news = DirtyFlag()
         self.resets = 0
-        """How often all was asked for anew; an answer to an earlier request does not count."""
+        """Number of times that all was asked for anew; an answer to an earlier request does not count."""
         self._listener = listener
         self._coverage = coverage or Coverage()
         self._subscriptions: dict[str, Subscription] = {}
@@ -69,7 +69,7 @@ class SessionSubscriptions:
 
     @property
     def held(self) -> bool:
-        """Whether any host is subscribed to anything."""
+        """True if any host is subscribed to anything."""
         return bool(self._hosts)
 
     # --- what hosts want ----------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class SessionSubscriptions:
             self.ring()
 
     def is_held(self, uri: str, subscriber: ResourceSubscriber) -> bool:
-        """Whether `subscriber` is subscribed, and the upstream has agreed."""
+        """True if `subscriber` is subscribed, and the upstream has agreed."""
         subscription = self._subscriptions.get(uri)
         return (
             subscription is not None
@@ -184,7 +184,7 @@ class SessionSubscriptions:
         return self.is_observed(uri)
 
     def is_observed(self, uri: str) -> bool:
-        """Whether the hub is told of changes of `uri`, by its own wish, now."""
+        """True if the hub is told of changes of `uri`, by its own wish, now."""
         subscription = self._subscriptions.get(uri)
         return (
             subscription is not None

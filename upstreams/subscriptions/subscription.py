@@ -82,9 +82,9 @@ class Subscription:
         self.whose: int | None = None
         """The conversation that asked for it; `SEVERAL`: several did."""
         self.until = inf
-        """When the subscription ends, having no subscribers and not being observed."""
+        """Time at which the subscription ends, having no subscribers and not being observed."""
         self.again_at = inf
-        """When to ask again for what was agreed to before and then refused."""
+        """Time at which to ask again for what was agreed to before and then refused."""
 
     def concern(self, conversation: int) -> None:
         """Note that `conversation` asked for it, too."""
@@ -92,16 +92,16 @@ class Subscription:
 
     @property
     def is_known(self) -> bool:
-        """Whether any subscriber was told that it is subscribed."""
+        """True if any subscriber was told that it is subscribed."""
         return any(self.subscribers.values())
 
     @property
     def is_wanted(self) -> bool:
-        """Whether a host or the hub wants it."""
+        """True if a host or the hub wants it."""
         return self.observed or bool(self.subscribers)
 
     def is_left(self, now: float) -> bool:
-        """Whether the subscription lingers for a host that has just left. Asked when there is no subscriber."""
+        """True if the subscription lingers for a host that has just left. Asked when there is no subscriber."""
         return not self.observed or now < self.until < inf
 
     def want(self) -> None:

@@ -91,7 +91,7 @@ class PeerSession:
         """Receivers of what belongs to a `subscriptions/listen`, by its id."""
         self._silent_timeouts = 0
         self._counted_at = float("-inf")
-        """When the last of them was."""
+        """Time of the last of them."""
         self._heard_then = 0
         self._fault = ""
         self._scope = trio.CancelScope()

@@ -148,7 +148,7 @@ def _start_of(lines: Sequence[str], number: int) -> int:
 
 
 def _meant(text: str, edit: Edit, path: Sequence[str], key: str, value: Any) -> bool:
-    """Whether the edit adds that `key` is `value`, or with None takes it away, and changes nothing else."""
+    """True if the edit adds that `key` is `value`, or with None takes it away, and changes nothing else."""
     meant: Any = read(text)
     try:
         table = meant

@@ -86,7 +86,7 @@ class ParkedCalls:
         self._calls: dict[str, ParkedCall] = {}
         """Running calls that have asked, by id."""
         self._tombstones: Recent[str, tuple[str, float]] = Recent(MAX_TOMBSTONES)
-        """Why the call of an id is gone, and until when that is remembered."""
+        """The reason why the call of an id is gone, and until when that is remembered."""
         self._roots = KnownRoots()
 
     def __repr__(self) -> str:

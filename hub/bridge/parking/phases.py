@@ -254,7 +254,7 @@ class ParkedState:
         return {key: declined_reply(each.question, UNANSWERED) for key, each in left.items()}
 
     def _spent(self, now: float) -> bool:
-        """Whether rounds or time are used up."""
+        """True if rounds or time are used up."""
         return self.round >= MAX_ROUNDS or now >= self._until
 
 

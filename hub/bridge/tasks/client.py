@@ -129,7 +129,7 @@ class TaskClient:
 
 
 def is_unknown(failure: Failure) -> bool:
-    """Whether an upstream says that there is no such task."""
+    """True if an upstream says that there is no such task."""
     return failure.code == INVALID_PARAMS
 
 

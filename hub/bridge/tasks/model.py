@@ -169,7 +169,7 @@ def outcome(task: Task) -> Reply:
 
 
 def has_content(reply: Reply) -> bool:
-    """Whether `reply`, to a legacy `tasks/result`, says anything: of a tool that raised, some servers keep nothing."""
+    """True if `reply`, to a legacy `tasks/result`, says anything: of a tool that raised, some servers keep nothing."""
     try:
         return isinstance(reply, Failure) or "content" in open_result(reply.value)
     except TooManyItems:
@@ -228,19 +228,19 @@ def lost(id: str, ticket: "Ticket") -> dict[str, Any]:
 
 
 def declares(capabilities: Mapping[str, Raw]) -> bool:
-    """Whether a host with `capabilities` may be given tasks."""
+    """True if a host with `capabilities` may be given tasks."""
     value = capabilities.get("extensions")
     return value is not None and TASKS_EXTENSION in peek_object(value)
 
 
 def augments_calls(capabilities: Mapping[str, Raw]) -> bool:
-    """Whether a legacy upstream with `capabilities` takes tool calls as tasks."""
+    """True if a legacy upstream with `capabilities` takes tool calls as tasks."""
     requests = peek_object(peek_object(capabilities.get("tasks")).get("requests"))
     return "call" in peek_object(requests.get("tools"))
 
 
 def requires_task(fields: Mapping[str, Raw]) -> bool:
-    """Whether a tool can be called only as a task."""
+    """True if a tool can be called only as a task."""
     execution = fields.get("execution")
     return execution is not None and peek_str(peek_object(execution).get("taskSupport")) == "required"
 
@@ -261,7 +261,7 @@ class Ticket(Struct, frozen=True):
     s: str = ""
     """The session that knows it; "": any."""
     c: str = ""
-    """When it was created."""
+    """Time of its creation."""
     r: str = ""
     """The run of the hub that has that session, if there are others beside it."""
 

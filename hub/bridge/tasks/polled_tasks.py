@@ -233,7 +233,7 @@ class TaskHandles:
         return TaskClient(self._upstreams[ticket.u], ticket.t, ticket.v, SilentExchange(caller), session=ticket.s)
 
     def _is_lost(self, ticket: Ticket) -> bool:
-        """Whether the task ended with its session."""
+        """True if the task ended with its session."""
         return bool(ticket.s) and self._upstreams[ticket.u].has_lost(ticket.s)
 
     # --- how a task is ------------------------------------------------------------------------------------------------

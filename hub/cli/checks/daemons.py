@@ -1,4 +1,4 @@
-"""What is wrong with the hub that runs, with others, and with what dead ones left behind."""
+"""Checks of the running hub, of other hubs, and of what dead ones left behind."""
 
 import os
 import shlex
@@ -121,7 +121,7 @@ def _daemons() -> Iterator[tuple[int, str]]:
 
 
 def _is_private(directory: str) -> bool:
-    """Whether only this user can have made the files in a directory, as in every hub's directory of sockets.
+    """True if only this user can have made the files in a directory, as in every hub's directory of sockets.
 
     Raises:
         OSError: the directory cannot be examined.

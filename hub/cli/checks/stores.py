@@ -55,7 +55,7 @@ def store(examined: Examined) -> Iterator[Finding]:
 
 
 def _reason(cache: CacheConfig) -> str:
-    """Why the store cannot be used; "": it can."""
+    """The reason why the store cannot be used; "": it can."""
     import trio
 
     from cache.redis.connection import ConnectionPair
@@ -158,7 +158,7 @@ def _why_unread(path: Path) -> str:
 
 
 def _holds(path: Path, secrets: Iterable[str]) -> bool:
-    """Whether any of the secrets is in the file.
+    """True if any of the secrets is in the file.
 
     Raises:
         OSError: the file cannot be read.

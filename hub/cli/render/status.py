@@ -137,7 +137,8 @@ def _notes(upstream: UpstreamRow) -> list[str]:
 
 
 def _trouble(upstream: UpstreamRow) -> list[str]:
-    """Why an upstream is or was away, and what comes next. The whole error is in `--json` and `hubd logs`."""
+    """The reason why an upstream is or was away, and the next attempt. The whole error
+    is in `--json` and `hubd logs`."""
     state = upstream.state
     error, *said = (upstream.last_error or "").splitlines() or [""]
     if error and upstream.last_error_ago_s is not None:

@@ -100,9 +100,9 @@ class Minted(Struct, frozen=True):
     name: str
     run: str
     minted: int
-    """When it began, in seconds of the time of day."""
+    """The time of day at which it began, in seconds."""
     youthful: bool
-    """Whether it may be revived."""
+    """True if it may be revived."""
 
 
 class DurableSessions:
@@ -291,7 +291,7 @@ class DurableSessions:
         self._odometer.put("runs", self.run_id, int(self._wall()))
 
     def was_mine(self, run: str) -> bool:
-        """Whether `run` was an earlier run of this hub, by `record_run`."""
+        """True if `run` was an earlier run of this hub, by `record_run`."""
         return run != self.run_id and self._journal.get("runs", run) is not None
 
     def forget(self, now: float) -> None:

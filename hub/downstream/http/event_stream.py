@@ -78,12 +78,12 @@ class EventStream:
 
     @property
     def attached(self) -> bool:
-        """Whether a connection carries it now."""
+        """True if a connection carries it now."""
         return self._response is not None
 
     @property
     def congested(self) -> bool:
-        """Whether the host reads too slowly."""
+        """True if the host reads too slowly."""
         return self._response is not None and self._response.queued_bytes > CONGESTED_STREAM_BYTES
 
     def attach(

@@ -49,8 +49,8 @@ class Odometer:
         self._journal.put("since", f"{section}/{name}", None if value is None else int(self._ran))
 
     def is_older(self, section: str, name: str, than_s: float) -> bool:
-        """Whether an entry is older than `than_s`. An entry without a time, by another version or a
-        killed hub, counts from now."""
+        """True if an entry is older than `than_s`. An entry without a time, by another version or a killed hub, counts
+        from now."""
         since = self._journal.get("since", f"{section}/{name}")
         if not isinstance(since, int) or since > self._ran:
             self._journal.put("since", f"{section}/{name}", int(self._ran))

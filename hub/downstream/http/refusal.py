@@ -67,7 +67,7 @@ def check_arguments(request: Request, headers: dict[str, str], router: Router, v
 
 
 def is_modern_notification(message: Message, headers: dict[str, str]) -> bool:
-    """Whether this is a notification of the modern era, which has no session to belong to."""
+    """True if this is a notification of the modern era, which has no session to belong to."""
     if not isinstance(message, Notification):
         return False
     if VERSION_KEY in peek_object(message.params.get("_meta")):

@@ -49,7 +49,7 @@ def accepted(header: str | None) -> Accepted:
 
 @lru_cache(maxsize=256)
 def is_json(content_type: str | None) -> bool:
-    """Whether a body is JSON by its `Content-Type`; anything else could come from a form of a web page."""
+    """True if a body is JSON by its `Content-Type`; anything else could come from a form of a web page."""
     name, *parameters = (content_type or "").lower().split(";")
     charsets = {"".join(parameter.split()).replace('"', "") for parameter in parameters}
     return name.strip() == "application/json" and charsets <= {"charset=utf-8", ""}

@@ -74,7 +74,7 @@ class HttpSession(Host):
 
     @property
     def idle(self) -> bool:
-        """Whether no request is running and no connection is open."""
+        """True if no request is running and no connection is open."""
         return not self.calls and not any(stream.attached for stream in self.streams.values())
 
     @property
@@ -268,7 +268,7 @@ class HttpSession(Host):
 
     @property
     def is_revived(self) -> bool:
-        """Whether it began in another run of a hub."""
+        """True if it began in another run of a hub."""
         return bool(self._life)
 
     def close(self, *, moved: bool = False) -> None:

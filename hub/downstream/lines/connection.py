@@ -149,7 +149,7 @@ async def serve_lines(
 
 
 def _is_read(stream: trio.abc.SendStream) -> bool:
-    """Whether the other end of `stream` is still open; a half-closed socket is."""
+    """True if the other end of `stream` is still open; a half-closed socket is."""
     fd = descriptor(stream)
     if fd is None:
         return True
@@ -298,7 +298,7 @@ class LineHost(Host):
                     await self._idle.wait()
 
     def _take(self, line: bytes) -> bool | None:
-        """Whether it is a request for something: of those a host may have as many as it gets answered. None: it is an
+        """True if it is a request for something: of those a host may have as many as it gets answered. None: it is an
         array, and nothing of it was taken."""
         try:
             message = decode(line)

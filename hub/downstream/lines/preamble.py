@@ -28,7 +28,7 @@ class Preamble(Struct, frozen=True, kw_only=True):
     profile: str | None = None
     upstream: str | None = None
     bye: bool = False
-    """Whether the host understands a goodbye."""
+    """True if the host understands a goodbye."""
     cwd: str | None = None
     """Directory in which the host started the shim."""
     project: str | None = None

@@ -87,7 +87,7 @@ class Mirror(Struct, frozen=True):
 
 
 def asks_for_headers(value: Raw) -> bool:
-    """Whether a tool or a schema may ask for headers: it contains the word, or a letter written as an escape."""
+    """True if a tool or a schema may ask for headers: it contains the word, or a letter written as an escape."""
     text = bytes(value)
     return b"x-mcp-header" in text or b"\\u00" in text
 

@@ -52,9 +52,9 @@ class RequestHead(Struct, frozen=True):
     """Lower-case names; repeated fields joined by a comma. The Content-Length may be that of another request."""
     chunked: bool
     sized: bool
-    """Whether a Content-Length was given."""
+    """True if a Content-Length was given."""
     close: bool
-    """Whether the sender wants the connection closed after the answer."""
+    """True if the sender wants the connection closed after the answer."""
     expects_continue: bool
 
 
@@ -162,7 +162,7 @@ def fields_of(event: h11.Request | h11.Response) -> dict[str, str]:
 
 
 def will_close(headers: dict[str, str]) -> bool:
-    """Whether the sender announces the end of the connection."""
+    """True if the sender announces the end of the connection."""
     return "close" in headers.get("connection", "").lower().replace(" ", "").split(",")
 
 

@@ -51,7 +51,7 @@ def host_of(url: str) -> str:
 
 
 def _is_here(host: str) -> bool:
-    """Whether `host` is this machine.
+    """True if `host` is this machine.
 
     Raises:
         ForbiddenUrl: `host` is no host, or is written in an unusual way.

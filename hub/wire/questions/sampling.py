@@ -39,7 +39,7 @@ class UnsupportedContent(ValueError):
 
 
 def uses_tools(params: Mapping[str, Raw]) -> bool:
-    """Whether a sampling request needs a host that knows tools in sampling: it offers tools, or reports their use."""
+    """True if a sampling request needs a host that knows tools in sampling: it offers tools, or reports their use."""
     if "tools" in params or "toolChoice" in params:
         return True
     messages = params.get("messages", EMPTY)

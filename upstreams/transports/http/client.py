@@ -38,7 +38,7 @@ from upstreams.transports.http.response_head import (
 )
 
 KEPT_IDLE_S: Final = 4.0
-"""How long a connection may lie idle when its server does not say. Many close after 5 s, and a call that meets the
+"""Time that a connection may lie idle when its server does not say. Many close after 5 s, and a call that meets the
 close halfway may not be repeated."""
 KEPT_IDLE_MAX_S: Final = 60.0
 KEPT_CONNECTIONS: Final = 32

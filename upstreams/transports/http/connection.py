@@ -173,7 +173,7 @@ class Connection:
         return (stream if isinstance(stream, trio.SocketStream) else stream.transport_stream).socket
 
     def usable(self, now: float) -> bool:
-        """Whether an idle connection looks fit for another request: not too old, not closed, nothing unasked for."""
+        """True if an idle connection looks fit for another request: not too old, not closed, nothing unasked for."""
         return now < self.expires_at and not (self._poll is not None and self._poll.poll(0))
 
     def close(self) -> None:
@@ -220,7 +220,7 @@ async def _secure(stream: trio.SocketStream, url: Url, tls: ssl.SSLContext) -> S
 
 
 def _reason(error: BaseException) -> str:
-    """Why a connection could not be made, in words without paths."""
+    """The reason why a connection could not be made, in words without paths."""
     while error.__cause__ is not None:
         error = error.__cause__
     if isinstance(error, BaseExceptionGroup):

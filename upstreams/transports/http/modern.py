@@ -137,7 +137,7 @@ class ModernHttp(StreamableSession):
         return value
 
     def _learn_tool(self, tool: dict[str, Raw]) -> bool:
-        """Whether the tool may be listed."""
+        """True if the tool may be listed."""
         name = peek_str(tool.get("name")) or ""
         self._mirrors.pop(name, None)
         try:

@@ -52,7 +52,7 @@ FREE_LINES: Final = 64
 DATA_LINES: Final = 32
 """Lines with data that count as one without: an answer may be laid out in thousands of them."""
 SETTLE_S: Final = 0.02
-"""How long a stream may take to end behind its response before its connection is given up."""
+"""Time limit for a stream to end behind its response before its connection is given up."""
 
 
 class UpstreamDenied(UpstreamUnauthorized):
@@ -111,7 +111,7 @@ class EventStream:
 
     @property
     def retry_s(self) -> float:
-        """How long the server wants us to wait before we come back; at least a second."""
+        """Time that the server wants us to wait before we come back; at least a second."""
         if self._parser.retry_ms is not None:
             self._retry_ms = self._parser.retry_ms
         return DEFAULT_RETRY_S if self._retry_ms is None else self._retry_ms / 1000
@@ -394,7 +394,7 @@ def stream_headers(headers: bytes, last_id: str = "") -> bytes:
 
 
 def _is_sendable(id: str) -> bool:
-    """Whether an event id may go into a header. One that may not is as good as none."""
+    """True if an event id may go into a header. One that may not is as good as none."""
     return len(id) <= MAX_EVENT_ID and id.isprintable()
 
 

@@ -31,11 +31,11 @@ class ResponseHead(Struct, frozen=True):
     reusable: bool
     """The connection may carry another request afterwards."""
     keep_alive_s: int | None
-    """How long the server says it keeps an idle connection (`Keep-Alive: timeout=`)."""
+    """Time that the server says it keeps an idle connection (`Keep-Alive: timeout=`)."""
 
 
 def head_end(data: bytes) -> int:
-    """Where the head at the beginning of `data` ends, blank line included; 0 while it is incomplete.
+    """The end of the head at the beginning of `data`, blank line included; 0 while it is incomplete.
 
     Raises:
         MalformedResponse: it never will be a good head.
@@ -53,7 +53,7 @@ def head_end(data: bytes) -> int:
 
 
 def is_informational(data: bytes) -> bool:
-    """Whether the head in `data` is a 1xx, after which another head follows."""
+    """True if the head in `data` is a 1xx, after which another head follows."""
     return data[8:10] == b" 1"
 
 

@@ -32,9 +32,9 @@ from upstreams.transports.negotiation import about, initialize
 from upstreams.transports.peer_session import PeerSession
 
 ENDPOINT_S: Final = 5.0
-"""How long a server may take to name its endpoint."""
+"""Time limit for a server to name its endpoint."""
 TURN_S: Final = 0.05
-"""How long a message waits until the one before it is accepted. Some servers accept a request only when it is done."""
+"""Time that a message waits until the one before it is accepted. Some servers accept a request only when it is done."""
 QUEUED_BYTES: Final = 16 << 20
 INBOX: Final = 64
 """Messages that wait to be heard, of `FREE_BYTES` in all. One that is larger counts as part of the stream meanwhile."""
@@ -74,7 +74,7 @@ class SseChannel:
         self.headers = CONTENT
         self._on_refused = on_refused
         self.fault: HubError | None = None
-        """Why it closed, if there is more to say than that it did."""
+        """The reason why it closed, if there is more to say than that it did."""
 
     def send(self, message: bytes) -> None:
         if self._closed:

@@ -17,7 +17,7 @@ from upstreams.transports.http.client import HttpReply
 from upstreams.transports.http.poster import EVENTS, EventStream, Poster, stream_headers
 
 GREETING_S: Final = 0.5
-"""How long a server may take to open the stream before calls go ahead without it."""
+"""Time limit for a server to open the stream before calls go ahead without it."""
 MAX_WAIT_S: Final = 30.0
 
 log = logging.getLogger(__name__)

@@ -33,15 +33,15 @@ MARKER: Final = "HUBD_INSTANCE"
 OWN: Final = "hub"
 """The mark of a daemon that a shim started: it belongs to nobody, even if the shim was some hub's child."""
 MAX_DEPTH: Final = 5
-"""How many hubs may be each other's children; more are a hub that starts itself."""
+"""Most hubs that may be each other's children; more are a hub that starts itself."""
 
 NOWHERE: Final = "nowhere"
 """The place of a hub that cannot find out where it is."""
 PR_SET_CHILD_SUBREAPER: Final = 36
 KILL_ROUNDS: Final = 10
-"""How often to look again for processes that were forked meanwhile."""
+"""Rounds of looking again for processes that were forked meanwhile."""
 KILL_WAIT_MS: Final = 1000
-"""How long to wait for the next of the killed processes to end."""
+"""Time to wait for the next of the killed processes to end."""
 
 
 class Process(NamedTuple):
@@ -104,7 +104,7 @@ THIS_HUB: Final = _name_of_this_hub()
 
 
 def depth(mark: str) -> int:
-    """How many hubs a process with this mark is below."""
+    """The number of hubs that a process with this mark is below."""
     return sum("." in each for each in mark.split(","))
 
 
@@ -316,7 +316,7 @@ def _is_of_another(mark: str, hubs: _Hubs) -> bool:
 
 
 def _become_subreaper() -> bool:
-    """Whether what our children leave behind is now given to us, and can be listed."""
+    """True if what our children leave behind is now given to us, and can be listed."""
     if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
         return False
     import ctypes  # trio has imported it, too

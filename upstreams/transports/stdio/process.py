@@ -37,7 +37,7 @@ TERM_GRACE_S: Final = 3.0
 KILL_GRACE_S: Final = 5.0
 """A process that KILL does not end within this hangs in the kernel; it is left to it."""
 ABANDON_S: Final = 1.0
-"""How long the hub may stand still for the end of a process that it could not even watch."""
+"""Time that the hub may stand still for the end of a process that it could not even watch."""
 LAST_OUTPUT_S: Final = 0.1
 PIPE_BYTES: Final = 1 << 20
 F_SETPIPE_SZ: Final = 1031
@@ -51,7 +51,7 @@ KEPT_DESCRIPTORS: Final = 64
 DESCRIPTORS_OF_CHILD: Final = 12
 """Descriptors that starting a child takes for a moment."""
 OOM_SCORE: Final = 200
-"""How much more likely than the hub a child is killed when memory runs out."""
+"""The score by which a child is likelier to be killed than the hub when memory runs out."""
 UMASK: Final = 0o077
 
 STDERR_READ_BYTES: Final = 1 << 16
@@ -63,7 +63,7 @@ STDERR_PAUSE_S: Final = 0.002
 
 _numbers = itertools.count(1)
 spawn = subprocess.Popen
-"""How a process is started; tests put something else here that fails."""
+"""The function that starts a process; tests put something else here that fails."""
 
 
 class Child:
@@ -157,7 +157,7 @@ class Child:
         return self._popen.returncode
 
     def ending(self) -> str:
-        """How the process ended, as a clause; "" until it was reaped."""
+        """The end of the process, as a clause; "" until it was reaped."""
         code = self._popen.returncode
         if code is None:
             return ""
@@ -231,7 +231,7 @@ def child_environment(config: UpstreamConfig, environ: Mapping[str, str]) -> dic
 
 
 def cannot_start(name: str, config: UpstreamConfig, error: Exception) -> str:
-    """Why a command could not be started, and what to do about it."""
+    """The reason why a command could not be started, and what to do about it."""
     command = os.path.basename(config.command or "")
     if config.cwd is not None and not Path(config.cwd).is_dir():
         return f"{name} cannot be started: its cwd is not a directory"

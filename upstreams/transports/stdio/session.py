@@ -25,11 +25,11 @@ from upstreams.transports.peer_session import PeerSession
 from upstreams.transports.stdio.process import Child, signal_name
 
 LAST_READ_S: Final = 0.2
-"""How long to read on after the process has exited or closed its input."""
+"""Time to read on after the process has exited or closed its input."""
 EXIT_LINES: Final = 4
 """Lines of stderr that are shown with how the process ended."""
 EXIT_DELAY_S: Final = 0.1
-"""How long an exit may take to show after stdout was closed."""
+"""Time limit for an exit to show after stdout was closed."""
 
 
 class DiedInHandshake(UpstreamUnavailable):
@@ -143,7 +143,8 @@ class StdioSession(PeerSession):
         self.events.exited(Exit(child.pid, how, code if code >= 0 else None, killed, by_itself, said))
 
     def _reason(self, child: Child, refused: HubError | None, exited: bool) -> HubError:
-        """Why the session is over, with the last words of the process as a note, which is for status only."""
+        """The reason why the session is over, with the last words of the process as a note, which is for status
+        only."""
         name, opened = self.name, bool(self.facts.version)
         error: HubError
         if refused is not None:

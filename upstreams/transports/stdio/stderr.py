@@ -24,7 +24,7 @@ RECORD_PRICE: Final = 1 << 10
 TURN: Final = 100
 """Lines that are logged before others have their turn."""
 DROPPED_EVERY_S: Final = 10.0
-"""How often it is said, at most, that lines were dropped."""
+"""Shortest interval at which it is said that lines were dropped."""
 
 
 class StderrLog:
