@@ -10,7 +10,7 @@ from hub.downstream.request_pipeline import answer, overloaded, take_on
 from hub.link.errors import Overloaded
 from hub.link.interface import Caller
 from hub.link.read_pace import ReadPace
-from hub.routing.host_exchange import Asked, HostExchange, Send
+from hub.routing.host_exchange import AskableHost, HostExchange, Send
 from hub.wire.jsonrpc import (
     Message,
     Notification,
@@ -69,7 +69,7 @@ async def run_batch(
     messages: list[Message | RemoteProtocolError],
     *,
     notify: Send,
-    asked: Asked,
+    asked: AskableHost,
     reply: Callable[[bytes], None],
 ) -> None:
     """Run all requests of a batch at the same time, begun one after another. `reply` gets each response as it comes,

@@ -303,7 +303,7 @@ class Host:
         return True
 
     @property
-    def told(self) -> "Host":
+    def session(self) -> "Host":
         """The conversation itself, which outlives the request that asks."""
         return self
 
@@ -436,9 +436,9 @@ class Host:
         self.asking.answered(message)
 
     async def ask(self, question: Question, send: Send) -> Reply:
-        """Put an upstream's question to the host, on the stream of `send`. Satisfies `hub.routing.host_exchange.Asked`.
+        """Put an upstream's question to the host, on the stream of `send`.
 
-        Cancellation: withdraws it.
+        Satisfies `hub.routing.host_exchange.AskableHost`. Cancellation: withdraws it.
         """
         assert self.caller is not None, "nobody is asked before the handshake"
         self.hosts.visits.asked(question, self.caller)

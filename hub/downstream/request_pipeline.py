@@ -93,7 +93,7 @@ async def answer(
     except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
         return _failed(request, error)
     finally:
-        exchange.end()
+        exchange.close()
         host.end(request.id)
     return _stopped(router, request, exchange) if scope in host.hosts.stopped else None
 

@@ -3,8 +3,8 @@
 A `HostExchange` is made by the carrier that received the request (HTTP endpoint, line connection) and handed down.
 It knows how to address its host; it does not know by which transport: `send` is given.
 
-Questions from upstreams (sampling, elicitation, roots) come here too, and go to the `Asked` of the request, if its host
-can be asked while it waits; else they are refused, so that upstreams go on without.
+Questions from upstreams (sampling, elicitation, roots) come here too, and go to the `AskableHost` of the request, if
+its host can be asked while it waits; else they are refused, so that upstreams go on without.
 """
 
 from math import inf
@@ -47,7 +47,7 @@ class Send(Protocol):
         ...
 
 
-class Told(Protocol):
+class HostSession(Protocol):
     """A host that can be sent notifications that belong to no request: `hub.downstream.hosts.Host` is one."""
 
     def tell(self, subject: str, message: bytes) -> None:
@@ -67,11 +67,11 @@ class Told(Protocol):
         ...
 
 
-class Asked(Protocol):
+class AskableHost(Protocol):
     """A host that can be asked things during a request: one of a legacy session."""
 
     @property
-    def told(self) -> Told:
+    def session(self) -> HostSession:
         """The session."""
         ...
 
@@ -115,7 +115,7 @@ class HostExchange:
         *,
         progress_token: Raw | None = None,
         view: View = EVERYTHING,
-        host: Asked | None = None,
+        host: AskableHost | None = None,
     ) -> None:
         self.caller = caller
         self.view = view
@@ -127,7 +127,7 @@ class HostExchange:
         self._allowed = TokenBucket(PROGRESS_PER_S, PROGRESS_PER_S) if progress_token is not None else None
         self._reported_at = 0.0
         self._has_asked = False
-        self._session: Told | None = None
+        self._session: HostSession | None = None
         """Session of the host, once the request is over."""
 
     @property
@@ -138,7 +138,7 @@ class HostExchange:
     def progress(self, params: dict[str, Raw]) -> None:
         """Pass progress on under the host's own token, if it rises.
 
-        Beyond `PROGRESS_PER_S` only the newest is kept: it goes out when its time has come, or with `finish`.
+        Beyond `PROGRESS_PER_S` only the newest is kept: it goes out when its time has come, or with `send_held`.
         """
         if self._allowed is None:
             return
@@ -148,32 +148,32 @@ class HostExchange:
         self._last_progress = value
         self._held = params
         if self._allowed.take(trio.current_time()):
-            self.finish()
+            self.send_held()
 
-    def finish(self) -> None:
+    def send_held(self) -> None:
         """Let go of held progress: its time has come, or the operation is about to be answered."""
         if self._held is not None and self._token is not None:
             self.send(encode_notification(PROGRESS, {PROGRESS_TOKEN: self._token, **self._held}))
             self._reported_at = trio.current_time()
-        self.forget()
+        self.drop_held()
 
-    def forget(self) -> None:
+    def drop_held(self) -> None:
         """Drop held progress: nothing may follow an answer or a cancellation."""
         self._held = None
 
-    def begin(self) -> None:
+    def count_silence(self) -> None:
         """Count silence from now on."""
         self._reported_at = trio.current_time()
 
-    def end(self) -> None:
+    def close(self) -> None:
         """The request is about to be answered, or was cancelled: nothing can be asked on its stream any more."""
         if self.host is not None:
             if self._has_asked:
                 self.host.withdraw(self._say)
-            self._session = self.host.told
+            self._session = self.host.session
             self.host = None
 
-    def remind(self, latest: float) -> None:
+    def report_running(self, latest: float) -> None:
         """Report that the request is still running, unless there was progress after the time `latest`.
 
         The value hardly rises, so that what the upstream reports later still does.
@@ -244,27 +244,27 @@ class ProgressUpkeep:
             self._remind_s = remind_s
             self._pause.cancel()
 
-    def begin(self, exchange: HostExchange) -> None:
-        """A request is running whose host wants progress. `end` must follow."""
-        exchange.begin()
+    def add(self, exchange: HostExchange) -> None:
+        """A request is running whose host wants progress. `remove` must follow."""
+        exchange.count_silence()
         self._running.add(exchange)
         self._any.set()
 
-    def end(self, exchange: HostExchange) -> None:
+    def remove(self, exchange: HostExchange) -> None:
         """A request has ended."""
         self._running.discard(exchange)
         if not self._running:
             self._any = trio.Event()
 
-    async def release(self) -> None:
+    async def send_held(self) -> None:
         """Send held progress once its time has come, for ever; one task for all requests."""
         while True:
             await self._any.wait()
             await trio.sleep(RELEASE_S)
             for exchange in list(self._running):
-                exchange.finish()
+                exchange.send_held()
 
-    async def remind(self) -> None:
+    async def report_running(self) -> None:
         """Tell hosts of silent requests that these are still running, for ever; one task for all requests."""
         while True:
             await self._any.wait()
@@ -272,7 +272,7 @@ class ProgressUpkeep:
                 await trio.sleep(self._remind_s / 10 or inf)
                 latest = trio.current_time() - self._remind_s
                 for exchange in list(self._running):
-                    exchange.remind(latest)
+                    exchange.report_running(latest)
 
 
 def wants_log(wanted: str | None, level: str | None) -> bool:

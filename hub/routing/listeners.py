@@ -14,7 +14,7 @@ from hub.catalog.entries import Route
 from hub.catalog.view import View
 from hub.link.errors import HubError, failure_from
 from hub.link.interface import Tenant
-from hub.routing.host_exchange import HostExchange, Told, keep_untold
+from hub.routing.host_exchange import HostExchange, HostSession, keep_untold
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.item_limits import MAX_ITEMS, has_too_many_items, read_strings
 from hub.wire.jsonrpc import (
@@ -204,12 +204,12 @@ class ChangeListener:
 class LegacySubscription(ChangeListener):
     """A legacy session."""
 
-    def __init__(self, live: LiveCatalog, exchange: HostExchange, told: Told) -> None:
+    def __init__(self, live: LiveCatalog, exchange: HostExchange, session: HostSession) -> None:
         super().__init__(live, exchange)
-        self._told = told
+        self._session = session
 
     def say(self, subject: str, method: str, params: dict[str, Raw]) -> None:
-        self._told.tell(subject, encode_notification(method, params))
+        self._session.tell(subject, encode_notification(method, params))
 
 
 class ListenStream(ChangeListener):

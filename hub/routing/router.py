@@ -167,10 +167,10 @@ class Router:
             return Failure(METHOD_NOT_FOUND, f"Method not found: {request.method}")
         wants_progress = exchange.wants_progress
         if wants_progress:
-            self._progress.begin(exchange)
+            self._progress.add(exchange)
         try:
             reply = await handler(request, exchange)
-            exchange.finish()
+            exchange.send_held()
             return reply
         except HubError as error:
             return self.failed(request, exchange, error)
@@ -178,8 +178,8 @@ class Router:
             return error.failure
         finally:
             if wants_progress:
-                exchange.forget()
-                self._progress.end(exchange)
+                exchange.drop_held()
+                self._progress.remove(exchange)
 
     def failed(self, request: Request, exchange: HostExchange, error: HubError) -> Reply:
         """The answer to a request that failed by `error`, as its host may see it."""

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from hub.catalog.view import View
 from hub.link.errors import Overloaded
 from hub.link.interface import NOTHING, Tenant
-from hub.routing.host_exchange import HostExchange, Told
+from hub.routing.host_exchange import HostExchange, HostSession
 from hub.routing.listeners import ACK_TIMEOUT_S, LegacySubscription, ListenStream, read_filter
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.capabilities import TASKS_NEEDED
@@ -90,13 +90,13 @@ class Subscriptions:
             RemoteProtocolError: there is no URI.
         Cancellation: it is not subscribed.
         """
-        uri, told = _legacy_request(request, exchange)
-        if told is None:
+        uri, host = _legacy_request(request, exchange)
+        if host is None:
             return _no_method(request)
         tenant = exchange.caller.tenant
         session = self._sessions.get(tenant)
         if session is None:
-            session = self._sessions[tenant] = LegacySubscription(self._live, exchange, told)
+            session = self._sessions[tenant] = LegacySubscription(self._live, exchange, host)
         session.exchange = exchange
         if uri in session.held:
             return NOTHING
@@ -110,15 +110,15 @@ class Subscriptions:
                 session.unwatch(uri)
         if refusal is not None:
             return self._refusal(refusal, uri, exchange)
-        told.watches(uri, on=True)
+        host.watches(uri, on=True)
         return NOTHING
 
     async def unsubscribe(self, request: Request, exchange: HostExchange) -> Reply:
         """Answer `resources/unsubscribe`, also of a resource that is not watched; the upstream hears of it later."""
-        uri, told = _legacy_request(request, exchange)
-        if told is None:
+        uri, host = _legacy_request(request, exchange)
+        if host is None:
             return _no_method(request)
-        told.watches(uri, on=False)
+        host.watches(uri, on=False)
         session = self._sessions.get(exchange.caller.tenant)
         if session is not None:
             session.unwatch(uri)
@@ -232,14 +232,14 @@ def _extensions(exchange: HostExchange) -> dict[str, Raw]:
     return {} if declared is None else open_object(declared)
 
 
-def _legacy_request(request: Request, exchange: HostExchange) -> tuple[str, Told | None]:
+def _legacy_request(request: Request, exchange: HostExchange) -> tuple[str, HostSession | None]:
     """The URI, and who is to be told of it; None: not a host of a session."""
     uri = peek_str(request.params.get("uri"))
     if exchange.caller.era is Era.MODERN or exchange.host is None:
         return "", None
     if uri is None:
         raise RemoteProtocolError(INVALID_PARAMS, f"{request.method} needs a uri")
-    return uri, exchange.host.told
+    return uri, exchange.host.session
 
 
 def _no_method(request: Request) -> Failure:

@@ -115,7 +115,7 @@ class Scripted:
             uri = peek_str(request.params.get("uri")) or ""
             if uri in self.unwatchable:
                 return Failure(-32002, "Resource not found")
-            exchange.host.told.watches(uri, on=request.method == SUBSCRIBE)
+            exchange.host.session.watches(uri, on=request.method == SUBSCRIBE)
             self.subscribed.append(uri)
             return Result(Raw(b"{}"))
         if request.method != TOOLS_CALL:

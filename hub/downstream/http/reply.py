@@ -112,7 +112,7 @@ def status_of(reply: Reply) -> int:
 class LegacyAnswer:
     """The answer to a request of a legacy session. If the host leaves before it had an event, it cannot come back.
 
-    Satisfies `hub.routing.host_exchange.Asked`: the host is asked on the stream of the answer.
+    Satisfies `hub.routing.host_exchange.AskableHost`: the host is asked on the stream of the answer.
     """
 
     __slots__ = ("_accept", "_response", "_session", "_stream")
@@ -133,7 +133,7 @@ class LegacyAnswer:
             self._stream.send(message, vital=vital)
 
     @property
-    def told(self) -> HttpSession:
+    def session(self) -> HttpSession:
         """The session, which outlives the request."""
         return self._session
 

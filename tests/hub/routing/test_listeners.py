@@ -67,7 +67,7 @@ class Session:
         self.watching = []
 
     @property
-    def told(self):
+    def session(self):
         return self
 
     def tell(self, subject, message):
