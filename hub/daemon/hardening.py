@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from typing import Final
 
-from upstreams.transports.stdio.process import MOST_DESCRIPTORS
+from upstreams.transports.stdio.limits import MOST_DESCRIPTORS
 
 UMASK: Final = 0o077
 PR_SET_DUMPABLE: Final = 4

@@ -35,7 +35,7 @@ TAKING = """if True:
     import json, resource
     from hub.daemon.hardening import raise_fd_limit
     raise_fd_limit()
-    from upstreams.transports.stdio.process import GIVEN_DESCRIPTORS
+    from upstreams.transports.stdio.limits import GIVEN_DESCRIPTORS
     print(json.dumps([*resource.getrlimit(resource.RLIMIT_NOFILE), GIVEN_DESCRIPTORS]))
 """
 

@@ -27,10 +27,18 @@ from hub.link.errors import (
 )
 from hub.wire.http.request_head import HeadParser
 from hub.wire.mcp import HUB_NAME, HUBD_VERSION
-from upstreams.transports.http.connection import CONNECT_S, RECEIVE_BYTES, Connection, Died, Unreachable, Url, connect
+from upstreams.transports.http.connection import (
+    CONNECT_S,
+    RECEIVE_BYTES,
+    CannotConnect,
+    Connection,
+    Died,
+    Url,
+    connect,
+)
 from upstreams.transports.http.response_head import (
-    ChunkedBody,
     MalformedResponse,
+    ResponseChunks,
     ResponseHead,
     head_end,
     is_informational,
@@ -72,7 +80,7 @@ class HttpReply:
         self._connection = connection
         self._rest = rest
         self._remaining = length if head.framing == "sized" else -1
-        self._chunks = ChunkedBody() if head.framing == "chunked" else None
+        self._chunks = ResponseChunks() if head.framing == "chunked" else None
         self._done = False
         self.held = 0
         """Bytes that the account of the client holds for this answer."""
@@ -201,7 +209,7 @@ class HttpReply:
         self.discard()
         if self._remaining < 0 and self._chunks is None:
             return b""
-        raise self._client.lost()
+        raise self._client.answer_lost()
 
     def _finish(self) -> None:
         self._done = True
@@ -332,7 +340,7 @@ class HttpClient:
         text = f"{self.name} has answered, but the hub holds too much to take it; try again in a moment"
         return Overloaded(text, upstream=self.name, executed=Executed.YES)
 
-    def lost(self) -> UpstreamLost:
+    def answer_lost(self) -> UpstreamLost:
         return UpstreamLost(
             f"The connection to {self.name} ended before its answer was complete; whether it acted is unknown",
             upstream=self.name,
@@ -380,7 +388,7 @@ class HttpClient:
 
     def _death(self, died: Died) -> UpstreamLost | UpstreamUnavailable:
         if died.sent:
-            return self.lost()
+            return self.answer_lost()
         return UpstreamUnavailable(f"The connection to {self.name} broke; nothing was sent", upstream=self.name)
 
     # --- connections --------------------------------------------------------------------------------------------------
@@ -399,7 +407,7 @@ class HttpClient:
         if not self._closed:
             try:
                 connection = await connect(self.url, self._tls, within_s=self._connect_s)
-            except Unreachable as error:
+            except CannotConnect as error:
                 text = f"The server {self.name} cannot be reached at {self.url.origin}: {error}"
                 raise UpstreamUnavailable(text, upstream=self.name) from None
             if not self._closed:

@@ -75,7 +75,7 @@ def system_trust() -> ssl.SSLContext:
     return context
 
 
-class Unreachable(Exception):
+class CannotConnect(Exception):
     """No connection could be made; the text says why, in words that tell no secrets."""
 
 
@@ -188,16 +188,16 @@ async def connect(url: Url, tls: ssl.SSLContext | None = None, *, within_s: floa
     """A new connection to the origin of `url`. `tls` in place of the system's trust store.
 
     Raises:
-        Unreachable: refused, timed out, name unknown, certificate not trusted.
+        CannotConnect: refused, timed out, name unknown, certificate not trusted.
     Cancellation: leaves nothing open.
     """
     try:
         with trio.fail_after(within_s):
             stream = await trio.open_tcp_stream(url.host, url.port)
     except trio.TooSlowError:
-        raise Unreachable(f"no connection within {within_s:.0f} seconds") from None
+        raise CannotConnect(f"no connection within {within_s:.0f} seconds") from None
     except (OSError, ValueError) as error:
-        raise Unreachable(_reason(error)) from None
+        raise CannotConnect(_reason(error)) from None
     watch_peer(stream.socket)  # or a server that vanished would never be noticed
     return Connection(await _secure(stream, url, tls or system_trust()) if url.secure else stream)
 
@@ -209,10 +209,10 @@ async def _secure(stream: trio.SocketStream, url: Url, tls: ssl.SSLContext) -> S
             await secure.do_handshake()
     except trio.TooSlowError:
         stream.socket.close()
-        raise Unreachable(f"no TLS handshake within {TLS_S:.0f} seconds") from None
+        raise CannotConnect(f"no TLS handshake within {TLS_S:.0f} seconds") from None
     except trio.BrokenResourceError as error:
         stream.socket.close()
-        raise Unreachable(_reason(error)) from None
+        raise CannotConnect(_reason(error)) from None
     except BaseException:
         stream.socket.close()
         raise

@@ -108,10 +108,10 @@ class Detection:
         raise UpstreamVersionError(text, upstream=name)
 
     async def _as_handshaken(self) -> LegacyHttp:
-        return await LegacyHttp.open(self._poster, self._events, self._terms)
+        return await LegacyHttp.connect(self._poster, self._events, self._terms)
 
     async def _as_sse(self) -> SseSession:
-        return await SseSession.open(self._poster, self._events, self._terms)
+        return await SseSession.connect(self._poster, self._events, self._terms)
 
     async def _as_legacy(self) -> LegacyHttp | SseSession:
         try:
@@ -143,7 +143,7 @@ async def _ask_discover(poster: Poster, version: str) -> Reply | None:
     params = stamp_own(Era.MODERN, version, {})
     headers = CONTENT + field_lines(request_headers(DISCOVER, params, version))
     try:
-        with await poster.open(headers, encode_request(1, DISCOVER, params), resend=True) as reply:
+        with await poster.post(headers, encode_request(1, DISCOVER, params), resend=True) as reply:
             return await poster.read(reply, 1, lambda message: None)
     except StatusError as error:
         if 300 <= error.status < 400 or error.status >= 500:

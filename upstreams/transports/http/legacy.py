@@ -1,6 +1,6 @@
 """Streamable HTTP of the legacy revisions: a handshake, a session id, streams that can be resumed, a standing stream.
 
-    open() --initialize--> run(): standing stream | calls --404--> renew(), once for all waiting; resend
+    connect() --initialize--> run(): standing stream | calls --404--> renew(), once for all waiting; resend
                                                           --cancelled--> DELETE
 
 What always holds: a request goes out under the session id current at that moment; when that very session turns out to
@@ -37,16 +37,8 @@ from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L1, L2, L4, PING, S
 from upstreams.questions.questions import Answering, Questions
 from upstreams.questions.running import Running
 from upstreams.session import COMMON, SessionEvents, SessionTerms
-from upstreams.transports.http.poster import (
-    CONTENT,
-    JSON,
-    EventStream,
-    Poster,
-    SessionUnknown,
-    StatusError,
-    Take,
-    stream_headers,
-)
+from upstreams.transports.http.answer_stream import AnswerStream, Take, stream_headers
+from upstreams.transports.http.poster import CONTENT, JSON, Poster, SessionUnknown, StatusError
 from upstreams.transports.http.standing_stream import StandingStream
 from upstreams.transports.http.streamable_session import GOODBYE_S, RESENDABLE, StreamableSession
 from upstreams.transports.keep_alive import PING_ANSWER_S, KeepAlive
@@ -81,7 +73,7 @@ class ServerSession(Struct, frozen=True):
 
 
 class LegacyHttp(StreamableSession):
-    """A session by handshake. Made by `open`."""
+    """A session by handshake. Made by `connect`."""
 
     era = Era.LEGACY
 
@@ -100,7 +92,7 @@ class LegacyHttp(StreamableSession):
         self._complaints = TokenBucket(1, 1)
 
     @classmethod
-    async def open(cls, poster: Poster, events: SessionEvents, terms: SessionTerms = COMMON) -> "LegacyHttp":
+    async def connect(cls, poster: Poster, events: SessionEvents, terms: SessionTerms = COMMON) -> "LegacyHttp":
         """Shake hands.
 
         Raises:
@@ -109,21 +101,21 @@ class LegacyHttp(StreamableSession):
             HubError: as `call`.
         """
         session = cls(poster, events, terms)
-        await session._begin()
+        await session._start_server_session()
         return session
 
     # --- the handshake ------------------------------------------------------------------------------------------------
 
-    async def _begin(self) -> None:
+    async def _start_server_session(self) -> None:
         server_session = await self._shake_hands()
         head = CONTENT + server_session.headers
-        await self.poster.tell(head, encode_notification(INITIALIZED, {}))
+        await self.poster.post_unanswered(head, encode_notification(INITIALIZED, {}))
         self.server_session, self._head, self.facts = server_session, head, server_session.facts
 
     async def _shake_hands(self) -> ServerSession:
         id = self.next_id()
         body = encode_request(id, INITIALIZE, initialize_params(L4, self.terms.capabilities))
-        with await self.poster.open(CONTENT, body, resend=True) as reply:
+        with await self.poster.post(CONTENT, body, resend=True) as reply:
             session_id = reply.headers.get("mcp-session-id")
             answer = await self.poster.read(reply, id, self._take_own)
         if session_id is not None and not _SESSION_ID.fullmatch(session_id):
@@ -155,7 +147,7 @@ class LegacyHttp(StreamableSession):
             scope.cancel()
         try:
             with trio.fail_after(RENEWAL_S):
-                await self._begin()
+                await self._start_server_session()
             if self._level is not None:
                 await self._set_level_again(self._level)
             self.missed_something()
@@ -163,7 +155,7 @@ class LegacyHttp(StreamableSession):
         except HubError as error:
             self.end(error)
         except trio.TooSlowError:
-            self.lost(f"it does not know it any more, and opened no new one within {RENEWAL_S:g} seconds")
+            self.give_up(f"it does not know it any more, and opened no new one within {RENEWAL_S:g} seconds")
         finally:
             self._renewal = None
             over.set()
@@ -196,11 +188,11 @@ class LegacyHttp(StreamableSession):
 
     async def _ask(self, body: bytes, id: int, take: Take, *, resend: bool) -> Reply:
         server_session = self.server_session
-        with await self.poster.open(self._head, body, resend=resend) as reply:
+        with await self.poster.post(self._head, body, resend=resend) as reply:
             if reply.status != 200 or reply.content_type == JSON:
                 return await self.poster.read(reply, id, take)
             return await self._follow(
-                self.poster.event_stream(reply), server_session, id, partial(self._take_of, server_session, take)
+                self.poster.answer_stream(reply), server_session, id, partial(self._take_of, server_session, take)
             )
 
     def _take_of(self, server_session: ServerSession, take: Take, message: Request | Notification) -> None:
@@ -210,7 +202,7 @@ class LegacyHttp(StreamableSession):
         else:
             take(message)
 
-    async def _follow(self, stream: EventStream, server_session: ServerSession, id: int, take: Take) -> Reply:
+    async def _follow(self, stream: AnswerStream, server_session: ServerSession, id: int, take: Take) -> Reply:
         """Read a stream to its response, through breaks and polls, as long as the server gave ids."""
         tries = 0
         while True:
@@ -228,7 +220,7 @@ class LegacyHttp(StreamableSession):
                     raise
             await self._resume(stream, server_session)
 
-    async def _resume(self, stream: EventStream, server_session: ServerSession) -> None:
+    async def _resume(self, stream: AnswerStream, server_session: ServerSession) -> None:
         """Wait as the server asked, then come back for the rest.
 
         Raises:
@@ -247,7 +239,7 @@ class LegacyHttp(StreamableSession):
                 return
             reply.discard()
             break
-        raise self.poster.client.lost()
+        raise self.poster.client.answer_lost()
 
     async def _set_level_again(self, params: dict[str, Raw]) -> None:
         id = self.next_id()
@@ -265,7 +257,7 @@ class LegacyHttp(StreamableSession):
     async def _tell(self, message: bytes, limit_s: float, resend: bool = False) -> None:
         with trio.move_on_after(limit_s):
             try:
-                await self.poster.tell(self._head, message, resend=resend)
+                await self.poster.post_unanswered(self._head, message, resend=resend)
             except HubError as error:
                 log.info("%s did not take a message: %s", self.name, error)
 

@@ -30,7 +30,8 @@ from hub.wire.mcp import HEADER_MISMATCH, LISTEN, TOOLS_CALL, TOOLS_LIST, UNSUPP
 from hub.wire.request_meta import request_headers
 from upstreams.inventory.lists import MAX_ENTRY_BYTES, first_of, walk
 from upstreams.session import COMMON, SessionEvents, SessionTerms, stamp_own
-from upstreams.transports.http.poster import CONTENT, Poster, StatusError, Take, field_lines
+from upstreams.transports.http.answer_stream import Take
+from upstreams.transports.http.poster import CONTENT, Poster, StatusError, field_lines
 from upstreams.transports.http.streamable_session import RESENDABLE, StreamableSession
 
 _TRACES = (b"x-mcp-header", b"\\u00")
@@ -68,7 +69,7 @@ class ModernHttp(StreamableSession):
                 hear(message)
 
         try:
-            with await self.poster.open(self._headers(LISTEN, params), encode_request(id, LISTEN, params)) as reply:
+            with await self.poster.post(self._headers(LISTEN, params), encode_request(id, LISTEN, params)) as reply:
                 return await self.poster.read(reply, id, take)
         except StatusError as error:
             if error.failure is not None:
@@ -84,13 +85,13 @@ class ModernHttp(StreamableSession):
             if reply.code == HEADER_MISMATCH and method == TOOLS_CALL and await self._refetch():
                 return await self._ask(self.next_id(), method, params, take)
             if reply.code == UNSUPPORTED_VERSION:
-                self.lost("it no longer speaks this revision")
+                self.give_up("it no longer speaks this revision")
         return reply
 
     async def _ask(self, id: int, method: str, params: dict[str, Raw], take: Take) -> Reply:
         headers = self._headers(method, params)
         try:
-            with await self.poster.open(
+            with await self.poster.post(
                 headers, encode_request(id, method, params), resend=method in RESENDABLE
             ) as reply:
                 return await self.poster.read(reply, id, take)
@@ -98,7 +99,7 @@ class ModernHttp(StreamableSession):
             if error.failure is not None:  # an error without id is about the only request on this connection
                 return error.failure
             if error.status in (400, 404, 405):
-                self.lost(f"it answers {error.status}, as no server of this revision does")
+                self.give_up(f"it answers {error.status}, as no server of this revision does")
             raise
 
     # --- headers ------------------------------------------------------------------------------------------------------

@@ -4,37 +4,28 @@ The answer is read in the frame of whoever posted, so a message on it belongs to
 not the response itself is handed to the caller's `take`. Knows no era; sessions do.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from email.utils import parsedate_to_datetime
-from typing import Final, Self
+from typing import Final
 from urllib.parse import urljoin
 
 import trio
-from trio.lowlevel import checkpoint
 
-from hub.link.budget import FREE_BYTES
-from hub.link.errors import Executed, HubError, Overloaded, ResultTooLarge, UpstreamProtocolError, UpstreamUnauthorized
+from hub.link.errors import Executed, HubError, Overloaded, UpstreamProtocolError, UpstreamUnauthorized
 from hub.link.read_pace import ReadPace
-from hub.wire.http.sse import EventTooLong, SseParser
 from hub.wire.jsonrpc import (
     Failure,
-    Message,
-    Notification,
     RemoteProtocolError,
     Reply,
-    Request,
     Response,
     decode,
     encode,
     is_batch,
     peek_object,
-    split_batch,
 )
+from upstreams.transports.http.answer_stream import AnswerStream, Take, pick, pick_of_batch
 from upstreams.transports.http.client import HttpClient, HttpReply
 from upstreams.transports.http.connection import parse_url
-
-Take = Callable[[Request | Notification], None]
-"""Given every message of an answer that is not the response; must not block."""
 
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
@@ -42,17 +33,8 @@ CONTENT: Final = b"Content-Type: application/json\r\nAccept: application/json, t
 """The headers of every POST, of either era."""
 MAX_RETRY_AFTER_S: Final = 60.0
 MAX_REFUSAL_BYTES: Final = 64 << 10
-DEFAULT_RETRY_S: Final = 1.0
-MAX_EVENT_ID: Final = 1024
 LARGE_BYTES: Final = 1 << 20
 """Bytes of an answer beyond which other tasks have their turn before it is passed on."""
-PIECE_BYTES: Final = 4 << 10
-FREE_LINES: Final = 64
-"""That cost no time; and how many may be in a piece that is parsed at once, however long it is."""
-DATA_LINES: Final = 32
-"""Lines with data that count as one without: an answer may be laid out in thousands of them."""
-SETTLE_S: Final = 0.02
-"""Time limit for a stream to end behind its response before its connection is given up."""
 
 
 class UpstreamDenied(UpstreamUnauthorized):
@@ -77,133 +59,6 @@ class SessionUnknown(StatusError):
     executed = Executed.NO
 
 
-class EventStream:
-    """The events of an answer, and of those that continue it. An event that is cut off is dropped.
-
-    Leaving the `with` block closes the connection, unless the stream has ended in good order.
-    """
-
-    def __init__(self, reply: HttpReply, name: str, pace: ReadPace) -> None:
-        self._name = name
-        self._pace = pace
-        self._rest = b""
-        """Bytes that were read and not parsed yet."""
-        self._retry_ms: int | None = None
-        self.last_id = ""
-        """The id of the last complete event that had one: where to resume."""
-        self.events = 0
-        self.go_on(reply)
-
-    def go_on(self, reply: HttpReply) -> None:
-        """Read on in another answer, from the server's idea of `last_id`."""
-        self._reply = reply
-        self._rest = b""
-        self._parser = SseParser()
-        self._empty_events = 0
-        self._paced_lines = 0
-        """Lines that have cost their time."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._reply.__exit__()
-
-    @property
-    def retry_s(self) -> float:
-        """Time that the server wants us to wait before we come back; at least a second."""
-        if self._parser.retry_ms is not None:
-            self._retry_ms = self._parser.retry_ms
-        return DEFAULT_RETRY_S if self._retry_ms is None else self._retry_ms / 1000
-
-    async def receive(self) -> list[tuple[str, bytes]] | None:
-        """Kind and data of the events that the next bytes complete, possibly none; None at the end of the stream.
-
-        Raises:
-            UpstreamLost, UpstreamProtocolError: as `HttpReply.receive`.
-            ResultTooLarge: an event is; whether it is the response cannot be known.
-            Overloaded: as `HttpReply.hold`. Events count until the next call.
-        """
-        data = await self._receive()
-        if not data:
-            return None
-        try:
-            events = self._parser.feed(data)
-        except EventTooLong:
-            text = f"{self._name} sent an event that is too large; ask for less"
-            raise ResultTooLarge(text, upstream=self._name, executed=Executed.UNKNOWN) from None
-        size = self._parser.held_bytes + len(self._rest)
-        for event in events:
-            size += len(event.data)
-            self.events += 1
-            if event.id is not None:
-                self.last_id = event.id if _is_sendable(event.id) else ""
-            if not event.data:
-                self._empty_events += 1
-        if size > FREE_BYTES or self._reply.held:
-            self._reply.hold(size)
-        lines = self._empty_events + self._parser.idle_lines + self._parser.data_lines // DATA_LINES
-        if lines - self._paced_lines > FREE_LINES:
-            due, self._paced_lines = lines - self._paced_lines, lines
-            await self._pace.keep(messages=due)
-        return [(event.event, event.data) for event in events if event.data]
-
-    async def _receive(self) -> bytes:
-        """The next bytes; of many short lines a piece at a time."""
-        if self._rest:
-            data = self._rest
-            await checkpoint()
-        else:
-            data = await self._reply.receive()
-        self._rest = b""
-        if len(data) > PIECE_BYTES and data.count(b"\n") + data.count(b"\r") > FREE_LINES:
-            data, self._rest = data[:PIECE_BYTES], data[PIECE_BYTES:]
-        return data
-
-    async def hold_back(self, data: bytes) -> None:
-        """Go on when it is time after a message that nobody has waited for."""
-        await self._pace.keep(len(data))
-
-    async def split(self, data: bytes) -> list[bytes]:
-        """The messages of an array, read when it is this stream's turn.
-
-        Raises:
-            RemoteProtocolError: as `split_batch`.
-        """
-        await self._pace.turn(len(data))
-        return split_batch(data)
-
-    async def response(self, id: int, take: Take) -> Reply | None:
-        """Read on to the response to request `id`; None: the stream ended without.
-
-        Raises:
-            UpstreamLost, UpstreamProtocolError, ResultTooLarge: as `receive`, or an event is not a message.
-        """
-        while (events := await self.receive()) is not None:
-            for kind, data in events:
-                if kind != "message":
-                    await self.hold_back(data)
-                elif is_batch(data):
-                    if (reply := await pick_of_batch(data, id, take, self._name, self._pace)) is not None:
-                        await self._settle()
-                        return reply
-                elif (reply := pick(data, id, take, self._name)) is not None:
-                    await self._settle()
-                    return reply
-                else:
-                    await self.hold_back(data)
-        return None
-
-    async def _settle(self) -> None:
-        """The response has come, so the stream is over: wait for its end a moment, to keep the connection."""
-        with trio.move_on_after(SETTLE_S):
-            try:
-                while await self._reply.receive():
-                    pass
-            except HubError:
-                pass  # the connection is closed; the answer was complete
-
-
 class Poster:
     """Posts messages to one MCP endpoint. Holds back while the upstream has asked for quiet (`Retry-After`)."""
 
@@ -214,19 +69,21 @@ class Poster:
         """Rate limit of everything on any stream that is no response."""
         self._quiet_until = float("-inf")
 
-    async def tell(self, headers: bytes, body: bytes, *, target: str | None = None, resend: bool = False) -> None:
+    async def post_unanswered(
+        self, headers: bytes, body: bytes, *, target: str | None = None, resend: bool = False
+    ) -> None:
         """Post a message that is not answered on this connection; `target` in place of the client's own.
 
         `resend`: it may be sent twice.
 
         Raises:
-            HubError: as `open`, or it was not accepted.
+            HubError: as `post`, or it was not accepted.
         """
-        with await self.open(headers, body, target=target, resend=resend) as reply:
+        with await self.post(headers, body, target=target, resend=resend) as reply:
             if not 200 <= reply.status < 300:
-                await self.refused(reply, None)
+                await self.judge_refusal(reply, None)
 
-    async def open(self, headers: bytes, body: bytes, *, target: str | None = None, resend: bool = False) -> HttpReply:
+    async def post(self, headers: bytes, body: bytes, *, target: str | None = None, resend: bool = False) -> HttpReply:
         """Post one message, return the answer, its status not yet judged.
 
         An upstream that says 429 or 503 with `Retry-After` is asked once more after that time, if the deadline of the
@@ -250,13 +107,13 @@ class Poster:
         """The response to request `id`. A stream that ends without it is an error.
 
         Raises:
-            HubError: as `refused`, or the answer is not a response to this request.
+            HubError: as `judge_refusal`, or the answer is not a response to this request.
         """
         if reply.status != 200:
-            return await self.refused(reply, id)
+            return await self.judge_refusal(reply, id)
         if reply.content_type == JSON:
             return await self._read_json(reply, id, take)
-        response = await self.event_stream(reply).response(id, take)
+        response = await self.answer_stream(reply).response(id, take)
         if response is None:
             raise self.no_response()
         return response
@@ -273,7 +130,7 @@ class Poster:
             await trio.lowlevel.cancel_shielded_checkpoint()  # what becomes of it takes as long as reading it did
         return response
 
-    def event_stream(self, reply: HttpReply) -> EventStream:
+    def answer_stream(self, reply: HttpReply) -> AnswerStream:
         """The event stream that `reply` must be.
 
         Raises:
@@ -284,9 +141,9 @@ class Poster:
                 f"{self.name} answered status {reply.status} with a body that is neither JSON nor an event stream; "
                 "is its URL the one of an MCP endpoint?"
             )
-        return EventStream(reply, self.name, self.pace)
+        return AnswerStream(reply, self.name, self.pace)
 
-    async def refused(self, reply: HttpReply, id: int | None) -> Reply:
+    async def judge_refusal(self, reply: HttpReply, id: int | None) -> Reply:
         """Judge an answer that is not 200: a JSON-RPC error that answers `id` is its response, all else is raised.
 
         Statuses that are about who asks, or when, say more than any body: 401, 403, and what has a `Retry-After`.
@@ -385,57 +242,6 @@ class Poster:
 def field_lines(fields: Iterable[tuple[str, bytes]]) -> bytes:
     """Header fields as lines."""
     return b"".join([b"%b: %b\r\n" % (name.encode("ascii"), value) for name, value in fields])
-
-
-def stream_headers(headers: bytes, last_id: str = "") -> bytes:
-    """The lines of a GET for events, `headers` among them; with `last_id` for what came after that event."""
-    resume = b"Last-Event-ID: %b\r\n" % last_id.encode() if last_id else b""
-    return b"".join((b"Accept: text/event-stream\r\n", headers, resume))
-
-
-def _is_sendable(id: str) -> bool:
-    """True if an event id may go into a header. One that may not is as good as none."""
-    return len(id) <= MAX_EVENT_ID and id.isprintable()
-
-
-def pick(data: bytes, id: int, take: Take, name: str) -> Reply | None:
-    """The response to request `id`, if a message is that; all else goes to `take`.
-
-    Raises:
-        UpstreamProtocolError: not a message, or a response to another request.
-    """
-    try:
-        message: Message = decode(data, strict=False)
-    except RemoteProtocolError as error:
-        raise _no_message(name, error) from None
-    if not isinstance(message, Response):
-        take(message)
-        return None
-    if message.id == id or (message.id is None and isinstance(message.reply, Failure)):
-        return message.reply
-    raise UpstreamProtocolError(f"{name} answered a request that was not asked on this connection", upstream=name)
-
-
-async def pick_of_batch(data: bytes, id: int, take: Take, name: str, pace: ReadPace) -> Reply | None:
-    """`pick` for an array of messages (2025-03-26): each is taken when it is time, as if it had come by itself."""
-    await pace.turn(len(data))
-    try:
-        parts = split_batch(data)
-    except RemoteProtocolError as error:
-        raise _no_message(name, error) from None
-    found: Reply | None = None
-    for part in parts:
-        reply = pick(part, id, take, name)
-        if reply is None:
-            await pace.keep(len(part))
-        else:
-            found = reply
-            await pace.turn(len(part))
-    return found
-
-
-def _no_message(name: str, error: RemoteProtocolError) -> UpstreamProtocolError:
-    return UpstreamProtocolError(f"{name} sent what is not an MCP message: {error}", upstream=name)
 
 
 def retry_after_s(headers: dict[str, str]) -> float | None:

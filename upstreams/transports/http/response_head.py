@@ -106,7 +106,7 @@ def _check_raw(data: bytes) -> None:
         raise MalformedResponse("its response head gives Content-Length twice")
 
 
-class ChunkedBody:
+class ResponseChunks:
     """A chunked body on its way in, read by h11.
 
     A body in crumbs is refused: 8 MiB in chunks of one byte would cost minutes of CPU.

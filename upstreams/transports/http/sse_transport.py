@@ -26,8 +26,9 @@ from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import RemoteProtocolError, Request, RequestId, decode
 from hub.wire.mcp import L1, L2
 from upstreams.session import COMMON, Session, SessionEvents, SessionTerms
+from upstreams.transports.http.answer_stream import AnswerStream, stream_headers
 from upstreams.transports.http.connection import parse_url
-from upstreams.transports.http.poster import CONTENT, EventStream, Poster, SessionUnknown, stream_headers
+from upstreams.transports.http.poster import CONTENT, Poster, SessionUnknown
 from upstreams.transports.negotiation import about, initialize
 from upstreams.transports.peer_session import PeerSession
 
@@ -53,7 +54,7 @@ class SseChannel:
     def __init__(
         self,
         poster: Poster,
-        stream: EventStream,
+        stream: AnswerStream,
         target: str,
         on_refused: Callable[[RequestId, HubError], bool] = lambda id, error: False,
     ) -> None:
@@ -94,6 +95,11 @@ class SseChannel:
             self._heard.set()
         self._inbox_bytes -= len(message)
         return message
+
+    @property
+    def unread_messages(self) -> int:
+        """Messages of the server that wait to be received."""
+        return self._messages.statistics().current_buffer_used
 
     @property
     def queued_bytes(self) -> int:
@@ -149,7 +155,7 @@ class SseChannel:
 
     async def _post(self, message: bytes, accepted: trio.Event) -> None:
         try:
-            await self._poster.tell(self.headers, message, target=self._target)
+            await self._poster.post_unanswered(self.headers, message, target=self._target)
         except HubError as error:
             self._refused(message, error)
             if isinstance(error, UpstreamUnavailable | UpstreamUnauthorized | SessionUnknown):
@@ -167,31 +173,31 @@ class SseChannel:
 
 
 class SseSession(PeerSession):
-    """A session over HTTP+SSE. Made by `open`, opened by `run`."""
+    """A session over HTTP+SSE. Made by `connect`, opened by `run`."""
 
     transport = "sse"
 
     def __init__(
-        self, poster: Poster, events: SessionEvents, stream: EventStream, target: str, terms: SessionTerms
+        self, poster: Poster, events: SessionEvents, stream: AnswerStream, target: str, terms: SessionTerms
     ) -> None:
         super().__init__(poster.name, events, terms)
         self._client = poster.client
         self._channel = SseChannel(poster, stream, target, self._refused)
 
     @classmethod
-    async def open(cls, poster: Poster, events: SessionEvents, terms: SessionTerms = COMMON) -> "SseSession":
+    async def connect(cls, poster: Poster, events: SessionEvents, terms: SessionTerms = COMMON) -> "SseSession":
         """Open the event stream and wait for the endpoint.
 
         Raises:
             UpstreamProtocolError: what is there is no HTTP+SSE server, or its endpoint has another origin.
-            HubError: as `Poster.refused`.
+            HubError: as `Poster.judge_refusal`.
         Cancellation: closes the stream.
         """
         reply = await poster.client.request("GET", stream_headers(b""), resend=True)
         try:
             if reply.status != 200:
-                await poster.refused(reply, None)
-            stream = poster.event_stream(reply)
+                await poster.judge_refusal(reply, None)
+            stream = poster.answer_stream(reply)
             return cls(poster, events, stream, await _endpoint(poster, stream), terms)
         except BaseException:
             reply.discard()
@@ -242,7 +248,7 @@ class SseSession(PeerSession):
         return self._channel.fault or UpstreamLost(f"{self.name} {why}", upstream=self.name)
 
 
-async def _endpoint(poster: Poster, stream: EventStream) -> str:
+async def _endpoint(poster: Poster, stream: AnswerStream) -> str:
     """The target for POSTs, from the first event."""
     events: list[tuple[str, bytes]] | None = []
     with trio.move_on_after(ENDPOINT_S):

@@ -13,8 +13,9 @@ from hub.link.errors import HubError, UpstreamUnavailable
 from hub.link.token_bucket import TokenBucket
 from hub.wire.jsonrpc import Notification, RemoteProtocolError, Request, Response, decode, is_batch
 from upstreams.session import SessionEvents
+from upstreams.transports.http.answer_stream import AnswerStream, stream_headers
 from upstreams.transports.http.client import HttpReply
-from upstreams.transports.http.poster import EVENTS, EventStream, Poster, stream_headers
+from upstreams.transports.http.poster import EVENTS, Poster
 
 GREETING_S: Final = 0.5
 """Time limit for a server to open the stream before calls go ahead without it."""
@@ -71,9 +72,9 @@ class StandingStream(Generic[ServerSessionT]):
     def __init__(self, session: Renewable[ServerSessionT]) -> None:
         self._session = session
         self._scope = trio.CancelScope()
-        self._stream: EventStream | None = None
+        self._stream: AnswerStream | None = None
         """The last stream that was open in this life, for its last event id."""
-        self._settled = trio.Event()
+        self._decided = trio.Event()
         self._complaints = TokenBucket(1, 1)
 
     async def start(self, nursery: trio.Nursery) -> None:
@@ -81,7 +82,7 @@ class StandingStream(Generic[ServerSessionT]):
         self._session.events.hears(False)
         nursery.start_soon(self._run)
         with trio.move_on_after(GREETING_S):
-            await self._settled.wait()
+            await self._decided.wait()
 
     def restart(self) -> None:
         """The session has a new id: what belongs to the old one is over."""
@@ -96,7 +97,7 @@ class StandingStream(Generic[ServerSessionT]):
                 opened_at = trio.current_time()
                 seen = self._stream.events if self._stream else 0
                 if not await self._listen():
-                    self._settled.set()
+                    self._decided.set()
                     return
                 fresh = self._stream is not None and self._stream.events > seen
                 lasted = trio.current_time() - opened_at > MAX_WAIT_S
@@ -135,13 +136,13 @@ class StandingStream(Generic[ServerSessionT]):
     async def _read(self, reply: HttpReply) -> None:
         session = self._session
         if self._stream is None:
-            self._stream = session.poster.event_stream(reply)
+            self._stream = session.poster.answer_stream(reply)
         else:
             missed = not self._stream.last_id
             self._stream.go_on(reply)
             if missed:
                 session.missed_something()
-        self._settled.set()
+        self._decided.set()
         session.events.hears(True)
         try:
             while (events := await self._stream.receive()) is not None:
@@ -153,7 +154,7 @@ class StandingStream(Generic[ServerSessionT]):
         finally:
             session.events.hears(False)
 
-    async def _hear(self, stream: EventStream, data: bytes) -> None:
+    async def _hear(self, stream: AnswerStream, data: bytes) -> None:
         """Deliver what an event says, each message when it is time. What follows one that is none is not read."""
         session, parts = self._session, [data]
         try:

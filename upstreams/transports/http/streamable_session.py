@@ -141,7 +141,7 @@ class StreamableSession:
             self._calls.leave(id)
         self.withdraw(id, "The time is up")
         if self.silent_s is not None:
-            self.lost("it answers neither pings nor calls")
+            self.give_up("it answers neither pings nor calls")
         raise DeadlineExceeded(f"{self.name} did not answer in time; whether it acted is unknown", upstream=self.name)
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
@@ -165,7 +165,7 @@ class StreamableSession:
         """Give the session up after several faults in a row; later sessions come at growing intervals."""
         self._faults += 1
         if self._faults >= MAX_FAULTS:
-            self.lost(f"{MAX_FAULTS} calls in a row failed; the last: {error}")
+            self.give_up(f"{MAX_FAULTS} calls in a row failed; the last: {error}")
 
     def _suspect(self, error: UpstreamUnauthorized) -> None:
         """A call was refused for its credentials: find out whether all calls are, so that it shows. Access
@@ -292,7 +292,7 @@ class StreamableSession:
         self.events.changed(tuple(Kind))
         self.events.forgotten()
 
-    def lost(self, why: str) -> None:
+    def give_up(self, why: str) -> None:
         """End the session: `why` says what happened."""
         self.end(UpstreamLost(f"The session with {self.name} ended: {why}", upstream=self.name))
 

@@ -13,7 +13,6 @@ import fcntl
 import itertools
 import logging
 import os
-import resource
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
@@ -27,6 +26,7 @@ from config.settings import UpstreamConfig
 from hub.link.errors import UpstreamUnavailable
 from hub.link.token_bucket import TokenBucket
 from upstreams.journal.redact import Mask
+from upstreams.transports.stdio.limits import limit_child, refuse_last_descriptors
 from upstreams.transports.stdio.orphans import MARKER, THIS_HUB, kill_marked, mark_of, waited_for
 from upstreams.transports.stdio.stderr import StderrLog
 
@@ -42,16 +42,6 @@ LAST_OUTPUT_S: Final = 0.1
 PIPE_BYTES: Final = 1 << 20
 F_SETPIPE_SZ: Final = 1031
 PASSED_VARIABLES: Final = frozenset({"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TZ", "TMPDIR"})
-MOST_DESCRIPTORS: Final = 1 << 16
-"""That a child may open. Some systems allow a thousand million, and some programs close them all when they start."""
-GIVEN_DESCRIPTORS: Final = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-"""That this process could open when it began. The hub takes more, a child gets no more: some can use no others."""
-KEPT_DESCRIPTORS: Final = 64
-"""That no child is started with, since they are for hosts, logs and files; or an eighth, if that is less."""
-DESCRIPTORS_OF_CHILD: Final = 12
-"""Descriptors that starting a child takes for a moment."""
-OOM_SCORE: Final = 200
-"""The score by which a child is likelier to be killed than the hub when memory runs out."""
 UMASK: Final = 0o077
 
 STDERR_READ_BYTES: Final = 1 << 16
@@ -88,7 +78,7 @@ class Child:
         mark = mark_of(number, os.environ.get(MARKER, ""))
         env = child_environment(config, environ) | {MARKER: mark}
         try:
-            _refuse_last_descriptors()
+            refuse_last_descriptors()
             self._popen = spawn(
                 [config.command, *config.args],
                 stdin=subprocess.PIPE,
@@ -104,7 +94,7 @@ class Child:
             raise UpstreamUnavailable(cannot_start(name, config, error), upstream=name) from None
         self.pid = self._popen.pid
         waited_for.add(self.pid)
-        _limit(self.pid)
+        limit_child(self.pid)
         try:
             self._pidfd, pipes = _descriptors(self._popen)
         except OSError as error:
@@ -148,7 +138,7 @@ class Child:
                 await trio.sleep(STDERR_PAUSE_S)
 
     async def _log_said(self) -> None:
-        while self.said.tell(trio.current_time()):
+        while self.said.log_lines(trio.current_time()):
             await checkpoint()
 
     @property
@@ -253,39 +243,6 @@ _REASONS: Final = {
     errno.EAGAIN: "would be more processes than this user may have (ulimit -u); it is tried again",
     errno.ENOMEM: "was not executed, since there is no memory left; it is tried again",
 }
-
-
-def _limit(pid: int) -> None:
-    """Keep what a child may do to the machine within bounds. Its memory has none: see the README.
-
-    Done from outside and after its start, since code between fork and exec costs the hub's whole memory map (FINDINGS).
-    """
-    with contextlib.suppress(OSError, ValueError):
-        resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
-        soft, hard = (
-            MOST_DESCRIPTORS if limit == resource.RLIM_INFINITY else min(limit, MOST_DESCRIPTORS)
-            for limit in resource.prlimit(pid, resource.RLIMIT_NOFILE)
-        )
-        given = soft if GIVEN_DESCRIPTORS == resource.RLIM_INFINITY else min(soft, GIVEN_DESCRIPTORS)
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (given, hard))
-    with contextlib.suppress(OSError, ValueError):
-        score = min(1000, int(Path("/proc/self/oom_score_adj").read_text()) + OOM_SCORE)
-        Path(f"/proc/{pid}/oom_score_adj").write_text(str(score))
-
-
-def _refuse_last_descriptors() -> None:
-    """Leave the last ones to others.
-
-    Raises:
-        OSError: there are no more but those.
-    """
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if limit == resource.RLIM_INFINITY:
-        return
-    lowest = os.open("/", os.O_RDONLY | os.O_CLOEXEC)  # all below it are in use
-    os.close(lowest)
-    if lowest + DESCRIPTORS_OF_CHILD > limit - min(KEPT_DESCRIPTORS, limit // 8):
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 def _descriptors(popen: subprocess.Popen[bytes]) -> tuple[int, list[int]]:

@@ -28,7 +28,7 @@ DROPPED_EVERY_S: Final = 10.0
 
 
 class StderrLog:
-    """Takes what was read by `feed`; then `tell` is called until it has nothing more to log.
+    """Takes what was read by `feed`; then `log_lines` is called until it has nothing more to log.
 
     Empty lines are not lines. The last lines are kept as they came, and masked for who asks for them.
     """
@@ -60,7 +60,7 @@ class StderrLog:
         self._last.extend(_line(each) for each in lines.rsplit(b"\n", STDERR_LINES)[-STDERR_LINES:])
         self._untold = self._untold + b"\n" + lines if self._untold else lines
 
-    def tell(self, now: float) -> bool:
+    def log_lines(self, now: float) -> bool:
         """Log the next lines, at most `TURN`; whether there are more. What the limit does not allow is dropped."""
         lines = self._untold.split(b"\n", TURN)
         self._untold = lines.pop() if len(lines) > TURN else b""

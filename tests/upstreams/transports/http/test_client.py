@@ -23,7 +23,7 @@ from tests.support.http_peer import Handler, HttpPeer, PeerRequest, Talk, http_p
 from tests.support.steps import counting
 from upstreams.transports.http.client import PIECE_BYTES, HttpClient
 from upstreams.transports.http.connection import parse_url
-from upstreams.transports.http.response_head import ChunkedBody
+from upstreams.transports.http.response_head import ResponseChunks
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -337,13 +337,13 @@ async def test_many_small_chunks_are_taken_apart_a_piece_at_a_time(monkeypatch: 
     answer = HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + body * times + b"0\r\n\r\n"
     async with client_of(saying(answer)) as (client, _):
         with counting() as steps:
-            feed = ChunkedBody.feed
+            feed = ResponseChunks.feed
 
-            def noted(self: ChunkedBody, data: bytes) -> bytes:
+            def noted(self: ResponseChunks, data: bytes) -> bytes:
                 steps.note(len(data))
                 return feed(self, data)
 
-            monkeypatch.setattr(ChunkedBody, "feed", noted)
+            monkeypatch.setattr(ResponseChunks, "feed", noted)
             assert await fetch(client) == b"x" * 32 * times
     assert steps.most_bytes <= 2 * PIECE_BYTES
 

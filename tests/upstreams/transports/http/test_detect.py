@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import trio
 
+from config.identity import config_key
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.errors import (
@@ -31,7 +32,7 @@ async def test_a_modern_server() -> None:
         assert it.session.pid is None
         assert await it.call() == TEXT
         assert it.peer.methods() == ["server/discover", "tools/call"]
-        assert it.memory._sections["eras"].popitem()[1] == "modern"
+        assert it.memory.era(config_key(config_for(it.peer))) == "modern"
 
 
 @pytest.mark.covers("V-10", "V-11", "V-16", "T-32", "T-35")

@@ -23,10 +23,10 @@ from tests.support.http_fixture import TEXT, Ear, answering, failing, log_note, 
 from tests.support.http_peer import PeerRequest, Script, Talk
 from tests.support.steps import counting
 from upstreams.session import CallTimeouts, SessionTerms
-from upstreams.transports.http import poster as http_post
+from upstreams.transports.http import answer_stream
 from upstreams.transports.http import standing_stream as http_listen
+from upstreams.transports.http.answer_stream import PIECE_BYTES
 from upstreams.transports.http.legacy import MAX_QUESTIONS, LegacyHttp
-from upstreams.transports.http.poster import PIECE_BYTES
 
 
 @pytest.mark.covers("T-34")
@@ -675,7 +675,7 @@ async def test_a_flood_of_events_is_read_in_turns_and_no_faster_than_it_should(
     began = trio.current_time()
     with counting() as steps:
         steps.count(monkeypatch, SseParser, "_take_line")
-        steps.count(monkeypatch, http_post, "decode")
+        steps.count(monkeypatch, answer_stream, "decode")
         steps.count(monkeypatch, http_listen, "decode")
         async with running(script) as it:
             if on == "tools/call":
@@ -716,7 +716,7 @@ async def test_the_parts_of_a_large_batch_are_read_in_turns(
     monkeypatch.setattr(LegacyHttp, "deliver", hear)
     script.on[on.split(" ")[0]] = say
     with counting() as steps:
-        steps.count(monkeypatch, http_post, "decode")
+        steps.count(monkeypatch, answer_stream, "decode")
         steps.count(monkeypatch, http_listen, "decode")
         async with running(script) as it:
             if on != "GET":

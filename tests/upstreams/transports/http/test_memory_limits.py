@@ -52,7 +52,7 @@ async def begin(talk: Talk, kind: str) -> None:
 
 
 async def ask(poster: Poster) -> None:
-    with await poster.open(CONTENT, b"{}") as reply:
+    with await poster.post(CONTENT, b"{}") as reply:
         await poster.read(reply, 1, lambda message: None)
 
 
@@ -108,7 +108,7 @@ async def test_answers_beyond_what_there_is_room_for_are_dropped(kind: str, auto
         await trio.sleep(10)
         assert LEAST <= budget.highest <= LIMIT // 4
         assert len(refused) == budget.refused >= 18
-        assert len(poster.client._active) == 20 - len(refused), "their connections are closed at once"
+        assert f" {20 - len(refused)} active" in repr(poster.client), "their connections are closed at once"
         assert {error.executed for error in refused} == {Executed.YES}
         assert {error.upstream for error in refused} == {"far"}
         nursery.cancel_scope.cancel()
@@ -161,13 +161,13 @@ async def test_messages_of_the_one_stream_wait_in_it_and_not_in_the_inbox(autoju
 
     async with poster_of(say) as (poster, budget, _):
         reply = await poster.client.request("GET")
-        channel = SseChannel(poster, poster.event_stream(reply), "/")
+        channel = SseChannel(poster, poster.answer_stream(reply), "/")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(channel.run)
             got: list[int] = []
             while len(got) < len(sizes):
                 await trio.testing.wait_all_tasks_blocked(0.01)
-                waiting = channel._messages.statistics().current_buffer_used
+                waiting = channel.unread_messages
                 assert sum(sizes[len(got) : len(got) + waiting - 1]) <= FREE_BYTES
                 assert budget.used <= 200_000
                 got.append(len(await channel.receive()))

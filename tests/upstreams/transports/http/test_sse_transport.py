@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 
+from config.identity import config_key
 from config.saved_state import Memory
 from hub.link.errors import (
     DeadlineExceeded,
@@ -88,7 +89,7 @@ async def test_found_when_nothing_newer_answers() -> None:
         assert all(request.headers["x-key"] == "k" for request in later)
         assert "mcp-protocol-version" not in later[-1].headers
     await script.done.wait()
-    assert list(memory._sections["eras"].values()) == ["sse"]
+    assert memory.era(config_key(config_for(it.peer))) == "sse"
 
 
 @pytest.mark.covers("V-12")

@@ -13,14 +13,11 @@ import trio
 from config.settings import Secret, UpstreamConfig
 from hub.link.errors import UpstreamUnavailable
 from tests.support.descriptors import open_descriptors
+from upstreams.transports.stdio.limits import DESCRIPTORS_OF_CHILD, KEPT_DESCRIPTORS, MOST_DESCRIPTORS, OOM_SCORE
 from upstreams.transports.stdio.orphans import MARKER
 from upstreams.transports.stdio.process import (
     CLOSE_GRACE_S,
-    DESCRIPTORS_OF_CHILD,
-    KEPT_DESCRIPTORS,
     LAST_OUTPUT_S,
-    MOST_DESCRIPTORS,
-    OOM_SCORE,
     STDERR_READ_BYTES,
     TERM_GRACE_S,
     Child,

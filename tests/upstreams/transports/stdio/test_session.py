@@ -37,7 +37,8 @@ class Running:
         self.memory = memory or Memory(None)
         argv = ("-I", "-S", str(SCRIPTED), json.dumps(script))
         self.config = UpstreamConfig(command=sys.executable, args=argv, **config)
-        self.session = StdioSession(self.config, "up", self, self.memory, terms, Budget())
+        self.budget = Budget()
+        self.session = StdioSession(self.config, "up", self, self.memory, terms, self.budget)
         self.started = False
         self.error = None
         self.ended_at = None
@@ -388,7 +389,7 @@ async def test_a_process_that_never_reads_is_given_up(nursery, mock_clock):
     await trio.testing.wait_all_tasks_blocked(0.05)
     full = [error for error in outcomes.values() if isinstance(error, Overloaded)]
     assert 0 < len(full) == len(outcomes) < 300
-    assert up.session._outbox.queued_bytes <= 16 << 20
+    assert 1 << 20 < up.budget.used <= 16 << 20
     mock_clock.jump(31)
     await up.over.wait()
     await trio.testing.wait_all_tasks_blocked()

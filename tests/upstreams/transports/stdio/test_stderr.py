@@ -22,7 +22,7 @@ def take(said, data, now=0.0):
     """As its reader does; how many turns that takes."""
     said.feed(data)
     turns = 1
-    while said.tell(now):
+    while said.log_lines(now):
         turns += 1
     return turns
 
@@ -137,7 +137,7 @@ def test_a_chunk_of_short_lines_is_logged_in_turns(caplog):
     more, turns = True, 0
     while more:
         before = len(caplog.records)
-        more = said.tell(0)
+        more = said.log_lines(0)
         turns += 1
         assert len(caplog.records) - before <= TURN
     assert turns == BURST_LINES // TURN + 1
@@ -162,7 +162,7 @@ def test_what_was_not_logged_in_time_comes_next_and_in_order(caplog):
     caplog.set_level("INFO")
     said = StderrLog("c")
     said.feed(b"".join(b"%d\n" % number for number in range(2 * TURN)))
-    assert said.tell(0)  # whoever reads is cancelled here
+    assert said.log_lines(0)  # whoever reads is cancelled here
     take(said, b"last\n")
     assert texts(caplog) == [*map(str, range(2 * TURN)), "last"]
     said.feed(b"never\nlogged\n")
