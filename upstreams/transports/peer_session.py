@@ -86,6 +86,7 @@ class PeerSession:
         self._questions = Questions(name, events, terms, self._tell, lambda: self.facts.version, one_stream=True)
         self._running = self._questions.running
         self._calls = RunningCalls(name, events, terms, self._running)
+        self._keep_alive = KeepAlive(name, events, terms.ping_s, self._ping, lambda: self.peer.messages)
         self._declared = DeclaredCapabilities(terms)
         self._listens: dict[int, Callable[[Notification], None]] = {}
         """Receivers of what belongs to a `subscriptions/listen`, by its id."""
@@ -117,11 +118,9 @@ class PeerSession:
     def _agreed(self, facts: ServerFacts) -> None:
         self.facts = facts
         self.era = era_of(facts.version)
-        legacy, peer = self.era is Era.LEGACY, self.peer
-        ping_s = self.terms.ping_s if legacy else 0.0
-        self._keep_alive = KeepAlive(self.name, self.events, ping_s, self._ping, lambda: peer.messages)
-        if not legacy:
-            peer.refuse_requests()
+        if self.era is Era.MODERN:  # there are no requests of the upstream, nor pings
+            self.peer.refuse_requests()
+            self._keep_alive.interval_s = 0.0
 
     async def _listen(self) -> None:
         """Read until the peer is gone or given up; then all calls have failed."""

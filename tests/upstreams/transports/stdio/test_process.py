@@ -398,7 +398,7 @@ async def test_short_lines_are_read_in_turns_and_the_child_is_not_held_up(caplog
     caplog.set_level("INFO")
     steps = []
     records = 0
-    feed, tell = StderrLog.feed, StderrLog.tell
+    feed, tell = StderrLog.feed, StderrLog.log_lines
 
     def fed(said, data):
         steps.append(len(data))
@@ -412,7 +412,7 @@ async def test_short_lines_are_read_in_turns_and_the_child_is_not_held_up(caplog
         return more
 
     monkeypatch.setattr(StderrLog, "feed", fed)
-    monkeypatch.setattr(StderrLog, "tell", told)
+    monkeypatch.setattr(StderrLog, "log_lines", told)
     child = Child(python(SHORT_LINES), "c", os.environ)
     turns = 0
 
