@@ -63,8 +63,8 @@ conformance: .venv/.dev deps ## the official conformance suite, every leg and ev
 fuzz: .venv/.dev ## 10 000 malformed inputs per entry point
 	@HUBD_FUZZ=10000 $(BIN)/pytest -k fuzz tests
 
-soak: .venv/.dev ## 2 000 random worlds of hosts, servers and people; SEEDS=n for another number
-	@HUBD_SEEDS=$(or $(SEEDS),2000) $(BIN)/pytest -q tests/simulation
+soak: .venv/.dev ## 2 000 random worlds of hosts, servers and people, and acts at every step; SEEDS=n for another number
+	@HUBD_SEEDS=$(or $(SEEDS),2000) $(BIN)/pytest -n auto tests/simulation tests/journeys tests/cache/test_properties.py
 
 load: .venv/.dev deps ## reloads and kills under load, the long form, and what sharing saves
 	@HUBD_LOAD=full $(BIN)/pytest -q -s tests/load

@@ -9,7 +9,7 @@ import trio
 from tests.support.cache_world import a_world
 from tests.support.late_store import Board
 
-SEEDS = [int(os.environ["HUBD_SEED"])] if "HUBD_SEED" in os.environ else range(int(os.environ.get("HUBD_SEEDS", "20")))
+SEEDS = [int(os.environ["HUBD_SEED"])] if "HUBD_SEED" in os.environ else range(int(os.environ.get("HUBD_SEEDS", "8")))
 
 
 @pytest.mark.covers("K-8", "SEC-23")

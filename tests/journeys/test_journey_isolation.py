@@ -10,7 +10,7 @@ from hub.link.interface import Identity
 from hub.wire.mcp import L1, L4, MODERN
 from tests.support.fakes import FakeUpstream
 from tests.support.house import ALICE, BOB, a_house, tasks_at_rest
-from tests.support.sweeps import At, first, sweep
+from tests.support.sweeps import At, first, moments, sweep
 
 # --- two hosts, one upstream ------------------------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ async def test_an_upstream_can_be_restarted_at_any_moment(pair, autojump_clock):
 
 
 async def test_the_hub_can_be_stopped_at_any_moment(pair, autojump_clock):
-    for n in range(1, 3000, 3):
+    for n in moments(apart=12):
         fake = willing(pair)
         with trio.CancelScope() as everything:
             at = At(n, everything.cancel)
@@ -227,7 +227,7 @@ async def test_a_host_can_go_while_it_arrives(pair, autojump_clock):
     async with pair.house({"files": willing(pair)}) as (house, steady):
         await steady.names()
         await trio.sleep(20)
-        for n in range(1, 1000):
+        for n in moments():
             tasks, attached = await tasks_at_rest(house.nursery), len(house.hub.hosts)
             at = At(n, lambda: house.hosts[-1].kill_now())
             arrived = trio.Event()

@@ -23,8 +23,8 @@ from tests.load.load_hosts import FULL, SCRIPTED, LoadHost, spread, table
 from tests.support.attached import INITIALIZE
 from tests.support.processes import HUBD, own_directories
 
-KILLS = 200 if FULL else 10
-STOPS = 20 if FULL else 2
+KILLS = 200 if FULL else 4
+STOPS = 20 if FULL else 1
 UPSTREAMS = ("count", "deaf")
 LONGEST_LIFE_S = 1.5
 """A daemon is killed at a random moment within this, so that many die before they are ready."""

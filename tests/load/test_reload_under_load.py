@@ -1,6 +1,6 @@
 """A configuration that changes all the time while hosts work: no call of an upstream that stays fails.
 
-    HUBD_LOAD=full    200 changes in place of 40
+    HUBD_LOAD=full    200 changes in place of 20
 
 Three hosts of three kinds make up to 300 calls a second in all; meanwhile upstreams are added, removed and replaced,
 files are broken and repaired, or written again as they were. Measurements are printed.
@@ -23,7 +23,7 @@ from tests.support.attached import INITIALIZE, Host, upstream
 from tests.support.processes import running_hub
 
 FULL = os.environ.get("HUBD_LOAD") == "full"
-CHANGES = 200 if FULL else 40
+CHANGES = 200 if FULL else 20
 INTERVAL_S = 0.3
 CALLS_PER_S = 100
 """Of each host."""

@@ -16,7 +16,7 @@ from tests.simulation.players import CAPABILITIES, QUESTIONS, STEPS, Errand, Per
 from tests.simulation.reading import Readers, Shelf
 from tests.support.house import ALICE, BOB
 
-SEEDS = [int(os.environ["HUBD_SEED"])] if "HUBD_SEED" in os.environ else range(int(os.environ.get("HUBD_SEEDS", "50")))
+SEEDS = [int(os.environ["HUBD_SEED"])] if "HUBD_SEED" in os.environ else range(int(os.environ.get("HUBD_SEEDS", "12")))
 STEADY, FRAIL = ("old", "new"), ("oldfrail", "newfrail")
 
 

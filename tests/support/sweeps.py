@@ -1,11 +1,27 @@
-"""Sweeps: an act at every step of a journey in turn, which must leave nothing behind."""
+"""Sweeps: an act at a step of a journey, which must leave nothing behind, at one step after the other.
 
-from collections.abc import Awaitable, Callable
+`make soak` goes through every step; other runs through some, which are others in each run.
+"""
+
+import os
+import random
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import trio
 
 from tests.support.house import House
+
+EVERY = "HUBD_SEEDS" in os.environ
+LONGEST = 3000
+"""The step by which any journey has ended."""
+
+
+def moments(apart: int = 4) -> Iterator[int]:
+    """Numbers of steps, below `LONGEST`: all from 1 on if `EVERY`; else some, which are `apart` in the mean."""
+    n = 0
+    while (n := n + (1 if EVERY else random.randrange(1, 2 * apart))) < LONGEST:
+        yield n
 
 
 class At(trio.abc.Instrument):
@@ -32,11 +48,11 @@ async def sweep(
     after: Callable[[], Awaitable[object]],
     rest_s: float = 3,
 ) -> int:
-    """Act at the n-th step of a journey, for every n until the journey ends before; returns its number of steps.
+    """Act at the n-th step of a journey, for one n after the other until the journey ends before; returns that n.
 
     `start` begins the journey and returns an object with an event `done`; `after` checks the remains, `rest_s` later.
     """
-    for n in range(1, 2000):
+    for n in moments():
         if before is not None:
             await before()
         at = At(n, act)
