@@ -112,4 +112,4 @@ class NotificationSink:
 
     def elicited(self, id: str) -> None:
         """Note that an elicitation at a URL is done."""
-        self.elicitations.note(id)
+        self.elicitations.on_complete(id)

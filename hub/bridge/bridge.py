@@ -12,7 +12,7 @@ from typing import Final
 import trio
 from msgspec import Raw, structs
 
-from hub.bridge.input_required import Wanted, drive, read_wanted
+from hub.bridge.input_required import Wanted, answer_until_final, read_wanted
 from hub.bridge.inputs import check_answers, input_requests, kinds_of, offered
 from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import (
@@ -63,7 +63,7 @@ class EraBridge:
             await nursery.start(self.tasks.run)
             task_status.started()
 
-    async def carry(self, upstream: Upstream, operation: Operation, exchange: Exchange, request: Request) -> Reply:
+    async def forward(self, upstream: Upstream, operation: Operation, exchange: Exchange, request: Request) -> Reply:
         """Send `operation`, made from `request` of the host of `exchange`, and return the reply for that host.
 
         Raises:
@@ -75,7 +75,7 @@ class EraBridge:
             return await upstream.call(operation, exchange)
         operation = self.tasks.prepare(upstream, operation)
         if caller.era is Era.LEGACY:
-            reply = await self._settle(upstream, operation, request, exchange)
+            reply = await self._call_to_the_end(upstream, operation, request, exchange)
             return self._visit(reply, upstream, caller, request)
         text = state_of(request)
         if text is None:
@@ -99,9 +99,9 @@ class EraBridge:
         caller = exchange.caller
         if era_of(upstream.snapshot.version) is Era.MODERN or not can_be_asked(caller.capabilities):
             reply = self._relay(await upstream.call(operation, exchange), upstream, caller, request)
-            reply = await self.tasks.settle(upstream, operation, exchange, reply, request)
+            reply = await self.tasks.handle_reply(upstream, operation, exchange, reply, request)
         else:
-            work = partial(self._settle, upstream, operation, request)
+            work = partial(self._call_to_the_end, upstream, operation, request)
             reply = await self.parking.begin(work, exchange, request, upstream.name)
         return self._visit(reply, upstream, caller, request, round=round)
 
@@ -123,17 +123,19 @@ class EraBridge:
             return await self.tasks.resume(state, exchange, upstream, request)
         reply = await upstream.call(with_params(operation, _retry_of(state, request)), exchange)
         reply = self._relay(reply, upstream, exchange.caller, request)
-        return await self.tasks.settle(upstream, operation, exchange, reply, request)
+        return await self.tasks.handle_reply(upstream, operation, exchange, reply, request)
 
-    async def _settle(self, upstream: Upstream, operation: Operation, request: Request, exchange: Exchange) -> Reply:
+    async def _call_to_the_end(
+        self, upstream: Upstream, operation: Operation, request: Request, exchange: Exchange
+    ) -> Reply:
         """The final reply of `upstream`, tasks included; the host is asked on the way."""
-        reply = await settle(upstream, operation, exchange)
-        return await self.tasks.settle(upstream, operation, exchange, reply, request)
+        reply = await call_to_the_end(upstream, operation, exchange)
+        return await self.tasks.handle_reply(upstream, operation, exchange, reply, request)
 
     def _visit(self, reply: Reply, upstream: Upstream, caller: Caller, request: Request, *, round: int = 1) -> Reply:
         """Handle an error that asks for a visit to a page; other replies are returned unchanged."""
         if isinstance(reply, Failure) and wants_visits(reply, upstream.version_for(caller)):
-            return self._urls.settle(reply, upstream, caller, request, round=round)
+            return self._urls.ask_for_visits(reply, upstream, caller, request, round=round)
         return reply
 
     # --- modern to modern ---------------------------------------------------------------------------------------------
@@ -170,11 +172,11 @@ class EraBridge:
 _TRUE = Raw(b"true")
 
 
-async def settle(upstream: Upstream, operation: Operation, exchange: Exchange) -> Reply:
+async def call_to_the_end(upstream: Upstream, operation: Operation, exchange: Exchange) -> Reply:
     """The final reply of `upstream`; the host of `exchange` is asked on the way.
 
     Raises:
-        HubError: as `Upstream.call` and `input_required.drive`.
+        HubError: as `Upstream.call` and `input_required.answer_until_final`.
     Cancellation: passes to the upstream.
     """
     reply = await upstream.call(operation, exchange)
@@ -186,8 +188,8 @@ async def settle(upstream: Upstream, operation: Operation, exchange: Exchange) -
         return await upstream.call(with_params(operation, more), exchange)
 
     declared = offered(upstream.config, exchange.caller.capabilities)
-    visited = upstream.elicitations.note
-    return await drive(reply, retry, exchange, upstream.name, version, declared=declared, visited=visited)
+    visited = upstream.elicitations.on_complete
+    return await answer_until_final(reply, retry, exchange, upstream.name, version, declared=declared, visited=visited)
 
 
 def with_params(operation: Operation, more: Mapping[str, Raw]) -> Operation:

@@ -80,7 +80,7 @@ def read_wanted(reply: Reply, upstream: str, version: str) -> Wanted | None:
     return Wanted(questions, state)
 
 
-async def drive(
+async def answer_until_final(
     reply: Reply,
     retry: Callable[[dict[str, Raw]], Awaitable[Reply]],
     exchange: Exchange,

@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec import Raw
 
 from config.settings import UpstreamConfig
-from hub.bridge.request_state import wanted
+from hub.bridge.request_state import encode_input_request
 from hub.link.errors import UpstreamProtocolError
 from hub.link.interface import Caller
 from hub.wire.item_limits import MAX_ITEMS, has_too_many_items
@@ -102,7 +102,7 @@ def input_request(question: Question, host_version: str, declared: Mapping[str, 
         QuestionRefusal: it cannot be asked that.
     """
     check_capabilities(question, declared)
-    return wanted(question, question_for_host(question, host_version))
+    return encode_input_request(question, question_for_host(question, host_version))
 
 
 def kinds_of(questions: Mapping[str, Question]) -> dict[str, Any]:

@@ -238,7 +238,7 @@ class RequestStates:
 
 
 def input_required(requests: Mapping[str, Raw] | None, state: str | None) -> Interim:
-    """Make the result that asks a modern host for input. `requests` maps keys to what `wanted` made."""
+    """Make the result that asks a modern host for input. `requests` maps keys to what `encode_input_request` made."""
     result: dict[str, Any] = {RESULT_TYPE: INPUT_REQUIRED}
     if requests is not None:
         result["inputRequests"] = requests
@@ -248,7 +248,7 @@ def input_required(requests: Mapping[str, Raw] | None, state: str | None) -> Int
     return Interim(raw(result))
 
 
-def wanted(question: Question, params: Mapping[str, Raw]) -> Raw:
+def encode_input_request(question: Question, params: Mapping[str, Raw]) -> Raw:
     """One input request: `question`, with its `params` for this host."""
     return raw({"method": question.method, "params": params})
 

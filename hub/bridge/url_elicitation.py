@@ -18,7 +18,15 @@ from msgspec import Raw, Struct, UnsetType
 
 from hub.bridge.input_required import InputRefused
 from hub.bridge.inputs import MAX_AT_ONCE, MAX_ROUNDS
-from hub.bridge.request_state import Binding, RequestState, RequestStates, answers_of, bind, input_required, wanted
+from hub.bridge.request_state import (
+    Binding,
+    RequestState,
+    RequestStates,
+    answers_of,
+    bind,
+    encode_input_request,
+    input_required,
+)
 from hub.link.completed_elicitations import MAX_ID_CHARS
 from hub.link.errors import Executed, HubError, UpstreamProtocolError
 from hub.link.interface import Caller, Upstream
@@ -74,16 +82,16 @@ class PageVisits:
     def __repr__(self) -> str:
         return f"<PageVisits [{len(self._begun)} begun]>"
 
-    def asked(self, question: Question, caller: Caller) -> None:
+    def on_question(self, question: Question, caller: Caller) -> None:
         """`question` is about to be put to `caller`, a host of a legacy session; others have no ids."""
         if question.method != ELICIT or caller.version != L4 or mode_of(question) != URL:
             return
         if URL not in elicitation_modes(caller.capabilities):
             return
         if (theirs := peek_str(question.params.get("elicitationId"))) is not None:
-            self.began(question.upstream, theirs, caller.conversation)
+            self.on_visit_begun(question.upstream, theirs, caller.conversation)
 
-    def began(self, upstream: str, theirs: str, conversation: int) -> None:
+    def on_visit_begun(self, upstream: str, theirs: str, conversation: int) -> None:
         """Note that a host was sent to the page that `upstream` calls `theirs`."""
         if len(theirs) > MAX_ID_CHARS:
             return
@@ -92,7 +100,7 @@ class PageVisits:
         conversations.put(conversation, None)
         self._begun.put(id, conversations)
 
-    def done(self, upstream: str, theirs: str) -> tuple[str, frozenset[int]]:
+    def on_visit_done(self, upstream: str, theirs: str) -> tuple[str, frozenset[int]]:
         """The hub's id of a visit that is done, and the conversations to be told: each once."""
         id = elicitation_id(upstream, theirs)
         return id, frozenset(self._begun.pop(id, ()))
@@ -117,7 +125,7 @@ class _Page(Struct, frozen=True):
 
 
 def wants_visits(reply: Reply, version: str) -> bool:
-    """True if `reply`, of an upstream that speaks `version`, is for `UrlElicitations.settle`."""
+    """True if `reply`, of an upstream that speaks `version`, is for `UrlElicitations.ask_for_visits`."""
     return isinstance(reply, Failure) and reply.code == URL_ELICITATION_REQUIRED and version == L4
 
 
@@ -128,7 +136,9 @@ class UrlElicitations:
         self._states = states
         self._visits = visits
 
-    def settle(self, reply: Failure, upstream: Upstream, caller: Caller, request: Request, *, round: int = 1) -> Reply:
+    def ask_for_visits(
+        self, reply: Failure, upstream: Upstream, caller: Caller, request: Request, *, round: int = 1
+    ) -> Reply:
         """Turn a `reply` that `wants_visits` into the reply for the host. `round` counts such replies of the operation.
 
         Raises:
@@ -151,12 +161,13 @@ class UrlElicitations:
         if caller.era is Era.MODERN:
             keys = {f"q{number}": page for number, page in enumerate(pages, 1)}
             requests = {
-                key: wanted(page.question, params) for (key, page), params in zip(keys.items(), shown, strict=True)
+                key: encode_input_request(page.question, params)
+                for (key, page), params in zip(keys.items(), shown, strict=True)
             }
             ids = {key: page.id for key, page in keys.items()}
             return self._ask(bind(upstream.name, caller.identity.principal, request), requests, ids, round)
         for page in pages:
-            self._visits.began(upstream.name, page.id, caller.conversation)
+            self._visits.on_visit_begun(upstream.name, page.id, caller.conversation)
         members = peek_limited(None if isinstance(reply.data, UnsetType) else reply.data)
         return Failure(reply.code, reply.message, raw({**members, "elicitations": shown}))
 
@@ -182,7 +193,7 @@ class UrlElicitations:
         if missing:
             return self._ask(state.binding, missing, ids, round_of(state))
         with trio.move_on_after(URL_WAIT_S):
-            await upstream.elicitations.wait(ids.values())
+            await upstream.elicitations.wait_for(ids.values())
         return None
 
     def _ask(self, binding: Binding, requests: Mapping[str, Raw], ids: Mapping[str, str], round: int) -> Reply:
@@ -191,7 +202,7 @@ class UrlElicitations:
 
 
 def round_of(state: RequestState) -> int:
-    """The round that an upstream is called in after `UrlElicitations.resume`, for its next `UrlElicitations.settle`."""
+    """The round that an upstream is called in after `UrlElicitations.resume`, for its next `ask_for_visits`."""
     return int(bytes(state.members["n"])) + 1
 
 
@@ -240,7 +251,7 @@ def _shown(page: _Page, caller: Caller) -> dict[str, Raw]:
 
 
 def _action(request: Raw, answer: Raw, upstream: str) -> str | None:
-    """Read the answer to an input request of `settle`.
+    """Read the answer to an input request of `ask_for_visits`.
 
     Raises:
         RemoteProtocolError: -32602, nothing that can be said.

@@ -21,8 +21,8 @@ from hub.wire.mcp import (
     HUB_PREFIX,
     HUB_SERVER,
     IDENTIFIER,
-    Entry,
     Kind,
+    ListEntry,
     Snapshot,
 )
 from hub.wire.translate import entry_for_host
@@ -173,7 +173,7 @@ class UpstreamEntries:
             names[Kind.RESOURCE], names[Kind.TEMPLATE] = uris, templates
         return {kind: self._shown(kind, names[kind], entries[kind]) for kind in Kind}
 
-    def _distinct(self, kind: Kind) -> list[Entry]:
+    def _distinct(self, kind: Kind) -> list[ListEntry]:
         """The entries of a list; of those with one name, the first."""
         entries = self.snapshot.lists.get(kind, ())
         distinct = {entry.key: entry for entry in reversed(entries)}
@@ -193,7 +193,7 @@ class UpstreamEntries:
             for name, original in zip(names, originals, strict=True)
         ]
 
-    def _shown(self, kind: Kind, names: Sequence[str], entries: Sequence[Entry]) -> tuple[VisibleEntry, ...]:
+    def _shown(self, kind: Kind, names: Sequence[str], entries: Sequence[ListEntry]) -> tuple[VisibleEntry, ...]:
         shown: dict[str, VisibleEntry] = {}
         left_out: list[str] = []
         for name, entry in zip(names, entries, strict=True):

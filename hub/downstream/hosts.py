@@ -226,7 +226,7 @@ class Hosts:
 
     def elicited(self, upstream: str, id: str) -> None:
         """Tell the hosts that `upstream` sent to the page `id`, and no others, that the visit is done."""
-        ours, conversations = self.visits.done(upstream, id)
+        ours, conversations = self.visits.on_visit_done(upstream, id)
         for host in list(self._attached.values()):
             if host.open and host.conversation in conversations:
                 host.tell(f"{ELICITED} {ours}", encode_notification(ELICITED, {"elicitationId": raw(ours)}))
@@ -441,7 +441,7 @@ class Host:
         Satisfies `hub.routing.host_exchange.AskableHost`. Cancellation: withdraws it.
         """
         assert self.caller is not None, "nobody is asked before the handshake"
-        self.hosts.visits.asked(question, self.caller)
+        self.hosts.visits.on_question(question, self.caller)
         return await self.asking.ask(question, self.caller, send)
 
     def withdraw(self, send: Send) -> None:

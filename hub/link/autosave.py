@@ -36,11 +36,11 @@ class SaveBarrier:
         with trio.move_on_after(SAVED_WITHIN_S):
             await done.wait()
 
-    async def asked(self) -> None:
+    async def wait_until_asked(self) -> None:
         """Wait until a task waits in `saved`."""
         await self._asked.wait()
 
-    def begin(self) -> trio.Event:
+    def begin_write(self) -> trio.Event:
         """Return the event to set once the present state is written."""
         done = self._done
         self._asked, self._done = trio.Event(), trio.Event()
@@ -60,9 +60,9 @@ async def autosave(
         with trio.move_on_after(RETRY_S if memory.problem else LOOK_EVERY_S):
             await memory.unsaved()
         with trio.move_on_after(GATHER_S):
-            await barrier.asked()
+            await barrier.wait_until_asked()
         remember()
-        done = barrier.begin()
+        done = barrier.begin_write()
         draft = memory.draft()
         if draft is not None:
             await trio.to_thread.run_sync(memory.write, draft)

@@ -105,15 +105,15 @@ class TransferPace:
         """Time by which a peer at `PACE_BYTES_PER_S` would have moved as much as this one has; inf: the hub does not
         wait."""
 
-    def begin(self, now: float) -> None:
+    def start_wait(self, now: float) -> None:
         """Note that the hub waits for the peer to send, or to read, from now on."""
         self.due = now
 
-    def moved(self, amount: int, now: float) -> None:
+    def on_moved(self, amount: int, now: float) -> None:
         """Note that the peer has sent, or read, `amount` bytes."""
         self.due = min(now, self.due + amount / PACE_BYTES_PER_S)
 
-    def rest(self) -> None:
+    def end_wait(self) -> None:
         """Note that the hub no longer waits for the peer."""
         self.due = inf
 

@@ -187,7 +187,7 @@ class Outbox:
         account = self._account
         try:
             if account is not None:
-                account.reads.begin(trio.current_time())
+                account.reads.start_wait(trio.current_time())
             while self._queue:
                 batch = memoryview(b"".join(self._queue))
                 self._queue.clear()
@@ -201,7 +201,7 @@ class Outbox:
             raise
         finally:
             if account is not None:
-                account.reads.rest()
+                account.reads.end_wait()
             self._draining = False
             self._drained.set()
 
@@ -221,7 +221,7 @@ class Outbox:
             self.queued_bytes -= sent
             batch = batch[sent:]
             if self._account is not None:
-                self._account.reads.moved(sent, trio.current_time())
+                self._account.reads.on_moved(sent, trio.current_time())
 
     def _give_up(self, *, notify: bool = True) -> None:
         if self.broken:
@@ -369,7 +369,7 @@ class LineReader:
         now = trio.current_time()
         more = max(0, len(self._begun) - FREE_BYTES) - self._held
         if not self._held:
-            account.sends.begin(now)
+            account.sends.start_wait(now)
         if more > 0 and not account.take(more, now):
             self._dropping = bytes(self._begun[:EDGE_BYTES]), bytes(self._begun[-EDGE_BYTES:])
             self._dropped_bytes = len(self._begun)
@@ -379,9 +379,9 @@ class LineReader:
             account.give(-more)
         self._held += more
         if self._held:
-            account.sends.moved(more, now)
+            account.sends.on_moved(more, now)
         else:
-            account.sends.rest()
+            account.sends.end_wait()
 
     def _drop(self, rest: bytes) -> LineDropped | LineTooLong:
         """Make the exception for a dropped line, whose end is `rest`."""

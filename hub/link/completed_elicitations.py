@@ -31,8 +31,8 @@ class Elicitations:
     def __repr__(self) -> str:
         return f"<Elicitations [{len(self._done)} done, {len(self._waiting)} waited for]>"
 
-    def note(self, id: str) -> None:
-        """The visit `id` is done. Never blocks."""
+    def on_complete(self, id: str) -> None:
+        """The upstream has said that the visit `id` is done. Never blocks."""
         if len(id) > MAX_ID_CHARS:
             return
         self._done.put(id, None)
@@ -47,7 +47,7 @@ class Elicitations:
         for id in ids:
             self._done.pop(id, None)
 
-    async def wait(self, ids: Iterable[str]) -> None:
+    async def wait_for(self, ids: Iterable[str]) -> None:
         """Wait until all these visits are done, for ever if need be.
 
         Cancellation: nothing is left behind.

@@ -249,12 +249,12 @@ class Peer:
                 message = decode(data, strict=self._strict)
             except RemoteProtocolError as error:
                 if is_batch(data):
-                    await self._take_batch(data, nursery)
+                    await self._handle_batch(data, nursery)
                 else:
                     self._drop_malformed(data, error)
                     await self._pace.keep(len(data))
                 continue
-            if not self._take(message, nursery):
+            if not self._handle(message, nursery):
                 await self._pace.keep(len(data))
 
     def _handle_dropped(self, lost: LineDropped) -> None:
@@ -265,7 +265,7 @@ class Peer:
             text = f"{self._name} has answered, but the hub holds too much to take it; try again in a moment"
             self.fail(id, Overloaded(text, executed=Executed.YES))
 
-    async def _take_batch(self, data: bytes, nursery: trio.Nursery) -> None:
+    async def _handle_batch(self, data: bytes, nursery: trio.Nursery) -> None:
         """Take the messages of a batch (2025-03-26)."""
         await self._pace.turn(len(data))
         try:
@@ -281,12 +281,12 @@ class Peer:
                 self._drop_malformed(part, error)
                 await self._pace.keep(len(part))
             else:
-                if self._take(message, nursery):
+                if self._handle(message, nursery):
                     await self._pace.turn(len(part))
                 else:
                     await self._pace.keep(len(part))
 
-    def _take(self, message: Message, nursery: trio.Nursery) -> bool:
+    def _handle(self, message: Message, nursery: trio.Nursery) -> bool:
         """Handle one message; True: it is an answer that a caller has waited for."""
         self.messages += 1
         if isinstance(message, Response):
@@ -300,7 +300,7 @@ class Peer:
             return True
         self._bad_in_a_row = 0
         if isinstance(message, Request):
-            self._take_request(message, nursery)
+            self._handle_request(message, nursery)
         elif message.method == CANCELLED and self._takes_requests:
             self._stop_answering(message)
         else:
@@ -334,7 +334,7 @@ class Peer:
 
     # --- answering ----------------------------------------------------------------------------------------------------
 
-    def _take_request(self, request: Request, nursery: trio.Nursery) -> None:
+    def _handle_request(self, request: Request, nursery: trio.Nursery) -> None:
         if not self._takes_requests or self._ignores_answers():
             self.refused_requests += 1
         elif request.method == PING:

@@ -24,7 +24,7 @@ from hub.link.errors import Overloaded
 from hub.net.connection_limits import REFUSED
 from hub.net.http_message import STOPPING, HttpRequest, HttpResponse
 from hub.net.server_state import ServerState
-from hub.wire.http.request_head import ChunkedBody, HttpRefusal, RequestHead, head_end
+from hub.wire.http.request_head import ChunkedRequestBody, HttpRefusal, RequestHead, head_end
 from hub.wire.jsonrpc import Failure, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR, INVALID_REQUEST
 
@@ -350,11 +350,11 @@ class Connection:
             parts.append(data[:missing])
             self._buffer = data[missing:]
             missing -= len(data)
-        self._account.sends.rest()
+        self._account.sends.end_wait()
         request.body = b"".join(parts)  # one copy: a buffer that grows costs many
 
     async def _read_chunked(self, request: HttpRequest, head: RequestHead) -> None:
-        body = ChunkedBody(self.shared.limits.max_request_body)
+        body = ChunkedRequestBody(self.shared.limits.max_request_body)
         done = body.feed(self._buffer) if self._buffer else None
         if done is None:
             self._invite(head)
@@ -367,13 +367,13 @@ class Connection:
                 raise HttpRefusal(400, "The chunked request body ended too early")
             self._hold(len(data))
             done = body.feed(data)
-        self._account.sends.rest()
+        self._account.sends.end_wait()
         request.body, self._buffer = done
 
     def _expect(self, request: HttpRequest, received: int) -> None:
         """Begin to charge a body to the budget, `received` bytes of which are here."""
         self._account.belongs_to(request.identity.principal if request.identity else "")
-        self._account.sends.begin(trio.current_time())
+        self._account.sends.start_wait(trio.current_time())
         self._hold(received)
 
     def _hold(self, received: int) -> None:
@@ -385,12 +385,12 @@ class Connection:
         now = trio.current_time()
         if not self._account.take(received, now):
             raise Overloaded(NO_ROOM, retry_after_ms=1000)
-        self._account.sends.moved(received, now)
+        self._account.sends.on_moved(received, now)
         self._body_bytes += received
 
     def _let_go(self) -> None:
         """Give the bytes of the body back to the budget."""
-        self._account.sends.rest()
+        self._account.sends.end_wait()
         self._account.give(self._body_bytes)
         self._body_bytes = 0
 

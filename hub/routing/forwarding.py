@@ -97,7 +97,7 @@ class OperationForwarder:
     ) -> Awaitable[Reply]:
         """Send `operation` across the seam: reads by way of the cache, and at the log level that the host wants."""
         way = self._reading.by_way_of(upstream) if self._reading and request.method == RESOURCES_READ else upstream
-        reply = self._bridge.carry(way, operation, exchange, request)
+        reply = self._bridge.forward(way, operation, exchange, request)
         caller = exchange.caller
         return reply if caller.log_level is None else self._levels.hold(caller, reply)
 

@@ -84,7 +84,7 @@ NAMED_BY: Final[Mapping[str, str]] = {
 """The parameter that `Mcp-Name` mirrors."""
 
 
-class Entry(Struct, frozen=True):
+class ListEntry(Struct, frozen=True):
     """One tool, prompt, resource or template as its upstream listed it."""
 
     key: str
@@ -109,7 +109,7 @@ class Snapshot(Struct, frozen=True):
     capabilities: dict[str, Raw]
     server_info: dict[str, Raw]
     instructions: str
-    lists: dict[Kind, tuple[Entry, ...]]
+    lists: dict[Kind, tuple[ListEntry, ...]]
     freshness: dict[Kind, Freshness]
     local: bool
     """stdio or loopback: the upstream's `file` URIs mean this machine's files."""

@@ -9,7 +9,7 @@ from config.settings import Restart, Timeouts, UpstreamConfig
 from hub.link.errors import HubError, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, Result, raw
-from hub.wire.mcp import L4, MODERN, Entry, Kind
+from hub.wire.mcp import L4, MODERN, Kind, ListEntry
 from tests.support.fakes import FakeHost, FakeSession, FakeUpstream
 from upstreams.inventory.last_known import LastKnown
 from upstreams.inventory.refresh import CALM_READINGS, RETRY_LIST_S
@@ -389,7 +389,7 @@ class Known(LastKnown):
         super().__init__(None)
 
     def find(self, name, config):
-        tool = Entry("old", {})
+        tool = ListEntry("old", {})
         return structs.replace(empty_snapshot(name, True), lists={**dict.fromkeys(Kind, ()), Kind.TOOL: (tool,)})
 
 

@@ -18,10 +18,10 @@ from hub.wire.mcp import (
     INVALID_PARAMS,
     LIST_METHOD,
     METHOD_NOT_FOUND,
-    Entry,
     Era,
     Freshness,
     Kind,
+    ListEntry,
 )
 from hub.wire.member_limits import first_items
 from hub.wire.request_meta import read_freshness
@@ -45,7 +45,7 @@ ENTRY_BYTES: Final = 1 << 10
 class Listing(Struct, frozen=True):
     """One whole list, detached from the messages it came in."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[ListEntry, ...] = ()
     freshness: Freshness = Freshness()
     degraded: str = ""
     """The reason why it is incomplete; "" when it is whole."""
@@ -130,7 +130,7 @@ class _Gatherer:
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, ListEntry] = {}
         self._bytes = 0
         self._members = 0
         self._searched = 0
@@ -191,7 +191,7 @@ class _Gatherer:
             return size
         key = peek_str(fields.get(IDENTIFIER[self._kind]))
         if key and key not in self._entries:  # the first of two wins
-            self._entries[key] = Entry(key, fields)
+            self._entries[key] = ListEntry(key, fields)
             self._bytes += size
         return size
 

@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 
 from hub.bridge.known_roots import KnownRoots
 from hub.bridge.parking.call import ParkedCall
-from hub.bridge.parking.phases import Event, ParkedState, Phase
+from hub.bridge.parking.phases import CallEvent, ParkedState, Phase
 from hub.bridge.request_state import (
     ELSEWHERE,
     EXPIRED,
@@ -183,7 +183,7 @@ class ParkedCalls:
     def abandon(self, call: ParkedCall) -> None:
         """Cancel a call whose attached request was cancelled."""
         if call.state.phase is not Phase.GONE:
-            call.state.expire(Event.LEFT)
+            call.state.expire(CallEvent.LEFT)
             self._bury(call)
         call.stop_clock()
         call.scope.cancel()
@@ -215,7 +215,7 @@ class ParkedCalls:
     def _ended(self, call: ParkedCall, outcome: Reply | Exception | None) -> None:
         """End a call; `outcome` None: it was cancelled."""
         nobody_waits = call.state.phase is Phase.GONE
-        call.state.end(lost=outcome is None or isinstance(outcome, UpstreamLost))
+        call.state.end_call(lost=outcome is None or isinstance(outcome, UpstreamLost))
         call.close()
         if nobody_waits:
             call.stop_clock()
@@ -243,7 +243,7 @@ class ParkedCalls:
     async def _keep(self, call: ParkedCall, clock: trio.CancelScope) -> None:
         with clock:
             await trio.sleep(COALESCE_S)
-            call.state.show(trio.current_time())
+            call.state.begin_round(trio.current_time())
             call.end_request(self._round(call))
             await call.wait_for_retry()
             log.info("nobody answered what %s asked in %s", call.upstream, call.request.method)
@@ -258,7 +258,7 @@ class ParkedCalls:
         assert call.binding is not None, "it has asked"
         left_s = state.deadline - trio.current_time()
         return input_required(
-            state.requests(),
+            state.input_requests(),
             self._states.seal(PARK, call.binding, {"i": call.id, "n": state.round}, ttl_s=left_s, here=True),
         )
 
@@ -277,7 +277,7 @@ class ParkedCalls:
         if runs and not (has_room and call.hold_memory(question, self._budget, now)):
             log.warning("%s asks, and too many calls wait for answers already: refused", call.upstream)
             raise QuestionRefusal(INVALID_PARAMS, "Too many calls wait for answers of their hosts")
-        key = call.state.ask(question, now)
+        key = call.state.open_question(question, now)
         if runs:
             call.identify()
             self._calls[call.id] = call
@@ -287,7 +287,7 @@ class ParkedCalls:
     def withdraw_question(self, call: ParkedCall, key: str) -> None:
         """Withdraw a question that the upstream waits for no longer."""
         asks = call.state.phase is Phase.ASK
-        call.state.withdraw(key)
+        call.state.withdraw_question(key)
         if asks and call.state.phase is Phase.RUN:
             call.stop_clock()
 

@@ -48,8 +48,8 @@ class Phase(Enum):
     GONE = "gone"
 
 
-class Event(Enum):
-    """Event that changes the phase."""
+class CallEvent(Enum):
+    """Event of a call that changes its phase."""
 
     ASKED = "asked"
     """A question of the upstream that this host can be asked."""
@@ -69,31 +69,31 @@ class Event(Enum):
     """Nobody came back in time."""
 
 
-_ATTACHED: Final = {Event.ENDED: Phase.GONE, Event.LOST: Phase.GONE, Event.LEFT: Phase.GONE}
-_ALONE: Final = {Event.LEFT: Phase.GONE, Event.EXPIRED: Phase.GONE}
+_ATTACHED: Final = {CallEvent.ENDED: Phase.GONE, CallEvent.LOST: Phase.GONE, CallEvent.LEFT: Phase.GONE}
+_ALONE: Final = {CallEvent.LEFT: Phase.GONE, CallEvent.EXPIRED: Phase.GONE}
 
-TRANSITIONS: Final[Mapping[Phase, Mapping[Event, Phase]]] = {
-    Phase.RUN: {Event.ASKED: Phase.ASK, **_ATTACHED},
-    Phase.ASK: {Event.ASKED: Phase.ASK, Event.SETTLED: Phase.RUN, Event.SHOWN: Phase.PARK, **_ATTACHED},
+TRANSITIONS: Final[Mapping[Phase, Mapping[CallEvent, Phase]]] = {
+    Phase.RUN: {CallEvent.ASKED: Phase.ASK, **_ATTACHED},
+    Phase.ASK: {CallEvent.ASKED: Phase.ASK, CallEvent.SETTLED: Phase.RUN, CallEvent.SHOWN: Phase.PARK, **_ATTACHED},
     Phase.PARK: {
-        Event.ASKED: Phase.PARK,
-        Event.SETTLED: Phase.PARK,
-        Event.SHOWN: Phase.PARK,
-        Event.ANSWERED: Phase.RUN,
-        Event.ENDED: Phase.DONE,
-        Event.LOST: Phase.GONE,
+        CallEvent.ASKED: Phase.PARK,
+        CallEvent.SETTLED: Phase.PARK,
+        CallEvent.SHOWN: Phase.PARK,
+        CallEvent.ANSWERED: Phase.RUN,
+        CallEvent.ENDED: Phase.DONE,
+        CallEvent.LOST: Phase.GONE,
         **_ALONE,
     },
-    Phase.DONE: {Event.ANSWERED: Phase.GONE, **_ALONE},
+    Phase.DONE: {CallEvent.ANSWERED: Phase.GONE, **_ALONE},
     Phase.GONE: {},
 }
 
-_REASONS: Final[Mapping[tuple[Phase, Event], str]] = {
-    (Phase.PARK, Event.LOST): LOST,
-    (Phase.PARK, Event.LEFT): EXPIRED,
-    (Phase.PARK, Event.EXPIRED): EXPIRED,
-    (Phase.DONE, Event.LEFT): EXPIRED,
-    (Phase.DONE, Event.EXPIRED): EXPIRED,
+_REASONS: Final[Mapping[tuple[Phase, CallEvent], str]] = {
+    (Phase.PARK, CallEvent.LOST): LOST,
+    (Phase.PARK, CallEvent.LEFT): EXPIRED,
+    (Phase.PARK, CallEvent.EXPIRED): EXPIRED,
+    (Phase.DONE, CallEvent.LEFT): EXPIRED,
+    (Phase.DONE, CallEvent.EXPIRED): EXPIRED,
 }
 """Reason why a retry finds nothing to resume; other ends were told to the host, and used up its last round."""
 
@@ -144,7 +144,7 @@ class ParkedState:
     def __repr__(self) -> str:
         return f"<ParkedState {self.phase.value}, round {self.round} [{len(self._open)} open]>"
 
-    def feed(self, event: Event) -> None:
+    def feed(self, event: CallEvent) -> None:
         """Move on by the table. KeyError: a bug of ours."""
         before, self.phase = self.phase, TRANSITIONS[self.phase][event]
         if self.phase is Phase.GONE:
@@ -152,46 +152,46 @@ class ParkedState:
 
     # --- the upstream's side ------------------------------------------------------------------------------------------
 
-    def ask(self, question: Question, now: float) -> str:
+    def open_question(self, question: Question, now: float) -> str:
         """Open a question; its key.
 
         Raises:
             QuestionRefusal: this host cannot be asked that; or this call has asked enough, or is over.
         """
         request = _request(question, self.caller)
-        if Event.ASKED not in TRANSITIONS[self.phase]:
+        if CallEvent.ASKED not in TRANSITIONS[self.phase]:
             raise QuestionRefusal(INVALID_PARAMS, "The call this question belongs to is over")
         if self._spent(now) or len(self._open) >= MAX_OPEN:
             raise QuestionRefusal(INVALID_PARAMS, "This call has asked too many questions")
         self._keys += 1
         key = f"q{self._keys}"
         self._open[key] = _Open(question, request)
-        self.feed(Event.ASKED)
+        self.feed(CallEvent.ASKED)
         return key
 
-    def withdraw(self, key: str) -> None:
+    def withdraw_question(self, key: str) -> None:
         """Withdraw a question. Nothing happens if it is settled."""
         if self._open.pop(key, None) is not None and not self._open:
-            self.feed(Event.SETTLED)
+            self.feed(CallEvent.SETTLED)
 
-    def end(self, *, lost: bool) -> None:
+    def end_call(self, *, lost: bool) -> None:
         """End the call; `lost`: its session ended. Open questions are void; the outcome waits for a request."""
         self._open.clear()
         if self.phase is not Phase.GONE:
-            self.feed(Event.LOST if lost else Event.ENDED)
+            self.feed(CallEvent.LOST if lost else CallEvent.ENDED)
 
     # --- the host's side ----------------------------------------------------------------------------------------------
 
-    def show(self, now: float) -> None:
-        """Begin a round with all open questions; `requests` then gives them for the host."""
+    def begin_round(self, now: float) -> None:
+        """Begin a round with all open questions; `input_requests` then gives them for the host."""
         if not self.round:
             self._until = now + self._total_s
         self.round += 1
         self.deadline = min(now + self._ttl_s, self._until)
         self._shown = frozenset(self._open)
-        self.feed(Event.SHOWN)
+        self.feed(CallEvent.SHOWN)
 
-    def requests(self) -> dict[str, Raw]:
+    def input_requests(self) -> dict[str, Raw]:
         """The input requests of the latest round."""
         return {key: self._open[key].request for key in self._open if key in self._shown}
 
@@ -210,7 +210,7 @@ class ParkedState:
         if round != self.round or self.phase in (Phase.RUN, Phase.ASK):
             raise BadState(USED)
         if self.phase is Phase.DONE:
-            self.feed(Event.ANSWERED)
+            self.feed(CallEvent.ANSWERED)
             return {}
         settled = {
             key: self._answer(key, answers[key], caller) for key in self._shown & answers.keys() & self._open.keys()
@@ -220,9 +220,9 @@ class ParkedState:
             del self._open[key]
         settled |= self._write_again(now)
         if self._open:
-            self.show(now)
+            self.begin_round(now)
         else:
-            self.feed(Event.ANSWERED)
+            self.feed(CallEvent.ANSWERED)
         return settled
 
     def _answer(self, key: str, answer: Raw, caller: Caller) -> Reply:
@@ -244,7 +244,7 @@ class ParkedState:
                 del self._open[key]
         return refused
 
-    def expire(self, event: Event = Event.EXPIRED) -> dict[str, Reply]:
+    def expire(self, event: CallEvent = CallEvent.EXPIRED) -> dict[str, Reply]:
         """Give up waiting; the replies to the open questions, by key."""
         self.feed(event)
         return self._decline()

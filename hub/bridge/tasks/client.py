@@ -90,7 +90,7 @@ class TaskClient:
         """Era of the task."""
         return era_of(self.version)
 
-    async def look(self) -> Task | Failure:
+    async def poll(self) -> Task | Failure:
         """Get the task. An upstream may refuse; `is_unknown` tells whether for good.
 
         Raises:
@@ -103,10 +103,10 @@ class TaskClient:
             task = read_task(peek_object(reply.value), self.version)
         except NoTask as error:
             raise nonsense(self.upstream.name, str(error)) from None
-        self.keep(task)
+        self.keep_session(task)
         return task
 
-    def keep(self, task: Task) -> None:
+    def keep_session(self, task: Task) -> None:
         """Keep the session of the task for as long as the task may last."""
         self.upstream.expect(self.session, self._exchange.caller, min(task.ttl_s or TTL_S, TTL_S))
 

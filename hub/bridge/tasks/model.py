@@ -85,7 +85,7 @@ class Task(Struct, frozen=True):
         return None if ttl_ms is None else ttl_ms / 1000
 
 
-def begun(reply: Reply, version: str) -> Task | None:
+def begun_task(reply: Reply, version: str) -> Task | None:
     """The task that a call of an upstream of `version` began in place of a result; None: it gave another reply.
 
     Raises:
@@ -176,7 +176,7 @@ def has_content(reply: Reply) -> bool:
         return True
 
 
-def said(task: Task) -> Result:
+def message_result(task: Task) -> Result:
     """The result of a tool that raised, of which there is nothing but what its task says."""
     text = task.message or "The tool failed, and did not say why"
     return Result(raw({"content": [{"type": "text", "text": text}], "isError": True}))
@@ -185,12 +185,12 @@ def said(task: Task) -> Result:
 # --- for hosts of the extension ---------------------------------------------------------------------------------------
 
 
-def handle(task: Task, id: str) -> Raw:
+def task_handle(task: Task, id: str) -> Raw:
     """The result of a call that began `task`, known to the host as `id`."""
     return raw({RESULT_TYPE: TASK, "taskId": id, "status": task.status, **task.about, "_meta": _META})
 
 
-def detailed(task: Task, id: str, more: Mapping[str, Any], *, status: str | None = None) -> dict[str, Any]:
+def detailed_task(task: Task, id: str, more: Mapping[str, Any], *, status: str | None = None) -> dict[str, Any]:
     """The params of `notifications/tasks`. `more` is what its status calls for.
 
     `status`: as what it is to be shown, if not as what it is.
@@ -198,7 +198,7 @@ def detailed(task: Task, id: str, more: Mapping[str, Any], *, status: str | None
     return {"taskId": id, "status": status or task.status, **task.about, **more}
 
 
-def whole(members: Mapping[str, Any]) -> Raw:
+def complete_result(members: Mapping[str, Any]) -> Raw:
     """The result of a request about a task."""
     return raw({RESULT_TYPE: COMPLETED, **members, "_meta": _META})
 
@@ -206,7 +206,7 @@ def whole(members: Mapping[str, Any]) -> Raw:
 _META: Final = raw({SERVER_INFO_KEY: HUB_INFO})
 
 
-def shown(reply: Reply) -> tuple[str, dict[str, Any]]:
+def status_and_outcome(reply: Reply) -> tuple[str, dict[str, Any]]:
     """The status of a task that came to `reply`, and what tells so: `failed` is for errors only."""
     if isinstance(reply, Result):
         return DONE, {"result": reply.value}
@@ -216,7 +216,7 @@ def shown(reply: Reply) -> tuple[str, dict[str, Any]]:
     return FAILED, {"error": error}
 
 
-def lost(id: str, ticket: "Ticket") -> dict[str, Any]:
+def lost_task(id: str, ticket: "TaskTicket") -> dict[str, Any]:
     """The state of a task that ended with its session."""
     text = f"{ticket.u} was restarted, and the task ended with it; whether it acted is unknown"
     error = {"code": INTERNAL_ERROR, "message": text, "data": {"hub": UPSTREAM_LOST, "upstream": ticket.u}}
@@ -245,7 +245,7 @@ def requires_task(fields: Mapping[str, Raw]) -> bool:
     return execution is not None and peek_str(peek_object(execution).get("taskSupport")) == "required"
 
 
-class Ticket(Struct, frozen=True):
+class TaskTicket(Struct, frozen=True):
     """Sealed content of the task id that a host gets. Short names keep the id short."""
 
     u: str
@@ -267,4 +267,4 @@ class Ticket(Struct, frozen=True):
 
 
 write_ticket = msgspec.json.Encoder().encode
-read_ticket = msgspec.json.Decoder(Ticket).decode
+read_ticket = msgspec.json.Decoder(TaskTicket).decode

@@ -25,18 +25,18 @@ from hub.bridge.tasks.model import (
     TERMINAL,
     NoTask,
     Task,
-    Ticket,
+    TaskTicket,
+    complete_result,
     declares,
-    detailed,
-    handle,
+    detailed_task,
     has_content,
-    lost,
+    lost_task,
+    message_result,
     outcome,
     poll_s,
     read_ticket,
-    said,
-    shown,
-    whole,
+    status_and_outcome,
+    task_handle,
     write_ticket,
 )
 from hub.bridge.tasks.task_questions import TaskQuestions
@@ -83,7 +83,7 @@ class Viewer(Protocol):
     def view(self) -> View: ...
 
 
-class Listener(Viewer, Protocol):
+class TaskListener(Viewer, Protocol):
     """A stream that hears of tasks; `hub.routing.listeners.ListenStream` is one."""
 
     def say(self, subject: str, method: str, params: dict[str, Raw]) -> None:
@@ -116,7 +116,7 @@ class TaskHandles:
         self._nursery: trio.Nursery | None = None
         self._gatherings: dict[tuple[str, str, str], TaskQuestions] = {}
         """By upstream, session and the id of the task there."""
-        self._told: dict[Listener, trio.CancelScope] = {}
+        self._told: dict[TaskListener, trio.CancelScope] = {}
 
     def __repr__(self) -> str:
         return f"<TaskHandles [{len(self._gatherings)} gatherings, {len(self._told)} streams]>"
@@ -134,14 +134,16 @@ class TaskHandles:
             finally:
                 self._nursery = None
 
-    def begin(self, upstream: Upstream, task: Task, caller: Caller, tool: str) -> Interim:
+    def create_handle(self, upstream: Upstream, task: Task, caller: Caller, tool: str) -> Interim:
         """Make the result of a call of `tool` that began `task`."""
         version = upstream.snapshot.version
-        TaskClient(upstream, task.id, version, SilentExchange(caller), session=task.session).keep(task)
+        TaskClient(upstream, task.id, version, SilentExchange(caller), session=task.session).keep_session(task)
         created = peek_str(task.about["createdAt"]) or ""
         run = self._run if task.session else ""
-        ticket = Ticket(upstream.name, caller.identity.principal, task.id, tool, version, task.session, created, run)
-        return Interim(handle(task, self._sealer.seal(PURPOSE, write_ticket(ticket))))
+        ticket = TaskTicket(
+            upstream.name, caller.identity.principal, task.id, tool, version, task.session, created, run
+        )
+        return Interim(task_handle(task, self._sealer.seal(PURPOSE, write_ticket(ticket))))
 
     # --- requests of hosts --------------------------------------------------------------------------------------------
 
@@ -152,7 +154,7 @@ class TaskHandles:
         return {method: partial(self._answer, do) for method, do in doers.items()}
 
     async def _answer(
-        self, do: Callable[[str, Ticket, Request, Viewer], Awaitable[Reply]], request: Request, exchange: Viewer
+        self, do: Callable[[str, TaskTicket, Request, Viewer], Awaitable[Reply]], request: Request, exchange: Viewer
     ) -> Reply:
         """Answer a request about a task, if there is such a task for this host.
 
@@ -174,11 +176,11 @@ class TaskHandles:
             return UNKNOWN
         return ELSEWHERE if self._is_elsewhere(ticket.r) else await do(id, ticket, request, exchange)
 
-    async def _get(self, id: str, ticket: Ticket, request: Request, viewer: Viewer) -> Reply:
+    async def _get(self, id: str, ticket: TaskTicket, request: Request, viewer: Viewer) -> Reply:
         found = await self._look(id, ticket, viewer)
-        return found if isinstance(found, Failure) else Result(whole(found))
+        return found if isinstance(found, Failure) else Result(complete_result(found))
 
-    async def _update(self, id: str, ticket: Ticket, request: Request, viewer: Viewer) -> Reply:
+    async def _update(self, id: str, ticket: TaskTicket, request: Request, viewer: Viewer) -> Reply:
         answers = answers_of(request, needed=True)
         for answer in answers.values():
             open_object(answer)
@@ -191,25 +193,25 @@ class TaskHandles:
         gathering = self._gatherings.get((ticket.u, ticket.s, ticket.t))
         if gathering is not None:
             gathering.update(answers)
-        return Result(whole({}))
+        return Result(complete_result({}))
 
-    async def _cancel(self, id: str, ticket: Ticket, request: Request, viewer: Viewer) -> Reply:
+    async def _cancel(self, id: str, ticket: TaskTicket, request: Request, viewer: Viewer) -> Reply:
         if self._is_lost(ticket):
             return UNKNOWN
         client = self._client(ticket, viewer.caller)
         reply = await client.cancel()
         if isinstance(reply, Failure) and client.era is Era.LEGACY and is_unknown(reply):
-            found = await client.look()  # one that is over cannot be cancelled there, which is no error here
+            found = await client.poll()  # one that is over cannot be cancelled there, which is no error here
             if isinstance(found, Task):
-                return Result(whole({}))
+                return Result(complete_result({}))
         return self._acknowledge(reply, TASKS_CANCEL, ticket, viewer)
 
-    def _acknowledge(self, reply: Reply, method: str, ticket: Ticket, viewer: Viewer) -> Reply:
+    def _acknowledge(self, reply: Reply, method: str, ticket: TaskTicket, viewer: Viewer) -> Reply:
         if isinstance(reply, Failure):
             return UNKNOWN if is_unknown(reply) else self._show(reply, method, ticket.u, ticket.v, viewer)
-        return Result(whole({}))
+        return Result(complete_result({}))
 
-    def _open(self, id: str, viewer: Viewer) -> Ticket | None:
+    def _open(self, id: str, viewer: Viewer) -> TaskTicket | None:
         """Open the ticket in `id`; None: the id is not valid for this host."""
         try:
             ticket = read_ticket(self._sealer.open(PURPOSE, id))
@@ -229,32 +231,32 @@ class TaskHandles:
         except (InvalidSeal, msgspec.DecodeError):
             return ""
 
-    def _client(self, ticket: Ticket, caller: Caller) -> TaskClient:
+    def _client(self, ticket: TaskTicket, caller: Caller) -> TaskClient:
         return TaskClient(self._upstreams[ticket.u], ticket.t, ticket.v, SilentExchange(caller), session=ticket.s)
 
-    def _is_lost(self, ticket: Ticket) -> bool:
+    def _is_lost(self, ticket: TaskTicket) -> bool:
         """True if the task ended with its session."""
         return bool(ticket.s) and self._upstreams[ticket.u].has_lost(ticket.s)
 
     # --- how a task is ------------------------------------------------------------------------------------------------
 
-    async def _look(self, id: str, ticket: Ticket, viewer: Viewer) -> dict[str, Any] | Failure:
+    async def _look(self, id: str, ticket: TaskTicket, viewer: Viewer) -> dict[str, Any] | Failure:
         """The state of the task, in the format of the extension."""
         if self._is_lost(ticket):
-            return lost(id, ticket)
+            return lost_task(id, ticket)
         client = self._client(ticket, viewer.caller)
-        task = await client.look()
+        task = await client.poll()
         if isinstance(task, Failure):
             return UNKNOWN if is_unknown(task) else _failure(self._show(task, TASKS_GET, ticket.u, ticket.v, viewer))
         if task.status == NEEDS_INPUT:
-            return detailed(task, id, {"inputRequests": await self._requests(task, client, ticket, viewer.caller)})
+            return detailed_task(task, id, {"inputRequests": await self._requests(task, client, ticket, viewer.caller)})
         if task.status not in TERMINAL or task.status == CANCELLED:
-            return detailed(task, id, {})
+            return detailed_task(task, id, {})
         reply = self._show(await _outcome(task, client), TOOLS_CALL, ticket.u, ticket.v, viewer)
-        status, more = shown(reply)
-        return detailed(task, id, more, status=status)
+        status, more = status_and_outcome(reply)
+        return detailed_task(task, id, more, status=status)
 
-    async def _requests(self, task: Task, client: TaskClient, ticket: Ticket, caller: Caller) -> dict[str, Raw]:
+    async def _requests(self, task: Task, client: TaskClient, ticket: TaskTicket, caller: Caller) -> dict[str, Raw]:
         """The open questions of the upstream."""
         if client.era is Era.MODERN:
             found = read_questions(task.members, ticket.u, ticket.v)
@@ -279,7 +281,7 @@ class TaskHandles:
 
     # --- telling unasked ----------------------------------------------------------------------------------
 
-    async def listen(self, ids: list[str], stream: Listener) -> list[str]:
+    async def listen(self, ids: list[str], stream: TaskListener) -> list[str]:
         """Notify `stream` of changes of these tasks, as far as its host may see them."""
         found = {id: self._open(id, stream) for id in ids[:MAX_TOLD]}
         known = {id: ticket for id, ticket in found.items() if ticket is not None and not self._is_elsewhere(ticket.r)}
@@ -288,25 +290,25 @@ class TaskHandles:
             self._nursery.start_soon(self._tell_all, known, stream, self._told[stream])
         return list(known)
 
-    def left(self, stream: Listener) -> None:
+    def left(self, stream: TaskListener) -> None:
         """Stop notifying a stream."""
         if (scope := self._told.pop(stream, None)) is not None:
             scope.cancel()
 
-    async def _tell_all(self, known: Mapping[str, Ticket], stream: Listener, scope: trio.CancelScope) -> None:
+    async def _tell_all(self, known: Mapping[str, TaskTicket], stream: TaskListener, scope: trio.CancelScope) -> None:
         with scope:
             async with trio.open_nursery() as nursery:
                 for id, ticket in known.items():
                     nursery.start_soon(self._tell, id, ticket, stream)
 
-    async def _tell(self, id: str, ticket: Ticket, stream: Listener) -> None:
+    async def _tell(self, id: str, ticket: TaskTicket, stream: TaskListener) -> None:
         """Notify of each change of one task until it is over. Catches and logs everything."""
         try:
             await self._tell_on(id, ticket, stream)
         except Exception:
             log.exception("a host hears no more of a task of %s", ticket.u)
 
-    async def _tell_on(self, id: str, ticket: Ticket, stream: Listener) -> None:
+    async def _tell_on(self, id: str, ticket: TaskTicket, stream: TaskListener) -> None:
         told: dict[str, Raw] = {}
         misses = 0
         while misses <= MAX_MISSES:
@@ -337,7 +339,7 @@ async def _outcome(task: Task, client: TaskClient) -> Reply:
         except NoTask as error:
             raise nonsense(client.upstream.name, str(error)) from None
     reply = await client.result()
-    return reply if has_content(reply) or task.status != FAILED else said(task)
+    return reply if has_content(reply) or task.status != FAILED else message_result(task)
 
 
 def _failure(reply: Reply) -> Failure:

@@ -19,7 +19,7 @@ from msgspec import Raw, structs
 from hub.bridge.inputs import check_answers, input_requests, kinds_of, offered
 from hub.bridge.request_state import Binding, RequestState, RequestStates, answers_of, bind, input_required
 from hub.bridge.tasks.client import SilentExchange, TaskClient, nonsense
-from hub.bridge.tasks.model import NoTask, Task, augments_calls, begun, declares, requires_task
+from hub.bridge.tasks.model import NoTask, Task, augments_calls, begun_task, declares, requires_task
 from hub.bridge.tasks.polled_tasks import TaskHandles
 from hub.bridge.tasks.waiting import Show, TaskWait
 from hub.link.errors import HubError
@@ -81,7 +81,7 @@ class Tasks:
         """Forget an upstream that was removed."""
         self._required.pop(name, None)
 
-    async def settle(
+    async def handle_reply(
         self, upstream: Upstream, operation: Operation, exchange: Exchange, reply: Reply, request: Request
     ) -> Reply:
         """Turn `reply`, the first of `upstream` to `operation`, into the reply for the host of `exchange`.
@@ -99,9 +99,9 @@ class Tasks:
             return reply
         caller, version = exchange.caller, upstream.snapshot.version
         if caller.era is Era.MODERN and declares(caller.capabilities):
-            return self.handles.begin(upstream, task, caller, peek_str(operation.params.get("name")) or "")
+            return self.handles.create_handle(upstream, task, caller, peek_str(operation.params.get("name")) or "")
         client = TaskClient(upstream, task.id, version, SilentExchange(caller, exchange), session=task.session)
-        client.keep(task)
+        client.keep_session(task)
         show = self._shower(client, exchange, bind(upstream.name, caller.identity.principal, request))
         return await self._absorb(client, TaskWait(client, task, exchange, _total_s(upstream), show=show))
 
@@ -111,16 +111,16 @@ class Tasks:
         if not may_be or (era_of(version) is Era.LEGACY and "task" not in operation.params):
             return None
         try:
-            return begun(reply, version)
+            return begun_task(reply, version)
         except NoTask as error:
             raise nonsense(upstream.name, str(error)) from None
 
     async def resume(self, state: RequestState, exchange: Exchange, upstream: Upstream, request: Request) -> Reply:
-        """Resume the task of `state` with the answers in `request`. Returns as `settle`.
+        """Resume the task of `state` with the answers in `request`. Returns as `handle_reply`.
 
         Raises:
             RemoteProtocolError: -32602, an answer is none to what was asked under its key. Nothing has changed.
-            HubError: as `settle`.
+            HubError: as `handle_reply`.
         Cancellation: cancels the task.
         """
         members = state.members

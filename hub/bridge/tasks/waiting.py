@@ -31,8 +31,8 @@ from hub.bridge.tasks.model import (
     NoTask,
     Task,
     has_content,
+    message_result,
     outcome,
-    said,
 )
 from hub.link.errors import DeadlineExceeded, HubError, without_frames
 from hub.link.interface import Caller, Exchange, Interim
@@ -145,7 +145,7 @@ class TaskWait:
             shown = self._show(questions, self._answered, self._round)
             self.over = True
             return shown
-        with self._host.asked():
+        with self._host.time_stopped():
             answers = await ask_all(questions, self._exchange)
         await self._update(answers)
         return None
@@ -213,8 +213,8 @@ class TaskWait:
         self.over = True
         if has_content(reply):
             return reply
-        found = await self._client.look()
-        return said(found) if isinstance(found, Task) and found.status == FAILED else reply
+        found = await self._client.poll()
+        return message_result(found) if isinstance(found, Task) and found.status == FAILED else reply
 
     # --- both ---------------------------------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class TaskWait:
         misses = 0
         while True:
             try:
-                found = await self._client.look()
+                found = await self._client.poll()
             except HubError as error:
                 misses += 1
                 if not error.retryable or misses > MAX_MISSES:
@@ -300,11 +300,11 @@ class _Host:
 
     async def ask(self, question: Question) -> Reply:
         """Ask the host; meanwhile the total time stands still."""
-        with self.asked():
+        with self.time_stopped():
             return await self._exchange.ask(question)
 
     @contextmanager
-    def asked(self) -> Iterator[None]:
+    def time_stopped(self) -> Iterator[None]:
         """Stop the total time while a person thinks."""
         self._open += 1
         if self._open == 1:

@@ -239,7 +239,7 @@ def _check_fields(lines: list[bytes]) -> None:
         raise HttpRefusal(400, "The only transfer coding accepted is chunked")
 
 
-class ChunkedBody:
+class ChunkedRequestBody:
     """An incoming chunked body, parsed by h11.
 
     Trailers are refused, as are tiny chunks: 16 MiB in 1-byte chunks would cost minutes of CPU. h11 accepts a bare LF

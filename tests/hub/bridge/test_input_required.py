@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from hub.bridge.input_required import InputRefused, drive, read_wanted
+from hub.bridge.input_required import InputRefused, answer_until_final, read_wanted
 from hub.bridge.inputs import MAX_AT_ONCE, MAX_ROUNDS
 from hub.downstream.host_questions import HostQuestions
 from hub.link.errors import UpstreamProtocolError, failure_from
@@ -129,7 +129,7 @@ class Wired:
             return await self.session.call(again, person, timeouts)
 
         first = await self.session.call(operation, person, timeouts)
-        return await drive(first, retry, person, "up", MODERN, declared=declared, visited=visited)
+        return await answer_until_final(first, retry, person, "up", MODERN, declared=declared, visited=visited)
 
 
 @asynccontextmanager
@@ -214,7 +214,7 @@ async def test_a_state_is_repeated_byte_for_byte(autojump_clock):
         given.append(more)
         return replies[1]
 
-    await drive(replies[0], retry, FakeHost(), "up", MODERN)
+    await answer_until_final(replies[0], retry, FakeHost(), "up", MODERN)
     assert [{name: bytes(value) for name, value in more.items()} for more in given] == [
         {"requestState": STATE.encode()}
     ]

@@ -61,9 +61,9 @@ class Bridge:
         self.urls = UrlElicitations(self.states, self.visits)
         self.up = Up()
 
-    def settle(self, host, *visits, request=None, round=1):
+    def ask_for_visits(self, host, *visits, request=None, round=1):
         failure = needed(*(visits or [VISIT]))
-        return self.urls.settle(failure, self.up, host.caller, request or call(), round=round)
+        return self.urls.ask_for_visits(failure, self.up, host.caller, request or call(), round=round)
 
     def state(self, host, request):
         return self.states.open(text_of(request), host.caller.identity.principal, request)
@@ -117,7 +117,7 @@ def test_only_errors_of_that_revision_mean_it():
 def test_a_host_of_that_revision_gets_the_error_with_ids_of_the_hub(bridge):
     host = FakeHost(version=L4, capabilities=URL_MODE)
     stranger = FakeHost(version=L4, capabilities=URL_MODE)
-    reply = bridge.settle(host, {**VISIT, "task": {"ttl": 1}}, OTHER)
+    reply = bridge.ask_for_visits(host, {**VISIT, "task": {"ttl": 1}}, OTHER)
     validate(encode_response(1, reply), L4, sender="server")
     assert (reply.code, reply.message) == (-32042, "Authorization required")
     assert json.loads(bytes(reply.data)) == {
@@ -128,44 +128,45 @@ def test_a_host_of_that_revision_gets_the_error_with_ids_of_the_hub(bridge):
     }
     sees = failure_for_host(reply, "tools/call", upstream="up", upstream_version=L4, host_version=L4)
     assert sees is reply
-    bridge.settle(stranger, OTHER)
-    assert bridge.visits.done("up", "e-77") == ("up:e-77", {host.caller.conversation})
-    assert bridge.visits.done("up", "e-77") == ("up:e-77", frozenset())
-    assert bridge.visits.done("up", "e-78")[1] == {host.caller.conversation, stranger.caller.conversation}
-    assert bridge.visits.done("other", "e-78")[1] == frozenset()
+    bridge.ask_for_visits(stranger, OTHER)
+    assert bridge.visits.on_visit_done("up", "e-77") == ("up:e-77", {host.caller.conversation})
+    assert bridge.visits.on_visit_done("up", "e-77") == ("up:e-77", frozenset())
+    assert bridge.visits.on_visit_done("up", "e-78")[1] == {host.caller.conversation, stranger.caller.conversation}
+    assert bridge.visits.on_visit_done("other", "e-78")[1] == frozenset()
 
 
 def test_other_members_of_the_error_stay(bridge):
     host = FakeHost(version=L4, capabilities=URL_MODE)
-    reply = bridge.urls.settle(needed(VISIT, more=1), bridge.up, host.caller, call())
+    reply = bridge.urls.ask_for_visits(needed(VISIT, more=1), bridge.up, host.caller, call())
     assert json.loads(bytes(reply.data))["more"] == 1
 
 
 def test_questions_of_a_session_are_remembered_as_well(bridge):
     host = FakeHost(version=L4, capabilities=URL_MODE).caller
     visit = Question("elicitation/create", {name: raw(value) for name, value in VISIT.items()}, "up", L4)
-    bridge.visits.asked(visit, FakeHost(version=MODERN).caller)
-    bridge.visits.asked(visit, FakeHost(version=L4, capabilities={"elicitation": {}}).caller)  # which is not asked
-    bridge.visits.asked(Question("elicitation/create", {"message": raw("x")}, "up", L4), host)
-    bridge.visits.asked(Question("elicitation/create", {"mode": raw("url")}, "up", MODERN), host)
-    bridge.visits.asked(Question("roots/list", {}, "up", L4), host)
+    bridge.visits.on_question(visit, FakeHost(version=MODERN).caller)
+    unable = FakeHost(version=L4, capabilities={"elicitation": {}})
+    bridge.visits.on_question(visit, unable.caller)
+    bridge.visits.on_question(Question("elicitation/create", {"message": raw("x")}, "up", L4), host)
+    bridge.visits.on_question(Question("elicitation/create", {"mode": raw("url")}, "up", MODERN), host)
+    bridge.visits.on_question(Question("roots/list", {}, "up", L4), host)
     assert repr(bridge.visits) == "<PageVisits [0 begun]>"
-    bridge.visits.asked(visit, host)
-    assert bridge.visits.done("up", "e-77")[1] == {host.conversation}
+    bridge.visits.on_question(visit, host)
+    assert bridge.visits.on_visit_done("up", "e-77")[1] == {host.conversation}
 
 
 def test_visits_that_never_end_are_forgotten():
     visits = PageVisits()
     for number in range(MAX_VISITS + 1):
-        visits.began("up", str(number), 1)
+        visits.on_visit_begun("up", str(number), 1)
     assert repr(visits) == f"<PageVisits [{MAX_VISITS} begun]>"
-    assert visits.done("up", "0")[1] == frozenset()
-    assert visits.done("up", str(MAX_VISITS))[1] == {1}
+    assert visits.on_visit_done("up", "0")[1] == frozenset()
+    assert visits.on_visit_done("up", str(MAX_VISITS))[1] == {1}
     for conversation in range(2 * MAX_SENT):
-        visits.began("up", "always the same", conversation)
-    assert visits.done("up", "always the same")[1] == set(range(MAX_SENT, 2 * MAX_SENT))
-    visits.began("up", "x" * (MAX_ID_CHARS + 1), 1)
-    assert visits.done("up", "x" * (MAX_ID_CHARS + 1))[1] == frozenset()
+        visits.on_visit_begun("up", "always the same", conversation)
+    assert visits.on_visit_done("up", "always the same")[1] == set(range(MAX_SENT, 2 * MAX_SENT))
+    visits.on_visit_begun("up", "x" * (MAX_ID_CHARS + 1), 1)
+    assert visits.on_visit_done("up", "x" * (MAX_ID_CHARS + 1))[1] == frozenset()
 
 
 # --- modern hosts -----------------------------------------------------------------------------------------------------
@@ -173,7 +174,7 @@ def test_visits_that_never_end_are_forgotten():
 
 @pytest.mark.covers("R-1", "R-4")
 def test_a_modern_host_gets_an_input_request_for_each_page(bridge):
-    asked = opened(bridge.settle(modern(), VISIT, OTHER))
+    asked = opened(bridge.ask_for_visits(modern(), VISIT, OTHER))
     assert asked["resultType"] == "input_required"
     assert asked["inputRequests"] == {
         "q1": {
@@ -192,18 +193,18 @@ def test_a_modern_host_gets_an_input_request_for_each_page(bridge):
 async def test_a_retry_waits_until_the_visits_are_done(autojump_clock, bridge, when):
     """A host that has visited both pages before its retry, or during it, or never does."""
     host = modern()
-    reply = bridge.settle(host, VISIT, OTHER)
+    reply = bridge.ask_for_visits(host, VISIT, OTHER)
     if when == "before":
-        bridge.up.elicitations.note("e-77")
-        bridge.up.elicitations.note("e-78")
+        bridge.up.elicitations.on_complete("e-77")
+        bridge.up.elicitations.on_complete("e-78")
     before = trio.current_time()
     async with trio.open_nursery() as nursery:
 
         async def visit():
             await trio.sleep(5)
-            bridge.up.elicitations.note("e-77")
+            bridge.up.elicitations.on_complete("e-77")
             await trio.sleep(5)
-            bridge.up.elicitations.note("e-78")
+            bridge.up.elicitations.on_complete("e-78")
 
         if when == "during":
             nursery.start_soon(visit)
@@ -214,9 +215,9 @@ async def test_a_retry_waits_until_the_visits_are_done(autojump_clock, bridge, w
 
 async def test_what_is_done_too_late_harms_nobody(autojump_clock, bridge):
     host = modern()
-    assert await bridge.resume(host, bridge.settle(host), q1=ACCEPT) is None
-    bridge.up.elicitations.note("e-77")
-    again = bridge.settle(host, round=2)
+    assert await bridge.resume(host, bridge.ask_for_visits(host), q1=ACCEPT) is None
+    bridge.up.elicitations.on_complete("e-77")
+    again = bridge.ask_for_visits(host, round=2)
     before = trio.current_time()
     assert await bridge.resume(host, again, q1=ACCEPT) is None
     assert trio.current_time() - before == URL_WAIT_S, "the same page, but another visit"
@@ -224,7 +225,7 @@ async def test_what_is_done_too_late_harms_nobody(autojump_clock, bridge):
 
 async def test_a_hub_that_was_restarted_still_knows(autojump_clock, bridge):
     host = modern()
-    reply = bridge.settle(host)
+    reply = bridge.ask_for_visits(host)
     assert await Bridge().resume(host, reply, q1=ACCEPT) is None
 
 
@@ -233,7 +234,7 @@ async def test_a_hub_that_was_restarted_still_knows(autojump_clock, bridge):
 async def test_who_does_not_want_to_is_not_asked_again(autojump_clock, bridge, action):
     host = modern()
     with pytest.raises(InputRefused) as caught:
-        await bridge.resume(host, bridge.settle(host, VISIT, OTHER), q1=ACCEPT, q2={"action": action})
+        await bridge.resume(host, bridge.ask_for_visits(host, VISIT, OTHER), q1=ACCEPT, q2={"action": action})
     assert json.loads(bytes(failure_from(caught.value, "tools/call").value))["isError"]
     assert failure_from(caught.value, "prompts/get").code == -32603
     assert caught.value.facts()["executed"] == "no"
@@ -242,10 +243,10 @@ async def test_who_does_not_want_to_is_not_asked_again(autojump_clock, bridge, a
 @pytest.mark.covers("R-10")
 async def test_pages_that_were_not_answered_for_are_asked_again(autojump_clock, bridge):
     host = modern()
-    first = bridge.settle(host, VISIT, OTHER)
+    first = bridge.ask_for_visits(host, VISIT, OTHER)
     second = await bridge.resume(host, first, q2=ACCEPT, q9=ACCEPT)
     assert opened(second)["inputRequests"].keys() == {"q1"}
-    bridge.up.elicitations.note("e-77")
+    bridge.up.elicitations.on_complete("e-77")
     before = trio.current_time()
     assert await bridge.resume(host, second, q1=ACCEPT) is None
     assert trio.current_time() - before == URL_WAIT_S, "both visits are waited for"
@@ -254,32 +255,32 @@ async def test_pages_that_were_not_answered_for_are_asked_again(autojump_clock, 
 @pytest.mark.covers("R-10")
 async def test_what_is_no_answer_can_be_said_again(autojump_clock, bridge):
     host = modern()
-    reply = bridge.settle(host)
+    reply = bridge.ask_for_visits(host)
     for nonsense in ({"action": "perhaps"}, 1, {}):
         refused = await bridge.resume(host, reply, q1=nonsense)
         assert isinstance(refused, Failure)
         assert refused.code == -32602
-    bridge.up.elicitations.note("e-77")
+    bridge.up.elicitations.on_complete("e-77")
     assert await bridge.resume(host, reply, q1=ACCEPT) is None
 
 
 @pytest.mark.covers("F-I-08")
 async def test_rounds_are_counted(autojump_clock, bridge):
     host = modern()
-    request = retry(bridge.settle(host, round=3))
+    request = retry(bridge.ask_for_visits(host, round=3))
     state = bridge.state(host, request)
     assert (state.mode, round_of(state)) == (AGAIN, 4)
-    asked_again = retry(await bridge.resume(host, bridge.settle(host, VISIT, OTHER, round=3), q1=ACCEPT))
+    asked_again = retry(await bridge.resume(host, bridge.ask_for_visits(host, VISIT, OTHER, round=3), q1=ACCEPT))
     assert round_of(bridge.state(host, asked_again)) == 5
     with pytest.raises(UpstreamProtocolError, match="16 times"):
-        bridge.settle(host, round=MAX_ROUNDS + 1)
+        bridge.ask_for_visits(host, round=MAX_ROUNDS + 1)
 
 
 @pytest.mark.covers("S-6", "E-8")
 @pytest.mark.parametrize("capabilities", [{"sampling": {}}, {"elicitation": {}}, {"elicitation": {"form": {}}}])
 def test_a_modern_host_that_visits_no_pages_is_told_what_it_lacks(bridge, capabilities):
     host = modern(**capabilities)
-    reply = bridge.settle(host)
+    reply = bridge.ask_for_visits(host)
     sees = failure_for_host(
         reply,
         "tools/call",
@@ -302,7 +303,7 @@ def test_a_modern_host_that_visits_no_pages_is_told_what_it_lacks(bridge, capabi
 )
 def test_other_hosts_get_it_in_words(bridge, version, capabilities):
     with pytest.raises(VisitNeeded) as caught:
-        bridge.settle(FakeHost(version=version, capabilities=capabilities), VISIT, OTHER)
+        bridge.ask_for_visits(FakeHost(version=version, capabilities=capabilities), VISIT, OTHER)
     result = failure_from(caught.value, "tools/call")
     validate(encode_response(1, result), version, sender="server", method="tools/call")
     (block,) = json.loads(bytes(result.value))["content"]
@@ -331,7 +332,7 @@ def test_other_hosts_get_it_in_words(bridge, version, capabilities):
 @pytest.mark.parametrize("host", [modern(), FakeHost(version=L4, capabilities=URL_MODE), FakeHost(version=L1)])
 def test_errors_that_name_no_page_are_the_upstreams_fault(bridge, failure, host):
     with pytest.raises(UpstreamProtocolError):
-        bridge.urls.settle(failure, bridge.up, host.caller, call())
+        bridge.urls.ask_for_visits(failure, bridge.up, host.caller, call())
 
 
 # --- what an upstream says is done ------------------------------------------------------------------------------------
@@ -340,32 +341,32 @@ def test_errors_that_name_no_page_are_the_upstreams_fault(bridge, failure, host)
 async def test_waiting_ends_with_the_last_visit_or_by_cancellation(autojump_clock):
     heard = []
     done = Elicitations(heard.append)
-    done.note("a")
-    await done.wait(["a"])
-    await done.wait([])
+    done.on_complete("a")
+    await done.wait_for(["a"])
+    await done.wait_for([])
     with trio.move_on_after(1) as scope:
-        await done.wait(["a", "b"])
+        await done.wait_for(["a", "b"])
     assert scope.cancelled_caught
     assert repr(done) == "<Elicitations [1 done, 0 waited for]>"
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(done.wait, ["b", "c"])
-        nursery.start_soon(done.wait, ["c"])
+        nursery.start_soon(done.wait_for, ["b", "c"])
+        nursery.start_soon(done.wait_for, ["c"])
         await trio.testing.wait_all_tasks_blocked()
-        done.note("c")
+        done.on_complete("c")
         await trio.testing.wait_all_tasks_blocked()
         assert repr(done) == "<Elicitations [2 done, 1 waited for]>"
-        done.note("b")
+        done.on_complete("b")
     assert heard == ["a", "c", "b"]
 
 
 async def test_what_was_waited_for_is_not_missed_in_a_flood(autojump_clock):
     done = Elicitations()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(done.wait, ["mine", "late"])
+        nursery.start_soon(done.wait_for, ["mine", "late"])
         await trio.testing.wait_all_tasks_blocked()
-        done.note("mine")
+        done.on_complete("mine")
         for number in range(2 * MAX_KEPT):
-            done.note(str(number))
-        done.note("x" * 10_000)
+            done.on_complete(str(number))
+        done.on_complete("x" * 10_000)
         assert repr(done) == f"<Elicitations [{MAX_KEPT} done, 1 waited for]>"
-        done.note("late")
+        done.on_complete("late")

@@ -14,7 +14,7 @@ from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import server_view
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError, Result, encode_response, raw
-from hub.wire.mcp import IDENTIFIER, L1, L4, LEGACY_VERSIONS, LIST_METHOD, MODERN, Entry, Freshness, Kind, Snapshot
+from hub.wire.mcp import IDENTIFIER, L1, L4, LEGACY_VERSIONS, LIST_METHOD, MODERN, Freshness, Kind, ListEntry, Snapshot
 from tests.support.schemas import validate
 from upstreams.inventory.freshness import in_full
 
@@ -30,7 +30,9 @@ REQUIRED = {
 
 
 def entry(kind, key, **more):
-    return Entry(key, {name: raw(value) for name, value in {IDENTIFIER[kind]: key, **REQUIRED[kind], **more}.items()})
+    return ListEntry(
+        key, {name: raw(value) for name, value in {IDENTIFIER[kind]: key, **REQUIRED[kind], **more}.items()}
+    )
 
 
 def snapshot(
@@ -44,7 +46,7 @@ def snapshot(
         server_info={} if title is None else {"title": raw(title)},
         instructions=text,
         lists={
-            kind: tuple(each if isinstance(each, Entry) else entry(kind, each) for each in entries)
+            kind: tuple(each if isinstance(each, ListEntry) else entry(kind, each) for each in entries)
             for kind, entries in given.items()
         },
         freshness=freshness or {},

@@ -66,18 +66,18 @@ def test_who_is_late_gives_way_the_latest_first():
         accounts[name] = account
         assert account.take(18 * MIB, 0)
         if name != "patient":  # nothing waits for that one's peer
-            account.sends.begin(float(at))
+            account.sends.start_wait(float(at))
     now = 20.0
-    accounts["slow"].sends.moved(12 * MIB, 12.0)
-    accounts["quick"].sends.moved(20 * MIB, now)
+    accounts["slow"].sends.on_moved(12 * MIB, 12.0)
+    accounts["quick"].sends.on_moved(20 * MIB, now)
     newcomer = budget.account("me", give_up=lambda: gone.append("newcomer"))
-    newcomer.sends.begin(now)
+    newcomer.sends.start_wait(now)
     assert newcomer.take(18 * MIB, now)
     assert (gone, budget.evicted) == (["stalled"], 1)
     assert newcomer.take(7 * MIB, now)
     assert gone == ["stalled", "slow"]
     assert not budget.account("me").take(25 * MIB, now), "nobody is late any more"
-    accounts["quick"].sends.begin(now)
+    accounts["quick"].sends.start_wait(now)
     assert not budget.account("me").take(25 * MIB, now + PATIENCE_S), "not yet"
     assert budget.account("me").take(18 * MIB, now + PATIENCE_S + 0.01)
     assert gone == ["stalled", "slow", "newcomer"] or gone == ["stalled", "slow", "quick"]
@@ -87,7 +87,7 @@ def test_who_is_late_gives_way_the_latest_first():
 def test_nobody_else_gives_way_for_who_has_his_share(budget):
     gone = []
     (other,) = held(budget, "other", 5, give_up=lambda: gone.append("other"))
-    other.reads.begin(0.0)
+    other.reads.start_wait(0.0)
     held(budget, "me", 25, 25, 25)
     assert not budget.account("me").take(1, 100.0)
     assert gone == []
@@ -99,5 +99,5 @@ def test_nobody_else_gives_way_for_who_has_his_share(budget):
 def test_who_asks_does_not_push_out_others_less_late(budget):
     accounts = held(budget, "me", 25, 25, 20, give_up=lambda: pytest.fail("it is less late"))
     for account, began in zip(accounts, (9.0, 8.0, 1.0), strict=True):
-        account.sends.begin(began)
+        account.sends.start_wait(began)
     assert not accounts[2].take(6, 20.0)

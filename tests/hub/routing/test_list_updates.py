@@ -14,11 +14,11 @@ from hub.link.sealing import Sealer
 from hub.routing.list_updates import COALESCE_S, ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.jsonrpc import raw
-from hub.wire.mcp import L4, Entry, Freshness, Kind, Snapshot
+from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
 
 
 def snapshot(name, *tools):
-    entries = tuple(Entry(tool, {"name": raw(tool), "inputSchema": Raw(b'{"type":"object"}')}) for tool in tools)
+    entries = tuple(ListEntry(tool, {"name": raw(tool), "inputSchema": Raw(b'{"type":"object"}')}) for tool in tools)
     lists = dict.fromkeys(Kind, ()) | {Kind.TOOL: entries}
     return Snapshot(name, L4, {"tools": Raw(b"{}")}, {}, "", lists, dict.fromkeys(Kind, Freshness()), True)
 

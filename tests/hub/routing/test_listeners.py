@@ -17,7 +17,7 @@ from hub.routing.live_catalog import LiveCatalog
 from hub.routing.subscriptions import Subscriptions
 from hub.wire.item_limits import MAX_ITEMS, MAX_STRINGS
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
-from hub.wire.mcp import L4, MODERN, TASKS_EXTENSION, Entry, Freshness, Kind, Snapshot
+from hub.wire.mcp import L4, MODERN, TASKS_EXTENSION, Freshness, Kind, ListEntry, Snapshot
 from tests.support.fakes import FakeHost
 from upstreams.subscriptions.session_subscriptions import SessionSubscriptions
 
@@ -30,7 +30,7 @@ class Side:
     settling = False
 
     def __init__(self, name, *uris):
-        lists = dict.fromkeys(Kind, ()) | {Kind.RESOURCE: tuple(Entry(uri, {"uri": raw(uri)}) for uri in uris)}
+        lists = dict.fromkeys(Kind, ()) | {Kind.RESOURCE: tuple(ListEntry(uri, {"uri": raw(uri)}) for uri in uris)}
         capabilities = {"resources": raw({"subscribe": True})}
         self.snapshot = Snapshot(name, L4, capabilities, {}, "", lists, dict.fromkeys(Kind, Freshness()), True)
         self.watches = SessionSubscriptions(name)

@@ -28,7 +28,7 @@ from hub.routing.router import Router
 from hub.routing.subscriptions import Subscriptions
 from hub.wire.item_limits import MAX_ITEMS, SMALL_BYTES
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
-from hub.wire.mcp import L1, L3, L4, MODERN, Entry, Freshness, Kind, Snapshot
+from hub.wire.mcp import L1, L3, L4, MODERN, Freshness, Kind, ListEntry, Snapshot
 from tests.support.fakes import FakeHost
 
 
@@ -39,7 +39,9 @@ class Files:
     config = UpstreamConfig(command="files")
 
     def __init__(self, *tools):
-        entries = tuple(Entry(tool, {"name": raw(tool), "inputSchema": Raw(b'{"type":"object"}')}) for tool in tools)
+        entries = tuple(
+            ListEntry(tool, {"name": raw(tool), "inputSchema": Raw(b'{"type":"object"}')}) for tool in tools
+        )
         lists = dict.fromkeys(Kind, ()) | {Kind.TOOL: entries}
         fresh = dict.fromkeys(Kind, Freshness())
         self.snapshot = Snapshot("files", L4, {"tools": Raw(b"{}")}, {}, "Be brief.", lists, fresh, True)
@@ -212,8 +214,8 @@ class Kept:
 @pytest.mark.parametrize("reading", [None, Kept()])
 async def test_at_once_is_what_is_kept_of_what_is_asked_for_plainly(reading):
     bench = Bench(reading=reading)
-    note = Entry("note:a", {"uri": raw("note:a"), "name": raw("a")})
-    lists = {**bench.files.snapshot.lists, Kind.RESOURCE: (note, Entry("note:b", {"uri": raw("note:b")}))}
+    note = ListEntry("note:a", {"uri": raw("note:a"), "name": raw("a")})
+    lists = {**bench.files.snapshot.lists, Kind.RESOURCE: (note, ListEntry("note:b", {"uri": raw("note:b")}))}
     bench.files.snapshot = structs.replace(bench.files.snapshot, lists=lists)
     bench.live.rebuild()
     caller = FakeHost().caller

@@ -8,7 +8,7 @@ import trio.testing
 from msgspec import Raw, structs
 
 from config.settings import UpstreamConfig
-from hub.wire.mcp import L4, MODERN, Entry, Freshness, Kind, Snapshot
+from hub.wire.mcp import L4, MODERN, Freshness, Kind, ListEntry, Snapshot
 from upstreams.inventory.last_known import KEEP_DAYS, SAVE_AFTER_S, LastKnown, file_name
 
 CONFIG = UpstreamConfig(command="files", args=("--all",))
@@ -34,7 +34,7 @@ class Watched(LastKnown):
 
 
 def snapshot_of(name="files", *, tools=("read", "write"), version=MODERN, **more):
-    entries = tuple(Entry(tool, {"name": Raw(b'"%b"' % tool.encode()), "x": Raw(b"1E400")}) for tool in tools)
+    entries = tuple(ListEntry(tool, {"name": Raw(b'"%b"' % tool.encode()), "x": Raw(b"1E400")}) for tool in tools)
     return Snapshot(
         upstream=name,
         version=version,

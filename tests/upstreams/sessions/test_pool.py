@@ -652,7 +652,7 @@ async def test_questions_that_are_nobodys_are_counted_and_now_and_then_logged(nu
 async def test_visits_that_are_done_are_remembered(nursery, autojump_clock):
     house = await a_house(nursery)
     house.upstream.notifications.elicited("e1")
-    await house.upstream.elicitations.wait(["e1"])
+    await house.upstream.elicitations.wait_for(["e1"])
 
 
 class Polite(FakeSession):

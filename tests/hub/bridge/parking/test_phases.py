@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from hub.bridge.inputs import MAX_ROUNDS
-from hub.bridge.parking.phases import MAX_OPEN, TRANSITIONS, Event, ParkedState, Phase
+from hub.bridge.parking.phases import MAX_OPEN, TRANSITIONS, CallEvent, ParkedState, Phase
 from hub.bridge.request_state import EXPIRED, LOST, USED, BadState
 from hub.link.interface import Caller, Identity
 from hub.wire.jsonrpc import Failure, Raw, RemoteProtocolError, Result, peek_object, raw
@@ -39,14 +39,14 @@ def parked(*methods, now=0.0) -> ParkedState:
     """A record that has shown one round with these questions."""
     state = a_record()
     for method in methods or (ELICIT,):
-        state.ask(question(method), now)
-    state.show(now)
+        state.open_question(question(method), now)
+    state.begin_round(now)
     return state
 
 
 def refused(state, asked, now=0.0) -> int:
     with pytest.raises(QuestionRefusal) as caught:
-        state.ask(asked, now)
+        state.open_question(asked, now)
     return caught.value.failure.code
 
 
@@ -69,7 +69,7 @@ def test_every_phase_but_the_first_is_reached_and_every_phase_but_the_last_is_le
 def test_the_table_allows_nothing_else():
     state = a_record()
     with pytest.raises(KeyError):
-        state.feed(Event.EXPIRED)
+        state.feed(CallEvent.EXPIRED)
     assert repr(state) == "<ParkedState run, round 0 [0 open]>"
 
 
@@ -79,7 +79,7 @@ def test_the_table_allows_nothing_else():
 @pytest.mark.covers("R-1", "R-4")
 def test_questions_become_input_requests_under_keys_of_their_own():
     state = parked(ELICIT, SAMPLE, LIST_ROOTS)
-    requests = {key: peek_object(request) for key, request in state.requests().items()}
+    requests = {key: peek_object(request) for key, request in state.input_requests().items()}
     assert list(requests) == ["q1", "q2", "q3"]
     assert [request["method"] for request in requests.values()] == [raw(ELICIT), raw(SAMPLE), raw(LIST_ROOTS)]
     assert all(request.keys() == {"method", "params"} for request in requests.values())
@@ -90,9 +90,9 @@ def test_questions_become_input_requests_under_keys_of_their_own():
 def test_keys_are_never_used_again():
     state = parked()
     state.retry(1, {"q1": YES}, caller(), 1)
-    assert state.ask(question(), 2) == "q2"
-    state.withdraw("q2")
-    assert state.ask(question(), 3) == "q3"
+    assert state.open_question(question(), 2) == "q2"
+    state.withdraw_question("q2")
+    assert state.open_question(question(), 3) == "q3"
 
 
 @pytest.mark.covers("R-5", "F-I-01")
@@ -108,7 +108,7 @@ def test_what_the_host_cannot_do_is_not_asked():
 def test_a_call_has_only_so_many_questions_open():
     state = a_record()
     for _ in range(MAX_OPEN):
-        state.ask(question(), 0)
+        state.open_question(question(), 0)
     assert refused(state, question()) == -32602
 
 
@@ -116,8 +116,8 @@ def test_a_call_has_only_so_many_questions_open():
 def test_a_call_has_only_so_many_rounds():
     state = a_record()
     for round in range(1, MAX_ROUNDS + 1):
-        key = state.ask(question(), round)
-        state.show(round)
+        key = state.open_question(question(), round)
+        state.begin_round(round)
         state.retry(round, {key: YES}, caller(), round)
     assert refused(state, question()) == -32602
     assert state.phase is Phase.RUN
@@ -145,7 +145,7 @@ def test_all_rounds_together_have_their_time():
 
 def test_nothing_is_asked_for_a_call_that_is_over():
     state = parked()
-    state.end(lost=False)
+    state.end_call(lost=False)
     assert refused(state, question()) == -32602
 
 
@@ -157,9 +157,9 @@ def test_a_round_is_used_once():
     state = parked()
     assert state.retry(1, {"q1": YES}, caller(), 1) == {"q1": Result(YES)}
     assert reason(state) == USED
-    state.ask(question(), 2)
+    state.open_question(question(), 2)
     assert reason(state) == USED
-    state.show(2)
+    state.begin_round(2)
     assert reason(state) == USED
     assert state.retry(2, {"q2": YES}, caller(), 3) == {"q2": Result(YES)}
 
@@ -167,19 +167,19 @@ def test_a_round_is_used_once():
 @pytest.mark.covers("R-10")
 def test_what_is_not_answered_is_asked_again_with_what_came_meanwhile():
     state = parked(ELICIT, SAMPLE)
-    state.ask(question(LIST_ROOTS), 1)
-    assert state.requests().keys() == {"q1", "q2"}
+    state.open_question(question(LIST_ROOTS), 1)
+    assert state.input_requests().keys() == {"q1", "q2"}
     assert state.retry(1, {"q1": YES, "q9": YES}, caller(), 2) == {"q1": Result(YES)}
     assert (state.phase, state.round, state.deadline) == (Phase.PARK, 2, 902)
-    assert state.requests().keys() == {"q2", "q3"}
+    assert state.input_requests().keys() == {"q2", "q3"}
 
 
 @pytest.mark.covers("R-10", "F-I-04")
 def test_an_answer_to_what_was_not_shown_is_ignored():
     state = parked()
-    state.ask(question(), 1)
+    state.open_question(question(), 1)
     assert state.retry(1, {"q2": YES}, caller(), 2) == {}
-    assert state.requests().keys() == {"q1", "q2"}
+    assert state.input_requests().keys() == {"q1", "q2"}
 
 
 @pytest.mark.covers("R-10", "F-I-11")
@@ -187,14 +187,14 @@ def test_a_malformed_answer_uses_up_nothing():
     state = parked(ELICIT, SAMPLE)
     with pytest.raises(RemoteProtocolError):
         state.retry(1, {"q1": YES, "q2": raw({"role": "assistant"})}, caller(), 1)
-    assert state.requests().keys() == {"q1", "q2"}
+    assert state.input_requests().keys() == {"q1", "q2"}
     assert state.retry(1, {"q1": YES}, caller(), 2) == {"q1": Result(YES)}
 
 
 def test_an_answer_the_upstream_has_no_words_for_is_a_refusal():
     state = a_record()
-    state.ask(question(SAMPLE, version=L3), 0)
-    state.show(0)
+    state.open_question(question(SAMPLE, version=L3), 0)
+    state.begin_round(0)
     blocks = [{"type": "text", "text": "a"}, {"type": "image", "data": "AA==", "mimeType": "image/png"}]
     answer = raw({"role": "assistant", "model": "m", "content": blocks})
     settled = state.retry(1, {"q1": answer}, caller(), 1)["q1"]
@@ -209,16 +209,16 @@ def test_a_retry_that_can_do_less_is_asked_less():
     settled = state.retry(1, {}, able, 1)
     assert settled.keys() == {"q2"}
     assert isinstance(settled["q2"], Failure)
-    assert state.requests().keys() == {"q1"}
+    assert state.input_requests().keys() == {"q1"}
     assert state.caller is able
 
 
 @pytest.mark.covers("F-I-06", "R-10")
 def test_what_was_withdrawn_needs_no_answer():
     state = parked(ELICIT, SAMPLE)
-    state.withdraw("q1")
-    state.withdraw("q2")
-    state.withdraw("q2")
+    state.withdraw_question("q1")
+    state.withdraw_question("q2")
+    state.withdraw_question("q2")
     assert state.phase is Phase.PARK
     assert state.retry(1, {"q1": YES}, caller(), 1) == {}
     assert state.phase is Phase.RUN
@@ -226,7 +226,7 @@ def test_what_was_withdrawn_needs_no_answer():
 
 def test_a_question_withdrawn_at_once_is_not_shown():
     state = a_record()
-    state.withdraw(state.ask(question(), 0))
+    state.withdraw_question(state.open_question(question(), 0))
     assert state.phase is Phase.RUN
 
 
@@ -236,7 +236,7 @@ def test_a_question_withdrawn_at_once_is_not_shown():
 @pytest.mark.covers("F-I-03")
 def test_a_call_that_ends_alone_waits_for_a_retry_whatever_that_answers():
     state = parked()
-    state.end(lost=False)
+    state.end_call(lost=False)
     assert state.phase is Phase.DONE
     assert state.retry(1, {"q1": raw("nonsense")}, caller(), 1) == {}
     assert reason(state) == USED
@@ -259,17 +259,17 @@ def test_a_call_that_ends_alone_waits_for_a_retry_whatever_that_answers():
 def test_who_comes_too_late_is_told_why(events, told):
     state = parked()
     happen = {
-        "lost": lambda: state.end(lost=True),
-        "done": lambda: state.end(lost=False),
+        "lost": lambda: state.end_call(lost=True),
+        "done": lambda: state.end_call(lost=False),
         "expire": state.expire,
-        "left": lambda: state.expire(Event.LEFT),
+        "left": lambda: state.expire(CallEvent.LEFT),
         "retry": lambda: state.retry(1, {"q1": YES}, caller(), 1),
     }
     for event in events:
         happen[event]()
     assert state.phase is Phase.GONE
     assert reason(state) == told
-    state.end(lost=False)
+    state.end_call(lost=False)
     assert reason(state) == told
 
 
@@ -305,7 +305,7 @@ class AnyCall(RuleBasedStateMachine):
     def ask(self, method: str) -> None:
         phase = self.state.phase
         try:
-            key = self.state.ask(question(method), self.now)
+            key = self.state.open_question(question(method), self.now)
         except QuestionRefusal:
             assert self.state.phase is phase
             return
@@ -318,19 +318,19 @@ class AnyCall(RuleBasedStateMachine):
             key = data.draw(st.sampled_from(sorted(self.asked)))
             if self.state.phase is not Phase.GONE and key not in self.settled:
                 self.withdrawn.add(key)
-            self.state.withdraw(key)
+            self.state.withdraw_question(key)
 
     @rule()
     def window(self) -> None:
         if self.state.phase is Phase.ASK:
-            self.state.show(self.now)
+            self.state.begin_round(self.now)
 
     @rule(back=st.integers(0, 2), data=st.data(), able=st.booleans(), sound=st.booleans())
     def retry(self, back: int, data: st.DataObject, able: bool, sound: bool) -> None:
         round = self.state.round - back
         if round < 1:
             return
-        requests = self.state.requests()
+        requests = self.state.input_requests()
         keys = data.draw(st.sets(st.sampled_from([*sorted(self.asked), "q99"])))
         answers = {key: self.answer(requests.get(key)) if sound else raw(7) for key in keys}
         before = self.state.phase, self.state.round, requests
@@ -338,10 +338,10 @@ class AnyCall(RuleBasedStateMachine):
             settled = self.state.retry(round, answers, caller() if able else caller(elicitation={}), self.now)
         except BadState:
             assert round in self.used or self.state.phase is Phase.GONE
-            assert (self.state.phase, self.state.round, self.state.requests()) == before
+            assert (self.state.phase, self.state.round, self.state.input_requests()) == before
         except RemoteProtocolError:
             assert not sound
-            assert (self.state.phase, self.state.round, self.state.requests()) == before
+            assert (self.state.phase, self.state.round, self.state.input_requests()) == before
         else:
             assert round not in self.used
             self.used.add(round)
@@ -364,11 +364,11 @@ class AnyCall(RuleBasedStateMachine):
             return
         for key in self.asked - self.settled.keys():  # as its session withdraws them
             self.withdrawn.add(key)
-        self.state.end(lost=lost)
+        self.state.end_call(lost=lost)
 
     @invariant()
     def what_is_shown_is_open(self) -> None:
-        requests = self.state.requests()
+        requests = self.state.input_requests()
         assert requests.keys() <= self.asked - self.settled.keys() - self.withdrawn
         assert self.state.round <= MAX_ROUNDS
         if self.state.phase in (Phase.GONE, Phase.DONE):

@@ -13,22 +13,22 @@ from hub.bridge.tasks.model import (
     STATUSES,
     NoTask,
     Task,
-    Ticket,
+    TaskTicket,
     augments_calls,
-    begun,
+    begun_task,
+    complete_result,
     declares,
-    detailed,
-    handle,
+    detailed_task,
     has_content,
-    lost,
+    lost_task,
+    message_result,
     outcome,
     poll_s,
     read_task,
     read_ticket,
     requires_task,
-    said,
-    shown,
-    whole,
+    status_and_outcome,
+    task_handle,
     write_ticket,
 )
 from hub.wire.capabilities import TASKS_NEEDED
@@ -94,9 +94,9 @@ def test_whatever_an_upstream_says_hosts_see_what_the_schema_allows(wild: dict[s
     more |= {"error": {"code": 1, "message": ""}} if status == "failed" else {}
     for version in (L4, MODERN):
         task = read_task(members({**wild, "taskId": "u", "status": status}), version)
-        assert judged(handle(task, "h"), "tools/call")["taskId"] == "h"
-        assert judged(whole(detailed(task, "h", more)), "tasks/get")["status"] == status
-        params = open_object(raw(detailed(task, "h", more)))
+        assert judged(task_handle(task, "h"), "tools/call")["taskId"] == "h"
+        assert judged(complete_result(detailed_task(task, "h", more)), "tasks/get")["status"] == status
+        params = open_object(raw(detailed_task(task, "h", more)))
         validate(encode_notification("notifications/tasks", params), MODERN, sender="server")
 
 
@@ -105,11 +105,11 @@ def test_what_begins_a_task() -> None:
     old: Reply = Result(raw({"task": OLD, "_meta": {HUB_SESSION: "s"}}))
     new: Reply = Result(raw({"resultType": "task", **NEW}))
     for reply, version, session in ((old, L4, "s"), (new, MODERN, "")):
-        task = begun(reply, version)
+        task = begun_task(reply, version)
         assert task is not None
         assert (task.id, task.session) == ("u-9", session)
-    assert begun(new, L4) is None
-    assert begun(old, MODERN) is None
+    assert begun_task(new, L4) is None
+    assert begun_task(old, MODERN) is None
 
 
 @pytest.mark.parametrize("version", [L4, MODERN])
@@ -123,14 +123,14 @@ def test_what_begins_a_task() -> None:
     ],
 )
 def test_other_replies_begin_none(reply: Reply, version: str) -> None:
-    assert begun(reply, version) is None
+    assert begun_task(reply, version) is None
 
 
 def test_what_only_says_it_is_a_task_is_none() -> None:
     with pytest.raises(NoTask):
-        begun(Result(Raw(b'{"task":1}')), L4)
+        begun_task(Result(Raw(b'{"task":1}')), L4)
     with pytest.raises(NoTask):
-        begun(Result(Raw(b'{"resultType":"task"}')), MODERN)
+        begun_task(Result(Raw(b'{"resultType":"task"}')), MODERN)
 
 
 # --- what came of it --------------------------------------------------------------------------------------------------
@@ -157,24 +157,26 @@ def test_a_tool_that_raised() -> None:
     assert has_content(Result(raw({"content": []})))
     nothing = Result(raw({"_meta": {}}))
     assert not has_content(nothing)
-    result = plain(said(ended("failed", statusMessage="out of paper")).value)
+    result = plain(message_result(ended("failed", statusMessage="out of paper")).value)
     assert result == {"content": [{"type": "text", "text": "out of paper"}], "isError": True}
-    assert plain(said(ended("failed")).value)["content"][0]["text"]
+    assert plain(message_result(ended("failed")).value)["content"][0]["text"]
 
 
 @pytest.mark.covers("X-7")
 def test_only_errors_fail() -> None:
-    assert shown(Result(raw({"isError": True}))) == ("completed", {"result": Raw(b'{"isError":true}')})
-    assert shown(Failure(-1, "no")) == ("failed", {"error": {"code": -1, "message": "no"}})
-    assert shown(Failure(-1, "no", Raw(b"2")))[1]["error"]["data"] == Raw(b"2")
+    assert status_and_outcome(Result(raw({"isError": True}))) == ("completed", {"result": Raw(b'{"isError":true}')})
+    assert status_and_outcome(Failure(-1, "no")) == ("failed", {"error": {"code": -1, "message": "no"}})
+    assert status_and_outcome(Failure(-1, "no", Raw(b"2")))[1]["error"]["data"] == Raw(b"2")
 
 
 @pytest.mark.covers("X-7", "X-12")
 def test_the_wire_example() -> None:
     """A legacy task that failed by its result is complete."""
     task = read_task(members({**OLD, "status": "failed"}), L4)
-    status, more = shown(Result(raw({"content": [{"type": "text", "text": "quota exceeded"}], "isError": True})))
-    result = judged(whole(detailed(task, "SEAL4", more, status=status)), "tasks/get")
+    status, more = status_and_outcome(
+        Result(raw({"content": [{"type": "text", "text": "quota exceeded"}], "isError": True}))
+    )
+    result = judged(complete_result(detailed_task(task, "SEAL4", more, status=status)), "tasks/get")
     del result["_meta"]
     assert result == {
         **{"resultType": "complete", "taskId": "SEAL4", "status": "completed"},
@@ -184,9 +186,9 @@ def test_the_wire_example() -> None:
 
 
 def test_what_hosts_are_told_of_a_lost_task() -> None:
-    ticket = Ticket("files", "me", "u-9", "slow", L4, "s", TIMES["createdAt"])
+    ticket = TaskTicket("files", "me", "u-9", "slow", L4, "s", TIMES["createdAt"])
     assert read_ticket(write_ticket(ticket)) == ticket
-    result = judged(whole(lost("h", ticket)), "tasks/get")
+    result = judged(complete_result(lost_task("h", ticket)), "tasks/get")
     assert (result["status"], result["error"]["data"]["hub"]) == ("failed", "upstream_lost")
 
 
@@ -210,7 +212,7 @@ def test_who_wants_tasks() -> None:
 def test_a_reply_that_is_a_crowd_is_not_opened() -> None:
     crowd = Result(raw({"task": {"taskId": "t", "status": "working"}, "more": [1] * (MAX_ITEMS + 1)}))
     with pytest.raises(NoTask, match="a result has more than 100000 items"):
-        begun(crowd, L4)
+        begun_task(crowd, L4)
     assert has_content(crowd)
 
 

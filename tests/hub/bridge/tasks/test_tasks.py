@@ -13,7 +13,7 @@ from hub.link.errors import HubError, UpstreamProtocolError, UpstreamUnavailable
 from hub.link.interface import Exchange, Operation
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
-from hub.wire.mcp import L3, L4, MODERN, Entry, Freshness, Kind, Snapshot
+from hub.wire.mcp import L3, L4, MODERN, Freshness, Kind, ListEntry, Snapshot
 from tests.support.fakes import FakeHost
 
 TASK = {"taskId": "u", "status": "working", "createdAt": "", "lastUpdatedAt": "", "ttlMs": None}
@@ -28,7 +28,7 @@ class Fake:
     def __init__(self, version: str = MODERN, *, capabilities: Any = CALLS_AS_TASKS, **script: list[Any]) -> None:
         self.config = UpstreamConfig(command="files", timeouts=Timeouts(call_total=100.0))
         support = {"slow": "required", "maybe": "optional"}
-        tools = tuple(Entry(name, {"execution": raw({"taskSupport": each})}) for name, each in support.items())
+        tools = tuple(ListEntry(name, {"execution": raw({"taskSupport": each})}) for name, each in support.items())
         lists = {**dict.fromkeys(Kind, ()), Kind.TOOL: tools}
         fresh = dict.fromkeys(Kind, Freshness())
         self.snapshot = Snapshot("files", version, capabilities, {}, "", lists, fresh, True)
@@ -67,7 +67,7 @@ async def settled(fake: Fake, reply: Any, host: FakeHost | None = None) -> Reply
         await nursery.start(mine.run)
         try:
             request = Request(1, operation.method, operation.params)
-            return await mine.settle(fake, operation, host or FakeHost(), Result(raw(reply)), request)
+            return await mine.handle_reply(fake, operation, host or FakeHost(), Result(raw(reply)), request)
         finally:
             await trio.sleep(1)
             nursery.cancel_scope.cancel()
@@ -97,11 +97,11 @@ async def test_other_replies_pass_as_they_are() -> None:
     mine = tasks(fake)
     reply = Result(Raw(b'{"content":[],"resultType":"complete"}'))
     request = Request(1, "tools/call", {})
-    assert await mine.settle(fake, slow(), FakeHost(), reply, request) is reply
+    assert await mine.handle_reply(fake, slow(), FakeHost(), reply, request) is reply
     named = Result(Raw(b'{"content":[{"type":"text","text":"a \\"task\\""}],"resultType":"complete","x":"task"}'))
-    assert await mine.settle(fake, slow(), FakeHost(), named, request) is named
+    assert await mine.handle_reply(fake, slow(), FakeHost(), named, request) is named
     begun = Result(raw({"resultType": "task", **TASK}))
-    assert await mine.settle(fake, Operation("prompts/get", {}), FakeHost(), begun, request) is begun
+    assert await mine.handle_reply(fake, Operation("prompts/get", {}), FakeHost(), begun, request) is begun
     assert fake.called == []
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.wire.http.request_head import MAX_HEAD_BYTES, ChunkedBody, HeadParser, HttpRefusal, head_end, read_head
+from hub.wire.http.request_head import MAX_HEAD_BYTES, ChunkedRequestBody, HeadParser, HttpRefusal, head_end, read_head
 
 GOOD = b"POST /mcp HTTP/1.1\r\nHost: localhost:8765\r\nContent-Length: 12\r\nAccept: a, b\r\n\r\n"
 
@@ -247,7 +247,7 @@ def test_chunked(data, expected, step):
 
 
 def read_chunked(data: bytes, step: int, limit: int) -> tuple[bytes | int | None, bytes]:
-    body = ChunkedBody(limit)
+    body = ChunkedRequestBody(limit)
     for at in range(0, len(data), step):
         try:
             done = body.feed(data[at : at + step])
