@@ -23,16 +23,16 @@ from typing import Final
 import trio
 from msgspec import Struct
 
-from config.projects import PROJECT_FILES, Project
+from config.projects import Project
 from config.settings import UpstreamConfig
-from config.watching.watcher import Watcher
 from hub.catalog.view import EVERYTHING, View, project_view
 from hub.control.answers import ProjectRow
 from hub.downstream.hosts import Host
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.flag_and_bell import DirtyFlag
+from hub.projects.folder_readings import FolderReadings, FolderStatistics
 from hub.projects.host_roots import Roots, RootsStatistics
-from hub.projects.project_files import FoundProject, ProjectFinder, ProjectReader, is_name
+from hub.projects.project_files import ProjectFinder, ProjectReader, is_name
 from hub.projects.running_servers import RunningServers, rule_of
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
@@ -78,12 +78,7 @@ class ProjectStatistics(Struct, frozen=True):
     """Hosts with a known workplace."""
     moved: int = 0
     """Hosts that are shown another view, and have not been told."""
-    readings: int = 0
-    """Workplaces whose last reading is kept."""
-    folders: int = 0
-    """Workplaces that are in the folder of a project."""
-    problems: int = 0
-    """Workplaces whose project is not shown, and the reason is."""
+    folders: FolderStatistics = FolderStatistics()
     roots: RootsStatistics = RootsStatistics()
 
 
@@ -102,8 +97,6 @@ class Projects:
     ) -> None:
         """`watched`: the file of the projects that the user allows."""
         self.shown: dict[View, _RunningProject] = {}
-        self.problems: dict[Path, str] = {}
-        """By workplace: why its project is not shown."""
         self.changed = DirtyFlag()
         """Files of projects, the user's trust or the user's servers may have changed."""
         self._servers = servers
@@ -112,15 +105,10 @@ class Projects:
         self._lists = lists
         self._subscriptions = subscriptions
         self._finder = ProjectFinder(read, self.changed.set)
+        self._readings = FolderReadings(self._finder, self.changed.set, watched)
         self._hosts: set[Host] = set()
         """Hosts with a known workplace."""
         self._roots = Roots(self._finder.any_allowed, self._place)
-        self._found: dict[Path, FoundProject | None] = {}
-        """By workplace: the last reading."""
-        self._root_of: dict[Path, Path] = {}
-        """By workplace: the root of its project, also when that has no files for a while."""
-        self._allowances = () if watched is None else (watched,)
-        self._watcher = Watcher(self.changed.set)
         self._turn = trio.Lock()
         self._stale = False
         """True if other servers run than `shown` says."""
@@ -135,7 +123,7 @@ class Projects:
         """Follow hosts and files until cancelled."""
         async with trio.open_nursery() as self._nursery:
             self._watch()
-            self._nursery.start_soon(keep_going, "Watching files of projects", self._watcher.run)
+            self._nursery.start_soon(keep_going, "Watching files of projects", self._readings.run)
             task_status.started()
             try:
                 await keep_going("Following projects", partial(self._follow_changes, self._nursery))
@@ -161,18 +149,15 @@ class Projects:
             projects=len(self.shown),
             hosts=len(self._hosts),
             moved=len(self._moved),
-            readings=len(self._found),
-            folders=len(self._root_of),
-            problems=len(self.problems),
+            folders=self._readings.statistics(),
             roots=self._roots.statistics(),
         )
 
     @property
     def warnings(self) -> list[str]:
         """Sentences about problems of projects that hosts work in."""
-        places = {host.workplace for host in self._hosts}
         warnings = [str(warning) for running in self.shown.values() for warning in running.project.warnings]
-        return [*dict.fromkeys(text for place, text in self.problems.items() if place in places), *warnings]
+        return [*self._readings.problems(host.workplace for host in self._hosts), *warnings]
 
     # --- hosts --------------------------------------------------------------------------------------------------------
 
@@ -230,28 +215,12 @@ class Projects:
     async def _place_now(self, hosts: list[Host]) -> None:
         places = {host.workplace for host in hosts if host.workplace is not None}
         projects = {running.project.root: running.project for running in self.shown.values()}
-        found = await self._finder.find(places, self._servers.config, projects)
-        for place, each in found.items():
-            self._remember_reading(place, each)
+        found = await self._readings.read(places, self._servers.config, projects)
         hosts = [host for host in hosts if host in self._hosts]  # some may have left meanwhile
         for host in hosts:
             if host.workplace is None or host.workplace in found:
                 each = None if host.workplace is None else found[host.workplace]
                 self._show_project(host, None if each is None else each.project)
-
-    def _remember_reading(self, place: Path, found: FoundProject | None) -> None:
-        """Remember a reading of a directory, its problem, and the root of its project."""
-        if found != self._found.get(place):
-            self._found[place] = found
-            self._watcher.again()  # it may be another than was looked at, and become that again
-        problem = "" if found is None else found.problem
-        if problem and problem not in self.problems.values():
-            log.warning("%s", problem)
-        self.problems.pop(place, None)
-        if problem:
-            self.problems[place] = problem
-        if found is not None:
-            self._root_of[place] = found.root
 
     async def _end_disallowed(self) -> None:
         """End projects that the user does not allow any more."""
@@ -280,10 +249,6 @@ class Projects:
                 running.is_new = False
                 wait = partial(self._await_reports, running)
                 self._nursery.start_soon(run_isolated, "Waiting for the servers of a project", wait)
-        places = {host.workplace for host in self._hosts}
-        self.problems = {place: text for place, text in self.problems.items() if place in places}
-        self._found = {place: found for place, found in self._found.items() if place in places}
-        self._root_of = {place: root for place, root in self._root_of.items() if place in places}
         self._watch()
         moved, self._moved = self._moved, set()
         for host in moved & self._hosts:
@@ -293,12 +258,8 @@ class Projects:
                     host.tell(method, encode_notification(method, {}))
 
     def _watch(self) -> None:
-        """Follow the files of projects, and files that would make a project of a workplace."""
-        files = [file for running in self.shown.values() for file in running.project.files]
         places = {host.workplace for host in self._hosts if host.workplace is not None}
-        there = sorted({*places, *self._root_of.values()} - {place for place in places if self._finder.hangs(place)})
-        files += [place / name for place in there for name in PROJECT_FILES]
-        self._watcher.aim(dict.fromkeys((*files, *self._allowances)), ())
+        self._readings.watch([running.project for running in self.shown.values()], places)
 
     def _show_project(self, host: Host, project: Project | None) -> None:
         """Show a host a project; None: everything."""
