@@ -35,8 +35,8 @@ from hub.daemon.logs import FaultCounter
 from hub.daemon.reload import Reloader
 from hub.daemon.root_warning import is_root
 from hub.daemon.watchdog import LoopWatchdog
-from hub.downstream.hosts import StatelessHost
 from hub.downstream.request_pipeline import serve
+from hub.downstream.stateless_host import StatelessHost
 from hub.link.errors import UpstreamUnavailable
 from hub.link.interface import OWNER, Caller, Identity
 from hub.routing.host_exchange import HostExchange
@@ -235,7 +235,7 @@ class DaemonApi:
         return f"there is no tool {name}{meant} `hubd tools` lists all"
 
     async def _serve(self, request: Request, *, counts: bool = True) -> Reply:
-        host = StatelessHost(self._hub.hosts, OPERATOR.principal, counts=counts)
+        host = StatelessHost(self._hub.hosts.requests, OPERATOR.principal, counts=counts)
         exchange = HostExchange(Caller(OPERATOR, L4, {}), lambda message, *, vital=False: None)
         reply = await serve(host, self._hub.router, request, exchange)
         assert reply is not None, "only the hub itself cancels it, and then answers"

@@ -160,7 +160,7 @@ class Daemon:
 
     def _cut_off(self) -> None:
         """Answer the running requests with the error that the hub stops, and wait only until that is sent."""
-        self._hub.hosts.cut_off()
+        self._hub.hosts.requests.cut_off()
         self._patience.deadline = min(self._patience.deadline, trio.current_time() + LAST_ANSWERS_S)
 
     async def _drain_within(self, drain_s: float) -> None:

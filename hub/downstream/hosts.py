@@ -2,7 +2,7 @@
 
 A `Host` is the host's side of a conversation over any transport: the result of the handshake, the running requests,
 and the notifications that belong to none of them. A modern request over HTTP carries all this itself: it has a
-`StatelessHost`, and only counts toward the requests of its principal.
+`StatelessHost` (`hub.downstream.stateless_host`).
 
 What always holds: the id of a request is looked up in its own `Host` and nowhere else, so that no host can reach a
 request of another; `begin` and `end` come in pairs. The classes share a module since each needs the other.
@@ -11,17 +11,18 @@ request of another; `begin` and `end` come in pairs. The classes share a module 
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar, Final, Protocol
+from typing import Final, Protocol
 
 import trio
-from msgspec import Raw, Struct, structs
+from msgspec import Raw, structs
 
 from hub.bridge.url_elicitation import PageVisits
-from hub.catalog.view import EVERYTHING, View
+from hub.catalog.view import View
 from hub.control.answers import HostRow
 from hub.downstream.host_questions import HostQuestions
+from hub.downstream.running_requests import RunningRequests
 from hub.link.budget import Budget
-from hub.link.errors import HubError, Overloaded, Stopping
+from hub.link.errors import HubError, Overloaded
 from hub.link.flag_and_bell import DirtyFlag
 from hub.link.interface import Caller, Identity, Tenant, new_conversation
 from hub.link.read_pace import ReadPace
@@ -62,7 +63,6 @@ from hub.wire.mcp import (
 from hub.wire.questions.question import Question
 
 SESSION_IN_FLIGHT: Final = 64
-PRINCIPAL_IN_FLIGHT: Final = 256
 PARK_TTL_S: Final = 900.0
 MAX_NAME: Final = 100
 """Characters shown of the name that a host gives itself."""
@@ -120,7 +120,7 @@ class Workplaces(Protocol):
 
 
 class Hosts:
-    """All attached hosts, and how much each principal has in flight.
+    """All attached hosts, and the running requests of all hosts.
 
     `park_ttl_s`: how long a question waits for a host's answer.
     """
@@ -128,6 +128,7 @@ class Hosts:
     def __init__(self, park_ttl_s: float = PARK_TTL_S, budget: Budget | None = None) -> None:
         self.budget = budget or Budget()
         self.park_ttl_s = park_ttl_s
+        self.requests = RunningRequests()
         self.asks_as = f"hub-{secrets.token_hex(4)}"
         """Prefix of the ids of questions, another in each run: a late answer to an earlier hub matches no question."""
         self.visits = PageVisits()
@@ -135,24 +136,12 @@ class Hosts:
         """Set whenever hosts are told that a list has changed."""
         self.workplaces: Workplaces | None = None
         self._attached: dict[str, Host] = {}
-        self.unattached: dict[trio.CancelScope, None] = {}
-        """The scope of each running request that belongs to no attached host (`StatelessHost`)."""
-        self.stopped: set[trio.CancelScope] = set()
-        """Scopes of requests that `cut_off` has cancelled: these are answered all the same."""
-        self._in_flight: dict[str, int] = {}
-        self._most = PRINCIPAL_IN_FLIGHT
-        self._quiet = trio.Event()
 
     def __repr__(self) -> str:
-        return f"<Hosts [{len(self._attached)} attached, {self.running} requests in flight]>"
+        return f"<Hosts [{len(self._attached)} attached, {self.requests.count} requests in flight]>"
 
     def __len__(self) -> int:
         return len(self._attached)
-
-    @property
-    def running(self) -> int:
-        """Number of running requests of all hosts."""
-        return sum(self._in_flight.values())
 
     def adjust(self, park_ttl_s: float) -> None:
         """Set how long questions wait for an answer, for hosts to come."""
@@ -173,46 +162,6 @@ class Hosts:
 
     def __iter__(self) -> Iterator["Host"]:
         return iter(list(self._attached.values()))
-
-    def admit(self, principal: str) -> None:
-        """Count one more request of `principal`; `release` takes it back.
-
-        Raises:
-            Overloaded: too many are running already; or all were `cut_off`.
-        """
-        running = self._in_flight.get(principal, 0)
-        if running >= self._most:
-            if not self._most:
-                raise Stopping("The hub is stopping; try again in a moment", retry_after_ms=1000)
-            raise Overloaded(f"{running} requests of this account are running already; wait for one to end")
-        self._in_flight[principal] = running + 1
-
-    def release(self, principal: str) -> None:
-        """A request that `admit` counted has ended."""
-        left = self._in_flight[principal] - 1
-        if left:
-            self._in_flight[principal] = left
-        else:
-            del self._in_flight[principal]
-            if not self._in_flight:
-                self._quiet.set()
-
-    def cut_off(self) -> None:
-        """Let no more requests begin, and cancel those that are running: each is answered that the hub is stopping.
-
-        Requests that their hosts have cancelled stay unanswered. Subscriptions go on: they end with their connections.
-        """
-        self._most = 0
-        for scope in (*self.unattached, *(scope for host in self._attached.values() for scope in host.calls.values())):
-            if not scope.cancel_called:
-                self.stopped.add(scope)
-                scope.cancel()
-
-    async def quiet(self) -> None:
-        """Wait until no request of any host is running."""
-        while self._in_flight:
-            self._quiet = trio.Event()
-            await self._quiet.wait()
 
     def list_changed(self, kinds: Iterable[Kind], view: View) -> None:
         """Tell every initialised host that is shown `view` which lists differ from what it may have seen."""
@@ -282,6 +231,7 @@ class Host:
         self.since = self.seen = trio.current_time()
         self.pace = ReadPace()
         self.hosts = hosts
+        self.requests = hosts.requests
 
     def __repr__(self) -> str:
         state = self.version or "new"
@@ -396,16 +346,14 @@ class Host:
             return scope
         if len(self.calls) >= SESSION_IN_FLIGHT:
             raise Overloaded(f"{SESSION_IN_FLIGHT} requests of this session are running already; wait for one to end")
-        self.hosts.admit(self.identity.principal)
-        scope = self.calls[id] = trio.CancelScope()
+        scope = self.calls[id] = self.requests.admit(self.identity.principal)
         return scope
 
     def end(self, id: RequestId) -> None:
         """A request that `begin` admitted is over. The last one of a host that has left ends the conversation."""
         if self.listens.pop(id, None) is not None:
             return
-        del self.calls[id]
-        self.hosts.release(self.identity.principal)
+        self.requests.release(self.identity.principal, self.calls.pop(id))
         self._part()
 
     def notified(self, router: Router, message: Notification) -> None:
@@ -469,43 +417,6 @@ class Host:
             in_flight=len(self.calls),
             asked=len(self.asking),
         )
-
-
-class StatelessHost(Struct, eq=False):
-    """The host of a single request that belongs to no session: a modern one over HTTP, or `hubd call`.
-
-    `counts`: the request takes one of the places of its principal, and can be `cut_off`.
-    """
-
-    hosts: Hosts
-    principal: str
-    view: View = EVERYTHING
-    counts: bool = True
-    _scope: trio.CancelScope | None = None
-
-    calls: ClassVar[Mapping[RequestId, trio.CancelScope]] = {}
-    listens: ClassVar[Mapping[RequestId, trio.CancelScope]] = {}
-    """None are running: an id means nothing beyond its request."""
-
-    def begin(self, id: RequestId, method: str = "") -> trio.CancelScope:
-        """The scope of the request; `end` must follow. Subscriptions are not counted, since they have no end.
-
-        Raises:
-            Overloaded: too many requests of the principal are running.
-        """
-        scope = trio.CancelScope()
-        if self.counts and method != LISTEN:
-            self.hosts.admit(self.principal)
-            self.hosts.unattached[scope] = None
-            self._scope = scope
-        return scope
-
-    def end(self, id: RequestId) -> None:
-        """The request is over."""
-        if self._scope is not None:
-            del self.hosts.unattached[self._scope]
-            self._scope = None
-            self.hosts.release(self.principal)
 
 
 def request_id(value: Raw | None) -> RequestId | None:

@@ -21,7 +21,8 @@ from typing import Final
 
 import trio
 
-from hub.downstream.hosts import Host, Router, StatelessHost
+from hub.downstream.hosts import Host, Router
+from hub.downstream.stateless_host import StatelessHost
 from hub.link.errors import Draining, Overloaded
 from hub.link.interface import Caller
 from hub.link.read_pace import ReadPace
@@ -81,7 +82,7 @@ async def answer(
 ) -> Reply | None:
     """Carry out a request that `take_on` gave `scope`, when it is its turn by `pace`, and end it.
 
-    None: it was cancelled, and gets no answer, unless it was cancelled by `Hosts.cut_off`.
+    None: it was cancelled, and gets no answer, unless it was cancelled by `RunningRequests.cut_off`.
 
     Errors of the hub fail this request and nothing else: the answer carries a `ref`, under which the log has the rest.
     """
@@ -95,7 +96,7 @@ async def answer(
     finally:
         exchange.close()
         host.end(request.id)
-    return _stopped(router, request, exchange) if scope in host.hosts.stopped else None
+    return _stopped(router, request, exchange) if scope in host.requests.stopped else None
 
 
 async def serve(host: Host | StatelessHost, router: Router, request: Request, exchange: HostExchange) -> Reply | None:

@@ -408,9 +408,9 @@ async def test_a_request_that_waits_for_its_upstream_can_be_cancelled(pair, auto
         await trio.testing.wait_all_tasks_blocked()
         await host.cancel(question)
         await trio.testing.wait_all_tasks_blocked()
-        house.hub.hosts.admit("x")
-        house.hub.hosts.release("x")
-        assert house.hub.hosts.running == 0
+        requests = house.hub.hosts.requests
+        requests.release("x", requests.admit("x"))
+        assert requests.count == 0
         release.set()
         await host.call("files__echo")
         assert question.answer is None

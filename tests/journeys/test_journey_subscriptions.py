@@ -383,7 +383,7 @@ async def test_caps(autojump_clock, carrier, most_watched):
         other = await house.host(carrier, MODERN, identity=BOB)
         await listen(other, A, id=1)
         assert about(other, 1)[0][1]["notifications"] == {"resourceSubscriptions": [A]}
-        assert house.hub.hosts.running == 0
+        assert house.hub.hosts.requests.count == 0
         await host.leave()
         await trio.sleep(LINGER_S + 5)
         assert fake.watched() == [A]

@@ -327,7 +327,7 @@ class Street(House):
             for host in lines:
                 if host.parted is not None:
                     await host.parted.wait()
-        await self.hub.hosts.quiet()
+        await self.hub.hosts.requests.wait_none()
         for host in lines:
             await host.flush()
 

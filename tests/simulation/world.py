@@ -156,7 +156,7 @@ class World(Readers):
             assert len(errand.results) <= 1, (errand, errand.results)
         self.check_reading()
         wanted = len(self.errands) + len(self.people) + self.attempts + len(self.perusals)
-        assert self.house.hub.hosts.running <= wanted
+        assert self.house.hub.hosts.requests.count <= wanted
 
     def check_end(self) -> None:
         """Check at the end: all calls were answered, and those without questions or frail upstreams succeeded."""

@@ -541,7 +541,7 @@ class House:
 
     def assert_at_rest(self) -> None:
         """Assert that nothing is running, waited for, or counted as running."""
-        assert self.hub.hosts.running == 0
+        assert self.hub.hosts.requests.count == 0
         assert [host.calls for host in self.hub.hosts if host.calls] == []
         assert [host.asking for host in self.hub.hosts if len(host.asking)] == []
         assert self.endpoint.pending == 0

@@ -16,7 +16,7 @@ import trio
 
 from hub.catalog.view import EVERYTHING
 from hub.downstream.batch import read_batch, run_batch, wants_answer
-from hub.downstream.hosts import Hosts, Router, StatelessHost
+from hub.downstream.hosts import Hosts, Router
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.refusal import (
     NEITHER,
@@ -33,6 +33,7 @@ from hub.downstream.http.reply import SSE_AFTER_S, Accepted, Answer, BatchAnswer
 from hub.downstream.http.request import Inbound, Posts
 from hub.downstream.http.session import HttpSession, HttpSessions
 from hub.downstream.request_pipeline import answer, overloaded
+from hub.downstream.stateless_host import StatelessHost
 from hub.link.errors import Overloaded
 from hub.link.fault_isolation import keep_going
 from hub.link.interface import Caller, Identity
@@ -227,7 +228,7 @@ class Endpoint:
         if request.method == LISTEN and not accept.events:
             text = "A subscription is answered with events; Accept must allow text/event-stream"
             raise refused(406, text, id=request.id)
-        host = StatelessHost(self.hosts, inbound.identity.principal, inbound.view)
+        host = StatelessHost(self.hosts.requests, inbound.identity.principal, inbound.view)
         reply_to = ModernAnswer(inbound.response, accept)
         reply: Reply | trio.CancelScope | None = admit(host, self._router, request, caller)
         if isinstance(reply, trio.CancelScope):

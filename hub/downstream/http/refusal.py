@@ -5,9 +5,10 @@ from typing import Final
 import trio
 
 from hub.catalog.view import View
-from hub.downstream.hosts import Router, StatelessHost
+from hub.downstream.hosts import Router
 from hub.downstream.http.session import HttpSession
 from hub.downstream.request_pipeline import overloaded, take_on
+from hub.downstream.stateless_host import StatelessHost
 from hub.link.errors import Overloaded
 from hub.link.interface import Caller
 from hub.net.http_server import HttpResponse

@@ -14,10 +14,11 @@ import trio
 from msgspec import Raw
 
 from hub.catalog.view import View
-from hub.downstream.hosts import Host, Hosts, Router, StatelessHost
+from hub.downstream.hosts import Host, Hosts, Router
 from hub.downstream.http.durable_sessions import DurableSessions, Past
 from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, EventStream, StreamArchive
 from hub.downstream.request_pipeline import serve
+from hub.downstream.stateless_host import StatelessHost
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.flag_and_bell import DirtyFlag
 from hub.link.interface import Caller, Identity
@@ -130,7 +131,7 @@ class HttpSession(Host):
         params = {"uri": raw(uri)}
         for pause_s in RESUBSCRIBE_S:
             exchange = HostExchange(self.caller, lambda message, *, vital=False: None, view=self.view, host=self)
-            host = StatelessHost(self.hosts, self.identity.principal, self.view, counts=False)
+            host = StatelessHost(self.hosts.requests, self.identity.principal, self.view, counts=False)
             reply = await serve(host, router, Request(0, SUBSCRIBE, params), exchange)
             if isinstance(reply, Result):
                 self.tell(f"updated {uri}", encode_notification(UPDATED, params))

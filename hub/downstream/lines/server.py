@@ -72,7 +72,7 @@ class LineServer:
             for host in self._lines():
                 if host.parted is not None:
                     await host.parted.wait()
-        await self._hosts.quiet()
+        await self._hosts.requests.wait_none()
         with trio.move_on_after(FLUSH_S):
             for host in self._lines():
                 await host.flush()

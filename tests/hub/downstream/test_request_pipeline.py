@@ -10,8 +10,9 @@ import trio
 
 import hub
 from hub.daemon.api import OPERATOR, DaemonApi
-from hub.downstream.hosts import Hosts, StatelessHost
+from hub.downstream.hosts import Hosts
 from hub.downstream.request_pipeline import serve, take_on
+from hub.downstream.stateless_host import StatelessHost
 from hub.link.errors import Overloaded
 from hub.link.interface import Caller
 from hub.routing.host_exchange import HostExchange
@@ -113,7 +114,7 @@ async def test_a_revived_session_subscribes_again_by_it(autojump_clock, router, 
         await host.call("echo")
         await trio.testing.wait_all_tasks_blocked()
     assert sorted(seen) == [SUBSCRIBE, TOOLS_CALL]
-    assert not host.endpoint.hosts.running
+    assert not host.endpoint.hosts.requests.count
 
 
 async def test_the_operator_comes_in_by_it(router):
@@ -141,12 +142,14 @@ async def test_a_stateless_host_counts_for_its_principal_unless_the_hub_asks_by_
     exchange = HostExchange(Caller(ALICE, L4, {}), lambda message, *, vital=False: None)
     waits = Request(1, TOOLS_CALL, {"name": raw("wait")})
     for number, counts in enumerate((True, False), start=1):
-        nursery.start_soon(serve, StatelessHost(hosts, ALICE.principal, counts=counts), router, waits, exchange)
+        nursery.start_soon(
+            serve, StatelessHost(hosts.requests, ALICE.principal, counts=counts), router, waits, exchange
+        )
         await trio.testing.wait_all_tasks_blocked()
-        assert (hosts.running, len(hosts.unattached), len(router.seen)) == (1, 1, number)
-    hosts.cut_off()
+        assert (hosts.requests.count, len(router.seen)) == (1, number)
+    hosts.requests.cut_off()
     await trio.testing.wait_all_tasks_blocked()
-    assert (hosts.running, hosts.unattached, router.cancelled) == (0, {}, ["wait"])
+    assert (hosts.requests.count, router.cancelled) == (0, ["wait"])
     with pytest.raises(Overloaded):
-        await serve(StatelessHost(hosts, ALICE.principal), router, waits, exchange)
+        await serve(StatelessHost(hosts.requests, ALICE.principal), router, waits, exchange)
     nursery.cancel_scope.cancel()

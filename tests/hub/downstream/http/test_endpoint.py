@@ -6,10 +6,11 @@ import trio
 import trio.testing
 
 from hub.catalog.view import EVERYTHING, server_view
-from hub.downstream.hosts import PRINCIPAL_IN_FLIGHT, SESSION_IN_FLIGHT
+from hub.downstream.hosts import SESSION_IN_FLIGHT
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.http.reply import accepted, is_json
 from hub.downstream.http.session import MAX_SESSIONS_OF_PRINCIPAL, SESSION_IDLE_S
+from hub.downstream.running_requests import PRINCIPAL_IN_FLIGHT
 from hub.link.interface import Identity
 from hub.net.http_server import HttpRequest
 from hub.wire.jsonrpc import Result, encode, raw
@@ -46,7 +47,7 @@ def baseline(endpoint: Endpoint) -> None:
     """Nothing is left of any request."""
     hosts = endpoint.hosts
     assert endpoint.pending == 0
-    assert not hosts.running
+    assert not hosts.requests.count
     assert not any(host.calls for host in hosts)
 
 
@@ -986,7 +987,7 @@ async def test_what_runs_too_long_for_a_stop_is_answered(endpoint, nursery, auto
     nursery.start_soon(lambda: old.post([call("wait", 1), call("wait", 2), call("echo", 3)], into=answers[2]))
     await trio.sleep(after_s)
     assert [each.streamed for each in answers] == [after_s > 1] * 3
-    endpoint.hosts.cut_off()
+    endpoint.hosts.requests.cut_off()
     with trio.fail_after(0.1):
         for each in answers:
             await each.complete.wait()
@@ -998,7 +999,7 @@ async def test_what_runs_too_long_for_a_stop_is_answered(endpoint, nursery, auto
         assert fact(message) == {"hub": "draining", "executed": "unknown", "retryable": False}
     await trio.testing.wait_all_tasks_blocked()
     baseline(endpoint)
-    assert not endpoint.hosts.unattached
+    assert endpoint.hosts.requests.count == 0
     refused = await Host(endpoint).modern_call("echo")
     assert refused.last["error"]["data"]["hub"] == "draining"
     assert refused.last["error"]["data"]["executed"] == "no"
@@ -1013,7 +1014,7 @@ async def test_a_stop_does_not_answer_whom_a_host_has_left_or_cancelled(session,
     await trio.testing.wait_all_tasks_blocked()
     gone.leave()
     await session.notify("notifications/cancelled", {"requestId": 7})
-    endpoint.hosts.cut_off()
+    endpoint.hosts.requests.cut_off()
     await trio.testing.wait_all_tasks_blocked()
     assert gone.messages == cancelled.messages == []
     assert router.cancelled == ["wait", "wait"]

@@ -73,7 +73,7 @@ async def test_a_modern_host_that_leaves_cancels(served, router, endpoint, how, 
     else:
         client.reset()
     with trio.fail_after(30):
-        while router.running or endpoint.hosts.running:
+        while router.running or endpoint.hosts.requests.count:
             await trio.testing.wait_all_tasks_blocked(0.001)
     assert router.cancelled == ["wait"]
     assert (await served.ask(modern_call("echo"))).status == 200

@@ -56,4 +56,4 @@ async def test_malformed_bodies(autojump_clock):
             if session.id not in [host.session for host in hosts]:
                 endpoint.sessions.close(session)
     assert endpoint.pending == 0
-    assert not endpoint.hosts.running
+    assert not endpoint.hosts.requests.count

@@ -521,7 +521,7 @@ async def test_a_host_that_is_gone(router, hosts, autojump_clock):
         assert router.cancelled == ["wait"]
         assert trio.current_time() == started
     assert len(hosts) == 0
-    assert hosts.running == 0
+    assert hosts.requests.count == 0
 
 
 async def test_a_host_that_has_said_all_gets_its_answers(router, hosts, autojump_clock):
@@ -773,7 +773,7 @@ async def test_what_runs_too_long_for_a_stop_is_answered(router, hosts):
         await lines.send(modern(TOOLS_CALL, {"name": "wait", "arguments": {}}, 2))
         await lines.send([call("wait", 3)])
         await lines.settle()
-        hosts.cut_off()
+        hosts.requests.cut_off()
         answers = [msgspec.json.decode(await lines.line()) for _ in range(3)]
         flat = [message for each in answers for message in (each if isinstance(each, list) else [each])]
         assert {message["id"] for message in flat} == {1, 2, 3}

@@ -119,4 +119,4 @@ async def test_malformed_lines():
             await trio.lowlevel.checkpoint()
         while trio.lowlevel.current_statistics().tasks_living > tasks:
             await trio.lowlevel.checkpoint()
-    assert hosts.running == 0
+    assert hosts.requests.count == 0

@@ -1,0 +1,74 @@
+"""Running requests of all hosts: how many each principal has, and the scopes that cancel them."""
+
+from typing import Final
+
+import trio
+
+from hub.link.errors import Overloaded, Stopping
+
+PRINCIPAL_IN_FLIGHT: Final = 256
+
+
+class RunningRequests:
+    """All running requests but subscriptions, which have no end. `admit` and `release` come in pairs."""
+
+    def __init__(self) -> None:
+        self.stopped: set[trio.CancelScope] = set()
+        """Scopes of requests that `cut_off` has cancelled: these are answered all the same."""
+        self._scopes: dict[trio.CancelScope, None] = {}
+        self._of: dict[str, int] = {}
+        """Number of requests by principal."""
+        self._most = PRINCIPAL_IN_FLIGHT
+        self._none_left = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<RunningRequests [{self.count} of {len(self._of)} principals]>"
+
+    @property
+    def count(self) -> int:
+        """Number of running requests."""
+        return len(self._scopes)
+
+    def admit(self, principal: str) -> trio.CancelScope:
+        """Count one more request of `principal`; the result cancels it, and `release` takes it back.
+
+        Raises:
+            Overloaded: too many are running already; or all were `cut_off`.
+        """
+        running = self._of.get(principal, 0)
+        if running >= self._most:
+            if not self._most:
+                raise Stopping("The hub is stopping; try again in a moment", retry_after_ms=1000)
+            raise Overloaded(f"{running} requests of this account are running already; wait for one to end")
+        self._of[principal] = running + 1
+        scope = trio.CancelScope()
+        self._scopes[scope] = None
+        return scope
+
+    def release(self, principal: str, scope: trio.CancelScope) -> None:
+        """A request that `admit` counted has ended."""
+        del self._scopes[scope]
+        rest = self._of[principal] - 1
+        if rest:
+            self._of[principal] = rest
+        else:
+            del self._of[principal]
+            if not self._of:
+                self._none_left.set()
+
+    def cut_off(self) -> None:
+        """Let no more requests begin, and cancel those that are running: each is answered that the hub is stopping.
+
+        Requests that their hosts have cancelled stay unanswered. Subscriptions go on: they end with their connections.
+        """
+        self._most = 0
+        for scope in self._scopes:
+            if not scope.cancel_called:
+                self.stopped.add(scope)
+                scope.cancel()
+
+    async def wait_none(self) -> None:
+        """Wait until no request of any host is running."""
+        while self._scopes:
+            self._none_left = trio.Event()
+            await self._none_left.wait()
