@@ -8,6 +8,7 @@ cancelled, so a later answer is only counted.
 
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from itertools import count
 from typing import Final
 
 import trio
@@ -106,7 +107,8 @@ class Peer:
         self._on_complaint = on_complaint
         self._name = name
         self._strict = strict
-        self._last_id = 0
+        self.next_id = count(1).__next__
+        """Takes a new id, to be passed to `request` or dropped."""
         self._waiting: dict[RequestId, _PendingRequest] = {}
         self._answering: dict[RequestId, trio.CancelScope] = {}
         self._pace = ReadPace()
@@ -136,11 +138,6 @@ class Peer:
         return self._waiting.keys()
 
     # --- asking and telling -------------------------------------------------------------------------------------------
-
-    def next_id(self) -> int:
-        """Take a new id, to be passed to `request` or dropped."""
-        self._last_id += 1
-        return self._last_id
 
     def refuse_requests(self) -> None:
         """Answer no requests from now on, only count them: the revision has none in that direction."""

@@ -172,7 +172,7 @@ def stream_headers(headers: bytes, last_id: str = "") -> bytes:
 
 
 def _is_sendable(id: str) -> bool:
-    """Whether an event id may go into a header. One that may not is as good as none."""
+    """True if an event id may go into a header. One that may not is as good as none."""
     return len(id) <= MAX_EVENT_ID and id.isprintable()
 
 

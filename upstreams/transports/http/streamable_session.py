@@ -8,6 +8,7 @@ else happens: withdrawals, answers to questions of the upstream, the standing st
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from typing import Final
 
 import trio
@@ -86,7 +87,8 @@ class StreamableSession:
         self.running: dict[int, Running] = {} if running is None else running
         """All operations, by the ids of their requests and in the order of sending."""
         self._calls = RunningCalls(self.name, events, terms, self.running)
-        self._number = 0
+        self.next_id = count(1).__next__
+        """Takes an id never used before in this session; also the progress token of the request."""
         self._declared = DeclaredCapabilities(terms)
         self._nursery: trio.Nursery | None = None
         self._ended = trio.Event()
@@ -207,11 +209,6 @@ class StreamableSession:
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
         """Refuse: a legacy server says all of that on its standing stream."""
         raise UpstreamUnavailable(f"{self.name} speaks a revision without such subscriptions", upstream=self.name)
-
-    def next_id(self) -> int:
-        """An id never used before in this session; also the progress token of the request."""
-        self._number += 1
-        return self._number
 
     async def send(
         self, id: int, method: str, params: dict[str, Raw], take: Callable[[Request | Notification], None]
