@@ -45,7 +45,7 @@ def _doctor(options: argparse.Namespace) -> int:
         trust=Path(directories.state_dir(), "trust.json"),
         directory=Path.cwd(),
         config=options.config,
-        ask=partial(_asked, patience_s=STRANGER_S),
+        status_at=partial(_status_at, patience_s=STRANGER_S),
         root=is_root(),
     )
     found = findings(examined)
@@ -62,7 +62,7 @@ def _doctor(options: argparse.Namespace) -> int:
     return EX_FAILED if any(finding.level != "note" for finding in found) else EX_OK
 
 
-def _asked(path: "Path", patience_s: float | None = None) -> "Status | None":
+def _status_at(path: "Path", patience_s: float | None = None) -> "Status | None":
     """The status of the hub behind a control socket; None: it does not answer."""
     from hub.control.client import ControlClient
     from hub.control.errors import ControlFailed, HubNotRunning
@@ -70,7 +70,7 @@ def _asked(path: "Path", patience_s: float | None = None) -> "Status | None":
 
     try:
         with ControlClient(path, patience_s) as hub:
-            return hub.ask(STATUS)
+            return hub.request(STATUS)
     except (OSError, HubNotRunning, ControlFailed):
         return None
 
@@ -84,6 +84,6 @@ def _status() -> "Status | None":
 
     directory = directories.runtime_dir()
     try:
-        return _asked(Path(directory, "control.sock")) if is_alive(f"{directory}/hubd.lock") else None
+        return _status_at(Path(directory, "control.sock")) if is_alive(f"{directory}/hubd.lock") else None
     except OSError:
         return None

@@ -56,7 +56,7 @@ def _as_object(change: "Change", backup: Path | None) -> dict[str, Any]:
     return {"file": str(change.path), "backup": backup and str(backup), "diff": diff}
 
 
-def tell_hub(changed: Sequence[Path], output: Output) -> int:
+def reload_hub(changed: Sequence[Path], output: Output) -> int:
     """Have the running hub reload, and report whether it accepts the change; the exit code."""
     if not changed:
         return EX_OK
@@ -64,12 +64,12 @@ def tell_hub(changed: Sequence[Path], output: Output) -> int:
 
     try:
         with client() as hub:
-            config = hub.ask(STATUS).config
+            config = hub.request(STATUS).config
             if not _is_watched(changed, config):
                 output.set(hub="elsewhere")
                 output.say(f"the running hub reads other files: {', '.join(config.files)}")
                 return EX_OK
-            problem = hub.ask(RELOAD).problem
+            problem = hub.request(RELOAD).problem
     except HubNotRunning:
         output.set(hub="none")
         output.say("no hub is running; the next one will read it")

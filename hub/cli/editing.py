@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from os import EX_CONFIG, EX_OK
 from typing import TYPE_CHECKING, Any, Final
 
-from hub.cli.drafts import save, say_problems, show, tell_hub
+from hub.cli.drafts import reload_hub, save, say_problems, show
 from hub.cli.editor import edit
 from hub.cli.subcommand import Output, UsageError, add, add_config, nearest
 
@@ -248,4 +248,4 @@ def _changed(
             show(draft, did, output)
             return EX_OK
         saved = save(draft, did, done, output)
-    return tell_hub(saved, output)
+    return reload_hub(saved, output)

@@ -9,7 +9,7 @@ from os import EX_CONFIG, EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hub.cli.drafts import save, say_problems, tell_hub
+from hub.cli.drafts import reload_hub, save, say_problems
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, agreed
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def edit(options: argparse.Namespace) -> int:
         else:
             for warning in draft.warnings_of_main():
                 output.warn(str(warning))
-            code = tell_hub(save(draft, "edited", "edited", output), output)
+            code = reload_hub(save(draft, "edited", "edited", output), output)
     except EditError as error:
         if copy.exists() and copy.read_bytes() != was.encode():
             return output.fail(EX_FAILED, f"{error}. Your text is in {copy}")

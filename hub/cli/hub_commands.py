@@ -98,7 +98,7 @@ def _status(options: argparse.Namespace) -> int:
     from hub.control.methods import STATUS, read
 
     with client() as hub:
-        answer = hub.answer(STATUS)
+        answer = hub.request_json(STATUS)
     print(as_json(answer) if options.json else status(read(STATUS, answer)))
     return EX_OK
 
@@ -108,7 +108,7 @@ def _cache(options: argparse.Namespace) -> int:
     from hub.control.methods import CACHE, read
 
     with client() as hub:
-        answer = hub.answer(CACHE)
+        answer = hub.request_json(CACHE)
     print(as_json(answer) if options.json else cache(read(CACHE, answer)))
     return EX_OK
 
@@ -117,7 +117,7 @@ def _cache_clear(options: argparse.Namespace) -> int:
     from hub.control.methods import CACHE_CLEAR
 
     with client() as hub:
-        cleared = hub.ask(CACHE_CLEAR, name=options.name).cleared
+        cleared = hub.request(CACHE_CLEAR, name=options.name).cleared
     if options.json:
         print(as_json({"cleared": cleared, "upstream": options.name}))
     else:
@@ -144,7 +144,7 @@ def _restart(options: argparse.Namespace) -> int:
     from hub.control.methods import RESTART
 
     with client() as hub:
-        hub.ask(RESTART, name=options.name)
+        hub.request(RESTART, name=options.name)
     print(as_json({"restarting": options.name}) if options.json else f"restarting {options.name}")
     return EX_OK
 
@@ -154,7 +154,7 @@ def _reload(options: argparse.Namespace) -> int:
     from hub.control.methods import RELOAD, read
 
     with client() as hub:
-        answer = hub.answer(RELOAD)
+        answer = hub.request_json(RELOAD)
     outcome = read(RELOAD, answer)
     if output.json:
         output.set(**answer)
@@ -178,7 +178,9 @@ def _logs(options: argparse.Namespace) -> int:
 
     with client() as hub:
         name, lines = options.name, options.lines
-        entries = hub.follow(name, lines) if options.follow else hub.answer(LOGS, name=name, lines=lines)["records"]
+        entries = (
+            hub.follow(name, lines) if options.follow else hub.request_json(LOGS, name=name, lines=lines)["records"]
+        )
         entry = None
         for entry in entries:
             line = as_line(entry) if options.json else record(convert(entry, JournalRecord))

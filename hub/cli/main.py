@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
     # made before the arguments are parsed, so that their errors have the same form
     output = Output(json=("--raw" if arguments[:1] == ["call"] else "--json") in arguments)
     with _printable():
-        return _tell(arguments, words, output)
+        return _run_and_flush(arguments, words, output)
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def _printable() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
-def _tell(arguments: Sequence[str], words: Sequence[str], output: Output) -> int:
+def _run_and_flush(arguments: Sequence[str], words: Sequence[str], output: Output) -> int:
     try:
         code = _run(arguments, words, output)
         output.end()

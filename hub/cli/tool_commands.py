@@ -39,9 +39,9 @@ def _tools(options: argparse.Namespace) -> int:
     from hub.control.methods import STATUS, TOOLS
 
     with client() as hub:
-        found = hub.ask(TOOLS)
+        found = hub.request(TOOLS)
         if options.name is not None:
-            found = _tools_of(options.name, found, hub.ask(STATUS).upstreams)
+            found = _tools_of(options.name, found, hub.request(STATUS).upstreams)
     print(as_json(found) if options.json else tools(found))
     return EX_OK
 
@@ -71,7 +71,7 @@ def _call(options: argparse.Namespace) -> int:
     from hub.wire.printable import printable
 
     with client() as hub:
-        answer = hub.ask(CALL, name=options.name, arguments=_arguments(options, hub))
+        answer = hub.request(CALL, name=options.name, arguments=_arguments(options, hub))
     error = answer.get("error")
     if options.raw:
         print(as_json(answer))
@@ -103,7 +103,9 @@ def _arguments(options: argparse.Namespace, hub: "ControlClient") -> dict[str, A
     if tool_arguments.depends_on_schema(texts):
         from hub.control.methods import TOOLS
 
-        schema = next((tool.get("inputSchema", {}) for tool in hub.ask(TOOLS) if tool.get("name") == options.name), {})
+        schema = next(
+            (tool.get("inputSchema", {}) for tool in hub.request(TOOLS) if tool.get("name") == options.name), {}
+        )
     return tool_arguments.typed(texts, schema)
 
 

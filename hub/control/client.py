@@ -1,7 +1,7 @@
 """The control socket's client, for the command line: blocking, on plain sockets, without trio (which costs 90 ms).
 
-hub.ask(STATUS)               the result as its struct
-hub.answer(RESTART, name=x)   the result as the hub's JSON, which was found to be such a result
+hub.request(STATUS)                 the result as its struct
+hub.request_json(RESTART, name=x)   the result as the hub's JSON, which was found to be such a result
 """
 
 import json
@@ -63,18 +63,18 @@ class ControlClient:
     ) -> None:
         self._socket.close()
 
-    def ask(self, method: Method[Result], **params: object) -> Result:
+    def request(self, method: Method[Result], **params: object) -> Result:
         """Send a request; its result. `params` that are None are left out."""
-        return self._ask(method, params)[1]
+        return self._request(method, params)[1]
 
-    def answer(self, method: Method[Any], **params: object) -> Any:
+    def request_json(self, method: Method[Any], **params: object) -> Any:
         """Send a request; its result as the JSON that the hub sent, for programs."""
-        return self._ask(method, params)[0]
+        return self._request(method, params)[0]
 
     def follow(self, name: str, lines: int) -> Iterator[dict[str, Any]]:
         """The last records of an upstream's journal, then new ones for ever. Records of kind `lost` say how many are
         missing."""
-        yield from self.answer(LOGS, name=name, lines=lines, follow=True)["records"]
+        yield from self.request_json(LOGS, name=name, lines=lines, follow=True)["records"]
         while True:
             line = self._line(LOGS, None)
             if not line:
@@ -87,7 +87,7 @@ class ControlClient:
 
     def stop(self) -> None:
         """Stop the daemon; returns when it has ended."""
-        self.ask(STOP)
+        self.request(STOP)
         until = _now() + STOP_S
         try:
             while self._received_more(until):
@@ -99,7 +99,7 @@ class ControlClient:
 
     # --- one request and its answer
 
-    def _ask(self, method: Method[Result], params: dict[str, object]) -> tuple[Any, Result]:
+    def _request(self, method: Method[Result], params: dict[str, object]) -> tuple[Any, Result]:
         """The result, as JSON and read.
 
         Raises:

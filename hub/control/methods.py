@@ -24,7 +24,7 @@ class Nothing(Struct, frozen=True):
     """No params; no result but that it is done."""
 
 
-class Call(Struct, frozen=True):
+class ToolCall(Struct, frozen=True):
     """A tool and its arguments, an object."""
 
     name: str
@@ -69,7 +69,7 @@ Object = dict[str, Any]
 
 STATUS: Final = Method("status", Nothing, Status, 32 << 20)
 TOOLS: Final = Method("tools", Nothing, list[Object], 256 << 20)  # as much as a hub sends: 100 000 tools are one answer
-CALL: Final = Method("call", Call, Object, 256 << 20, None)  # a result is as large, and as slow, as its server likes
+CALL: Final = Method("call", ToolCall, Object, 256 << 20, None)  # as large, and as slow, as its server likes
 CACHE: Final = Method("cache", Nothing, CacheStatistics, 32 << 20)
 CACHE_CLEAR: Final = Method("cache_clear", OneOrAll, Cleared)
 RESTART: Final = Method("restart", Name, Nothing)

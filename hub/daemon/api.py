@@ -159,7 +159,7 @@ class DaemonApi:
         """Read the configuration again; the outcome. Cancellation: it is read all the same."""
         if self._reloader is None:
             raise UpstreamUnavailable("this hub follows no files")
-        return (await self._reloader.reload()).told()
+        return (await self._reloader.reload()).as_answer()
 
     async def stop(self) -> None:
         """Stop the hub, as SIGTERM does."""

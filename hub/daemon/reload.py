@@ -58,7 +58,7 @@ class Outcome(Struct, frozen=True):
         last = f"; the last change was applied already: {self.last}" if self.last else ""
         return f"{self.difference}{last}"
 
-    def told(self) -> Reloaded:
+    def as_answer(self) -> Reloaded:
         """For commands and programs."""
         found = self.difference
         return Reloaded(

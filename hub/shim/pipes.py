@@ -117,7 +117,7 @@ class ToHost:
         self._passing = b""
         """The beginning of the line that is passed on as it comes."""
 
-    def take(self, data: bytes) -> list[bytes]:
+    def pass_on(self, data: bytes) -> list[bytes]:
         """The bytes that the host gets after `data`."""
         pieces: list[bytes] = []
         if self._begun or self._passing:

@@ -82,7 +82,7 @@ class Pump:
                 elif descriptor == self._stdin:
                     self._from_host()
                 elif descriptor == self._stdout:
-                    self._tell(events)
+                    self._on_stdout(events)
                 if self._code is not None or self._hub is None:
                     break
             if self._replay.refused:
@@ -223,7 +223,7 @@ class Pump:
         if self._host_ended:
             self._leave_at = monotonic() + GRACE_S
         greeted = self._replay.greeted
-        self._down.extend(self._to_host.take(data))
+        self._down.extend(self._to_host.pass_on(data))
         if self._outlet.never_waits and self._down:
             self._write()
         if not greeted and self._replay.greeted:
@@ -233,7 +233,7 @@ class Pump:
                 self._leaving = lock_owner(self._directory)
             self._put_in()
 
-    def _tell(self, events: int) -> None:
+    def _on_stdout(self, events: int) -> None:
         if self._down and events & select.POLLOUT:
             self._write()
         else:

@@ -84,7 +84,7 @@ ACKNOWLEDGES = b'{"jsonrpc":"2.0","method":"' + ACKNOWLEDGED.encode() + b'"'
 """Beginnings of the lines of the hub that the shim has to read."""
 
 
-class Running:
+class SentRequest:
     """A request that the hub has received and not answered. `line` is empty if it cannot be sent again."""
 
     __slots__ = ("acknowledged", "again", "line", "method", "uri")
@@ -109,7 +109,7 @@ class Replay:
         self.refusal = ""
         self.questions: dict[Id, None] = {}
         """Requests of the hub that the host has not answered."""
-        self._running: dict[Id, Running] = {}
+        self._running: dict[Id, SentRequest] = {}
         self._handshake: tuple[Id, bytes] | None = None
         self._version: object = None
         self._lists: list[str] = []
@@ -159,15 +159,15 @@ class Replay:
         elif method == INITIALIZED:
             self._initialized = line
 
-    def _request(self, method: str, message: dict[str, object], line: bytes) -> Running:
+    def _request(self, method: str, message: dict[str, object], line: bytes) -> SentRequest:
         if not is_harmless(method):
-            return Running(method, b"", "")
+            return SentRequest(method, b"", "")
         uri = ""
         if method in (SUBSCRIBE, UNSUBSCRIBE):
             uri = _text(params_of(line, message).get("uri"))
             if method == UNSUBSCRIBE:
                 self._unsubscribe(uri)
-        return Running(method, self._keep(line), uri)
+        return SentRequest(method, self._keep(line), uri)
 
     def _keep(self, line: bytes) -> bytes:
         """`line`, if there is room to keep it; else b""."""
@@ -256,7 +256,7 @@ class Replay:
             self._remember(id, request, data, start, end)
         return None
 
-    def _remember(self, id: Id, request: Running, data: bytes, start: int, end: int) -> None:
+    def _remember(self, id: Id, request: SentRequest, data: bytes, start: int, end: int) -> None:
         """Note the state that a request has made, which a new hub does not have."""
         if request.method == INITIALIZE:
             result = as_object(as_object(parse(data[start:end])).get("result"))

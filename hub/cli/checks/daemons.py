@@ -96,7 +96,7 @@ def other_daemons(examined: Examined) -> Iterator[Finding]:
     for pid, directory in _daemons():
         if directory != ours:
             what = f"another hub of yours runs (process {pid}), with its sockets in {directory} and not in {ours}"
-            known = examined.ask(Path(directory, "control.sock"))
+            known = examined.status_at(Path(directory, "control.sock"))
             if known is not None:
                 files, count = known.config.files or ("no configuration",), len(known.hosts)
                 what += f": version {known.version} with {files[0]}, {count} host{'s' * (count != 1)} attached"

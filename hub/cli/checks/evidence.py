@@ -76,8 +76,8 @@ class Examined(Struct, frozen=True, kw_only=True):
     """The user's working directory."""
     unread: tuple[Finding, ...] = ()
     """Findings on the hub's own files that could not be read."""
-    ask: Callable[[Path], Status | None]
-    """Asks the hub behind a control socket for its status; None: it does not answer."""
+    status_at: Callable[[Path], Status | None]
+    """Fetches the status of the hub behind a control socket; None: it does not answer."""
     root: bool = False
     """This process has the rights of root, outside of a container."""
 
@@ -105,7 +105,7 @@ def examine(
     trust: Path,
     directory: Path,
     config: Path | None = None,
-    ask: Callable[[Path], Status | None] = lambda path: None,
+    status_at: Callable[[Path], Status | None] = lambda path: None,
     root: bool = False,
 ) -> Examined:
     """Read the configuration (`config`, or the user's own) and the files of all hosts that are here."""
@@ -136,7 +136,7 @@ def examine(
         token=secret,
         trust=trust,
         directory=directory,
-        ask=ask,
+        status_at=status_at,
         root=root,
     )
 

@@ -77,13 +77,13 @@ class Case:
             token=self.home / "token",
             trust=self.home / "trust.json",
             directory=self.directory,
-            ask=self.ask,
+            status_at=self.status_at,
         )
 
-    def ask(self, path: Path) -> Status | None:
+    def status_at(self, path: Path) -> Status | None:
         """What a hub says, if it has not ended meanwhile: the machine may have hubs that are none of this test's."""
         with contextlib.suppress(OSError, HubNotRunning, ControlFailed), ControlClient(path) as hub:
-            return hub.ask(STATUS)
+            return hub.request(STATUS)
         return None
 
     def found(self, check):
@@ -472,7 +472,7 @@ def of_stranger(case, directory: Path) -> list[Finding]:
 @pytest.mark.covers("SEC-54")
 def test_a_directory_may_have_any_name(case, tmp_path):
     directory = tmp_path / "a b;c"
-    case.ask = lambda path: None
+    case.status_at = lambda path: None
     with stranger(directory):
         (finding,) = of_stranger(case, directory)
     assert f"`HUBD_RUNTIME_DIR='{directory}' hubd status`" in finding.fix
@@ -482,7 +482,7 @@ def test_a_directory_may_have_any_name(case, tmp_path):
 @pytest.mark.parametrize("what", ["open directory", "link to our lock", "lock of another user", "linked directory"])
 def test_what_others_could_have_put_there_is_not_asked(case, tmp_path, what, monkeypatch):
     asked = []
-    case.ask = asked.append
+    case.status_at = asked.append
     directory = tmp_path / "theirs"
     with stranger(directory, 0o755 if what == "open directory" else 0o700) as lock:
         if what == "link to our lock":

@@ -62,7 +62,7 @@ def test_an_odd_schema_wants_nothing(schema):
 
 @pytest.mark.parametrize("word", ["a", "=b", ""])
 def test_a_word_without_a_name_or_value_is_refused(word):
-    with pytest.raises(ValueError, match="write KEY=VALUE"):
+    with pytest.raises(ValueError, match="expected KEY=VALUE"):
         split(["ok=1", word])
 
 

@@ -35,10 +35,13 @@ NONSENSE = {
     "no UTF-8": b"\xff\xfe\n",
 }
 METHODS = {
-    **{each.name: lambda client, each=each: client.ask(each) for each in (STATUS, TOOLS, CACHE, RELOAD, CACHE_CLEAR)},
-    "call": lambda client: client.ask(CALL, name="x", arguments={}),
-    "restart": lambda client: client.ask(RESTART, name="x"),
-    "logs": lambda client: client.ask(LOGS, name="x"),
+    **{
+        each.name: lambda client, each=each: client.request(each)
+        for each in (STATUS, TOOLS, CACHE, RELOAD, CACHE_CLEAR)
+    },
+    "call": lambda client: client.request(CALL, name="x", arguments={}),
+    "restart": lambda client: client.request(RESTART, name="x"),
+    "logs": lambda client: client.request(LOGS, name="x"),
     "follow": lambda client: list(client.follow("x", 1)),
     "stop": ControlClient.stop,
 }
@@ -87,7 +90,7 @@ def test_nonsense_is_one_sentence(tmp_path, answer):
             with ControlClient(tmp_path / "c") as client:
                 with pytest.raises(NotUnderstood, match=r"answer to `\w+` is not .*another version\? Run `hubd stop`"):
                     method(client)
-                assert client.ask(RESTART, name="x") == Nothing(), "the next answer is read as usual"
+                assert client.request(RESTART, name="x") == Nothing(), "the next answer is read as usual"
 
 
 @pytest.mark.covers("SEC-16")
@@ -97,7 +100,7 @@ def test_the_part_that_does_not_fit_is_named(tmp_path):
         ControlClient(tmp_path / "c") as client,
         pytest.raises(NotUnderstood, match=r"result.upstreams.*name"),
     ):
-        client.ask(STATUS)
+        client.request(STATUS)
 
 
 def test_what_is_missing_or_null_or_unknown_fits():
@@ -111,7 +114,7 @@ def test_what_is_missing_or_null_or_unknown_fits():
 def test_an_answer_has_a_size(tmp_path, monkeypatch):
     with answering(tmp_path / "c") as taken, ControlClient(tmp_path / "c") as client:
         with pytest.raises(NotUnderstood, match="larger than 1 MiB"):
-            client.ask(Method("status", Nothing, Status, max_bytes=1 << 20))
+            client.request(Method("status", Nothing, Status, max_bytes=1 << 20))
         buffers = 1 << 20  # of the socket, at most
         assert sum(taken) <= (1 << 20) + PIECE_BYTES + buffers
 
@@ -126,7 +129,7 @@ def test_a_few_bytes_now_and_then_prolong_nothing(tmp_path, monkeypatch, patienc
         ControlClient(tmp_path / "c", patience_s) as client,
         pytest.raises(ControlFailed, match=f"did not answer within {said_s} s"),
     ):
-        client.ask(STATUS)
+        client.request(STATUS)
     assert next(seconds) / 4 < said_s + 2
 
 

@@ -29,15 +29,15 @@ async def serving(path: Path) -> AsyncIterator[Api]:
 
 
 def tools(client: ControlClient):
-    return client.ask(METHODS["tools"])
+    return client.request(METHODS["tools"])
 
 
 def call(client: ControlClient, name: str, **arguments: object):
-    return client.ask(CALL, name=name, arguments=arguments)
+    return client.request(CALL, name=name, arguments=arguments)
 
 
 def records(client: ControlClient, lines: int):
-    return client.answer(LOGS, name="demo", lines=lines)["records"]
+    return client.request_json(LOGS, name="demo", lines=lines)["records"]
 
 
 async def in_thread(path: Path, function):
@@ -53,13 +53,13 @@ async def in_thread(path: Path, function):
 
 async def test_every_method(tmp_path):
     async with serving(tmp_path / "c") as api:
-        status = await in_thread(tmp_path / "c", lambda client: client.ask(STATUS))
+        status = await in_thread(tmp_path / "c", lambda client: client.request(STATUS))
         assert status.upstreams[0].name == "demo"
         assert await in_thread(tmp_path / "c", tools) == TOOLS
         result = await in_thread(tmp_path / "c", lambda client: call(client, "demo__echo", text="ü\u2028"))
         assert result["_meta"]["text"] == "ü\u2028"
-        assert (await in_thread(tmp_path / "c", lambda client: client.ask(CACHE))).entries == 1
-        assert await in_thread(tmp_path / "c", lambda client: client.ask(CACHE_CLEAR)) == Cleared(1)
+        assert (await in_thread(tmp_path / "c", lambda client: client.request(CACHE))).entries == 1
+        assert await in_thread(tmp_path / "c", lambda client: client.request(CACHE_CLEAR)) == Cleared(1)
         assert not api.stopped.is_set()
 
 
@@ -76,7 +76,9 @@ async def test_names_of_files_need_not_be_utf_8(tmp_path):
 
         api.status = api.reload = status
         for method in (STATUS, RELOAD):
-            assert (await in_thread(tmp_path / "c", lambda client, method=method: client.answer(method)))["config"] == {
+            assert (await in_thread(tmp_path / "c", lambda client, method=method: client.request_json(method)))[
+                "config"
+            ] == {
                 "files": ["/caf\\udce9/hubd.toml"],
                 "caf\\udce9": 1,
             }
@@ -228,7 +230,7 @@ async def test_logs_of_an_unknown_upstream_name_those_there_are(tmp_path):
 
         def unknown(client: ControlClient):
             with pytest.raises(ControlFailed, match="no server nope; there are: demo"):
-                client.ask(LOGS, name="nope")
+                client.request(LOGS, name="nope")
 
         await in_thread(tmp_path / "c", unknown)
 

@@ -43,12 +43,12 @@ def controls(hub):
 def reload(hub):
     """Have the files read; what came of it. When this returns they are in effect, whoever noticed them first."""
     with controls(hub) as client:
-        return client.answer(RELOAD)
+        return client.request_json(RELOAD)
 
 
 def status(hub):
     with controls(hub) as client:
-        return client.answer(STATUS)
+        return client.request_json(STATUS)
 
 
 def pids(hub):
@@ -256,7 +256,7 @@ def test_one_that_cannot_be_replaced_goes_on(tmp_path):
         for _ in range(10):
             assert is_fine(host.call("a__echo"))
         assert status(hub)["upstreams"][0]["stale_config"]
-        assert "goes on with its old settings" in hubd(hub, "status").stdout
+        assert "still runs with its old settings" in hubd(hub, "status").stdout
         assert pids(hub) == before
         hub.config.write_text(upstream("a", {"tools": ["echo", "more"]}) + first)
         assert reload(hub)["problem"] is None

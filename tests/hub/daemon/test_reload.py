@@ -90,7 +90,7 @@ async def test_reloads_follow_each_other_and_the_last_one_counts(nursery):
 async def test_what_is_the_same_is_not_applied():
     async with staged() as stage:
         outcome = await stage.reloader.reload()
-        assert not outcome.told().changed
+        assert not outcome.as_answer().changed
         assert stage.applied == []
         assert stage.around == 1, "it was asked for"
         stage.says(3)

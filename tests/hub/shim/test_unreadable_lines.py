@@ -44,7 +44,7 @@ def converse(*lines):
     assert hub.got == b"".join(lines)
     return recall, to_hub, to_host
 def hear(to_host, line, size=65536):
-    return b"".join(b"".join(to_host.take(line[at:at + size])) for at in range(0, len(line), size))
+    return b"".join(b"".join(to_host.pass_on(line[at:at + size])) for at in range(0, len(line), size))
 """
 )
 LINES = [

@@ -45,7 +45,7 @@ def examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             token=None,
             trust=tmp_path / "trust.json",
             directory=tmp_path,
-            ask=lambda path: None,
+            status_at=lambda path: None,
         )
 
     return examined
