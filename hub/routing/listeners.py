@@ -111,14 +111,14 @@ class ChangeListener:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.host.identity.host}, {len(self.held)} resources>"
 
-    def say(self, subject: str, method: str, params: dict[str, Raw]) -> None:
-        """Send a notification; an unsaid one of the same subject is replaced. Never blocks."""
+    def notify(self, subject: str, method: str, params: dict[str, Raw]) -> None:
+        """Send a notification; an unsent one of the same subject is replaced. Never blocks."""
         raise NotImplementedError
 
     def updated(self, upstream: str, uri: str) -> None:
         """Tell of a change in the host's own spelling; of a part of a watched resource, in the hub's."""
         for form in self._forms.get((upstream, uri)) or (self._live.of(self.view).emitter(upstream)(uri),):
-            self.say(f"updated {form}", UPDATED, {"uri": raw(form)})
+            self.notify(f"updated {form}", UPDATED, {"uri": raw(form)})
 
     async def watch(self, uri: str) -> Failure | None:
         """Have `uri` watched by its owners; None if one agreed, else the refusal of the first.
@@ -172,7 +172,7 @@ class ChangeListener:
         """An upstream is gone for good: what was watched there is not watched any more, and has changed."""
         for uri, routes in list(self.held.items()):
             if any(route.upstream == upstream for route in routes):
-                self.say(f"updated {uri}", UPDATED, {"uri": raw(uri)})
+                self.notify(f"updated {uri}", UPDATED, {"uri": raw(uri)})
             routes[:] = [route for route in routes if route.upstream != upstream]
             if not routes:
                 del self.held[uri]
@@ -184,7 +184,7 @@ class ChangeListener:
         self.view = view
         for uri, routes in list(self.held.items()):
             if not set(routes) & set(self._live.of(self.view).resolve_uri(uri)):
-                self.say(f"updated {uri}", UPDATED, {"uri": raw(uri)})
+                self.notify(f"updated {uri}", UPDATED, {"uri": raw(uri)})
                 self.unwatch(uri)
 
     def close(self) -> None:
@@ -208,7 +208,7 @@ class LegacySubscription(ChangeListener):
         super().__init__(live, exchange)
         self._session = session
 
-    def say(self, subject: str, method: str, params: dict[str, Raw]) -> None:
+    def notify(self, subject: str, method: str, params: dict[str, Raw]) -> None:
         self._session.tell(subject, encode_notification(method, params))
 
 
@@ -222,13 +222,13 @@ class ListenStream(ChangeListener):
         self._send = exchange.send
         self._meta = raw({SUBSCRIPTION_KEY: id})
         self._acknowledged = self._over = False
-        self._unsaid: dict[str, bytes] = {}
+        self._unsent: dict[str, bytes] = {}
         self._news = trio.Event()
 
-    def say(self, subject: str, method: str, params: dict[str, Raw]) -> None:
+    def notify(self, subject: str, method: str, params: dict[str, Raw]) -> None:
         message = encode_notification(method, {**params, "_meta": self._meta})
-        if not self._acknowledged or self._unsaid or self._send(message) is False:
-            keep_untold(self._unsaid, subject, message)
+        if not self._acknowledged or self._unsent or self._send(message) is False:
+            keep_untold(self._unsent, subject, message)
             self._news.set()
 
     def list_changed(self, kinds: set[Kind]) -> None:
@@ -236,7 +236,7 @@ class ListenStream(ChangeListener):
         for flag in self.filter.lists:
             method = LIST_FLAGS[flag]
             if kinds & set(LIST_CHANGED[method]):
-                self.say(method, method, {})
+                self.notify(method, method, {})
 
     def acknowledge(self, tasks: list[str] | None) -> None:
         """Send the acknowledgement: the part of the filter that is honoured."""
@@ -252,20 +252,20 @@ class ListenStream(ChangeListener):
     async def run(self) -> None:
         """Send what could not be sent at once, until the hub ends the stream."""
         while not self._over:
-            if self._unsaid:
-                self._say_unsaid()
-            if self._unsaid:
+            if self._unsent:
+                self._send_unsent()
+            if self._unsent:
                 await trio.sleep(RETRY_S)
             else:
                 await self._news.wait()
                 self._news = trio.Event()
-        self._say_unsaid()
+        self._send_unsent()
 
-    def _say_unsaid(self) -> None:
-        for subject, message in list(self._unsaid.items()):
+    def _send_unsent(self) -> None:
+        for subject, message in list(self._unsent.items()):
             if self._send(message) is False:
                 return
-            del self._unsaid[subject]
+            del self._unsent[subject]
 
     def end(self) -> None:
         """End it from this side."""

@@ -40,11 +40,11 @@ class TaskSide(Protocol):
     """Changes of tasks, for streams that ask for them."""
 
     async def listen(self, ids: list[str], stream: ListenStream) -> list[str]:
-        """Tell `stream` of changes of these tasks by `stream.say`, from now on; returns those its host may hear of."""
+        """Notify `stream` of changes of these tasks from now on; returns those its host may hear of."""
         ...
 
-    def left(self, stream: ListenStream) -> None:
-        """Tell a stream no more."""
+    def unlisten(self, stream: ListenStream) -> None:
+        """Stop notifying `stream`."""
         ...
 
 
@@ -189,7 +189,7 @@ class Subscriptions:
     def _dismiss(self, stream: ListenStream) -> None:
         stream.close()
         if self._tasks is not None:
-            self._tasks.left(stream)
+            self._tasks.unlisten(stream)
         del self._streams[stream.host][stream]
         if not self._streams[stream.host]:
             del self._streams[stream.host]

@@ -86,8 +86,8 @@ class Viewer(Protocol):
 class TaskListener(Viewer, Protocol):
     """A stream that hears of tasks; `hub.routing.listeners.ListenStream` is one."""
 
-    def say(self, subject: str, method: str, params: dict[str, Raw]) -> None:
-        """Send a notification; an unsaid one of the same subject is replaced. Never blocks."""
+    def notify(self, subject: str, method: str, params: dict[str, Raw]) -> None:
+        """Send a notification; an unsent one of the same subject is replaced. Never blocks."""
         ...
 
 
@@ -290,7 +290,7 @@ class TaskHandles:
             self._nursery.start_soon(self._tell_all, known, stream, self._told[stream])
         return list(known)
 
-    def left(self, stream: TaskListener) -> None:
+    def unlisten(self, stream: TaskListener) -> None:
         """Stop notifying a stream."""
         if (scope := self._told.pop(stream, None)) is not None:
             scope.cancel()
@@ -323,7 +323,7 @@ class TaskHandles:
                 misses = 0
                 params = open_object(raw(found))
                 if params != told:
-                    stream.say(f"task {id}", TASK_CHANGED, params)
+                    stream.notify(f"task {id}", TASK_CHANGED, params)
                 told = params
                 if found["status"] in TERMINAL:
                     return

@@ -268,10 +268,10 @@ async def test_tasks_are_for_hosts_that_know_them(autojump_clock, nursery):
 
     class Tasks:
         async def listen(self, ids, stream):
-            stream.say("task", "notifications/tasks", {"taskId": raw("t")})
+            stream.notify("task", "notifications/tasks", {"taskId": raw("t")})
             return ids[:1]
 
-        def left(self, stream):
+        def unlisten(self, stream):
             gone.append(stream)
 
     world = World(Side("files"), tasks=Tasks())
