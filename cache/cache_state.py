@@ -20,7 +20,7 @@ from cache.upstream_interface import PooledSession, Upstream
 from config.settings import CacheConfig
 
 
-class Source:
+class KnownUpstream:
     """One upstream with its present configuration; `id` is its identity in all hubs."""
 
     __slots__ = ("id", "upstream")
@@ -47,7 +47,7 @@ class CacheState:
         self.counters = CacheCounters()
         self.auto_subscriptions = auto_subscriptions
         self._clock = clock
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, KnownUpstream] = {}
         self._joinable: dict[tuple[CacheKey, PooledSession | None], Flight] = {}
         self.flights: ResourceIndex[Flight] = ResourceIndex()
         self._running: set[Flight] = set()
@@ -59,7 +59,7 @@ class CacheState:
 
     def register(self, upstream: Upstream, source: str) -> None:
         """Make `upstream` the current one of its name."""
-        self._sources[upstream.name] = Source(upstream, source)
+        self._sources[upstream.name] = KnownUpstream(upstream, source)
 
     def source_of(self, upstream: Upstream) -> str | None:
         """The identity of `upstream`; None: it is not the current one of its name."""

@@ -56,7 +56,7 @@ class Fetches:
         finally:
             self._nursery = None
 
-    def begin(self, flight: Flight) -> None:
+    def start(self, flight: Flight) -> None:
         """Start a read."""
         assert self._nursery is not None, "`is_running` says so"
         self._state.add_flight(flight)
@@ -94,7 +94,7 @@ class Fetches:
         flight.is_observed = pooled is not None and pooled.subscriptions.is_observed(uri)
         reply = await flight.upstream.call(flight.operation, flight)
         if not is_complete(reply, flight.upstream.snapshot.version):
-            flight.claim()
+            flight.make_private()
         entry = None
         if isinstance(reply, Result) and not flight.is_disturbed and not flight.is_private:
             entry = self._keep_result(flight, reply)
@@ -107,7 +107,7 @@ class Fetches:
         pooled = flight.upstream.session_for(flight.caller) or flight.pooled
         is_known = isinstance(outcome, Exception) if pooled is None else pooled.tenant == flight.key.tenant
         if not is_known:
-            flight.claim()
+            flight.make_private()
         flight.land(outcome)
 
     # --- the shared store ---------------------------------------------------------------------------------------------

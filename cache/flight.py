@@ -115,7 +115,7 @@ class Flight:
             waiter.wake(outcome)
         self._waiters.clear()
 
-    def claim(self) -> bool:
+    def make_private(self) -> bool:
         """Make the read private to the first host, and release all others; whether the first host still waits."""
         self.is_private = True
         followers = [waiter for waiter in self._waiters if waiter is not self._leader]
@@ -150,7 +150,7 @@ class Flight:
 
     async def ask(self, question: Question) -> Reply:
         """See `Exchange.ask`: the first host is asked."""
-        if not self.claim() or self._leader is None:
+        if not self.make_private() or self._leader is None:
             text = f"The host that began this read does not wait for it any more ({question.method})"
             return Failure(INVALID_PARAMS, text)
         return await self._leader.exchange.ask(question)

@@ -155,7 +155,7 @@ class ResourceCache:
         flight = self._state.joinable(key, pooled)
         if flight is None:
             flight = Flight(upstream, key, operation, exchange.caller, pooled)
-            self._fetches.begin(flight)
+            self._fetches.start(flight)
             counts.misses += 1
         else:
             counts.coalesced += 1

@@ -16,7 +16,7 @@ MAX_FACT_BYTES: Final = 256 << 10
 """Bytes of a value in a `Directory`; longer values are not found. The largest are the settings of sessions."""
 
 
-class Unreachable(Exception):
+class StoreUnreachable(Exception):
     """The store did not answer in time, or not correctly. The text is for the log."""
 
 
@@ -85,20 +85,20 @@ class Directory(Protocol):
     """A part of such a store: small facts of hubs, by name. They may be lost."""
 
     async def get(self, name: str) -> bytes | None:
-        """Raises: Unreachable."""
+        """Raises: StoreUnreachable."""
         ...
 
     async def put(self, name: str, value: bytes, ttl_s: float) -> None:
-        """Raises: Unreachable."""
+        """Raises: StoreUnreachable."""
         ...
 
     async def swap(self, name: str, old: bytes | None, new: bytes, ttl_s: float) -> bool:
         """Replace `old` (None: nothing) by `new`; False: something else is there now.
 
-        Raises: Unreachable.
+        Raises: StoreUnreachable.
         """
         ...
 
     async def delete(self, name: str) -> None:
-        """Raises: Unreachable."""
+        """Raises: StoreUnreachable."""
         ...

@@ -19,7 +19,7 @@ _BREADTH: Final = {"per_host": 0, "auto": 1, "shared": 2, "singleton": 3}
 _ROOTS: Final = {"none": 0, "auto": 1, "host": 2}
 
 
-class Change(Struct, frozen=True):
+class UpstreamChange(Struct, frozen=True):
     """The changes of an upstream that is in both configurations; at least one."""
 
     settings: tuple[str, ...]
@@ -35,7 +35,7 @@ class Difference(Struct, frozen=True):
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    changed: dict[str, Change] = {}
+    changed: dict[str, UpstreamChange] = {}
     moved: bool = False
     """True if the upstreams in both are in another order."""
     settings: tuple[str, ...] = ()
@@ -84,14 +84,14 @@ def _settings(old: Struct, new: Struct, table: str = "") -> Iterator[tuple[str, 
             yield table + name, setting
 
 
-def compare(old: UpstreamConfig, new: UpstreamConfig) -> Change | None:
+def compare(old: UpstreamConfig, new: UpstreamConfig) -> UpstreamChange | None:
     """The changes of an upstream; None if there are none."""
     settings = _differing(old, new)
     if not settings:
         return None
     needs_session = any(declarations(UpstreamConfig)[name].setting.reload == "reconnect" for name in settings)
     replaces = needs_session and not (old.disabled and new.disabled)
-    return Change(settings, replaces, replaces and _withdraws(old, new))
+    return UpstreamChange(settings, replaces, replaces and _withdraws(old, new))
 
 
 def _differing(old: Struct, new: Struct) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ class Bus:
         self._begun = 0
         self._hubs: dict[str, float] = {}
 
-    def begin(self, channel: str, now: float) -> None:
+    def reset(self, channel: str, now: float) -> None:
         """Begin with new connections: nothing is proven."""
         self.channel = channel
         self._heard = self._begun = self._said

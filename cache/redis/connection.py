@@ -15,9 +15,9 @@ import trio
 from coredis.exceptions import ConnectionError as Lost
 
 from cache.redis.coredis_connection import CoredisConnection, open_stream, refusal, tls_context, why
-from cache.redis.layout import Refused
+from cache.redis.layout import CommandRefused
 from cache.redis.url import StoreAddress
-from cache.shared_store import Unreachable
+from cache.shared_store import StoreUnreachable
 
 OPEN_S: Final = 3.0
 """Time limit for opening both connections."""
@@ -37,7 +37,7 @@ class ConnectionPair:
         primary. A server that was a replica meanwhile may have got deleted tokens back from the other server."""
         self._reason = ""
         self._scope = trio.CancelScope()
-        self._asking: CoredisConnection | None = None
+        self._commanding: CoredisConnection | None = None
         self._listening: CoredisConnection | None = None
 
     def __repr__(self) -> str:
@@ -72,60 +72,60 @@ class ConnectionPair:
         self._reason = self._reason or reason
         self._scope.cancel()
 
-    async def ask(self, *command: bytes | str | int) -> Any:
+    async def execute(self, *command: bytes | str | int) -> Any:
         """The answer to one command: bytes, int, list, None.
 
-        Raises: Refused; Unreachable.
+        Raises: CommandRefused; StoreUnreachable.
         Cancellation: the command may or may not have been carried out.
         """
-        (answer,) = await self.ask_each([command])
+        (answer,) = await self.execute_each([command])
         return answer
 
-    async def ask_each(self, commands: Iterable[Sequence[bytes | str | int]]) -> list[Any]:
+    async def execute_each(self, commands: Iterable[Sequence[bytes | str | int]]) -> list[Any]:
         """The answers to commands that are sent in one piece.
 
-        Raises: Refused, if the server refuses any of them; Unreachable.
+        Raises: CommandRefused, if the server refuses any of them; StoreUnreachable.
         """
-        answers = await self.ask_all(commands)
+        answers = await self.execute_all(commands)
         for answer in answers:
-            if isinstance(answer, Refused):
+            if isinstance(answer, CommandRefused):
                 try:
                     raise answer
                 finally:
                     del answer, answers  # or it and this frame would hold each other
         return answers
 
-    async def ask_all(self, commands: Iterable[Sequence[bytes | str | int]]) -> list[Any]:
-        """The answers to commands that are sent in one piece; a refused command has a `Refused` as its answer.
+    async def execute_all(self, commands: Iterable[Sequence[bytes | str | int]]) -> list[Any]:
+        """The answers to commands that are sent in one piece; a refused command has a `CommandRefused` as its answer.
 
-        Raises: Unreachable.
+        Raises: StoreUnreachable.
         """
-        if self._asking is None:
-            raise Unreachable("there is no connection")
+        if self._commanding is None:
+            raise StoreUnreachable("there is no connection")
         try:
             requests = [
-                self._asking.create_request(_word(command[0]), *command[1:], decode=False, raise_exceptions=False)
+                self._commanding.create_request(_word(command[0]), *command[1:], decode=False, raise_exceptions=False)
                 for command in commands
             ]
             answers: list[Any] = [await request for request in requests]
         except Exception as error:  # noqa: BLE001  whatever coredis raises, the connection cannot be trusted
             self.fail(why(error))
-            raise Unreachable(why(error)) from None
+            raise StoreUnreachable(why(error)) from None
         return [self._judged(answer) for answer in answers]
 
     def _judged(self, answer: Any) -> Any:
         if isinstance(answer, Lost):
             self.fail(why(answer))
-            raise Unreachable(why(answer))
+            raise StoreUnreachable(why(answer))
         return refusal(answer) if isinstance(answer, Exception) else answer
 
     async def check_primary(self) -> None:
-        """Check that the server is still the same primary. Raises: Refused; Unreachable."""
-        if _primary_of(await self.ask_each([(b"INFO", section) for section in SECTIONS])) != self.primary:
-            raise Unreachable("it was a replica meanwhile")
+        """Check that the server is still the same primary. Raises: CommandRefused; StoreUnreachable."""
+        if _primary_of(await self.execute_each([(b"INFO", section) for section in SECTIONS])) != self.primary:
+            raise StoreUnreachable("it was a replica meanwhile")
 
     async def subscribe(self, channel: str) -> None:
-        """Subscribe to `channel`. Raises: Refused; Unreachable."""
+        """Subscribe to `channel`. Raises: CommandRefused; StoreUnreachable."""
         connection = self._listening
         assert connection is not None
         try:
@@ -133,7 +133,7 @@ class ConnectionPair:
             # A subscription is agreed to out of row, refused in the row: in place of the answer to this.
             answer = await connection.create_request(b"PING", decode=False, raise_exceptions=False)
         except Exception as error:  # noqa: BLE001
-            raise Unreachable(why(error)) from None
+            raise StoreUnreachable(why(error)) from None
         self._judged(answer)
         if isinstance(answer, Exception):
             raise refusal(answer)
@@ -157,7 +157,7 @@ class ConnectionPair:
         self.fail("the subscription ended")
 
     async def _open(self, nursery: trio.Nursery) -> None:
-        """Raises: Unreachable, and whatever coredis raises."""
+        """Raises: StoreUnreachable, and whatever coredis raises."""
         context = tls_context(self.address)
         opened, primaries = [], []
         for listens in (False, True):
@@ -166,10 +166,10 @@ class ConnectionPair:
             await nursery.start(self._hold, opened[-1])
             info = [await opened[-1].create_request(b"INFO", section, decode=False) for section in SECTIONS]
             primaries.append(_primary_of(info))
-        self._asking, self._listening = opened
+        self._commanding, self._listening = opened
         self.primary = primaries[0]
         if primaries[1] != self.primary:
-            raise Unreachable("two connections reach two servers")
+            raise StoreUnreachable("two connections reach two servers")
 
     async def _hold(self, connection: CoredisConnection, task_status: trio.TaskStatus[None]) -> None:
         await connection.run(task_status=task_status)
@@ -177,17 +177,17 @@ class ConnectionPair:
 
 
 def _primary_of(info: list[Any]) -> str:
-    """The identity of a writable server, from its answers to INFO. Raises: Unreachable."""
+    """The identity of a writable server, from its answers to INFO. Raises: StoreUnreachable."""
     facts = dict[str, str]()
     for answer in info:
         if not isinstance(answer, bytes):
-            raise Unreachable("it does not answer INFO")
+            raise StoreUnreachable("it does not answer INFO")
         lines = (line.partition(":") for line in answer[:MAX_FACTS_BYTES].decode(errors="replace").splitlines())
         facts.update({name: value for name, _, value in lines})
     if facts.get("role", "master") != "master":
-        raise Unreachable("it is a replica, which cannot be written to")
+        raise StoreUnreachable("it is a replica, which cannot be written to")
     if not facts.get("run_id"):
-        raise Unreachable("its INFO has no run_id")
+        raise StoreUnreachable("its INFO has no run_id")
     return facts["run_id"][:16] + facts.get("master_replid", "")[:16]
 
 

@@ -22,7 +22,7 @@ from coredis.exceptions import (
     WrongTypeError,
 )
 
-from cache.redis.layout import Refused
+from cache.redis.layout import CommandRefused
 from cache.redis.replies import ReplyParser
 from cache.redis.url import StoreAddress
 from hub.link.flag_and_bell import DirtyFlag
@@ -108,13 +108,13 @@ def tls_context(address: StoreAddress) -> ssl.SSLContext | None:
     return ssl.create_default_context(cafile=address.ca) if address.tls else None
 
 
-def refusal(error: Exception) -> Refused:
+def refusal(error: Exception) -> CommandRefused:
     """The refusal, with the code that coredis turned into a class."""
     for kind, code in _CODES.items():
         if isinstance(error, kind):
-            return Refused(code, why(error))
+            return CommandRefused(code, why(error))
     code, _, text = why(error).partition(" ")
-    return Refused(code, text)
+    return CommandRefused(code, text)
 
 
 def why(error: BaseException) -> str:

@@ -5,10 +5,10 @@ from typing import Any, Final, NamedTuple
 
 import trio
 
-from cache.redis.layout import SWAP, Refused, read_command, time_of
+from cache.redis.layout import SWAP, CommandRefused, read_command, time_of
 from cache.redis.sealed_values import OVERHEAD_BYTES
-from cache.redis.store_link import Member
-from cache.shared_store import MAX_FACT_BYTES, Unreachable
+from cache.redis.store_link import StoreLink
+from cache.shared_store import MAX_FACT_BYTES, StoreUnreachable
 
 FACT_S: Final = 0.5
 """Time limit of a round trip. Longer than a look-up in the cache: without a fact a host gets an error."""
@@ -38,8 +38,8 @@ class RedisDirectory:
     writes, for hubs that know only that key.
     """
 
-    def __init__(self, member: Member, clock: Callable[[], float]) -> None:
-        self._member = member
+    def __init__(self, member: StoreLink, clock: Callable[[], float]) -> None:
+        self._link = member
         self._clock = clock
 
     async def get(self, name: str) -> bytes | None:
@@ -51,11 +51,11 @@ class RedisDirectory:
 
     async def put(self, name: str, value: bytes, ttl_s: float) -> None:
         """See `Directory.put`."""
-        key = self._member.layout.fact(name)
-        (now,) = await self._ask([b"TIME"])
+        key = self._link.layout.fact(name)
+        (now,) = await self._execute([b"TIME"])
         sealed = self._sealed(key, value, time_of(now) + int(ttl_s * 1e6))
-        await self._ask([b"SET", key, sealed, b"PX", max(1, int(ttl_s * 1000))])
-        self._member.health.on_written(self._clock())
+        await self._execute([b"SET", key, sealed, b"PX", max(1, int(ttl_s * 1000))])
+        self._link.health.on_written(self._clock())
 
     async def swap(self, name: str, old: bytes | None, new: bytes, ttl_s: float) -> bool:
         """See `Directory.swap`."""
@@ -66,46 +66,46 @@ class RedisDirectory:
 
     async def delete(self, name: str) -> None:
         """See `Directory.delete`."""
-        await self._ask(*((b"DEL", layout.fact(name)) for layout in self._member.layouts))
+        await self._execute(*((b"DEL", layout.fact(name)) for layout in self._link.layouts))
 
     async def _replace(self, name: str, found: _Found, value: bytes, until: int) -> bool:
         """Replace the value that was found; False: another hub has replaced it meanwhile."""
-        key = self._member.layout.fact(name)
+        key = self._link.layout.fact(name)
         ttl_ms = max(1, (until - found.now) // 1000)
-        (done,) = await self._ask([b"EVAL", SWAP, 1, key, found.mine, self._sealed(key, value, until), ttl_ms])
+        (done,) = await self._execute([b"EVAL", SWAP, 1, key, found.mine, self._sealed(key, value, until), ttl_ms])
         return bool(done == 1)
 
     def _sealed(self, key: str, value: bytes, until: int) -> bytes:
-        return self._member.layout.sealer.seal(key, until.to_bytes(_UNTIL_BYTES) + value)
+        return self._link.layout.sealer.seal(key, until.to_bytes(_UNTIL_BYTES) + value)
 
     async def _find(self, name: str) -> _Found:
-        """Raises: Unreachable."""
-        keys = [layout.fact(name) for layout in self._member.layouts]
+        """Raises: StoreUnreachable."""
+        keys = [layout.fact(name) for layout in self._link.layouts]
         limit = MAX_FACT_BYTES + _UNTIL_BYTES + OVERHEAD_BYTES
-        now, *answers = await self._ask([b"TIME"], *(read_command(key, limit) for key in keys))
+        now, *answers = await self._execute([b"TIME"], *(read_command(key, limit) for key in keys))
         newest, value, is_mine, is_foreign = 0, None, False, False
-        for layout, key, sealed in zip(self._member.layouts, keys, answers, strict=True):
+        for layout, key, sealed in zip(self._link.layouts, keys, answers, strict=True):
             if sealed is None:
                 continue
             opened = layout.sealer.open(key, sealed) if isinstance(sealed, bytes) else None
             if opened is None or len(opened) < _UNTIL_BYTES:
-                self._member.health.on_altered()
+                self._link.health.on_altered()
                 is_foreign = True
                 continue
             until = int.from_bytes(opened[:_UNTIL_BYTES])
             if until > newest:
-                newest, value, is_mine = until, opened[_UNTIL_BYTES:], layout is self._member.layout
+                newest, value, is_mine = until, opened[_UNTIL_BYTES:], layout is self._link.layout
         mine = answers[0] if isinstance(answers[0], bytes) else b""
         return _Found(value, newest, time_of(now), mine, is_mine, is_foreign)
 
-    async def _ask(self, *commands: Sequence[bytes | str | int]) -> list[Any]:
-        connection = self._member.connection
+    async def _execute(self, *commands: Sequence[bytes | str | int]) -> list[Any]:
+        connection = self._link.connection
         if connection is None:
-            raise Unreachable(f"the shared store at {self._member.health.place} is away")
+            raise StoreUnreachable(f"the shared store at {self._link.health.place} is away")
         with trio.move_on_after(FACT_S):
             try:
-                return await connection.ask_each(commands)
-            except Refused as error:
-                self._member.health.on_refused(error.code, error.text, self._clock())
+                return await connection.execute_each(commands)
+            except CommandRefused as error:
+                self._link.health.on_refused(error.code, error.text, self._clock())
                 raise
-        raise Unreachable(f"the shared store at {self._member.health.place} did not answer within {FACT_S:g} s")
+        raise StoreUnreachable(f"the shared store at {self._link.health.place} did not answer within {FACT_S:g} s")

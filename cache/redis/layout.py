@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from cache.redis.sealed_values import ValueSealer
-from cache.shared_store import Unreachable
+from cache.shared_store import StoreUnreachable
 from hub.wire.uri_parents import normalized, parents
 
 HASH_TTL_S: Final = 3600
@@ -106,7 +106,7 @@ return 1
 another value is there."""
 
 
-class Refused(Unreachable):
+class CommandRefused(StoreUnreachable):
     """The server answered with an error."""
 
     def __init__(self, code: str, text: str) -> None:
@@ -122,7 +122,7 @@ def invalidate_command(hash: str, fields: Iterable[str], channel: str, message: 
 
 
 def time_of(answer: object) -> int:
-    """The server's time from an answer to `TIME`, in microseconds. Raises: Unreachable."""
+    """The server's time from an answer to `TIME`, in microseconds. Raises: StoreUnreachable."""
     at = -1
     try:
         if isinstance(answer, list):
@@ -131,7 +131,7 @@ def time_of(answer: object) -> int:
     except (TypeError, ValueError, OverflowError):
         pass
     if not 0 <= at < END_OF_TIME_US:
-        raise Unreachable("it does not tell the time")
+        raise StoreUnreachable("it does not tell the time")
     return at
 
 

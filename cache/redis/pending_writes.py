@@ -43,12 +43,12 @@ class PendingWrites:
         if uri is None or len(uris) > MAX_URIS or sum(map(len, uris)) > MAX_CHARS:
             self._waiting[source] = All
 
-    def take(self) -> dict[str, set[str] | None]:
-        """Take all that waits; it counts as being written until `written` or `requeue`."""
+    def take_batch(self) -> dict[str, set[str] | None]:
+        """Take all that waits; it counts as being written until `mark_written` or `requeue`."""
         self._writing, self._waiting = self._waiting, {}
         return self._writing
 
-    def written(self) -> None:
+    def mark_written(self) -> None:
         """All that was taken is in the store."""
         self._writing = {}
 

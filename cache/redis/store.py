@@ -15,11 +15,11 @@ from msgspec import Raw, Struct
 
 from cache.entry import EVERYONE, Entry
 from cache.redis.directory import RedisDirectory
-from cache.redis.layout import HASH_TTL_S, STAMP_CHARS, Refused, look_up_command, time_of
+from cache.redis.layout import HASH_TTL_S, STAMP_CHARS, CommandRefused, look_up_command, time_of
 from cache.redis.sealed_values import OVERHEAD_BYTES, ValueSealer
-from cache.redis.store_link import Member
+from cache.redis.store_link import StoreLink
 from cache.redis.url import address_of, require_client
-from cache.shared_store import StoreListener, Ticket, Unreachable
+from cache.shared_store import StoreListener, StoreUnreachable, Ticket
 from cache.statistics import StoreStatistics
 from config.settings import CacheConfig
 
@@ -57,7 +57,7 @@ class _Look:
 
 
 class RedisStore:
-    """A `cache.shared_store.SharedStore`, with a `Directory` beside it; the listener of its `Member`."""
+    """A `cache.shared_store.SharedStore`, with a `Directory` beside it; the listener of its `StoreLink`."""
 
     def __init__(
         self,
@@ -79,29 +79,29 @@ class RedisStore:
         self._budget_s = budget_s
         self._clock = clock
         self._sealer = ValueSealer(key)
-        self._member = Member(address, self._sealer, clock, self, [ValueSealer(other) for other in others])
+        self._link = StoreLink(address, self._sealer, clock, self, [ValueSealer(other) for other in others])
         self._listener: StoreListener | None = None
-        self._health = self._member.health
+        self._health = self._link.health
         self._looks: dict[str, set[_Look]] = {}
-        self.directory = RedisDirectory(self._member, clock)
+        self.directory = RedisDirectory(self._link, clock)
 
     def __repr__(self) -> str:
-        return f"<RedisStore: {self._member!r}>"
+        return f"<RedisStore: {self._link!r}>"
 
     @property
     def is_coherent(self) -> bool:
         """See `SharedStore.is_coherent`."""
-        return self._member.is_coherent
+        return self._link.is_coherent
 
     def statistics(self) -> StoreStatistics:
         """See `SharedStore.statistics`."""
         now = self._clock()
-        return self._health.statistics(now, self._member.bus.hubs(now))
+        return self._health.statistics(now, self._link.bus.hubs(now))
 
     async def run(self, listener: StoreListener) -> None:
         """Connect to the store, again whenever the connection is lost, until cancelled. See `SharedStore.run`."""
         self._listener = listener
-        await self._member.run()
+        await self._link.run()
 
     async def look_up(
         self, source: str, uri: str, owner: str, abilities: str = ""
@@ -111,10 +111,10 @@ class RedisStore:
         if not self.is_coherent or self._health.is_bypassed(began):
             return None, None
         with trio.move_on_after(self._budget_s):
-            await self._member.until_written(source)
-        layout = self._member.layout
+            await self._link.until_written(source)
+        layout = self._link.layout
         fields = layout.token_fields(uri)
-        if fields is None or source in self._member.pending:
+        if fields is None or source in self._link.pending:
             return None, None
         owners = (owner, EVERYONE) if owner != EVERYONE else (owner,)
         names = [*(layout.entry(source, uri, each, abilities) for each in owners), ""][:2]
@@ -122,8 +122,8 @@ class RedisStore:
         command = look_up_command(layout.tokens(source), fields, names, secrets.token_urlsafe(9), limit)
         with self._looking(source) as look:
             try:
-                found = await self._ask(command, self._budget_s - (self._clock() - began))
-            except Unreachable:
+                found = await self._execute(command, self._budget_s - (self._clock() - began))
+            except StoreUnreachable:
                 return None, None
         if look.spoiled:
             return None, None
@@ -133,7 +133,7 @@ class RedisStore:
                 raise ValueError("no stamp")
             read_at = time_of([seconds, microseconds])
             ticket = Ticket(stamp.decode("ascii"), read_at / 1e6 - self._clock(), read_at)
-        except (TypeError, ValueError, AttributeError, Unreachable):
+        except (TypeError, ValueError, AttributeError, StoreUnreachable):
             self._health.on_altered()
             return None, None
         entries = [self._opened(name + ticket.stamp, value, ticket) for name, value in zip(names, values, strict=False)]
@@ -151,41 +151,41 @@ class RedisStore:
         head = _Head(
             entry.version, entry.public, entry.observed, fresh_until, stale_until + ticket.ahead_s, ticket.read_at
         )
-        name = self._member.layout.entry(source, uri, owner, abilities) + ticket.stamp
+        name = self._link.layout.entry(source, uri, owner, abilities) + ticket.stamp
         sealed = self._sealer.seal(name, msgspec.json.encode(head) + b"\n" + bytes(entry.value))
         try:
-            await self._ask([b"SET", name, sealed, b"PX", life_ms], self._budget_s)
-        except Unreachable:
+            await self._execute([b"SET", name, sealed, b"PX", life_ms], self._budget_s)
+        except StoreUnreachable:
             self._health.dropped += 1
         else:
             self._health.on_written(self._clock())
 
     def invalidate(self, source: str, uri: str | None) -> None:
         """See `SharedStore.invalidate`."""
-        self._member.invalidate(source, uri)
+        self._link.invalidate(source, uri)
         self._spoil(source)
 
-    async def _ask(self, command: list[bytes | str | int], within_s: float) -> Any:
-        """The answer to a command within the time given. Raises: Unreachable."""
-        connection = self._member.connection
+    async def _execute(self, command: list[bytes | str | int], within_s: float) -> Any:
+        """The answer to a command within the time given. Raises: StoreUnreachable."""
+        connection = self._link.connection
         if connection is None or self._health.is_bypassed(self._clock()):
-            raise Unreachable("the store is bypassed now")
+            raise StoreUnreachable("the store is bypassed now")
         with trio.move_on_after(max(0.01, within_s)):
             try:
-                answer = await connection.ask(*command)
-            except Refused as error:
+                answer = await connection.execute(*command)
+            except CommandRefused as error:
                 self._refused(error)
                 raise
             self._health.on_answer(self._clock())
             return answer
         self._health.on_late(self._clock())
-        raise Unreachable(f"no answer within {self._budget_s:g} s")
+        raise StoreUnreachable(f"no answer within {self._budget_s:g} s")
 
-    def _refused(self, error: Refused) -> None:
+    def _refused(self, error: CommandRefused) -> None:
         if error.code == "WRONGTYPE":
             self._health.on_altered()
-        elif error.code in ("READONLY", "NOPERM") and self._member.connection is not None:
-            self._member.connection.fail(str(error))
+        elif error.code in ("READONLY", "NOPERM") and self._link.connection is not None:
+            self._link.connection.fail(str(error))
         else:
             self._health.on_refused(error.code, error.text, self._clock())
 

@@ -1,4 +1,4 @@
-"""Member: one hub's use of the store. It keeps the connections, writes invalidations, and receives those of others.
+"""StoreLink: one hub's use of the store. It keeps the connections, writes invalidations, and receives those of others.
 
     connect -> same primary on both connections? -> subscribe -> write pending invalidations
             -> receive the own heartbeat -> COHERENT -> until any of it fails -> pause -> connect
@@ -18,11 +18,11 @@ import trio
 
 from cache.redis.bus import BEAT_S, Bus
 from cache.redis.health import StoreHealth
-from cache.redis.layout import MAX_DELETED, Layout, Refused, invalidate_command, look_up_command
+from cache.redis.layout import MAX_DELETED, CommandRefused, Layout, invalidate_command, look_up_command
 from cache.redis.pending_writes import PendingWrites
 from cache.redis.sealed_values import ValueSealer
 from cache.redis.url import StoreAddress
-from cache.shared_store import StoreListener, Unreachable
+from cache.shared_store import StoreListener, StoreUnreachable
 from hub.link.backoff import ExponentialBackoff, jitter
 from hub.link.fault_isolation import FaultLog
 
@@ -39,7 +39,7 @@ STEADY_S: Final = 10.0
 """After connections that lived so long, pauses begin anew."""
 
 
-class Member:
+class StoreLink:
     """Lives through any number of connections. `run` it once."""
 
     def __init__(
@@ -67,7 +67,7 @@ class Member:
         self.faults = FaultLog(logging.getLogger("cache.redis"), f"the use of the shared store at {address}")
 
     def __repr__(self) -> str:
-        return f"<Member: {self.health!r}, {self.pending!r}>"
+        return f"<StoreLink: {self.health!r}, {self.pending!r}>"
 
     @property
     def is_coherent(self) -> bool:
@@ -125,13 +125,13 @@ class Member:
 
     async def _serve(self, connection: "ConnectionPair") -> None:
         self.layouts = [Layout(layout.sealer, connection.primary) for layout in self.layouts]
-        self.bus.begin(self.layout.channel, self._clock())
+        self.bus.reset(self.layout.channel, self._clock())
         try:
             with trio.fail_after(GREETING_S):
                 await self._greet(connection)
         except trio.TooSlowError:
             return connection.fail(f"no answer within {GREETING_S:g} s")
-        except Unreachable as error:
+        except StoreUnreachable as error:
             return connection.fail(str(error))
         self.connection = connection
         self.pending.requeue()  # of earlier connections: it may or may not have been written
@@ -144,12 +144,12 @@ class Member:
     async def _greet(self, connection: "ConnectionPair") -> None:
         """Subscribe, and try each command once: not every user may, and not every server can.
 
-        Raises: Unreachable.
+        Raises: StoreUnreachable.
         """
         try:
             await connection.subscribe(self.bus.channel)
-            await connection.ask(*look_up_command(self.layout.tokens(""), ["*"], ["", ""], "0", 0))
-        except Refused as error:
+            await connection.execute(*look_up_command(self.layout.tokens(""), ["*"], ["", ""], "0", 0))
+        except CommandRefused as error:
             if error.code not in ("OOM", "MISCONF"):
                 raise
 
@@ -181,9 +181,9 @@ class Member:
             at = self._clock()
             with trio.move_on_after(BEAT_S):
                 try:
-                    await connection.ask(b"PUBLISH", self.bus.channel, self.bus.heartbeat())
+                    await connection.execute(b"PUBLISH", self.bus.channel, self.bus.heartbeat())
                     await connection.check_primary()
-                except Unreachable as error:
+                except StoreUnreachable as error:
                     return connection.fail(str(error))
             await trio.sleep(max(0.0, at + BEAT_S - self._clock()))
             if self.bus.is_deaf(self._clock()):
@@ -196,16 +196,16 @@ class Member:
             self._wakeup = trio.Event()
             while self.pending.is_waiting:
                 try:
-                    await self._write_taken(connection, self.pending.take())
-                except Unreachable as error:
+                    await self._write_batch(connection, self.pending.take_batch())
+                except StoreUnreachable as error:
                     return connection.fail(str(error))
-                self.pending.written()
+                self.pending.mark_written()
                 self._written.set()
                 self._written = trio.Event()
                 self._check_coherence(connection)
 
-    async def _write_taken(self, connection: "ConnectionPair", taken: dict[str, set[str] | None]) -> None:
-        """Write a batch. Raises: Unreachable; the batch may or may not have been written."""
+    async def _write_batch(self, connection: "ConnectionPair", taken: dict[str, set[str] | None]) -> None:
+        """Write a batch. Raises: StoreUnreachable; the batch may or may not have been written."""
         commands = []
         for source, uris in taken.items():
             all_fields = [layout.fields(uris or ()) for layout in self.layouts]
@@ -215,6 +215,6 @@ class Member:
             for layout, fields in zip(self.layouts, all_fields, strict=True):
                 said = layout.sealer.seal(layout.channel, word)
                 commands.append(invalidate_command(layout.tokens(source), fields, layout.channel, said))
-        for answer in await connection.ask_all(commands):
+        for answer in await connection.execute_all(commands):
             if isinstance(answer, Exception):
-                raise Unreachable(f"invalidations cannot be written: {answer}")
+                raise StoreUnreachable(f"invalidations cannot be written: {answer}")

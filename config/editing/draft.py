@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from config.editing.imported import without
 from config.editing.text import serverfile, toml
-from config.editing.text.change import Edit, Refused
+from config.editing.text.change import Edit, EditRefused
 from config.editing.text.serverfile import Shape
 from config.errors import ConfigError, Diagnostic, EditError
 from config.files import read_file, replace_file
@@ -28,7 +28,7 @@ from config.loading.all_files import gather
 from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES
 from config.loading.layers import load_all
 from config.loading.one_file import Layer, Source
-from config.loading.precedence import Entry, Stack, stacks
+from config.loading.precedence import Stack, TableInFile, stacks
 from config.names import is_usable, suggest_id
 
 OWN: Final = Shape("toml", ("upstreams",))
@@ -40,7 +40,7 @@ NEW_FILE: Final = f"""\
 """
 
 
-class Change(Struct, frozen=True):
+class FileChange(Struct, frozen=True):
     """The change of one file."""
 
     path: Path
@@ -86,7 +86,7 @@ class Draft:
             raise EditError(f'there is a server "{name}" already, in {_place(self.upstreams[name].used[-1])}')
         self._edit(self._own_main(), lambda text: serverfile.insert(OWN, text, name, values), name)
 
-    def remove(self, name: str) -> Entry | None:
+    def remove(self, name: str) -> TableInFile | None:
         """Everything that makes up an upstream, wherever it stands; what comes to light beneath it.
 
         Raises:
@@ -109,7 +109,7 @@ class Draft:
         stack = self._stack(name)
         if (stack.value("disabled") is True) == disabled:
             return False
-        entry: Entry | None = stack.holder(("disabled",))
+        entry: TableInFile | None = stack.holder(("disabled",))
         if entry is None or entry.source.layer is not Layer.USER or not _is_ours(entry.source):
             entry = next((each for each in stack.used if each.source.is_main and _is_ours(each.source)), None)
         if entry is None:
@@ -121,7 +121,7 @@ class Draft:
             self._edit(entry.source.path, lambda text: serverfile.assign(OWN, text, key, "disabled", disabled), name)
         return True
 
-    def _enabled(self, entry: Entry, stack: Stack) -> Edit | None:
+    def _enabled(self, entry: TableInFile, stack: Stack) -> Edit | None:
         """The edit that takes back what `hubd disable` wrote, if the file has just that and it is enough."""
         below = stack.used[stack.used.index(entry) + 1 :]
         if any("disabled" in each.table.values for each in below):
@@ -129,9 +129,9 @@ class Draft:
         _, key = _shape(entry)
         text = self._begin(entry.source.path)
         if entry.table.values == {"disabled": True}:
-            with suppress(Refused):
+            with suppress(EditRefused):
                 return serverfile.remove(OWN, text, key)
-        with suppress(Refused):
+        with suppress(EditRefused):
             return toml.drop(text, entry.table.place(()), "disabled", True)
         return None
 
@@ -170,13 +170,13 @@ class Draft:
         except ConfigError:
             return ()
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[FileChange]:
         """The changes that `save` would make, in its order."""
         found = []
         for path, text in self._texts.items():
             was = self._was[path]
             if text.encode() != was:
-                found.append(Change(path, None if was is None else was.decode(), text))
+                found.append(FileChange(path, None if was is None else was.decode(), text))
         return found
 
     def save(self, now: datetime, backups: Path) -> list[Saved]:
@@ -230,7 +230,7 @@ class Draft:
         text = self._begin(path)
         try:
             self._texts[path] = change(text).apply(text)
-        except Refused as error:
+        except EditRefused as error:
             raise EditError(f"{path}: {name}: {error}; change it by hand: `hubd edit`, or any editor") from None
         if not self._texts[path].strip():  # an empty file counts as truncated
             self._texts[path] = NEW_FILE if path == self.main else "# No servers are left here.\n"
@@ -260,7 +260,7 @@ def _is_ours(source: Source) -> bool:
     return source.path.suffix not in (*JSON_SUFFIXES, *YAML_SUFFIXES) and not source.is_dialect
 
 
-def _shape(entry: Entry) -> tuple[Shape, str]:
+def _shape(entry: TableInFile) -> tuple[Shape, str]:
     """The shape of the file, and its name for this server."""
     *root, key = entry.table.place(())
     suffix = entry.source.path.suffix
@@ -270,11 +270,11 @@ def _shape(entry: Entry) -> tuple[Shape, str]:
 
 def _removed(shape: Shape, key: str, text: str, *, is_imported: bool) -> Edit:
     if is_imported:
-        with suppress(Refused):
+        with suppress(EditRefused):
             return without(text, key)
     return serverfile.remove(shape, text, key)
 
 
-def _place(entry: Entry) -> str:
+def _place(entry: TableInFile) -> str:
     origin = entry.origin(())
     return f"{origin.file}, line {origin.line}" if origin.line else str(origin.file)

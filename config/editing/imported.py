@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
-from config.editing.text.change import Edit, Refused
+from config.editing.text.change import Edit, EditRefused
 
 _CHECKSUM: Final = re.compile(r"# Checksum of what follows: ([0-9a-f]{64})\n")
 _REMOVED: Final = re.compile(r"# Removed by `hubd remove`, .* \(([0-9a-f]{16})\)")
@@ -36,12 +36,12 @@ def blocks_of(text: str) -> list[str]:
     """The servers in a file that an import wrote, each with the comments above it; and the marks.
 
     Raises:
-        Refused: someone else wrote it, or edited it since.
+        EditRefused: someone else wrote it, or edited it since.
     """
     found = _CHECKSUM.search(text)
     body = text[found.end() + 1 :] if found else ""
     if found is None or sha256(body.encode()).hexdigest() != found[1]:
-        raise Refused("was not written by `hubd import`, or was edited since")
+        raise EditRefused("was not written by `hubd import`, or was edited since")
     return body.rstrip("\n").split("\n\n")
 
 
@@ -49,7 +49,7 @@ def without(text: str, name: str) -> Edit:
     """The file without a server, whose mark takes its place; it is still one that only hubd has written.
 
     Raises:
-        Refused: as for `blocks_of`; or the server is not there.
+        EditRefused: as for `blocks_of`; or the server is not there.
     """
     blocks = blocks_of(text)
     for at, block in enumerate(blocks):
@@ -60,7 +60,7 @@ def without(text: str, name: str) -> Edit:
             blocks[at] = f"{origin}\n{mark}"
             head = text[: text.index("# Checksum of what follows: ")]
             return Edit(0, text, _with_checksum(head, dict.fromkeys(blocks)))
-    raise Refused(f'there is no "{name}"')
+    raise EditRefused(f'there is no "{name}"')
 
 
 def removed_in(text: str) -> set[str]:

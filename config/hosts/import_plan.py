@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from config.editing.imported import blocks_of, imported_text, removed_in
 from config.editing.text import serverfile
-from config.editing.text.change import Refused
+from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
 from config.files import read_file, replace_file
 from config.hosts.entry import KEY
@@ -44,7 +44,7 @@ class Write(Struct, frozen=True):
     """The servers that it no longer starts then."""
 
 
-class Call(Struct, frozen=True):
+class RemovalCommand(Struct, frozen=True):
     """A command of a host that takes a server out of its file."""
 
     command: tuple[str, ...]
@@ -56,7 +56,7 @@ class Leaving(Struct, frozen=True):
     """Changes by which hosts stop starting servers that the hub has."""
 
     writes: list[Write]
-    programs: list[Call]
+    programs: list[RemovalCommand]
     """For hosts that change their files themselves."""
     refused: list[str]
     """Servers that hosts go on starting, and the reasons."""
@@ -105,7 +105,7 @@ def _imported_file(result: Import, host: Host, directory: Path, environ: Mapping
     before = None if data is None else data.decode(errors="replace")
     try:
         old = [] if before is None else blocks_of(before)
-    except Refused as refused:
+    except EditRefused as refused:
         hint = "move what you changed to hubd.toml and delete the file, then import again"
         _give_back(result, host, f"{path} {refused}: {hint}")
         return None
@@ -171,7 +171,7 @@ def leaving(
             continue
         try:
             _leave(found, place, server.key, machine)
-        except Refused as reason:
+        except EditRefused as reason:
             found.refused.append(
                 f'{place.title}: "{server.key}" left enabled: {reason}; turn it off there, hubd has {name}'
             )
@@ -182,7 +182,9 @@ def _leave(found: Leaving, place: Place, key: str, machine: Machine) -> None:
     program = None if place.project else own_program(place.host, machine.environ)
     if program is not None:
         command = (program, "mcp", "remove", "-s", "user", key)
-        found.programs.append(Call(command, place.path, taken_out_by_program(place, text_at(place.path), key)))
+        found.programs.append(
+            RemovalCommand(command, place.path, taken_out_by_program(place, text_at(place.path), key))
+        )
         return
     at, was = next(((at, each) for at, each in enumerate(found.writes) if each.path == place.path), (None, None))
     text = was.after if was else text_at(place.path)
@@ -208,7 +210,7 @@ def has_hub(place: Place, machine: Machine, records: Records) -> bool:
     """True if the host to which this file belongs has our entry: there, or in another file that it reads, too."""
     others = [] if place.host.editors else every_user_file(place.host, machine)
     for each in (place, *others):
-        with suppress(Refused, EditError):
+        with suppress(EditRefused, EditError):
             entry = serverfile.entries(each.kept, text_at(each.path)).get(KEY)
             if entry is not None and is_ours(entry, records.get(each.path)):
                 return True
@@ -223,7 +225,7 @@ def started_anyway(root: Path, machine: Machine) -> tuple[list[str], list[str]]:
     for host in all_hosts().values():
         place = Place(host, root / PROJECT_FILES[-1], host.title, root)
         if place.path.name in host.project and is_found(host, machine):
-            with suppress(Refused, EditError):
+            with suppress(EditRefused, EditError):
                 servers, _ = survey(place, text_at(place.path), machine.environ, machine.home)
                 titles.append(host.title)
                 keys = [server.key for server in servers]

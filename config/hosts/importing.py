@@ -14,7 +14,7 @@ from msgspec import structs
 
 from config.editing.imported import digest_of
 from config.editing.text import toml
-from config.editing.text.change import Refused
+from config.editing.text.change import EditRefused
 from config.hosts.survey import Identity, Server, Skipped, identity
 from config.loading.document import parse
 from config.loading.host_entry import SPELLINGS
@@ -153,7 +153,7 @@ def unfit(name: str, server: Server) -> str:
     """The reason why the lines of one server would spoil their file; "" if they would not."""
     try:
         toml.read(block(name, server))
-    except Refused as error:
+    except EditRefused as error:
         return f"it cannot be written as TOML, since what was made of it {error}"
     except TypeError as error:  # YAML has more kinds of values
         return f"it cannot be written as TOML: {error}"

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from msgspec import Struct, structs
 
 from config.editing.text import jsonc, serverfile
-from config.editing.text.change import Edit, Refused
+from config.editing.text.change import Edit, EditRefused
 from config.files import read_file, refuse_place, remove_file, replace_file
 from config.hosts.entry import KEY, starts_connect, url_of
 from config.hosts.facts import Place
@@ -96,7 +96,7 @@ def plan_install(
         if existing == entry:
             return Plan(place, "unchanged", before=before, after=before, record=record)
         if existing is not None and not is_ours(existing, record):
-            raise Refused(f'it has an entry "{KEY}" that does not start hubd; give it another name')
+            raise EditRefused(f'it has an entry "{KEY}" that does not start hubd; give it another name')
         if program is not None:
             return _by_program(place, entry, program, existing is not None, before)
         whole = as_before(text, originals)
@@ -110,7 +110,7 @@ def plan_install(
         did: Did = "added" if existing is None else "updated"
         after, again = out_again(edit.apply(base), () if whole is None else originals)
         return Plan(place, did, before=before, after=after.encode(), record=new, originals=tuple(again))
-    except Refused as refused:
+    except EditRefused as refused:
         return Plan(place, "refused", why=str(refused), before=before, after=before, record=record)
 
 
@@ -138,7 +138,7 @@ def plan_uninstall(
         if existing is None:
             return plan_restore(place, originals if restore else ())
         if not is_ours(existing, record):
-            raise Refused(f'its entry "{KEY}" does not start hubd, so it is left alone')
+            raise EditRefused(f'its entry "{KEY}" does not start hubd, so it is left alone')
         if program is not None and (record is None or not record.new):
             command = (program, "mcp", "remove", "-s", "user", KEY)
             return Plan(place, "removed", before=before, after=before, program=(command,), record=record)
@@ -147,7 +147,7 @@ def plan_uninstall(
         if record is not None and record.made_file and after.strip() in ("", "{}", place.host.skeleton.strip()):
             return plan
         return structs.replace(plan, after=after.encode())
-    except Refused as refused:
+    except EditRefused as refused:
         return Plan(place, "refused", why=str(refused), before=before, after=before, record=record)
 
 
@@ -155,7 +155,7 @@ def _without_entry(plan: Plan, text: str, originals: Sequence[Original], *, rest
     """The same plan with what becomes of `originals`, and the text that is left.
 
     Raises:
-        Refused: that cannot be done for certain.
+        EditRefused: that cannot be done for certain.
     """
     whole = as_before(text, originals)
     after = _undone(plan.place, text if whole is None else whole, plan.record)
@@ -178,7 +178,7 @@ def plan_restore(place: Place, originals: Sequence[Original]) -> Plan:
         return Plan(place, "absent", still_out=_gone(originals))
     try:
         after, still_out = put_back(_decoded(before), originals)
-    except Refused as refused:
+    except EditRefused as refused:
         return Plan(place, "refused", why=str(refused), before=before, after=before)
     restored = tuple(each for each in originals if each.key not in still_out)
     did: Did = "absent" if after.encode() == before else "restored"
@@ -194,7 +194,7 @@ def text_at(path: Path, *, trusted: bool = False) -> str:
 
     Raises:
         EditError: it cannot be read, or, if it is to be trusted, somebody else could have written it.
-        Refused: it is not UTF-8.
+        EditRefused: it is not UTF-8.
     """
     return _decoded(read_file(path, trusted=trusted) or b"")
 
@@ -228,20 +228,20 @@ def _undone(place: Place, text: str, record: Record | None) -> str:
     """`text` without our entry: verbatim as it came if that is still there, else the entry alone.
 
     Raises:
-        Refused: neither can be done for certain.
+        EditRefused: neither can be done for certain.
     """
     shape = place.kept
     meant = serverfile.without(shape, serverfile.read(shape, text), KEY)
     at = text.find(record.new) if record is not None and record.new else -1
     while record is not None and at >= 0:
         candidate = Edit(at, record.new, record.old).apply(text)
-        with suppress(Refused):
+        with suppress(EditRefused):
             if serverfile.plain(shape, serverfile.read(shape, candidate)) == meant:
                 return candidate
         at = text.find(record.new, at + 1)
     left = serverfile.remove(shape, text, KEY).apply(text)
     if record is not None and record.made_root and shape.format == "json" and not serverfile.entries(shape, left):
-        with suppress(Refused):
+        with suppress(EditRefused):
             without_root = jsonc.remove(left, shape.root[:-1], shape.root[-1]).apply(left)
             if serverfile.plain(shape, jsonc.read(without_root)) == meant:
                 return without_root
@@ -252,7 +252,7 @@ def _decoded(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise Refused("is not UTF-8 text") from None
+        raise EditRefused("is not UTF-8 text") from None
 
 
 def _has_no_root(place: Place, text: str) -> bool:

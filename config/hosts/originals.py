@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from config.editing.text import serverfile
-from config.editing.text.change import Edit, Refused
+from config.editing.text.change import Edit, EditRefused
 from config.editing.text.serverfile import Shape
 from config.errors import EditError
 from config.hosts.facts import Place, all_hosts
@@ -52,7 +52,7 @@ class Original(Struct, frozen=True, kw_only=True):
         """True if the host still does not start it.
 
         Raises:
-            Refused: `text` cannot be read.
+            EditRefused: `text` cannot be read.
         """
         entry = serverfile.entries(self.shape, text).get(self.key)
         if not self.off:
@@ -105,7 +105,7 @@ def taken_out(place: Place, text: str, key: str) -> tuple[str, Original]:
     """`text` without the server `key`, or with it turned off where the host has a setting for that.
 
     Raises:
-        Refused: that cannot be done for certain.
+        EditRefused: that cannot be done for certain.
     """
     original = taken_out_by_program(place, text, key)
     return _out(text, structs.replace(original, off=place.host.off))
@@ -127,7 +127,7 @@ def taken_out_by_program(place: Place, text: str, key: str) -> Original:
     """The same, where a program of the host takes it out.
 
     Raises:
-        Refused: `text` cannot be read.
+        EditRefused: `text` cannot be read.
     """
     entry = serverfile.entries(place.kept, text).get(key)
     return Original(
@@ -159,7 +159,7 @@ def as_before(text: str, originals: Sequence[Original]) -> str | None:
     """`text` with all of them, each verbatim; None: something else is around one of them by now.
 
     Raises:
-        Refused: `text` cannot be read.
+        EditRefused: `text` cannot be read.
     """
     found: str | None = text
     for original in reversed(originals):
@@ -171,7 +171,7 @@ def out_again(text: str, originals: Sequence[Original]) -> tuple[str, list[Origi
     """A text that `as_before` gave, and that was changed since, without them; what is to be remembered of each now.
 
     Raises:
-        Refused: that cannot be done for certain.
+        EditRefused: that cannot be done for certain.
     """
     again = []
     for original in originals:
@@ -184,13 +184,13 @@ def put_back(text: str, originals: Sequence[Original]) -> tuple[str, dict[str, s
     """All, the newest first; why some could not be.
 
     Raises:
-        Refused: `text` cannot be read.
+        EditRefused: `text` cannot be read.
     """
     refused = {}
     for original in reversed(originals):
         try:
             text = _put_back(text, original)
-        except Refused as reason:
+        except EditRefused as reason:
             refused[original.key] = str(reason)
     return text, refused
 
@@ -218,7 +218,7 @@ def _verbatim(text: str, original: Original, size: int) -> str | None:
     if at < 0 or text.find(around, at + 1) >= 0:
         return None
     found = Edit(at + len(before), original.new, original.old).apply(text)
-    with suppress(Refused):
+    with suppress(EditRefused):
         was = serverfile.entries(original.shape, text)
         if serverfile.entries(original.shape, found) == was | {original.key: original.entry}:
             return found

@@ -96,7 +96,7 @@ class Table(Struct, frozen=True):
         return (*self.keys, self.spelled.get(path[0], path[0]), *path[1:]) if path else self.keys
 
 
-class Entry:
+class HostEntry:
     """Turns one entry into a table."""
 
     def __init__(self, entry: dict[str, Any], keys: Keys, host: str, findings: Findings) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES
-from config.loading.host_entry import SPELLINGS, Entry, is_hub
+from config.loading.host_entry import SPELLINGS, HostEntry, is_hub
 from config.loading.host_entry import Table as Table
 from config.loading.safe_reading import Findings, Keys, Problem
 from config.loading.text_limits import MAX_SERVERS
@@ -50,7 +50,7 @@ def servers(tree: Any, findings: Findings) -> list[Table]:
                 raise Problem(keys, "expected an object with `command` or `url`")
             if ids[name] != name:
                 findings.warn(keys, f'"{name}" is called "{ids[name]}" here, a name that all hosts accept')
-            tables.append(Entry(entry, keys, host, findings).table(ids[name]))
+            tables.append(HostEntry(entry, keys, host, findings).table(ids[name]))
     return tables
 
 

@@ -27,7 +27,7 @@ class Origin(Struct, frozen=True):
     layer: Layer
 
 
-class Entry(Struct, frozen=True):
+class TableInFile(Struct, frozen=True):
     """One table and the file it stands in."""
 
     source: Source
@@ -46,9 +46,9 @@ class Entry(Struct, frozen=True):
 class Stack(Struct, frozen=True):
     """All entries of one name, the one that wins first."""
 
-    used: tuple[Entry, ...]
+    used: tuple[TableInFile, ...]
     """The first that defines the upstream, and before it those that add to that."""
-    shadowed: tuple[Entry, ...]
+    shadowed: tuple[TableInFile, ...]
 
     def defines(self) -> bool:
         """True if any entry has `command` or `url`."""
@@ -58,7 +58,7 @@ class Stack(Struct, frozen=True):
         """The value of a setting as the files have it; None if they have none."""
         return next((entry.table.values[setting] for entry in self.used if setting in entry.table.values), None)
 
-    def holder(self, path: Keys) -> Entry:
+    def holder(self, path: Keys) -> TableInFile:
         """The entry that says what holds at `path`, or else the one that defines the upstream."""
         for length in range(len(path), 0, -1):
             for entry in self.used:
@@ -96,20 +96,20 @@ def stacks(sources: Iterable[Source]) -> dict[str, Stack]:
 
     Names that stand twice in a layer are among the findings of the later file.
     """
-    found: dict[str, list[Entry]] = {}
+    found: dict[str, list[TableInFile]] = {}
     for source in sources:
         for table in source.tables:
-            found.setdefault(table.name, []).append(Entry(source, table))
+            found.setdefault(table.name, []).append(TableInFile(source, table))
     return {name: _stack(name, entries) for name, entries in found.items()}
 
 
-def _stack(name: str, entries: list[Entry]) -> Stack:
+def _stack(name: str, entries: list[TableInFile]) -> Stack:
     ordered = [entry for layer in Layer for entry in _of_layer(name, layer, entries)]
     defining = next((at for at, entry in enumerate(ordered) if entry.defines()), len(ordered) - 1)
     return Stack(tuple(ordered[: defining + 1]), tuple(ordered[defining + 1 :]))
 
 
-def _of_layer(name: str, layer: Layer, entries: list[Entry]) -> Iterator[Entry]:
+def _of_layer(name: str, layer: Layer, entries: list[TableInFile]) -> Iterator[TableInFile]:
     """At most one entry of a layer, or two of which the first adds to the second. A project's files have an order."""
     here = [entry for entry in entries if entry.source.layer is layer]
     adds = len(here) == 2 and here[0].source.is_main and not here[0].defines() and here[1].defines()

@@ -46,7 +46,7 @@ class Watcher:
         self._directories: tuple[Path, ...] = ()
         self._seen: bytes | None = None
         self._is_again = False
-        """The last look had no other reason than `again`."""
+        """The last look had no other reason than `look_again`."""
         self._aimed = trio.Event()
         """There is something to watch, since there was nothing."""
         self._stop = threading.Event()
@@ -59,7 +59,7 @@ class Watcher:
     def __repr__(self) -> str:
         return f"<Watcher of {len(self._files)} files and {len(self._directories)} directories>"
 
-    def aim(self, files: Iterable[Path], directories: Iterable[Path]) -> None:
+    def watch(self, files: Iterable[Path], directories: Iterable[Path]) -> None:
         """Watch these from now on: files, there or not, and directories for files that may come.
 
         If that is news it counts as a change: they may have become something else since they were read.
@@ -69,7 +69,7 @@ class Watcher:
             self._files, self._directories = files, directories
             self._look()
 
-    def again(self) -> None:
+    def look_again(self) -> None:
         """Look at all files now, and count it as a change: another reader has read them since the last look.
 
         If this is called for such a look as well, the next one waits for an event: files that differ at every reading,

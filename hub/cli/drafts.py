@@ -16,7 +16,7 @@ from hub.cli.subcommand import Output, client, now
 from hub.control.errors import HubNotRunning
 
 if TYPE_CHECKING:
-    from config.editing.draft import Change, Draft
+    from config.editing.draft import Draft, FileChange
     from config.errors import Diagnostic
     from hub.control.answers import ConfigStatus
 
@@ -50,7 +50,7 @@ def save(draft: "Draft", did: str, done: str, output: Output) -> list[Path]:
     return [each.path for each in saved]
 
 
-def _as_object(change: "Change", backup: Path | None) -> dict[str, Any]:
+def _as_object(change: "FileChange", backup: Path | None) -> dict[str, Any]:
     """The change of one file, for programs."""
     diff = configuration_diff(change.path, change.before or "", change.after)
     return {"file": str(change.path), "backup": backup and str(backup), "diff": diff}

@@ -70,7 +70,7 @@ def say_elsewhere(
     options: argparse.Namespace, machine: "Machine", known: "Mapping[Identity, str]", output: Output
 ) -> None:
     """Report servers of single folders in the user's files, put there unasked by hosts; only --project takes these."""
-    from config.editing.text.change import Refused
+    from config.editing.text.change import EditRefused
     from config.errors import EditError
     from config.hosts.facts import every_user_file, local_place
     from config.hosts.install import text_at
@@ -79,10 +79,10 @@ def say_elsewhere(
     if options.project is not None:
         return
     for file in (each for host in chosen_hosts(options, machine) for each in every_user_file(host, machine)):
-        with suppress(EditError, Refused):
+        with suppress(EditError, EditRefused):
             text = text_at(file.path)
             for folder in (each for each in folders(file, text) if each.is_dir()):
-                with suppress(Refused):
+                with suppress(EditRefused):
                     servers, _ = survey(local_place(file, folder), text, machine.environ, machine.home)
                     count = sum(each.identity not in known and each.original not in known for each in servers)
                     if count:

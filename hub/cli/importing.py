@@ -101,7 +101,7 @@ def _survey(
 ) -> tuple[list["Server"], list["Skipped"], int]:
     """The servers in all files, in the order of the hosts. An unreadable file is reported, and the code is not 0."""
     from config.editing.text import serverfile
-    from config.editing.text.change import Refused
+    from config.editing.text.change import EditRefused
     from config.errors import EditError
     from config.hosts.entry import KEY
     from config.hosts.install import is_ours, text_at
@@ -112,7 +112,7 @@ def _survey(
         try:
             text = text_at(place.path, trusted=True)
             found, not_found = survey(place, text, machine.environ, machine.home)
-        except (EditError, Refused) as error:
+        except (EditError, EditRefused) as error:
             why = str(error) if str(place.path) in str(error) else f"{place.path}: {error}"
             code = options.output.fail(EX_FAILED, f"{place.title}: {why}")
             continue

@@ -145,12 +145,12 @@ def _with_originals(options: argparse.Namespace, machine: "Machine") -> list["Pl
 
 def _remind(options: argparse.Namespace, machine: "Machine") -> None:
     """Say which hosts are left without servers that they had before the hub."""
-    from config.editing.text.change import Refused
+    from config.editing.text.change import EditRefused
     from config.errors import EditError
     from config.hosts.install import text_at
 
     for place in _with_originals(options, machine):
-        with suppress(EditError, Refused):
+        with suppress(EditError, EditRefused):
             text = text_at(place.path)
             if count := sum(each.is_out(text) for each in _originals(place)):
                 where = f" --project {shlex.quote(str(place.project))}" if place.project else ""
@@ -254,7 +254,7 @@ def _of_project(host: "Host", project: Path) -> list["Place"]:
 
 
 def _state(place: "Place", records: "Records") -> str:
-    from config.editing.text.change import Refused
+    from config.editing.text.change import EditRefused
     from config.editing.text.serverfile import entries
     from config.errors import EditError
     from config.hosts.entry import KEY
@@ -262,7 +262,7 @@ def _state(place: "Place", records: "Records") -> str:
 
     try:
         entry = entries(place.kept, text_at(place.path)).get(KEY)
-    except (EditError, Refused):
+    except (EditError, EditRefused):
         return "unreadable"
     return "no" if entry is None else "yes" if is_ours(entry, records.get(place.path)) else "another one"
 

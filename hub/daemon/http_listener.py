@@ -72,7 +72,7 @@ class HttpListener:
         self.membership = None if fleet is None else fleet.membership
         """Membership of this hub in its fleet; None: it is alone."""
         if self.membership is not None:
-            self.membership.move(self._url())
+            self.membership.change_url(self._url())
         self.endpoint = Endpoint(self._access(self._site), hub.router, hub.hosts, durable)
         self._gate = None if fleet is None else self._make_gate(fleet, durable)
         self._handler: Handler
@@ -120,7 +120,7 @@ class HttpListener:
     async def drain(self) -> None:
         """Take no more connections; return when running requests have ended. Other hubs get the sessions at once."""
         if self._gate is not None:
-            await self._gate.leave()
+            await self._gate.deregister()
         self.endpoint.drain()
         async with trio.open_nursery() as nursery:
             for site in (self._site, *self._leaving):
@@ -161,7 +161,7 @@ class HttpListener:
             self.squatted = False
             await self._open(self._site)
             if self.membership is not None:
-                self.membership.move(self._url())
+                self.membership.change_url(self._url())
             self._leaving.append(old)
             self._nursery.start_soon(self._close, old, config.drain_s)
         for site in (self._site, *self._leaving):

@@ -127,7 +127,7 @@ class Reloader:
     async def run(self) -> None:
         """Reload on every change and request, for ever."""
         async with trio.open_nursery() as nursery:
-            self._watcher.aim(self._loaded.files, self._loaded.directories)
+            self._watcher.watch(self._loaded.files, self._loaded.directories)
             nursery.start_soon(keep_going, "Watching configuration files", self._watcher.run)
             while True:
                 with trio.move_on_after(RETRY_S if self.problem else inf):
@@ -207,19 +207,19 @@ class Reloader:
     def _watch_what_is_wrong(self, error: ConfigError) -> None:
         files = (*self._loaded.files, *getattr(error, "files", ()))
         directories = (*self._loaded.directories, *getattr(error, "directories", ()))
-        self._watcher.aim(dict.fromkeys(files), dict.fromkeys(directories))
+        self._watcher.watch(dict.fromkeys(files), dict.fromkeys(directories))
 
     def _failed(self, problem: str) -> Outcome:
         if problem != self.problem:
             log.error("the configuration has errors, the previous one is still in use: %s", problem)
-            self._watcher.again()
+            self._watcher.look_again()
         self.problem = problem
         return Outcome(problem=problem, pending=self._pending())
 
     def _succeeded(self, loaded: Loaded, found: Difference) -> Outcome:
         if self.problem is not None or found:
             log.info("configuration reloaded: %s", found)
-            self._watcher.again()  # a file may have changed between its look and its reading, and change back
+            self._watcher.look_again()  # a file may have changed between its look and its reading, and change back
         for warning in loaded.warnings:
             if warning not in self._loaded.warnings:
                 log.warning("%s", warning)
@@ -227,7 +227,7 @@ class Reloader:
         self._loaded = loaded
         self._loaded_at = self._wall()
         self._there = {path for path in loaded.named_directories if path.is_dir()}
-        self._watcher.aim(loaded.files, loaded.directories)
+        self._watcher.watch(loaded.files, loaded.directories)
         warnings = tuple(str(warning) for warning in loaded.warnings)
         last, self._last = self._last, str(found) if found else self._last
         return Outcome(found, None, self._pending(), warnings, None if found else last)

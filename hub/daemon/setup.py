@@ -20,8 +20,8 @@ from config.settings import HubConfig
 from config.trust import Trust
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.fleet.gate import Fleet
-from hub.fleet.membership import Member, Membership
-from hub.fleet.published_facts import Notes
+from hub.fleet.membership import Membership, Registration
+from hub.fleet.published_facts import PublishedFacts
 from hub.link.machine_clock import current_time
 from hub.link.sealing import Keys, Signer, derived_keys, keys_from_setting, load_keys
 from hub.projects.project_files import TrustedProjects
@@ -89,9 +89,9 @@ def sessions_for(config: HubConfig, keys: Keys, store: "RedisStore | None") -> t
     signer, journal = Signer(keys), Memory(sessions_path())
     if store is None:
         return DurableSessions(signer, journal, wall), None
-    notes = Notes(store.directory)
+    notes = PublishedFacts(store.directory)
     sessions = DurableSessions(signer, journal, wall, config.replica.name, notes.put)
-    me = Member(sessions.run_id, config.replica.name or sessions.run_id, "")
+    me = Registration(sessions.run_id, config.replica.name or sessions.run_id, "")
     return sessions, Fleet(Membership(me, store.directory, sessions.was_mine), notes)
 
 

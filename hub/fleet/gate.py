@@ -12,15 +12,15 @@ from typing import Final, NamedTuple
 
 import trio
 
-from cache.shared_store import Unreachable
+from cache.shared_store import StoreUnreachable
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.http.refusal import RETRY_AFTER, Refused, is_modern_notification, no_session, refused
 from hub.downstream.http.request import Inbound
-from hub.fleet.membership import TRIES, Member, Membership
+from hub.fleet.membership import TRIES, Membership, Registration
 from hub.fleet.ownership import Elsewhere, Ownership, SessionOver
 from hub.fleet.proxy import FORWARDED, Forwarder, HubGone, Misdirected
-from hub.fleet.published_facts import Notes
+from hub.fleet.published_facts import PublishedFacts
 from hub.link.errors import HubError, failure_from
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.wire.jsonrpc import (
@@ -57,7 +57,7 @@ class Fleet(NamedTuple):
     """Parts of a fleet that a hub is made with: its membership, and the facts that it publishes."""
 
     membership: Membership
-    notes: Notes
+    notes: PublishedFacts
 
 
 class FleetGate:
@@ -95,9 +95,9 @@ class FleetGate:
         finally:
             self.forwarder.close()
 
-    async def leave(self) -> None:
+    async def deregister(self) -> None:
         """Deregister, so that other hubs take over at once. Bounded in time; raises nothing."""
-        await self._ownership.leave()
+        await self._ownership.deregister()
 
     def held(self) -> list[tuple[str, bool]]:
         """The durable names of the sessions of this hub, each with whether it began elsewhere."""
@@ -171,10 +171,10 @@ class FleetGate:
             try:
                 status = await self.forwarder.send(peer.url, request, response, partial(self._is_there, peer.run))
             except Misdirected:
-                self.membership.doubt(peer.run)
+                self.membership.forget(peer.run)
             except HubGone as gone:
                 log.warning("the hub %s does not answer at %s", peer.name, peer.url)
-                self.membership.doubt(peer.run)
+                self.membership.forget(peer.run)
                 if gone.sent and (failed := _failed(request)) is not None:
                     response.reply(200, failed)
                     return True
@@ -187,7 +187,7 @@ class FleetGate:
                 return True
         raise _later(BUSY)
 
-    async def _find_owner(self, away: Elsewhere, request: HttpRequest, dead: Collection[str]) -> Member | None:
+    async def _find_owner(self, away: Elsewhere, request: HttpRequest, dead: Collection[str]) -> Registration | None:
         """Find the owner, and check that the request can be sent there; None: this hub, or no hub.
 
         Raises:
@@ -197,7 +197,7 @@ class FleetGate:
             peer = await self._ownership.find_owner(away, dead)
         except SessionOver:
             raise no_session() from None
-        except Unreachable:
+        except StoreUnreachable:
             if all(map(self._durable.was_mine, away.runs)):
                 return None
             raise _later(AWAY) from None
@@ -211,7 +211,7 @@ class FleetGate:
         """True if a silent hub is still registered; True while the directory cannot be asked."""
         try:
             return await self.membership.find(run, fresh=True) is not None
-        except Unreachable:
+        except StoreUnreachable:
             return True
 
 

@@ -20,7 +20,7 @@ import msgspec
 import trio
 from msgspec import Struct, structs
 
-from cache.shared_store import Directory, Unreachable
+from cache.shared_store import Directory, StoreUnreachable
 from hub.control.answers import PeerRow, ReplicaStatus
 from hub.link.fault_isolation import FaultLog
 
@@ -57,7 +57,7 @@ Tend = Callable[[bool, bool], Awaitable[None]]
 """Renews other facts of a hub in the directory. Two flags: its registration had lapsed; the directory was emptied."""
 
 
-class Member(Struct, frozen=True):
+class Registration(Struct, frozen=True):
     """The registration of one hub."""
 
     run: str
@@ -72,13 +72,15 @@ class Membership:
     `was_mine` tells whether this hub succeeds an earlier run: such a run has ended, whatever the directory says.
     """
 
-    def __init__(self, me: Member, directory: Directory, was_mine: Callable[[str], bool] = lambda run: False) -> None:
+    def __init__(
+        self, me: Registration, directory: Directory, was_mine: Callable[[str], bool] = lambda run: False
+    ) -> None:
         self.me = me
         self.was_mine = was_mine
         self.directory = directory
-        self._known: dict[str, tuple[Member, float]] = {}
+        self._known: dict[str, tuple[Registration, float]] = {}
         """Hubs found at the last look, and until when that counts."""
-        self._seen: dict[str, tuple[Member, float]] = {}
+        self._seen: dict[str, tuple[Registration, float]] = {}
         """Hubs once found registered, and until when they are asked though their registration is missing."""
         self._roster: tuple[str, ...] = ()
         self._until = 0.0
@@ -108,10 +110,10 @@ class Membership:
             looking=self._rounds < ROUNDS,
         )
 
-    def _peers(self) -> list[Member]:
+    def _peers(self) -> list[Registration]:
         return [self._known[run][0] for run in self._roster if run != self.me.run and run in self._known]
 
-    def move(self, url: str) -> None:
+    def change_url(self, url: str) -> None:
         """Register under another address at the next renewal."""
         self.me = structs.replace(self.me, url=url)
 
@@ -126,7 +128,7 @@ class Membership:
     ) -> None:
         """Stay registered until cancelled. Started after the first attempt to register.
 
-        `tend` is called after each lapse or loss, and every `TEND_S`; after Unreachable it is called again soon.
+        `tend` is called after each lapse or loss, and every `TEND_S`; after StoreUnreachable it is called again soon.
         """
         await self.renew(tend)
         task_status.started()
@@ -142,11 +144,11 @@ class Membership:
             with trio.move_on_at(self._wait_until):
                 await self._ready.wait()
 
-    async def leave(self) -> None:
+    async def deregister(self) -> None:
         """Deregister.
 
         Raises:
-            Unreachable: the registration expires by itself, later.
+            StoreUnreachable: the registration expires by itself, later.
         """
         self._leaving = True
         await self.directory.delete(f"replica/{self.me.run}")
@@ -161,7 +163,7 @@ class Membership:
             await self.directory.put(f"replica/{self.me.run}", msgspec.json.encode(self.me), LIVES_S)
             if self._leaving:  # meanwhile
                 await self.directory.delete(f"replica/{self.me.run}")
-            began = await self.directory.get(_BEGAN) or await self._begin()
+            began = await self.directory.get(_BEGAN) or await self._mark_young()
             for _ in range(TRIES):
                 if await self._sign_roster():
                     break
@@ -174,13 +176,13 @@ class Membership:
                     await tend(lapsed, emptied)
                 self._began, self._tend_at = began, now + TEND_S
             self._until = now + LIVES_S
-        except* Unreachable:
+        except* StoreUnreachable:
             self._reached = False
         except* Exception as errors:  # noqa: BLE001  # a fault is logged, and the work goes on
             self._reached = False
             self._faults.caught(errors)
 
-    async def _begin(self) -> bytes | None:
+    async def _mark_young(self) -> bytes | None:
         """Mark an empty directory as young: no hub counts as dead before all were able to register."""
         await self.directory.put(_YOUNG, b"1", YOUNG_S)
         await self.directory.swap(_BEGAN, None, secrets.token_bytes(8), BEGAN_S)
@@ -190,10 +192,10 @@ class Membership:
         """True if every running hub has had time to register.
 
         Raises:
-            Unreachable: the directory cannot be asked.
+            StoreUnreachable: the directory cannot be asked.
         """
         if await self.directory.get(_BEGAN) is None:
-            await self._begin()
+            await self._mark_young()
         return await self.directory.get(_YOUNG) is None
 
     async def _sign_roster(self) -> bool:
@@ -209,11 +211,11 @@ class Membership:
 
     # --- finding others -----------------------------------------------------------------------------------------------
 
-    async def find(self, run: str, *, fresh: bool = False) -> Member | None:
+    async def find(self, run: str, *, fresh: bool = False) -> Registration | None:
         """The hub of this run, if registered; while the directory cannot be asked, the hub found last.
 
         Raises:
-            Unreachable: the directory cannot be asked, and the hub was not known or must be looked up `fresh`.
+            StoreUnreachable: the directory cannot be asked, and the hub was not known or must be looked up `fresh`.
         """
         if run == self.me.run or self.was_mine(run) or not _RUN.fullmatch(run):
             return None
@@ -222,11 +224,11 @@ class Membership:
             return known[0]
         try:
             data = await self.directory.get(f"replica/{run}")
-        except Unreachable:
+        except StoreUnreachable:
             if known is not None and not fresh:
                 return known[0]
             raise
-        peer = _read(data, Member)
+        peer = _read(data, Registration)
         if peer is None or peer.run != run:
             self._known.pop(run, None)
             return None
@@ -234,19 +236,19 @@ class Membership:
         self._seen[run] = peer, trio.current_time() + LIVES_S
         return peer
 
-    async def reach(self, run: str) -> Member | None:
+    async def reach(self, run: str) -> Registration | None:
         """Find a hub, also one whose registration vanished too early: a full store drops any fact, and asking the hub
         shows whether it runs."""
         peer = await self.find(run)
         seen, until = self._seen.get(run, (None, 0.0))
         return seen if peer is None and trio.current_time() < until and not self.was_mine(run) else peer
 
-    def last_known(self, run: str) -> Member | None:
+    def last_known(self, run: str) -> Registration | None:
         """The hub of this run, if the last look found it."""
         known = self._known.get(run)
         return None if known is None else known[0]
 
-    def doubt(self, run: str) -> None:
+    def forget(self, run: str) -> None:
         """Forget where a hub was, so that it is looked up anew."""
         self._known.pop(run, None)
         self._seen.pop(run, None)

@@ -22,9 +22,9 @@ from typing import Final
 import trio
 from msgspec import Struct
 
-from cache.shared_store import Directory, Unreachable
-from hub.fleet.membership import TRIES, Member, Membership
-from hub.fleet.published_facts import Notes
+from cache.shared_store import Directory, StoreUnreachable
+from hub.fleet.membership import TRIES, Membership, Registration
+from hub.fleet.published_facts import PublishedFacts
 from hub.link.fault_isolation import FaultLog, keep_going
 
 log = logging.getLogger("hubd.replicas")
@@ -61,7 +61,7 @@ class Ownership:
     def __init__(
         self,
         membership: Membership,
-        notes: Notes,
+        notes: PublishedFacts,
         held: Callable[[], Iterable[tuple[str, bool]]],
         on_taken: Callable[[str], None],
         on_emptied: Callable[[], None],
@@ -85,13 +85,13 @@ class Ownership:
             await nursery.start(self._membership.run, self._tend)
             nursery.start_soon(keep_going, "Writing where sessions are", self._notes.run)
 
-    async def leave(self) -> None:
+    async def deregister(self) -> None:
         """Deregister, so that other hubs take over at once. Takes at most `LEAVE_S`; raises nothing."""
         with trio.move_on_after(LEAVE_S):
             try:
-                await self._membership.leave()
+                await self._membership.deregister()
                 await self._notes.flush()
-            except* Unreachable:
+            except* StoreUnreachable:
                 pass
             except* Exception as errors:  # noqa: BLE001  # a fault is logged, and the work goes on
                 FaultLog(log, "taking leave of other hubs").caught(errors)
@@ -113,7 +113,7 @@ class Ownership:
                 log.info("a session of this hub goes on at another one, which could not see this one")
                 self._on_taken(session)
 
-    async def find_owner(self, away: Elsewhere, dead: Collection[str] = ()) -> Member | None:
+    async def find_owner(self, away: Elsewhere, dead: Collection[str] = ()) -> Registration | None:
         """The hub that has what `away` names; None: this hub, which has just claimed the session, or no hub.
 
         `dead`: runs that cannot be reached, whatever the directory says. Of all hubs that ask at once for a session
@@ -121,7 +121,7 @@ class Ownership:
 
         Raises:
             SessionOver: the session has ended, or cannot be revived.
-            Unreachable: the directory cannot be asked.
+            StoreUnreachable: the directory cannot be asked.
         """
         if not away.session:
             for run in away.runs:
@@ -132,7 +132,7 @@ class Ownership:
         for _ in range(TRIES):
             try:
                 claim = await self._directory.get(f"session/{away.session}")
-            except Unreachable:
+            except StoreUnreachable:
                 if (known := self._membership.last_known(away.runs[0])) is not None:
                     return known  # that hub refuses if it has lost the session
                 raise
@@ -146,15 +146,15 @@ class Ownership:
             if not away.youthful or await self._directory.get(f"over/{away.session}") is not None:
                 raise SessionOver
             if not await self._membership.is_settled():
-                raise Unreachable("it is new, and running hubs may not be registered yet")
+                raise StoreUnreachable("it is new, and running hubs may not be registered yet")
             if await self._directory.swap(f"session/{away.session}", claim, me.encode(), CLAIM_S):
                 log.info("taking over a session of the hub %s, which is gone", owner)
                 return None
-        raise Unreachable("other hubs keep claiming and releasing this session")
+        raise StoreUnreachable("other hubs keep claiming and releasing this session")
 
     async def kept(self, session: str) -> bytes | None:
         """The published settings of a session; None: none, or the directory cannot be asked."""
         try:
             return await self._directory.get(f"kept/{session}")
-        except Unreachable:
+        except StoreUnreachable:
             return None

@@ -5,7 +5,7 @@ from typing import Final
 
 import trio
 
-from cache.shared_store import Directory, Unreachable
+from cache.shared_store import Directory, StoreUnreachable
 from hub.link.fault_isolation import FaultLog
 from hub.link.flag_and_bell import DirtyFlag
 from hub.link.recent import Recent
@@ -18,7 +18,7 @@ RETRY_S: Final = 5.0
 MAX_NOTES: Final = 4_096
 
 
-class Notes:
+class PublishedFacts:
     """Facts still to be written to `directory`, the newest of each name. `run` must be running.
 
     Bounded: while the directory is away, the oldest facts are dropped.
@@ -31,7 +31,7 @@ class Notes:
         self._faults = FaultLog(log, "telling other hubs of sessions")
 
     def __repr__(self) -> str:
-        return f"<Notes [{len(self._unwritten)} unwritten]>"
+        return f"<PublishedFacts [{len(self._unwritten)} unwritten]>"
 
     def put(self, name: str, value: bytes) -> None:
         """Queue a fact. Never blocks."""
@@ -44,7 +44,7 @@ class Notes:
             await self._noted.take()
             try:
                 await self.flush()
-            except* Unreachable:
+            except* StoreUnreachable:
                 await self._later()
             except* Exception as errors:  # noqa: BLE001  # a fault is logged, and the work goes on
                 self._faults.caught(errors)
@@ -59,7 +59,7 @@ class Notes:
         """Write all queued facts.
 
         Raises:
-            Unreachable: some are still to be written.
+            StoreUnreachable: some are still to be written.
         """
         while self._unwritten:
             name, value = next(iter(self._unwritten.items()))

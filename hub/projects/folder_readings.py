@@ -69,7 +69,7 @@ class FolderReadings:
     def _remember(self, folder: Path, found: FoundProject | None) -> None:
         if found != self._found.get(folder):
             self._found[folder] = found
-            self._watcher.again()  # it may be another than was looked at, and become that again
+            self._watcher.look_again()  # it may be another than was looked at, and become that again
         problem = "" if found is None else found.problem
         if problem and problem not in self._problems.values():
             log.warning("%s", problem)
@@ -88,4 +88,4 @@ class FolderReadings:
         there = {*places, *self._root_of.values()} - {place for place in places if self._finder.hangs(place)}
         files = [file for project in projects for file in project.files]
         files += [place / name for place in sorted(there) for name in PROJECT_FILES]
-        self._watcher.aim(dict.fromkeys((*files, *self._allowances)), ())
+        self._watcher.watch(dict.fromkeys((*files, *self._allowances)), ())

@@ -11,7 +11,7 @@ import pytest
 
 from config.editing.imported import blocks_of, imported_text
 from config.editing.text import jsonc, serverfile, toml, yaml
-from config.editing.text.change import Refused
+from config.editing.text.change import EditRefused
 from config.errors import ConfigError
 from config.hosts.facts import Machine, Place, all_hosts
 from config.hosts.importing import Import, unfit
@@ -99,7 +99,7 @@ def test_a_file_of_a_host(id, seed, tmp_path):
     seed = seed.replace(b"[upstreams.", b"[mcp_servers.")
     for data in inputs(seed):
         text = data.decode(errors="replace")
-        with suppress(Refused):
+        with suppress(EditRefused):
             result = Import({}, (), "keep")
             for server in survey(place, text, machine.environ, machine.home)[0]:
                 result.add(server)
@@ -113,7 +113,7 @@ def test_a_text_that_is_edited(module, seed):
     for data in inputs(seed):
         text = data.decode(errors="replace")
         for change in (lambda: module.read(text), lambda: module.remove(text, ("upstreams",), "a")):  # noqa: B023
-            with suppress(Refused):
+            with suppress(EditRefused):
                 change()
 
 
@@ -126,5 +126,5 @@ def test_files_of_variables_and_of_the_hub(tmp_path, caplog):
         with suppress(Unresolved):
             Variables({}, tmp_path).env_file(".env")
         Memory(memory)
-        with suppress(Refused):
+        with suppress(EditRefused):
             blocks_of(data.decode(errors="replace"))

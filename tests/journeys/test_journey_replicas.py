@@ -142,7 +142,7 @@ async def test_without_the_directory_a_parked_call_waits(start):
     a, b = await start(asking)
     retry = await parked(modern(a))
     a.fleet.facts.away = True
-    b.membership.doubt(a.durable.run_id)
+    b.membership.forget(a.durable.run_id)
     answered = await ask(modern(b), "tools/call", retry)
     assert (answered.status, answered.headers["Retry-After"]) == (503, "1")
     a.fleet.facts.away = False

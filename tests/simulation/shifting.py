@@ -182,10 +182,10 @@ class NoWatcher:
     def __init__(self, changed: Any) -> None:
         pass
 
-    def aim(self, files: Any, directories: Any) -> None:
+    def watch(self, files: Any, directories: Any) -> None:
         pass
 
-    def again(self) -> None:
+    def look_again(self) -> None:
         pass
 
     async def run(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from cache.shared_store import Unreachable
+from cache.shared_store import StoreUnreachable
 from config.saved_state import Memory
 from config.settings import HubConfig, UpstreamConfig
 from hub.app import Hub
@@ -23,8 +23,8 @@ from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.fleet import gate
 from hub.fleet.homes import runs_of
-from hub.fleet.membership import Member, Membership
-from hub.fleet.published_facts import Notes
+from hub.fleet.membership import Membership, Registration
+from hub.fleet.published_facts import PublishedFacts
 from hub.link.interface import Identity
 from hub.link.sealing import Keys, Sealer, Signer
 from hub.net.http_message import Denied
@@ -47,7 +47,7 @@ class Facts:
 
     def present(self, name: str) -> bytes | None:
         if self.away:
-            raise Unreachable("away")
+            raise StoreUnreachable("away")
         value, until = self.values.get(name, (b"", 0.0))
         return value if until > trio.current_time() else None
 
@@ -147,9 +147,9 @@ class Replica:
         port = listener.socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         journal = Memory(self.fleet.path and self.fleet.path / f"{self.name}.json")
-        notes = Notes(self.fleet.facts)
+        notes = PublishedFacts(self.fleet.facts)
         self.durable = DurableSessions(Signer(self.keys), journal, lambda: self.fleet.now, self.name, notes.put)
-        me = Member(self.durable.run_id, self.name, self.url)
+        me = Registration(self.durable.run_id, self.name, self.url)
         self.membership = Membership(me, self.fleet.facts, self.durable.was_mine)
         try:
             with self._scope:
@@ -193,7 +193,7 @@ class Replica:
 
     async def stop(self) -> None:
         """Stop it in order: it leaves the fleet, then ends."""
-        await self.gate.leave()
+        await self.gate.deregister()
         await self.kill()
 
 

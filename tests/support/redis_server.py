@@ -175,20 +175,20 @@ class Store(RedisStore):
         config = CacheConfig(url=Secret(url), **settings)
         super().__init__(config, key, trio.current_time, others=others, budget_s=budget_s)
         self.told = Told()
-        pending = self._member.pending
-        forget_upstream = pending.written
-        pending.written = lambda: (forget_upstream(), self.told.tell("written"))
+        pending = self._link.pending
+        mark_written = pending.mark_written
+        pending.mark_written = lambda: (mark_written(), self.told.tell("written"))
 
     def overheard(self) -> list[bytes]:
         """The messages that it gets on the channel from now on, unchanged."""
         said: list[bytes] = []
-        hear = self._member.bus.receive
+        hear = self._link.bus.receive
 
         def note(heard: bytes, now: float) -> Invalidation | None:
             said.append(heard)
             return hear(heard, now)
 
-        self._member.bus.receive = note
+        self._link.bus.receive = note
         return said
 
     async def until_coherent(self) -> None:
@@ -203,7 +203,7 @@ class Store(RedisStore):
 
     async def until_written(self) -> None:
         """Wait until invalidations count for every hub."""
-        await self.told.until(lambda: not self._member.pending)
+        await self.told.until(lambda: not self._link.pending)
 
     async def ticket(self, source: str = "s", uri: str = "a://x/y", owner: str = "ann"):
         """A ticket under which a read may be cached now; asserts that nothing is cached."""

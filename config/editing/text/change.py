@@ -5,14 +5,14 @@ from msgspec import Struct
 from config.loading.safe_reading import Problem
 
 
-class Refused(Exception):
+class EditRefused(Exception):
     """A text that cannot be read, or not be edited for certain. The text says what is in the way."""
 
 
-def refusal(problem: Problem) -> Refused:
+def refusal(problem: Problem) -> EditRefused:
     """The reason why a text is not even parsed."""
     where = "" if problem.line is None else f" (line {problem.line})"
-    return Refused(f"{problem}{where}")
+    return EditRefused(f"{problem}{where}")
 
 
 class Edit(Struct, frozen=True):

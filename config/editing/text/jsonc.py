@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from config.editing.text.change import Edit, Refused, line_start, newline, refusal
+from config.editing.text.change import Edit, EditRefused, line_start, newline, refusal
 from config.loading.json_scanner import BOM, Member, Node, scan, skip
 from config.loading.safe_reading import Problem
 
@@ -23,13 +23,13 @@ def read(text: str) -> Any:
     """The document as a value; an empty one is an empty object.
 
     Raises:
-        Refused: it cannot be read, or is no object.
+        EditRefused: it cannot be read, or is no object.
     """
     node = _scanned(text)
     if node is None:
         return {}
     if not isinstance(node.value, dict):
-        raise Refused("is not a JSON object")
+        raise EditRefused("is not a JSON object")
     return node.value
 
 
@@ -37,7 +37,7 @@ def insert(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     """Put `key` at the end of the object that `path` leads to; objects that are missing on the way are made.
 
     Raises:
-        Refused: it cannot be read, or something else than an object is in the way.
+        EditRefused: it cannot be read, or something else than an object is in the way.
     """
     node = _scanned(text)
     if node is None:
@@ -54,7 +54,7 @@ def insert(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
         node = member.node
     _require_object(node, path)
     if _member(node, key) is not None:
-        raise Refused(f'"{key}" is there already')
+        raise EditRefused(f'"{key}" is there already')
     return _append(text, node, key, value, unit)
 
 
@@ -62,12 +62,12 @@ def remove(text: str, path: Sequence[str], key: str) -> Edit:
     """Take the member `key` out of the object that `path` leads to, and one comma with it.
 
     Raises:
-        Refused: it is not there, or the text cannot be read.
+        EditRefused: it is not there, or the text cannot be read.
     """
     node = _object_at(text, path)
     member = _member(node, key)
     if member is None:
-        raise Refused(f'there is no "{key}"')
+        raise EditRefused(f'there is no "{key}"')
     at = node.members.index(member)
     start, end = _with_line(text, member.start), member.end
     comma = skip(text, end)
@@ -91,7 +91,7 @@ def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     """Let the member `key` of the object at `path` be `value`, whether it is there or not.
 
     Raises:
-        Refused: the object is not there, or the text cannot be read.
+        EditRefused: the object is not there, or the text cannot be read.
     """
     node = _object_at(text, path)
     member = _member(node, key)
@@ -128,11 +128,11 @@ def _member(node: Node, key: str) -> Member | None:
     """The member of that name.
 
     Raises:
-        Refused: there are two.
+        EditRefused: there are two.
     """
     found = [member for member in node.members if member.key == key]
     if len(found) > 1:
-        raise Refused(f'"{key}" stands there twice, and programs differ in which one counts')
+        raise EditRefused(f'"{key}" stands there twice, and programs differ in which one counts')
     return found[0] if found else None
 
 
@@ -148,17 +148,17 @@ def _object_at(text: str, path: Sequence[str]) -> Node:
     for number, name in enumerate(path):
         member = None if node is None else _member(node, name)
         if member is None:
-            raise Refused(f'there is no "{".".join(path[: number + 1])}"')
+            raise EditRefused(f'there is no "{".".join(path[: number + 1])}"')
         node = member.node
     if node is None:
-        raise Refused("it is empty")
+        raise EditRefused("it is empty")
     _require_object(node, path)
     return node
 
 
 def _require_object(node: Node, path: Sequence[str]) -> None:
     if not isinstance(node.value, dict):
-        raise Refused(f'"{".".join(path)}" is not an object' if path else "is not a JSON object")
+        raise EditRefused(f'"{".".join(path)}" is not an object' if path else "is not a JSON object")
 
 
 def _cut(text: str, start: int, end: int, start_2: int, end_2: int) -> Edit:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from config.editing.text import jsonc, toml, yaml
-from config.editing.text.change import Edit, Refused
+from config.editing.text.change import Edit, EditRefused
 
 Format = Literal["json", "toml", "yaml"]
 """JSON is read with comments and trailing commas in it, whether the host allows them or not."""
@@ -30,7 +30,7 @@ def read(shape: Shape, text: str) -> Any:
     """The document.
 
     Raises:
-        Refused: it cannot be read.
+        EditRefused: it cannot be read.
     """
     return _MODULES[shape.format].read(text)
 
@@ -39,7 +39,7 @@ def entries(shape: Shape, text: str) -> dict[str, Any]:
     """Its entries by name, in order; those that are no mappings, too.
 
     Raises:
-        Refused: it cannot be read, or there is something else where the entries should be.
+        EditRefused: it cannot be read, or there is something else where the entries should be.
     """
     return _entries(shape, read(shape, text))
 
@@ -48,11 +48,11 @@ def insert(shape: Shape, text: str, key: str, value: dict[str, Any]) -> Edit:
     """Put in an entry.
 
     Raises:
-        Refused: it is there already, or it cannot be done for certain.
+        EditRefused: it is there already, or it cannot be done for certain.
     """
     document = read(shape, text)
     if key in _entries(shape, document):
-        raise Refused(f'"{key}" is there already')
+        raise EditRefused(f'"{key}" is there already')
     if shape.format == "yaml":
         edit = yaml.insert(text, shape.root, key, value, listed=shape.listed)
     else:
@@ -64,7 +64,7 @@ def remove(shape: Shape, text: str, key: str) -> Edit:
     """Take an entry out.
 
     Raises:
-        Refused: it is not there, or it cannot be done for certain.
+        EditRefused: it is not there, or it cannot be done for certain.
     """
     edit = _MODULES[shape.format].remove(text, shape.root, key)
     return _checked(shape, text, edit, without(shape, read(shape, text), key))
@@ -74,12 +74,12 @@ def assign(shape: Shape, text: str, key: str, setting: str, value: Any) -> Edit:
     """Let one setting of an entry be `value`, a plain one.
 
     Raises:
-        Refused: the entry is not there, or it cannot be done for certain.
+        EditRefused: the entry is not there, or it cannot be done for certain.
     """
     document = read(shape, text)
     entry = _entries(shape, document).get(key)
     if not isinstance(entry, dict):
-        raise Refused(f'there is no "{key}"')
+        raise EditRefused(f'there is no "{key}"')
     edit = _MODULES[shape.format].assign(text, (*shape.root, key), setting, value)
     changed = copy.deepcopy(document)
     _entries(shape, changed)[key][setting] = value
@@ -139,9 +139,9 @@ def _checked(shape: Shape, text: str, edit: Edit, meant: Any) -> Edit:
     try:
         if plain(shape, read(shape, edit.apply(text))) == plain(shape, meant):
             return edit
-    except Refused:
+    except EditRefused:
         pass
-    raise Refused("it is written in a way that cannot be edited for certain")
+    raise EditRefused("it is written in a way that cannot be edited for certain")
 
 
 def _entries(shape: Shape, document: Any) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def _entries(shape: Shape, document: Any) -> dict[str, Any]:
     if shape.listed and isinstance(found, list):
         return {name: item for item in found if (name := _name(item)) is not None}
     if shape.listed or not isinstance(found, dict):
-        raise Refused(f'"{".".join(shape.root)}" is not a {"list" if shape.listed else "mapping"} of servers')
+        raise EditRefused(f'"{".".join(shape.root)}" is not a {"list" if shape.listed else "mapping"} of servers')
     return found
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from config.editing.text.change import Edit, Refused, newline, refusal
+from config.editing.text.change import Edit, EditRefused, newline, refusal
 from config.loading.document import parse
 from config.loading.safe_reading import Keys, Problem
 from config.loading.text_limits import refuse_deep, refuse_toml
@@ -33,7 +33,7 @@ def read(text: str) -> Any:
     """The document as a value.
 
     Raises:
-        Refused: it is not TOML.
+        EditRefused: it is not TOML.
     """
     text = text.removeprefix("\ufeff")
     try:
@@ -44,17 +44,17 @@ def read(text: str) -> Any:
     except Problem as problem:
         raise refusal(problem) from None
     except ValueError as error:  # it is not TOML, or has an integer of thousands of digits
-        raise Refused(f"is not TOML: {error}") from None
+        raise EditRefused(f"is not TOML: {error}") from None
 
 
 def insert(text: str, path: Sequence[str], key: str, value: dict[str, Any]) -> Edit:
     """A table `[path.key]` at the end of the file.
 
     Raises:
-        Refused: it is there already.
+        EditRefused: it is there already.
     """
     if key in _table(read(text), path):
-        raise Refused(f'"{key}" is there already')
+        raise EditRefused(f'"{key}" is there already')
     line = newline(text)
     body = render(path, key, value).replace("\n", line)
     if not text.strip("\ufeff \t\r\n"):
@@ -68,14 +68,14 @@ def remove(text: str, path: Sequence[str], key: str) -> Edit:
     """Cut the table out, from its header to its last line; the comments before it and after it stay.
 
     Raises:
-        Refused: it is not there under a header of its own.
+        EditRefused: it is not there under a header of its own.
     """
     wanted = (*path, key)
     lines = text.splitlines(keepends=True)
     headers = [(number, _path(line)) for number, line in enumerate(lines) if _HEADER.fullmatch(line.rstrip("\r\n"))]
     ours = [at for at, (_, found) in enumerate(headers) if found[: len(wanted)] == wanted]
     if not ours or ours != list(range(ours[0], ours[-1] + 1)):
-        raise Refused(f"there is no [{'.'.join(wanted)}] with all that belongs to it in one place")
+        raise EditRefused(f"there is no [{'.'.join(wanted)}] with all that belongs to it in one place")
     first = headers[ours[0]][0]
     end = headers[ours[-1] + 1][0] if ours[-1] + 1 < len(headers) else len(lines)
     while end > first + 1 and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
@@ -89,7 +89,7 @@ def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     """Let `key` of the table at `path` be `value`.
 
     Raises:
-        Refused: there is no such table, or it cannot be done without changing more of the text.
+        EditRefused: there is no such table, or it cannot be done without changing more of the text.
     """
     edit = _below_header(text, path, key, value)
     if edit is not None and _meant(text, edit, path, key, value):
@@ -100,18 +100,18 @@ def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
         for name in path:
             table = table[name]
         if document.as_string() != text:
-            raise Refused("it would not stay as it is elsewhere")
+            raise EditRefused("it would not stay as it is elsewhere")
         table[key] = value
         return Edit(0, text, document.as_string())
     except (TOMLKitError, KeyError, TypeError) as error:
-        raise Refused(f'there is no table "{".".join(path)}" to change: {error}') from None
+        raise EditRefused(f'there is no table "{".".join(path)}" to change: {error}') from None
 
 
 def drop(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     """Cut out the line that says that `key` of the table at `path` is `value`.
 
     Raises:
-        Refused: no line says just that.
+        EditRefused: no line says just that.
     """
     lines = text.split("\n")
     number = _line_of(text, (*path, key))
@@ -119,7 +119,7 @@ def drop(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
         edit = Edit(_start_of(lines, number), f"{lines[number - 1]}\n", "")
         if _meant(text, edit, path, key, None):
             return edit
-    raise Refused(f"there is no line `{_key(key)} = {_inline(value)}`")
+    raise EditRefused(f"there is no line `{_key(key)} = {_inline(value)}`")
 
 
 def _below_header(text: str, path: Sequence[str], key: str, value: Any) -> Edit | None:
@@ -161,7 +161,7 @@ def _meant(text: str, edit: Edit, path: Sequence[str], key: str, value: Any) -> 
         else:
             table[key] = value
         return bool(read(edit.apply(text)) == meant)
-    except (Refused, KeyError, TypeError):
+    except (EditRefused, KeyError, TypeError):
         return False
 
 
@@ -205,7 +205,7 @@ def _table(document: Any, path: Sequence[str]) -> Any:
     for name in path:
         document = document.get(name, {})
         if not isinstance(document, dict):
-            raise Refused(f'"{".".join(path)}" is not a table')
+            raise EditRefused(f'"{".".join(path)}" is not a table')
     return document
 
 

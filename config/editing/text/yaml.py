@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from config.editing.text.change import Edit, Refused, line_end, line_start, newline, refusal
+from config.editing.text.change import Edit, EditRefused, line_end, line_start, newline, refusal
 from config.loading.document import UNREADABLE_YAML
 from config.loading.safe_reading import Problem
 from config.loading.text_limits import refuse_yaml
@@ -26,7 +26,7 @@ def read(text: str) -> Any:
     """The document as a value; an empty one is an empty mapping.
 
     Raises:
-        Refused: it is not one YAML document, or no mapping.
+        EditRefused: it is not one YAML document, or no mapping.
     """
     try:
         refuse_yaml(text)
@@ -36,11 +36,11 @@ def read(text: str) -> Any:
     except (yaml.YAMLError, *UNREADABLE_YAML) as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" at line {mark.line + 1}"
-        raise Refused(f"is not YAML{where}: {getattr(error, 'problem', None) or error}") from None
+        raise EditRefused(f"is not YAML{where}: {getattr(error, 'problem', None) or error}") from None
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise Refused("is not a YAML mapping")
+        raise EditRefused("is not a YAML mapping")
     return document
 
 
@@ -48,7 +48,7 @@ def insert(text: str, path: Sequence[str], key: str, value: dict[str, Any], *, l
     """Put `value` at the end of what stands below the one key in `path`: a mapping, or a list of items with a `name`.
 
     Raises:
-        Refused: it cannot be read, or something else is in the way.
+        EditRefused: it cannot be read, or something else is in the way.
     """
     root = _compose(text)
     (name,) = path
@@ -58,13 +58,13 @@ def insert(text: str, path: Sequence[str], key: str, value: dict[str, Any], *, l
     holder, node = found
     if isinstance(node, yaml.MappingNode | yaml.SequenceNode) and node.value:
         if isinstance(node, yaml.SequenceNode) is not listed:
-            raise Refused(f'"{name}" is not a {"list" if listed else "mapping"}')
+            raise EditRefused(f'"{name}" is not a {"list" if listed else "mapping"}')
         if node.flow_style:
-            raise Refused(f'"{name}" is written in one line, with brackets')
+            raise EditRefused(f'"{name}" is written in one line, with brackets')
         indent = _column(text, node.start_mark.index)
         return _after(text, _end(text, holder, node), _indented(_lines(key, value, listed=listed), indent))
     if isinstance(node, yaml.ScalarNode) and node.value not in ("", "~", "null"):
-        raise Refused(f'"{name}" is not a {"list" if listed else "mapping"}')
+        raise EditRefused(f'"{name}" is not a {"list" if listed else "mapping"}')
     colon = text.index(":", holder.end_mark.index) + 1
     end = line_end(text, max(colon, node.end_mark.index))
     rest = text[max(colon, node.end_mark.index) : end].rstrip()
@@ -76,12 +76,12 @@ def remove(text: str, path: Sequence[str], key: str) -> Edit:
     """Cut out the lines of the member, or of the item of that name.
 
     Raises:
-        Refused: it is not there, or is not on lines of its own.
+        EditRefused: it is not there, or is not on lines of its own.
     """
     holder, node, start, end = _located(text, path, key)
     first = line_start(text, start)
     if text[first:start].strip(" \ufeff"):
-        raise Refused(f'"{key}" is not on lines of its own')
+        raise EditRefused(f'"{key}" is not on lines of its own')
     last = line_end(text, end)
     if len(node.value) == 1:
         empty = " []" if isinstance(node, yaml.SequenceNode) else " {}"
@@ -98,18 +98,18 @@ def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     """Let `key` of the mapping at `path` (its last name may be that of an item) be the scalar `value`.
 
     Raises:
-        Refused: the mapping is not there, or not in block style.
+        EditRefused: the mapping is not there, or not in block style.
     """
     _, node, _, _ = _located(text, path[:-1], path[-1])
     entry = _entry(node, path[-1])
     if not isinstance(entry, yaml.MappingNode) or entry.flow_style:
-        raise Refused(f'"{path[-1]}" is not a mapping on lines of its own')
+        raise EditRefused(f'"{path[-1]}" is not a mapping on lines of its own')
     new = yaml.safe_dump(value).splitlines()[0]
     found = _member(entry, key)
     if found is not None:
         start, end = found[1].start_mark.index, found[1].end_mark.index
         if not isinstance(found[1], yaml.ScalarNode) or start == end:
-            raise Refused(f'"{key}" is not a plain value')
+            raise EditRefused(f'"{key}" is not a plain value')
         return Edit(start, text[start:end], new)
     first = entry.value[0][0].start_mark.index
     indent = " " * (first - line_start(text, first))
@@ -131,18 +131,18 @@ def _compose(text: str) -> yaml.MappingNode | None:
     except Problem as problem:
         raise refusal(problem) from None
     except (yaml.YAMLError, *UNREADABLE_YAML) as error:
-        raise Refused(f"is not YAML: {getattr(error, 'problem', None) or error}") from None
+        raise EditRefused(f"is not YAML: {getattr(error, 'problem', None) or error}") from None
     if node is None or (isinstance(node, yaml.ScalarNode) and node.value in ("", "~", "null")):
         return None
     if not isinstance(node, yaml.MappingNode):
-        raise Refused("is not a YAML mapping")
+        raise EditRefused("is not a YAML mapping")
     return node
 
 
 def _member(node: yaml.MappingNode, name: str) -> tuple[yaml.Node, yaml.Node] | None:
     found = [(key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode) and key.value == name]
     if len(found) > 1:
-        raise Refused(f'"{name}" stands there twice')
+        raise EditRefused(f'"{name}" stands there twice')
     return found[0] if found else None
 
 
@@ -152,14 +152,14 @@ def _located(text: str, path: Sequence[str], key: str) -> tuple[yaml.Node, Any, 
     (name,) = path
     found = None if root is None else _member(root, name)
     if found is None or not isinstance(found[1], yaml.MappingNode | yaml.SequenceNode):
-        raise Refused(f'there is no "{name}"')
+        raise EditRefused(f'there is no "{name}"')
     holder = found[0]
     node: Any = found[1]
     entry = _entry(node, key)
     if entry is None:
-        raise Refused(f'there is no "{key}"')
+        raise EditRefused(f'there is no "{key}"')
     if node.flow_style:
-        raise Refused(f'"{name}" is written in one line, with brackets')
+        raise EditRefused(f'"{name}" is written in one line, with brackets')
     if isinstance(node, yaml.MappingNode):
         start = next(k for k, value in node.value if value is entry).start_mark.index
         end = _end(text, next(k for k, value in node.value if value is entry), entry)
@@ -190,7 +190,7 @@ def _end(text: str, holder: yaml.Node, node: yaml.Node) -> int:
         return _end(text, *node.value[-1])
     if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:
         if node.value[-1].start_mark.index < node.start_mark.index:
-            raise Refused("its last item is an alias")
+            raise EditRefused("its last item is an alias")
         return _end(text, node.value[-1], node.value[-1])
     start, end = node.start_mark.index, node.end_mark.index
     return max(start + len(text[start:end].rstrip()), holder.end_mark.index)
@@ -223,7 +223,7 @@ def _after(text: str, at: int, lines: list[str]) -> Edit:
 def _new_root(text: str, root: yaml.MappingNode | None, name: str, lines: list[str]) -> Edit:
     """A new key at the end of the file."""
     if root is not None and root.flow_style:
-        raise Refused("it is written in one line, with brackets")
+        raise EditRefused("it is written in one line, with brackets")
     indent = "" if root is None else _column(text, root.start_mark.index)
     line = newline(text)
     body = line.join(_indented([f"{name}:", *_indented(lines, "  ")], indent))

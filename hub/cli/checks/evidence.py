@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from config.editing.text import serverfile
-from config.editing.text.change import Refused
+from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
 from config.hosts.entry import KEY
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, is_found, user_places
@@ -165,7 +165,7 @@ def _host_file(place: Place, records: Records | None, machine: Machine) -> HostF
         text = text_at(place.path)
         entry = serverfile.entries(place.kept, text).get(KEY)
         servers, _ = survey(place, text, machine.environ, machine.home)
-    except (EditError, Refused) as error:
+    except (EditError, EditRefused) as error:
         return HostFile(place, exists=True, error=str(error))
     record = None if records is None else records.get(place.path)
     return HostFile(place, exists=True, entry=entry, record=record, servers=tuple(servers))

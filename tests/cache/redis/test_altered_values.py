@@ -143,7 +143,7 @@ async def test_old_words_of_its_own_prove_nothing(autojump_clock):
     from cache.redis.bus import Bus
 
     bus = Bus(ValueSealer(KEY))
-    bus.begin("channel", 0.0)
+    bus.reset("channel", 0.0)
     first, second = bus.heartbeat(), bus.heartbeat()
     assert not bus.is_proven
     bus.receive(first, 1.0)
@@ -152,7 +152,7 @@ async def test_old_words_of_its_own_prove_nothing(autojump_clock):
     bus.receive(first, 4.0)
     assert not bus.is_deaf(5.0)
     assert bus.is_deaf(5.1)
-    bus.begin("channel", 6.0)
+    bus.reset("channel", 6.0)
     bus.receive(second, 6.0)
     assert not bus.is_proven
     await trio.lowlevel.checkpoint()

@@ -8,7 +8,7 @@ import trio
 from cache.redis.connection import ConnectionPair
 from cache.redis.layout import look_up_command
 from cache.redis.url import StoreAddress
-from cache.shared_store import Unreachable
+from cache.shared_store import StoreUnreachable
 from tests.support.redis_server import Relay
 
 pytestmark = pytest.mark.real
@@ -33,16 +33,16 @@ async def test_no_answer_is_ever_that_of_another_request(server, nursery):
         async def get(name: str) -> None:
             nonlocal answered
             try:
-                assert await link.ask(b"GET", name) == values[name]
+                assert await link.execute(b"GET", name) == values[name]
                 answered += 1
-            except Unreachable:
+            except StoreUnreachable:
                 pass
 
         async def look_up() -> None:
             try:
-                found = await link.ask(*look_up_command("h", ["*", "sx"], ["n", ""], "new", 100))
+                found = await link.execute(*look_up_command("h", ["*", "sx"], ["n", ""], "new", 100))
                 assert found[3:] == [b"kept", None]
-            except Unreachable:
+            except StoreUnreachable:
                 pass
 
         async with trio.open_nursery() as asking:
@@ -88,11 +88,11 @@ async def test_those_who_give_up_leave_no_answer_to_others(server):
     asked = got = 0
     patience_s = 0.0002
 
-    async def ask(link: ConnectionPair, n: int) -> None:
+    async def ask_for(link: ConnectionPair, n: int) -> None:
         nonlocal asked, got
         asked += 1
         with trio.move_on_after(chance.uniform(0, patience_s)):
-            assert await link.ask(b"GET", f"k{n}") == (f"value {n}" * n * 50).encode()
+            assert await link.execute(b"GET", f"k{n}") == (f"value {n}" * n * 50).encode()
             got += 1
 
     async def serve(link: ConnectionPair) -> None:
@@ -101,7 +101,7 @@ async def test_those_who_give_up_leave_no_answer_to_others(server):
             patience_s *= 1.1
             async with trio.open_nursery() as nursery:
                 for n in range(20):
-                    nursery.start_soon(ask, link, n)
+                    nursery.start_soon(ask_for, link, n)
 
     assert await ConnectionPair(StoreAddress(path=str(server.socket))).run(serve) == "it is no longer needed"
     assert asked - got > 100

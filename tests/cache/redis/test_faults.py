@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from cache.shared_store import Unreachable
+from cache.shared_store import StoreUnreachable
 from tests.support.redis_server import RedisServer, Relay, Store, elapsed_ms, entry, redis_server, stores
 
 pytestmark = pytest.mark.real
@@ -78,7 +78,7 @@ async def test_one_that_hangs_is_lost_and_found_again(server):
         assert not store.is_coherent
         assert store.told.news.count(("gap",)) == gaps + 1
         assert await store.look_up("s", "a://x/y", "ann") == (None, None)
-        with pytest.raises(Unreachable, match="is away"):
+        with pytest.raises(StoreUnreachable, match="is away"):
             await store.directory.get("x")
         server.resume()
         await store.until_coherent()

@@ -106,21 +106,21 @@ def test_what_is_being_written_is_not_written_yet():
     assert not pending
     pending.add("s", "a")
     assert "s" in pending
-    assert pending.take() == {"s": {"a"}}
+    assert pending.take_batch() == {"s": {"a"}}
     assert "s" in pending
     assert not pending.is_waiting
     pending.add("s", "b")
-    pending.written()
-    assert pending.take() == {"s": {"b"}}
+    pending.mark_written()
+    assert pending.take_batch() == {"s": {"b"}}
     pending.add("t", None)
     pending.add("t", "of all")
     pending.requeue()
     assert repr(pending) == "<PendingWrites: 2 sources, 0 being written>"
-    assert pending.take() == {"s": {"b"}, "t": None}
+    assert pending.take_batch() == {"s": {"b"}, "t": None}
     pending.requeue()
     pending.add("s", None)
-    assert pending.take() == {"s": None, "t": None}
-    pending.written()
+    assert pending.take_batch() == {"s": None, "t": None}
+    pending.mark_written()
     assert not pending
 
 
@@ -129,7 +129,7 @@ def test_too_much_is_all():
     for n in range(MAX_URIS):
         pending.add("many", f"a:{n}")
     pending.add("long", "a" * (MAX_CHARS + 1))
-    assert len(pending.take()["many"]) == MAX_URIS
+    assert len(pending.take_batch()["many"]) == MAX_URIS
     pending.requeue()
     pending.add("many", "a:more")
-    assert pending.take()["many"] is None
+    assert pending.take_batch()["many"] is None

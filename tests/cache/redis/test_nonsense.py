@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from hub.fleet.membership import Member, Membership
+from hub.fleet.membership import Membership, Registration
 from tests.support.redis_server import Store, stores
 from tests.support.scripted_store import FIND, LOOK, SWAP, Scripted, bulk
 
@@ -78,7 +78,7 @@ async def until(is_so):
 async def lives_through(server, nursery, caplog):
     """It is not used while it answers like that, for several links; and used afterwards."""
     store = Store("redis://127.0.0.1:1")
-    membership = Membership(Member("0" * 8, "a", ""), store.directory)
+    membership = Membership(Registration("0" * 8, "a", ""), store.directory)
     async with stores(store, is_coherent=False):
         nursery.start_soon(membership.run)
         await until(lambda: server.links >= 4)
@@ -117,7 +117,7 @@ async def test_what_nobody_has_asked_for_ends_the_link(autojump_clock, server, n
 @pytest.mark.parametrize("answers", HARMLESS.values(), ids=HARMLESS)
 async def test_odd_answers_to_looks_and_facts_are_none(autojump_clock, server, nursery, caplog, answers):
     store = Store("redis://127.0.0.1:1")
-    membership = Membership(Member("0" * 8, "a", ""), store.directory)
+    membership = Membership(Registration("0" * 8, "a", ""), store.directory)
     async with stores(store):
         nursery.start_soon(membership.run)
         server.answers |= answers

@@ -9,7 +9,7 @@ import trio.testing
 
 from cache.entry import EVERYONE
 from cache.redis.layout import MAX_FIELDS
-from cache.shared_store import Unreachable
+from cache.shared_store import StoreUnreachable
 from tests.support.debian import find
 from tests.support.redis_server import SEALER, Store, elapsed_ms, entry, redis_server, stores
 
@@ -252,13 +252,13 @@ async def test_hubs_of_another_key_share_nothing(one, server):
 async def test_hubs_are_counted(one, other):
     await one.told.until(lambda: one.statistics().hubs == 2) if one.statistics().hubs < 2 else None
     assert one.statistics().hubs == 2
-    assert repr(one).startswith("<RedisStore: <Member: <StoreHealth of ")
+    assert repr(one).startswith("<RedisStore: <StoreLink: <StoreHealth of ")
 
 
 async def test_nothing_is_asked_before_the_store_is_reached(server):
     store = Store(server.url)
     assert await store.look_up("s", "a://x/y", "ann") == (None, None)
-    with pytest.raises(Unreachable, match="is away"):
+    with pytest.raises(StoreUnreachable, match="is away"):
         await store.directory.get("name")
 
 

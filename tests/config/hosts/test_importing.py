@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from config.editing.imported import blocks_of, imported_text, removed_in, without
-from config.editing.text.change import Refused
+from config.editing.text.change import EditRefused
 from config.hosts.entry import KEY, stdio_entry
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, project_files
 from config.hosts.import_plan import leaving
@@ -195,7 +195,7 @@ def test_the_file_says_whether_it_was_edited(machine):
     text = imported_text("Continue", "continue", blocks)
     assert blocks_of(text) == blocks
     for edited in (text.replace("0.1.3", "0.1.4"), text + "# more\n", "[upstreams.a]\ncommand = 'x'\n", ""):
-        with pytest.raises(Refused, match="edited since"):
+        with pytest.raises(EditRefused, match="edited since"):
             blocks_of(edited)
 
 
@@ -213,7 +213,7 @@ def test_what_was_removed_leaves_a_mark(machine):
         result.add(server)
     assert [name for name, _ in result.taken] == ["remote"]
     for text, name in ((gone, "browser"), (gone + "\n# mine\n", "remote")):
-        with pytest.raises(Refused):
+        with pytest.raises(EditRefused):
             without(text, name)
 
 

@@ -49,7 +49,7 @@ class Eye:
 @asynccontextmanager
 async def watching(*files, directories=(), eye=None):
     eye = eye or Eye()
-    eye.watcher.aim(files, directories)
+    eye.watcher.watch(files, directories)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(eye.watcher.run)
         await eye.is_ready()
@@ -276,7 +276,7 @@ async def test_what_differs_whenever_it_is_read_is_not_read_without_a_pause(plac
     class Differing(Eye):
         def see(self):
             super().see()
-            self.watcher.again()
+            self.watcher.look_again()
 
         async def calms_down(self):
             with trio.fail_after(PATIENCE_S):
@@ -285,7 +285,7 @@ async def test_what_differs_whenever_it_is_read_is_not_read_without_a_pause(plac
                 await self.sees_nothing()
 
     eye = Differing()
-    eye.watcher.aim([place / "hubd.toml"], ())
+    eye.watcher.watch([place / "hubd.toml"], ())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(eye.watcher.run)
         await eye.calms_down()
@@ -300,13 +300,13 @@ async def test_another_aim_takes_effect_at_once(place):
     other.parent.mkdir()
     other.write_text("one")
     async with watching(file) as eye:
-        eye.watcher.aim([other], [])
+        eye.watcher.watch([other], [])
         await eye.is_ready()
         file.write_text("two")
         await eye.sees_nothing()
         other.write_text("two")
         await eye.sees()
-        eye.watcher.aim([other], [])
+        eye.watcher.watch([other], [])
         await eye.sees_nothing()
 
 

@@ -11,8 +11,8 @@ from hub.daemon.http_listener import HttpListener, listen_tcp, token_of
 from hub.daemon.http_routes import pages
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.fleet.gate import Fleet
-from hub.fleet.membership import Member, Membership
-from hub.fleet.published_facts import Notes
+from hub.fleet.membership import Membership, Registration
+from hub.fleet.published_facts import PublishedFacts
 from hub.link.sealing import Keys, Sealer, Signer, keys_from_setting
 from tests.support.fleet_house import Facts
 from tests.support.http_client import Client
@@ -55,8 +55,8 @@ def a_listener(config, directory=None, tcp=None):
     durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, config.replica.name)
     fleet = None
     if directory is not None:
-        me = Member(durable.run_id, config.replica.name or durable.run_id, "")
-        fleet = Fleet(Membership(me, directory, durable.was_mine), Notes(directory))
+        me = Registration(durable.run_id, config.replica.name or durable.run_id, "")
+        fleet = Fleet(Membership(me, directory, durable.was_mine), PublishedFacts(directory))
     return HttpListener(hub, config, tcp or listen_tcp("127.0.0.1:0"), durable, fleet=fleet)
 
 

@@ -6,8 +6,8 @@ import pytest
 import trio
 
 from hub.fleet.membership import RETRY_S as REPLICAS_RETRY_S
-from hub.fleet.membership import Member, Membership
-from hub.fleet.published_facts import RETRY_S, Notes
+from hub.fleet.membership import Membership, Registration
+from hub.fleet.published_facts import RETRY_S, PublishedFacts
 from hub.link.fault_isolation import MAX_SAID, FaultLog
 from tests.support.fleet_house import Facts
 
@@ -45,7 +45,7 @@ class Broken(Facts):
 @pytest.mark.covers("F-D-13", "SEC-16")
 async def test_being_registered_outlives_what_nobody_thought_of(autojump_clock, nursery, caplog):
     facts = Broken()
-    membership = Membership(Member("0" * 8, "a", ""), facts)
+    membership = Membership(Registration("0" * 8, "a", ""), facts)
     await nursery.start(membership.run)
     await trio.sleep(REPLICAS_RETRY_S * 5)
     assert not membership.status().registered
@@ -59,7 +59,7 @@ async def test_being_registered_outlives_what_nobody_thought_of(autojump_clock, 
 async def test_notes_outlive_one_that_cannot_be_written(autojump_clock, nursery):
     facts = Broken()
     facts.broken = ("kept/2",)
-    notes = Notes(facts)
+    notes = PublishedFacts(facts)
     nursery.start_soon(notes.run)
     for number in range(4):
         notes.put(f"kept/{number}", b"x")

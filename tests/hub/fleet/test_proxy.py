@@ -291,9 +291,9 @@ async def a_dying_owner(nursery, data=b""):
     fleet.grow_old()
     host = b.turn(await a.host())
     other = await Other(nursery).open(saying(data, close=True))
-    a.membership.move(other.url)
+    a.membership.change_url(other.url)
     await a.membership.renew()
-    b.membership.doubt(a.durable.run_id)
+    b.membership.forget(a.durable.run_id)
     return b, host
 
 

@@ -158,7 +158,7 @@ async def test_without_the_directory_hosts_are_told_to_come_again(fleet):
     mine = await b.host()
     fleet.facts.away = True
     assert (await host.call("echo")).status == 200, "it was there a moment ago"
-    b.membership.doubt(a.durable.run_id)
+    b.membership.forget(a.durable.run_id)
     answered = await host.call("echo")
     assert (answered.status, answered.headers["Retry-After"]) == (503, "1")
     assert "cache.url" in answered.last["error"]["message"]
@@ -191,9 +191,9 @@ async def test_a_hub_registered_at_an_address_of_another_one(fleet):
     """Loops end, though the directory says nonsense."""
     a, b = await two(fleet)
     host = b.turn(await a.host())
-    a.membership.move(b.url)
+    a.membership.change_url(b.url)
     await a.membership.renew()
-    b.membership.doubt(a.durable.run_id)
+    b.membership.forget(a.durable.run_id)
     answered = await host.call("echo")
     assert answered.status == 503
     assert len(b.seen) <= 4
@@ -202,9 +202,9 @@ async def test_a_hub_registered_at_an_address_of_another_one(fleet):
 async def test_a_hub_that_nobody_can_reach_keeps_its_sessions(fleet):
     a, b = await two(fleet)
     host = b.turn(await a.host())
-    a.membership.move("")
+    a.membership.change_url("")
     await a.membership.renew()
-    b.membership.doubt(a.durable.run_id)
+    b.membership.forget(a.durable.run_id)
     answered = await host.call("echo")
     assert answered.status == 503
     assert "[replica] url" in answered.last["error"]["message"]
@@ -235,7 +235,7 @@ async def test_nothing_is_taken_over_while_the_directory_is_young(autojump_clock
     await trio.sleep(YOUNG_S + 1)
     fleet.facts.values.clear()
     assert (await b.turn(host).call("echo")).status == 200, "it was there a moment ago"
-    b.membership.doubt(a.durable.run_id)
+    b.membership.forget(a.durable.run_id)
     answered = await host.call("echo")
     assert answered.status == 503
     await trio.sleep(YOUNG_S + 1)

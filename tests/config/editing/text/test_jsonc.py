@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.editing.text import jsonc
-from config.editing.text.change import Refused
+from config.editing.text.change import EditRefused
 from config.editing.text.serverfile import Shape, assign, entries, insert, plain, read, remove, snippet
 
 SERVERS = Shape("json", ("mcpServers",))
@@ -128,7 +128,7 @@ def test_one_setting_is_changed():
     changed = assign(SERVERS, text, "a", "disabled", True).apply(text)
     assert '"command": "x", // it\n      "disabled": true\n    },' in changed
     assert '"disabled": false /* ! */' in assign(SERVERS, text, "b", "disabled", False).apply(text)
-    with pytest.raises(Refused, match='there is no "c"'):
+    with pytest.raises(EditRefused, match='there is no "c"'):
         assign(SERVERS, text, "c", "disabled", True)
 
 
@@ -152,7 +152,7 @@ def test_one_setting_is_changed():
     ],
 )
 def test_what_cannot_be_read_is_refused(text, why):
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(EditRefused, match=why):
         insert(SERVERS, text, "hub", ENTRY)
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.editing.text.change import Refused
+from config.editing.text.change import EditRefused
 from config.editing.text.serverfile import Shape, assign, entries, insert, plain, read, remove, snippet
 from config.editing.text.toml import text_of
 
@@ -119,7 +119,7 @@ def test_a_table_with_tables_in_it_goes_as_a_whole():
     ],
 )
 def test_what_is_not_there_in_lines_of_its_own_is_not_taken_out(shape, text, key):
-    with pytest.raises(Refused):
+    with pytest.raises(EditRefused):
         remove(shape, text, key)
 
 
@@ -140,7 +140,7 @@ def test_what_is_not_there_in_lines_of_its_own_is_not_taken_out(shape, text, key
     ],
 )
 def test_what_cannot_be_edited_for_certain_is_refused(shape, text, why):
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(EditRefused, match=why):
         insert(shape, text, "hub", ITEM)
 
 
@@ -160,7 +160,7 @@ def test_one_setting_is_changed(shape, text, changed):
 
 @pytest.mark.parametrize("shape", [GOOSE, CODEX])
 def test_a_setting_of_nothing_is_refused(shape):
-    with pytest.raises(Refused, match='there is no "a"'):
+    with pytest.raises(EditRefused, match='there is no "a"'):
         assign(shape, "", "a", "enabled", False)
 
 

@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from config.editing.text.change import Refused
+from config.editing.text.change import EditRefused
 from config.editing.text.toml import assign, drop
 
 
@@ -32,7 +32,7 @@ def test_without_a_header_or_with_a_value_already_it_is_changed_in_place(text):
 
 @pytest.mark.parametrize("text", ["", "[s]\n", "[s]\na = 1\n", "[s.b]\nc = 1\n"])
 def test_there_is_no_such_table(text):
-    with pytest.raises(Refused, match="there is no table"):
+    with pytest.raises(EditRefused, match="there is no table"):
         assign(text, ("s", "a"), "off", True)
 
 
@@ -41,5 +41,5 @@ def test_there_is_no_such_table(text):
     ["[s.a]\noff = false\n", "[s.a]\noff = true # why\n", "[s]\na = { off = true }\n", "[s.a]\n", "off = true\n", "?"],
 )
 def test_only_a_line_that_says_just_that_is_cut_out(text):
-    with pytest.raises(Refused, match="there is no line `off = true`"):
+    with pytest.raises(EditRefused, match="there is no line `off = true`"):
         drop(text, ("s", "a"), "off", True)
