@@ -142,7 +142,7 @@ class HostQuestions:
         for question in questions.values():
             question.answered.fulfil(LEFT)
 
-    def left(self) -> None:
+    def host_left(self) -> None:
         """The host has left: questions fail, now and later."""
         self._left = True
         self.start_over()
@@ -153,7 +153,7 @@ class HostQuestions:
         """Withdraw the open questions of the request of `send`, which is over."""
         for id in [id for id, question in self._open.items() if question.send == send]:
             question = self._open.pop(id)
-            _take_back(id, ENDED, send)
+            _withdraw_at_host(id, ENDED, send)
             question.answered.fulfil(None)
 
     async def ask(self, question: Question, caller: Caller, send: Send) -> Reply:
@@ -230,7 +230,7 @@ class HostQuestions:
             return declined_reply(question, NO_TIME)
         finally:
             if self._open.pop(id, None) is not None:
-                _take_back(id, why, send)
+                _withdraw_at_host(id, why, send)
 
     def _admit(self, upstream: str, size: int) -> None:
         """Admit one more question.
@@ -274,5 +274,5 @@ class _Roots:
         self.known_until = float("inf") if tells else trio.current_time() + ROOTS_KEPT_S
 
 
-def _take_back(id: RequestId, why: str, send: Send) -> None:
+def _withdraw_at_host(id: RequestId, why: str, send: Send) -> None:
     send(encode_notification(CANCELLED, {"requestId": raw(id), "reason": raw(why)}), vital=True)

@@ -301,17 +301,17 @@ class Host:
             router.log_level_changed()
         return result
 
-    def left(self, router: Router) -> None:
+    def end_conversation(self, router: Router) -> None:
         """End the conversation; called once. The router is told when the last request has ended: until then upstreams
         may work for the host."""
         self.hosts.remove(self)
-        self.asking.left()
+        self.asking.host_left()
         if self.log_level is not None:
             router.log_level_changed()
         self._farewell = router
-        self._part()
+        self._report_end()
 
-    def _part(self) -> None:
+    def _report_end(self) -> None:
         if self._farewell is not None and not self.calls:
             router, self._farewell = self._farewell, None
             router.left(self.tenant)
@@ -354,7 +354,7 @@ class Host:
         if self.listens.pop(id, None) is not None:
             return
         self.requests.release(self.identity.principal, self.calls.pop(id))
-        self._part()
+        self._report_end()
 
     def notified(self, router: Router, message: Notification) -> None:
         """Handle a notification. Unknown methods and ids of other hosts are ignored."""

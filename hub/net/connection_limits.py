@@ -39,7 +39,7 @@ class Visitor(Protocol):
         ...
 
     def abort(self) -> None:
-        """Close the connection, which also calls `Crowd.left`."""
+        """Close the connection, which also calls `Crowd.remove`."""
         ...
 
 
@@ -69,7 +69,7 @@ class Crowd:
     def strangers(self) -> int:
         return len(self._silent) + len(self._talking)
 
-    def came(self, visitor: Visitor, now: float) -> None:
+    def add_stranger(self, visitor: Visitor, now: float) -> None:
         """Add a stranger; if there are too many, close another one."""
         while self.strangers >= self.most_strangers:
             self._oldest(now).abort()
@@ -81,7 +81,7 @@ class Crowd:
         if since is not None:
             self._talking[visitor] = since
 
-    def let_in(self, visitor: Visitor) -> bool:
+    def make_guest(self, visitor: Visitor) -> bool:
         """Make a stranger a guest; False: there is no room for another guest, and the stranger stays one."""
         principal = visitor.principal
         if self._of.get(principal, 0) >= self.most_guests * 3 // 4:
@@ -95,7 +95,7 @@ class Crowd:
         self._of[principal] = self._of.get(principal, 0) + 1
         return True
 
-    def left(self, visitor: Visitor) -> None:
+    def remove(self, visitor: Visitor) -> None:
         """Forget a closed connection; harmless when called again."""
         self._silent.pop(visitor, None)
         self._talking.pop(visitor, None)

@@ -90,7 +90,7 @@ class Connection:
         self._is_stranger = True
         self._news = trio.Event()
         """Set when a stranger has sent bytes; of many strangers that send at once, a few are woken at a time."""
-        shared.crowd.came(self, trio.current_time())
+        shared.crowd.add_stranger(self, trio.current_time())
         shared.connections[self.fd] = self
         shared.hangups.register(self.fd, BYTES)
 
@@ -152,7 +152,7 @@ class Connection:
         self.outbox.close()
         self._account.close()
         shared = self.shared
-        shared.crowd.left(self)
+        shared.crowd.remove(self)
         shared.room.unpark_all()
         shared.hangups.unregister(self.fd)
         del shared.connections[self.fd]
@@ -203,7 +203,7 @@ class Connection:
             else:
                 if self._is_late:
                     self._refuse(_TOO_SLOW)
-            await self._part()
+            await self._linger()
         except Exception as error:  # noqa: BLE001 - a failure ends this connection alone
             await self._crash(error)
         finally:
@@ -302,7 +302,7 @@ class Connection:
             return None
         is_first = self._is_stranger
         if is_first:
-            self._let_in(request)
+            self._make_guest(request)
         if shared.draining and not is_first:  # the first request of an accepted connection is served even now
             text = "The hub is stopping; try again in a moment"
             raise HttpRefusal(503, text, (("Retry-After", "1"), (STOPPING, "1")))
@@ -313,7 +313,7 @@ class Connection:
         self.close_after = head.close
         return request
 
-    def _let_in(self, request: HttpRequest) -> None:
+    def _make_guest(self, request: HttpRequest) -> None:
         """Make this connection a guest.
 
         Raises:
@@ -322,7 +322,7 @@ class Connection:
         if request.identity is not None:
             self._account.belongs_to(request.identity.principal)
         shared = self.shared
-        if not shared.crowd.let_in(self):
+        if not shared.crowd.make_guest(self):
             raise Overloaded(REFUSED, retry_after_ms=1000)
         self._is_stranger = False
         shared.hangups.modify(self.fd, HANGUPS)
@@ -334,19 +334,19 @@ class Connection:
         if len(data) >= length:
             request.body, self._buffer = data[:length], data[length:]
             return
-        self._invite(head)
+        self._send_continue(head)
         parts, missing = [data], length - len(data)
         counted = length > FREE_BYTES
         if counted:
-            self._expect(request, len(data))
+            self._begin_body(request, len(data))
         began = self.shared.now
         while missing > 0:
-            self._extend(began, length - missing)
+            self._extend_deadline(began, length - missing)
             data = await self._receive(min(max(READ_BYTES, missing), LARGE_READ_BYTES))
             if not data:
                 raise HttpRefusal(400, "The request body ended before its Content-Length")
             if counted:
-                self._hold(len(data))
+                self._charge_body(len(data))
             parts.append(data[:missing])
             self._buffer = data[missing:]
             missing -= len(data)
@@ -357,26 +357,26 @@ class Connection:
         body = ChunkedRequestBody(self.shared.limits.max_request_body)
         done = body.feed(self._buffer) if self._buffer else None
         if done is None:
-            self._invite(head)
-            self._expect(request, len(self._buffer))
+            self._send_continue(head)
+            self._begin_body(request, len(self._buffer))
         began = self.shared.now
         while done is None:
-            self._extend(began, body.size)
+            self._extend_deadline(began, body.size)
             data = await self._receive()
             if not data:
                 raise HttpRefusal(400, "The chunked request body ended too early")
-            self._hold(len(data))
+            self._charge_body(len(data))
             done = body.feed(data)
         self._account.sends.end_wait()
         request.body, self._buffer = done
 
-    def _expect(self, request: HttpRequest, received: int) -> None:
+    def _begin_body(self, request: HttpRequest, received: int) -> None:
         """Begin to charge a body to the budget, `received` bytes of which are here."""
         self._account.belongs_to(request.identity.principal if request.identity else "")
         self._account.sends.start_wait(trio.current_time())
-        self._hold(received)
+        self._charge_body(received)
 
-    def _hold(self, received: int) -> None:
+    def _charge_body(self, received: int) -> None:
         """Charge `received` more bytes of a body to the budget.
 
         Raises:
@@ -388,17 +388,17 @@ class Connection:
         self._account.sends.on_moved(received, now)
         self._body_bytes += received
 
-    def _let_go(self) -> None:
+    def _release_body(self) -> None:
         """Give the bytes of the body back to the budget."""
         self._account.sends.end_wait()
         self._account.give(self._body_bytes)
         self._body_bytes = 0
 
-    def _invite(self, head: RequestHead) -> None:
+    def _send_continue(self, head: RequestHead) -> None:
         if head.expects_continue:
             self.send(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def _extend(self, began: float, received: int) -> None:
+    def _extend_deadline(self, began: float, received: int) -> None:
         limits = self.shared.limits
         self.deadline = began + limits.body_timeout_s + received / limits.body_bytes_per_s
 
@@ -414,7 +414,7 @@ class Connection:
             await shared.handler(request, response)
             request.body = b""  # while this connection waits for the next one
             if self._body_bytes:
-                self._let_go()
+                self._release_body()
             if not response.started:
                 raise RuntimeError(f"nobody answered {request.method} {request.path}")
             response.close_stream()
@@ -439,7 +439,7 @@ class Connection:
     def _refuse(self, refusal: HttpRefusal, facts: Raw | None = None) -> None:
         if self.closed:
             return
-        self._let_go()
+        self._release_body()
         self.close_after = True
         failure = (
             Failure(INVALID_REQUEST, str(refusal)) if facts is None else Failure(INTERNAL_ERROR, str(refusal), facts)
@@ -455,9 +455,9 @@ class Connection:
         body = encode_response(None, Failure(INTERNAL_ERROR, f"The hub failed at this request; its log has ref {ref}"))
         self.close_after = True
         self._new_response().reply(500, body)
-        await self._part()
+        await self._linger()
 
-    async def _part(self) -> None:
+    async def _linger(self) -> None:
         """Let the peer take the last response: closing with its bytes unread would send a reset, and lose it."""
         if self.closed or not self.close_after:
             return

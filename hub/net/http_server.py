@@ -146,7 +146,7 @@ class HttpServer:
         shared.draining = True
         for listener in self._listeners:
             for stream in waiting(listener):
-                self._take(stream, shared)
+                self._start_connection(stream, shared)
         self._close_listeners()
         with trio.move_on_after(ARRIVE_S):
             while shared.crowd.strangers:
@@ -170,12 +170,12 @@ class HttpServer:
             return shared.crowd.make_room(trio.current_time())
 
         while (stream := await self._acceptor.accept(listener, make_room)) is not None:
-            self._take(stream, shared)
+            self._start_connection(stream, shared)
             if shared.crowd.strangers > FEW:
                 for more in islice(waiting(listener), BURST):
-                    self._take(more, shared)
+                    self._start_connection(more, shared)
 
-    def _take(self, stream: trio.SocketStream, shared: ServerState) -> None:
+    def _start_connection(self, stream: trio.SocketStream, shared: ServerState) -> None:
         if shared.asleep is not None:
             shared.wake(shared.asleep)
         shared.nursery.start_soon(Connection(stream, shared).run)

@@ -155,7 +155,7 @@ class DurableSessions:
             return Past(front + secrets.token_urlsafe(32), "")
         return Past(id, name, minted)
 
-    def _open(self, id: str, identity: Identity, view: View) -> _Handshake | None:
+    def _read_id(self, id: str, identity: Identity, view: View) -> _Handshake | None:
         """Read an id that a hub of this key made for `identity`; None: it is no such id, or its session is over."""
         if len(id) > MAX_ID:
             return None
@@ -175,7 +175,7 @@ class DurableSessions:
 
     def origin(self, id: str, identity: Identity, view: View) -> Minted | None:
         """The origin of a session, by its id; None: there is no such session."""
-        found = self._open(id, identity, view)
+        found = self._read_id(id, identity, view)
         return None if found is None else Minted(found.name, found.run, found.minted, self._is_youthful(found))
 
     def find(
@@ -185,7 +185,7 @@ class DurableSessions:
 
         `claimed`: this hub has taken the session over, wherever it began; `kept` is what its last hub published of it.
         """
-        found = self._open(id, identity, view)
+        found = self._read_id(id, identity, view)
         if found is None or not self._is_youthful(found) or (found.run == self.run_id and not claimed):
             return None
         known = _decoded(kept) or self._kept(found.name) or _Kept(found.minted, found.run)
@@ -220,17 +220,17 @@ class DurableSessions:
             kept = _Kept(past.minted, self.run_id, level, kept_uris, missed)
             self._odometer.put("kept", past.name, msgspec.to_builtins(kept))
             self.kept_chars += sum(map(len, kept_uris))
-            self._tell_kept(past.name, kept)
+            self._publish_kept(past.name, kept)
             for oldest in self._journal.keys("kept")[:-MAX_KEPT]:
                 self._drop(oldest)
 
-    def _tell_kept(self, name: str, kept: _Kept) -> None:
+    def _publish_kept(self, name: str, kept: _Kept) -> None:
         told = msgspec.json.encode(kept)
         if len(told) > MAX_FACT_BYTES:
             told = msgspec.json.encode(structs.replace(kept, uris=[]))
-        self._tell(f"kept/{name}", told)
+        self._publish_fact(f"kept/{name}", told)
 
-    def _tell(self, name: str, fact: bytes) -> None:
+    def _publish_fact(self, name: str, fact: bytes) -> None:
         if self._publish is not None:
             self._publish(name, fact)
 
@@ -243,7 +243,7 @@ class DurableSessions:
         """Note that a session is over for good."""
         if past.name:
             self.end_elsewhere(past.name, past.minted)
-            self._tell(f"over/{past.name}", b"1")
+            self._publish_fact(f"over/{past.name}", b"1")
 
     def end_elsewhere(self, name: str, minted: int) -> None:
         """Remember that another hub has ended a session, in case all who know it are gone one day."""
@@ -258,9 +258,9 @@ class DurableSessions:
         had set: they may go on elsewhere, where more is known of them."""
         for name in self._journal.keys("kept"):
             if (kept := self._kept(name)) is not None and kept.run == self.run_id:
-                self._tell_kept(name, kept)
+                self._publish_kept(name, kept)
         for name in self._journal.keys("over"):  # last: if there are too many notes, the first ones are dropped
-            self._tell(f"over/{name}", b"1")
+            self._publish_fact(f"over/{name}", b"1")
 
     def _forget_end(self, name: str) -> None:
         """Forget that a session is over; none that began before it is revived from now on, whatever the clock says."""

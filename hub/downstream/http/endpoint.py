@@ -352,13 +352,13 @@ class Endpoint:
         session.seen = trio.current_time()
         event_id = request.headers.get("last-event-id")
         if not event_id:
-            await session.carry(session.notice_stream(), None, response)
+            await session.serve_stream(session.notice_stream(), None, response)
             return
         found = session.resume(event_id)
         if found is None:
             raise refused(400, "The stream of this Last-Event-ID is not kept any more; send the request again")
         stream, after = found
-        await session.carry(stream, after, response)
+        await session.serve_stream(stream, after, response)
 
     async def _delete(self, inbound: Inbound) -> None:
         session = self._session(inbound)

@@ -101,7 +101,7 @@ class EventStream:
                 on_left()
             return
         self._response, self._on_left = response, on_left
-        response.when_gone(self._lost)
+        response.when_gone(self._forget_connection)
         missed = [event for number, event, _ in self._events if after is None or number > after]
         if after is None and self._primed:
             missed.insert(0, encode_event(b"", id=f"{self.name}-0", retry_ms=self._retry_ms))
@@ -170,12 +170,9 @@ class EventStream:
         if response is not None:
             response.when_gone(None)
             response.close_stream()
-            self._left()
+            self._forget_connection()
 
-    def _lost(self) -> None:
-        self._left()
-
-    def _left(self) -> None:
+    def _forget_connection(self) -> None:
         self._response = None
         on_left, self._on_left = self._on_left, None
         if on_left is not None:
@@ -201,7 +198,7 @@ class StreamArchive:
 
     def put(self, stream: EventStream, session: dict[str, EventStream], now: float) -> None:
         """Keep a stream for `KEEP_S`; then it is taken out of `session`, too."""
-        self.take(stream)
+        self.remove(stream)
         self._kept[stream] = (session, now)
         self._bytes += stream.bytes_kept
         mine = [other for other in session.values() if other in self._kept]
@@ -215,7 +212,7 @@ class StreamArchive:
         while self._bytes > self.LIMIT_BYTES:
             self._forget(next(iter(self._kept)))
 
-    def take(self, stream: EventStream) -> None:
+    def remove(self, stream: EventStream) -> None:
         """Remove a stream: it is read again, or its session is over."""
         if self._kept.pop(stream, None) is not None:
             self._bytes -= stream.bytes_kept
@@ -229,6 +226,6 @@ class StreamArchive:
 
     def _forget(self, stream: EventStream) -> None:
         session, _ = self._kept[stream]
-        self.take(stream)
+        self.remove(stream)
         stream.forget()
         session.pop(stream.name, None)

@@ -189,7 +189,7 @@ class HttpSession(Host):
         """A new stream for notifications that belong to no request."""
         return self._new_stream(_NOTICES)
 
-    async def carry(self, stream: EventStream, after: int | None, response: HttpResponse) -> None:
+    async def serve_stream(self, stream: EventStream, after: int | None, response: HttpResponse) -> None:
         """Attach `stream` to a GET, until the stream is over or the host has left.
 
         Cancellation: detaches the stream.
@@ -200,7 +200,7 @@ class HttpSession(Host):
             self._touch()  # at once: the session is idle from now on
             left.set()
 
-        self._archive.take(stream)
+        self._archive.remove(stream)
         stream.attach(response, after=after, on_left=leave)
         if stream.name.startswith(_NOTICES) and not left.is_set():
             self._listen(stream)
@@ -209,7 +209,7 @@ class HttpSession(Host):
         finally:
             if not left.is_set():
                 stream.detach()
-            self._left(stream)
+            self._put_away(stream)
 
     def _listen(self, stream: EventStream) -> None:
         if stream in self._listening:
@@ -222,7 +222,7 @@ class HttpSession(Host):
             self._has_listened = True
             self.at_work()
 
-    def _left(self, stream: EventStream) -> None:
+    def _put_away(self, stream: EventStream) -> None:
         if stream.attached:  # another connection carries it by now
             return
         if stream in self._listening:
@@ -283,7 +283,7 @@ class HttpSession(Host):
         self.cancel_all()
         for stream in list(self.streams.values()):
             stream.finish()
-            self._archive.take(stream)
+            self._archive.remove(stream)
         self._account.close()
 
 
@@ -324,9 +324,9 @@ class HttpSessions:
     def add(self, session: HttpSession) -> None:
         """Add a session after its handshake."""
         session.name()
-        self._take_in(session)
+        self._attach(session)
 
-    def _take_in(self, session: HttpSession) -> None:
+    def _attach(self, session: HttpSession) -> None:
         self._sessions[session.id] = session
         self._occupied.set()
         self._hosts.add(session)
@@ -406,7 +406,7 @@ class HttpSessions:
         if past is None or session is None:
             return None
         session.revive(past)
-        self._take_in(session)
+        self._attach(session)
         self._unrestored.append(session)
         self._revived.set()
         if past.level is not None:
@@ -424,7 +424,7 @@ class HttpSessions:
         """End a session for good; `moved`: it goes on at another hub."""
         del self._sessions[session.id]
         session.close(moved=moved)
-        session.left(self._router)
+        session.end_conversation(self._router)
 
     def stop_listening(self) -> None:
         """End all connections that only listen."""

@@ -140,7 +140,7 @@ async def serve_lines(
             with trio.move_on_after(FLUSH_S):
                 await outbox.flush()
         finally:
-            host.left(router)
+            host.end_conversation(router)
             outbox.close()
             account.close()
             if parted is not None:
@@ -265,17 +265,17 @@ class LineHost(Host):
                 self._reply(None, Failure(INVALID_REQUEST, "The message is too long; the connection is closed"))
                 return False
             self.seen = trio.current_time()
-            begun = self._take(line)
+            begun = self._handle(line)
             if begun:
                 taken += 1
                 if taken % TURN == 0:
-                    await self._take_turns()
+                    await self._let_others_run()
                 continue
             if begun is None:
-                await self._take_batch(line)
+                await self._start_batch(line)
             await self._hold_back(len(line))
 
-    async def _take_turns(self) -> None:
+    async def _let_others_run(self) -> None:
         """Let other hosts have their turn; wait while this host has too many answers to read."""
         await checkpoint()
         if self.queued_bytes > MUCH_UNREAD_BYTES:
@@ -290,14 +290,14 @@ class LineHost(Host):
 
     async def finish(self, is_read: Callable[[], bool]) -> None:
         """Wait for the running requests while the host waits for them, at most `EOF_GRACE_S`. It answers no more."""
-        self.asking.left()
+        self.asking.host_left()
         with trio.move_on_after(EOF_GRACE_S):
             while self.calls and is_read():
                 self._idle = trio.Event()
                 with trio.move_on_after(0.05):
                     await self._idle.wait()
 
-    def _take(self, line: bytes) -> bool | None:
+    def _handle(self, line: bytes) -> bool | None:
         """True if it is a request for something: of those a host may have as many as it gets answered. None: it is an
         array, and nothing of it was taken."""
         try:
@@ -309,11 +309,11 @@ class LineHost(Host):
                 self.parted.set()
             else:
                 self._reply(error.id, error.failure)
-                self._disappoint(line, error)
+                self._fail_question(line, error)
             return False
         if isinstance(message, Request):
             try:
-                return self._take_request(message, len(line))
+                return self._start_request(message, len(line))
             except RemoteProtocolError as error:
                 self._reply(message.id, error.failure)
         elif isinstance(message, Notification):
@@ -322,13 +322,13 @@ class LineHost(Host):
             self.answered(message)
         return False
 
-    def _disappoint(self, line: bytes, error: RemoteProtocolError) -> None:
+    def _fail_question(self, line: bytes, error: RemoteProtocolError) -> None:
         """Fail the question whose answer is malformed."""
         for found in recover_ids(line, error):
             if found.is_answer and found.id is not None:
                 self.answered(Response(found.id, error.failure))
 
-    def _take_request(self, request: Request, size: int = 0) -> bool:
+    def _start_request(self, request: Request, size: int = 0) -> bool:
         """Start a request, or answer it at once. False: it cost no more than a look.
 
         Raises:
@@ -397,7 +397,7 @@ class LineHost(Host):
         if not self.calls:
             self._idle.set()
 
-    async def _take_batch(self, line: bytes) -> None:
+    async def _start_batch(self, line: bytes) -> None:
         try:
             messages = await read_batch(line, self.caller.version if self.caller else "", self.pace)
         except RemoteProtocolError as error:

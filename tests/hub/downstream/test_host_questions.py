@@ -286,7 +286,7 @@ async def test_the_host_leaves(asker, autojump_clock):
     wire, _ = await asker.ask("a")
     await asker.ask("roots", question(LIST_ROOTS, {}), wire)
     await asker.ask("more", question(LIST_ROOTS, {}), wire)
-    asker.asking.left()
+    asker.asking.host_left()
     await asker.ask("late", None, wire)
     assert {name: reply.message for name, reply in asker.replies.items()} == dict.fromkeys(
         ("a", "roots", "more", "late"), "The host has left"

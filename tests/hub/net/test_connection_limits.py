@@ -19,7 +19,7 @@ class Someone:
 
     def abort(self):
         self.crowd.gone.append(self.name)
-        self.crowd.left(self)
+        self.crowd.remove(self)
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def crowd():
 def come(crowd, *names, now=0.0):
     some = [Someone(crowd, name) for name in names]
     for each in some:
-        crowd.came(each, now)
+        crowd.add_stranger(each, now)
     return some
 
 
@@ -76,7 +76,7 @@ def test_so_many_are_looked_at_and_no_more():
 
 def test_descriptors_are_given_back_by_strangers_first(crowd):
     (guest,) = come(crowd, "guest")
-    assert crowd.let_in(guest)
+    assert crowd.make_guest(guest)
     come(crowd, "stranger")
     assert [crowd.make_room(1.0), crowd.make_room(1.0)] == [True, False]
     guest.is_idle = True

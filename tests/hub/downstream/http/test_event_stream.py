@@ -144,8 +144,8 @@ def test_streams_are_forgotten_in_time():
     assert len(archive) == 3
     archive.expire(KEEP_S + 100)
     assert list(session) == ["a2"]
-    archive.take(session["a2"])
-    archive.take(session["a2"])
+    archive.remove(session["a2"])
+    archive.remove(session["a2"])
     assert repr(archive) == "<StreamArchive [0 streams, 0 bytes]>"
     archive.expire(KEEP_S * 9)
     assert list(session) == ["a2"]
