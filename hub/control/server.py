@@ -16,8 +16,10 @@ import trio
 from msgspec import Raw, structs
 
 from hub.control.methods import ENDLESS, METHODS
-from hub.link.channel import ChannelClosed, LineChannel, LineReader, LineTooLong, Outbox, OutboxFull
+from hub.link.channel import ChannelClosed, LineTooLong, OutboxFull
 from hub.link.errors import HubError
+from hub.link.line_channel import LineChannel, LineReader
+from hub.link.outbox import Outbox
 from hub.net.acceptor import Acceptor, share_of_descriptors
 from hub.net.peer_credentials import peer_uid
 from hub.wire.jsonrpc import (

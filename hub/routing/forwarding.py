@@ -23,8 +23,9 @@ from hub.routing.resource_reads import ResourceReads
 from hub.wire.item_limits import TooManyItems
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, raw
 from hub.wire.mcp import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCES_READ, Kind
-from hub.wire.request_meta import split_meta
-from hub.wire.translate import UnknownResultType, failure_for_host, params_for_upstream, result_for_host
+from hub.wire.request_meta import params_for_upstream, split_meta
+from hub.wire.translate.errors import failure_for_host
+from hub.wire.translate.results import UnknownResultType, result_for_host
 from upstreams.upstream import Upstream
 
 

@@ -21,7 +21,7 @@ from hub.link.interface import Caller, Exchange, Operation
 from hub.wire.item_limits import TooManyItems
 from hub.wire.jsonrpc import Reply, Request, Result, encode, peek_object
 from hub.wire.mcp import HOP_KEYS, RESOURCES_READ, Era, Snapshot, era_of
-from hub.wire.translate import UnknownResultType, result_for_host
+from hub.wire.translate.results import UnknownResultType, result_for_host
 from upstreams.upstream import Upstream
 
 _HARMLESS = HARMLESS | HOP_KEYS

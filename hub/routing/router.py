@@ -48,7 +48,7 @@ from hub.wire.mcp import (
     UNSUBSCRIBE,
     Kind,
 )
-from hub.wire.translate import resource_not_found
+from hub.wire.translate.errors import resource_not_found
 
 NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))
 

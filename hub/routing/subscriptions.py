@@ -28,7 +28,7 @@ from hub.wire.mcp import (
     Era,
     Kind,
 )
-from hub.wire.translate import failure_for_host
+from hub.wire.translate.errors import failure_for_host
 
 MAX_WATCHED: Final = 1_000
 """Resources that one host watches."""

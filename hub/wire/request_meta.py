@@ -2,7 +2,7 @@
 
 From hosts: `read_metadata` and `check_headers` judge a request; a `RequestRefusal` has the HTTP status of its refusal.
 To upstreams: `stamp` and `request_headers` make the same for a request of ours. `split_meta` keeps the keys of `_meta`
-that mean something on one hop only, and passes the others.
+that mean something on one hop only, and passes the others; `params_for_upstream` removes such params.
 """
 
 from collections.abc import Iterable, Mapping
@@ -150,6 +150,20 @@ def split_meta(params: dict[str, Raw]) -> tuple[dict[str, Raw], dict[str, Raw]]:
 
 
 # --- requests to upstreams --------------------------------------------------------------------------------------------
+
+
+_HOP_PARAMS = frozenset({"task", "inputResponses", "requestState"})
+
+
+def params_for_upstream(params: dict[str, Raw]) -> dict[str, Raw]:
+    """Remove the params that are meant for the hub alone; return `params` itself if nothing changes.
+
+    The hub offers hosts no legacy tasks, and only `hub.bridge` continues an operation with answers: a host's
+    `requestState` must never reach an upstream unverified.
+    """
+    if _HOP_PARAMS.isdisjoint(params):
+        return params
+    return {name: value for name, value in params.items() if name not in _HOP_PARAMS}
 
 
 def stamp(

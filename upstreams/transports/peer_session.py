@@ -12,7 +12,7 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from hub.link.channel import Channel, ChannelClosed, Outbox, OutboxFull
+from hub.link.channel import Channel, ChannelClosed, OutboxFull
 from hub.link.errors import (
     DeadlineExceeded,
     HubError,
@@ -22,6 +22,7 @@ from hub.link.errors import (
     UpstreamUnavailable,
 )
 from hub.link.interface import Exchange, Operation
+from hub.link.outbox import Outbox
 from hub.link.peer import BadPeer, Peer
 from hub.wire.handshake import ServerFacts
 from hub.wire.jsonrpc import Notification, RemoteProtocolError, Reply, Request, peek_object

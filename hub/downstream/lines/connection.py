@@ -19,18 +19,12 @@ from hub.downstream.batch import read_batch, run_batch, wants_answer
 from hub.downstream.hosts import Host, Hosts, Router
 from hub.downstream.request_pipeline import answer, overloaded, take_on
 from hub.link.budget import FREE_BYTES, NO_ROOM, Account
-from hub.link.channel import (
-    ChannelClosed,
-    LineChannel,
-    LineDropped,
-    LineReader,
-    LineTooLong,
-    Outbox,
-    OutboxFull,
-    descriptor,
-)
+from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, OutboxFull
+from hub.link.descriptors import descriptor
 from hub.link.errors import Executed, Overloaded
 from hub.link.interface import Caller, Identity
+from hub.link.line_channel import LineChannel, LineReader
+from hub.link.outbox import Outbox
 from hub.routing.host_exchange import HostExchange, keep_untold
 from hub.wire.jsonrpc import (
     EMPTY,

@@ -27,7 +27,7 @@ from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Failure, Request, Result, encode_response, raw
 from hub.wire.mcp import L1, L2, L3, L4, MODERN
 from hub.wire.questions.question import Question
-from hub.wire.translate import failure_for_host
+from hub.wire.translate.errors import failure_for_host
 from tests.support.fakes import FakeHost
 from tests.support.schemas import validate
 from upstreams.status import empty_snapshot

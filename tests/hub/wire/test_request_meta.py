@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw
 
 from hub.wire.handshake import read_initialize_result
 from hub.wire.http.mcp_headers import encode_header
-from hub.wire.jsonrpc import RemoteProtocolError
+from hub.wire.jsonrpc import RemoteProtocolError, raw
 from hub.wire.mcp import HOP_KEYS, MODERN, NAMED_BY, PREFIX, Freshness
 from hub.wire.progress import progress_token
 from hub.wire.request_meta import (
@@ -20,6 +20,7 @@ from hub.wire.request_meta import (
     RequestRefusal,
     check_headers,
     newest_mutual,
+    params_for_upstream,
     read_discover_result,
     read_freshness,
     read_metadata,
@@ -309,3 +310,11 @@ def test_whatever_a_peer_says_is_an_answer_or_a_protocol_error(value: object) ->
             with contextlib.suppress(RequestRefusal):
                 read_metadata({"_meta": found})
             split_meta({"_meta": said})
+
+
+@pytest.mark.covers("X-11", "R-19", "G-2")
+def test_what_was_meant_for_the_hub_goes_no_further() -> None:
+    params = {"name": raw("x"), "arguments": raw({"task": 1})}
+    assert params_for_upstream(params) is params
+    more = {**params, "task": raw({}), "inputResponses": raw({}), "requestState": raw("s")}
+    assert params_for_upstream(more) == params

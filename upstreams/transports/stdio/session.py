@@ -14,8 +14,10 @@ import trio
 
 from config.settings import UpstreamConfig
 from hub.link.budget import Budget
-from hub.link.channel import ChannelClosed, LineChannel, LineReader, Outbox
+from hub.link.channel import ChannelClosed
 from hub.link.errors import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, without_frames
+from hub.link.line_channel import LineChannel, LineReader
+from hub.link.outbox import Outbox
 from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import Era

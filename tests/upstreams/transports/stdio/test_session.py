@@ -15,9 +15,9 @@ from config.identity import config_key
 from config.saved_state import Memory
 from config.settings import Secret, Timeouts, UpstreamConfig
 from hub.link.budget import Budget
-from hub.link.channel import MAX_LINE_BYTES
 from hub.link.errors import Executed, HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
 from hub.link.interface import Operation
+from hub.link.line_channel import MAX_LINE_BYTES
 from hub.wire.capabilities import shared_session_capabilities
 from hub.wire.jsonrpc import Result, peek_str, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind

@@ -1,58 +1,36 @@
-"""Results, errors and definitions of upstreams, translated to the host's revision.
-
-Unknown members may pass to every revision; unknown alternatives and changed types break older readers. So most payloads
-pass untouched. Rewritten are: content blocks newer than the host's revision, structured content and schemas that are no
-objects, members of the per-request era, errors whose code means something else on the other side, and what belongs to
-one hop only.
-"""
+"""Results of upstreams, translated to the host's revision."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw
 
-from hub.wire.capabilities import covers
-from hub.wire.http.mcp_headers import X_MCP_HEADER, InvalidMirror, mirrored
 from hub.wire.item_limits import (
     SMALL_BYTES,
     TooManyItems,
     open_result,
-    peek_limited,
     refuse_too_many_items,
 )
-from hub.wire.jsonrpc import NULL, Failure, encode, peek_array, peek_object, peek_str, raw
+from hub.wire.jsonrpc import NULL, encode, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import (
     COMPLETE,
-    HEADER_MISMATCH,
     HUB_INFO,
     HUB_NAME,
     HUB_SERVER,
     HUB_SERVER_INFO,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
     L1,
     L2,
-    L4,
-    METHOD_NOT_FOUND,
-    MISSING_CAPABILITY,
     PROMPTS_GET,
     RELATED_TASK_KEY,
-    RESOURCE_NOT_FOUND,
     RESOURCES_READ,
     SERVER_INFO_KEY,
     SUBSCRIPTION_KEY,
     TOOLS_CALL,
-    UNSUPPORTED_VERSION,
-    URL_ELICITATION_REQUIRED,
     Era,
-    Kind,
     era_of,
 )
-from hub.wire.questions.page_urls import ForbiddenUrl, host_of
 from hub.wire.request_meta import read_freshness
-
-# --- results ----------------------------------------------------------------------------------------------------------
 
 
 class UnknownResultType(ValueError):
@@ -76,7 +54,6 @@ _DOUBTS_OF_OTHERS = (b"related-task", b'"structuredContent"')
 MAX_BLOCKS: Final = 5_000
 """Content blocks, or messages, of one result that are rewritten for older revisions: 40 ms."""
 _OCTETS, _NOTHING = raw("application/octet-stream"), raw("")
-_BOOLEANS: Final[Mapping[bytes, Raw]] = {b"true": Raw(b"{}"), b"false": Raw(b'{"not":{}}')}
 
 
 def result_for_host(method: str, value: Raw, *, upstream: str, upstream_version: str, host_version: str) -> Raw:
@@ -225,164 +202,3 @@ def _older_block(block: Raw, place: str, host_version: str) -> Raw:
         }
         return raw({"type": "resource", "resource": resource, **kept})
     return block
-
-
-# --- errors -----------------------------------------------------------------------------------------------------------
-
-
-def failure_for_host(
-    failure: Failure,
-    method: str,
-    *,
-    upstream: str,
-    upstream_version: str,
-    host_version: str,
-    uri: str | None = None,
-    host_capabilities: Mapping[str, Raw] | None = None,
-) -> Failure:
-    """Translate an upstream's error for a host.
-
-    `uri` is the spelling by which the host wanted to read; `host_capabilities`, if given, tells a capability
-    that the host lacks from one that the hub withheld.
-    """
-    code, to_modern = failure.code, era_of(host_version) is Era.MODERN
-    if method == RESOURCES_READ:
-        if code == RESOURCE_NOT_FOUND and to_modern:
-            return _mapped(failure, INVALID_PARAMS, upstream, uri)
-        if code == INVALID_PARAMS and not to_modern and era_of(upstream_version) is Era.MODERN and _names_uri(failure):
-            return _mapped(failure, RESOURCE_NOT_FOUND, upstream, uri)
-        if uri is not None and _names_uri(failure) and code in (RESOURCE_NOT_FOUND, INVALID_PARAMS):
-            return Failure(code, failure.message, raw({**peek_limited(_data(failure)), "uri": uri}))
-    if _is_hop_local(failure, host_version, host_capabilities):
-        return _mapped(failure, INTERNAL_ERROR, upstream, None)
-    return failure
-
-
-def resource_not_found(uri: str, host_version: str) -> Failure:
-    """The hub's own error to a host that wants to read what nobody has."""
-    code = INVALID_PARAMS if era_of(host_version) is Era.MODERN else RESOURCE_NOT_FOUND
-    return Failure(code, f"Resource not found: {uri}", raw({"uri": uri}))
-
-
-def _is_hop_local(failure: Failure, host_version: str, host_capabilities: Mapping[str, Raw] | None) -> bool:
-    """True if the code would mean something else, or nothing, coming from the hub."""
-    code = failure.code
-    if code in (HEADER_MISMATCH, UNSUPPORTED_VERSION):
-        return True
-    if code == MISSING_CAPABILITY:
-        required = peek_object(peek_limited(_data(failure)).get("requiredCapabilities"))
-        if host_capabilities is None or not required.keys() <= host_capabilities.keys():
-            return False
-        return covers(host_capabilities, required)
-    if code == URL_ELICITATION_REQUIRED:
-        return host_version != L4 or not _sends_to_pages(failure)
-    return era_of(host_version) is Era.MODERN and (code == METHOD_NOT_FOUND or -32099 <= code <= -32000)
-
-
-def _sends_to_pages(failure: Failure) -> bool:
-    """True if people may be sent to all pages that the error names."""
-    pages = peek_array(peek_object(_data(failure)).get("elicitations"))
-    try:
-        for page in pages:
-            host_of(peek_str(peek_object(page).get("url")) or "")
-    except ForbiddenUrl:
-        return False
-    return True
-
-
-def _mapped(failure: Failure, code: int, upstream: str, uri: str | None) -> Failure:
-    """Replace the code; the original error is kept under `data.upstream`."""
-    original: dict[str, Any] = {"server": upstream, "code": failure.code, "message": failure.message}
-    if failure.data is not UNSET:
-        original["data"] = failure.data
-    data: dict[str, Any] = {"upstream": original}
-    if uri is not None:
-        data = {"uri": uri, **data}
-    return Failure(code, failure.message, raw(data))
-
-
-def _names_uri(failure: Failure) -> bool:
-    return "uri" in peek_limited(_data(failure))
-
-
-def _data(failure: Failure) -> Raw | None:
-    return None if isinstance(failure.data, UnsetType) else failure.data
-
-
-# --- definitions and requests -----------------------------------------------------------------------------------------
-
-
-def entry_for_host(kind: Kind, fields: dict[str, Raw], host_version: str) -> dict[str, Raw]:
-    """Translate a definition for a host of `host_version`; return `fields` itself if nothing changes.
-
-    Tools lose `execution`. For legacy hosts they also lose `x-mcp-header`, an output schema that is no object, and
-    boolean schemas of properties. Modern hosts see a valid `x-mcp-header`, and the hub checks the headers they send; an
-    invalid one, which no host may obey, is removed.
-    """
-    if kind is not Kind.TOOL:
-        return fields
-    legacy = era_of(host_version) is Era.LEGACY
-    changed: dict[str, Raw | None] = {}
-    if "execution" in fields:
-        changed["execution"] = None
-    schema = fields.get("inputSchema")
-    if schema is not None:
-        changed["inputSchema"] = _tidy(schema, legacy) if legacy or not _is_sound(schema) else schema
-    output = fields.get("outputSchema")
-    if legacy and output is not None:
-        is_object = peek_str(peek_object(output).get("type")) == "object"
-        changed["outputSchema"] = _tidy(output, legacy) if is_object else None
-    if all(value is fields[name] for name, value in changed.items()):
-        return fields
-    result = ((name, changed.get(name, value)) for name, value in fields.items())
-    return {name: value for name, value in result if value is not None}
-
-
-def _is_sound(schema: Raw) -> bool:
-    try:
-        mirrored(schema)
-    except InvalidMirror:
-        return False
-    return True
-
-
-def _tidy(schema: Raw, legacy: bool) -> Raw:
-    """Remove the annotations and booleans named by `entry_for_host`; return the same `Raw` if there are none."""
-    if not _may_be_untidy(bytes(schema), legacy):
-        return schema
-    members = peek_object(schema)
-    properties = peek_object(members.get("properties"))
-    tidied = {
-        name: _tidy_property(value, text, legacy)
-        for name, value in properties.items()
-        if _may_be_untidy(text := bytes(value), legacy)
-    }
-    if X_MCP_HEADER not in members and all(properties[name] is value for name, value in tidied.items()):
-        return schema
-    members.pop(X_MCP_HEADER, None)
-    if properties:
-        members["properties"] = raw({**properties, **tidied})
-    return raw(members)
-
-
-def _may_be_untidy(schema: bytes, legacy: bool) -> bool:
-    return b"x-mcp-header" in schema or (legacy and (b"true" in schema or b"false" in schema))
-
-
-def _tidy_property(schema: Raw, text: bytes, legacy: bool) -> Raw:
-    plain = _BOOLEANS.get(text) if legacy else None
-    return _tidy(schema, legacy) if plain is None else plain
-
-
-_HOP_PARAMS = frozenset({"task", "inputResponses", "requestState"})
-
-
-def params_for_upstream(params: dict[str, Raw]) -> dict[str, Raw]:
-    """Remove the params that are meant for the hub alone; return `params` itself if nothing changes.
-
-    The hub offers hosts no legacy tasks, and only `hub.bridge` continues an operation with answers: a host's
-    `requestState` must never reach an upstream unverified.
-    """
-    if _HOP_PARAMS.isdisjoint(params):
-        return params
-    return {name: value for name, value in params.items() if name not in _HOP_PARAMS}

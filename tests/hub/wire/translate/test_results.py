@@ -1,4 +1,4 @@
-"""Payloads between every two revisions: the host gets what its revision can read, and nothing else changes."""
+"""Results between every two revisions: the host gets what its revision can read, and nothing else changes."""
 
 import contextlib
 import json
@@ -7,19 +7,14 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from hub.wire.item_limits import MAX_ITEMS, TooManyItems
 from hub.wire.jsonrpc import Failure, Result, encode_response, raw
 from hub.wire.mcp import ALL_VERSIONS, L1, L2, L3, L4, MODERN, PREFIX, Kind
-from hub.wire.translate import (
-    MAX_BLOCKS,
-    UnknownResultType,
-    entry_for_host,
-    failure_for_host,
-    params_for_upstream,
-    result_for_host,
-)
+from hub.wire.translate.definitions import entry_for_host
+from hub.wire.translate.errors import failure_for_host
+from hub.wire.translate.results import MAX_BLOCKS, UnknownResultType, result_for_host
 from tests.support.schemas import validate
 
 CALL, PROMPT, READ, COMPLETE = "tools/call", "prompts/get", "resources/read", "completion/complete"
@@ -53,8 +48,6 @@ RESULTS = {
     COMPLETE: {"completion": {"values": ["a"], "hasMore": False}},
 }
 MODERN_MARKS = {"resultType": "complete", "ttlMs": 60000, "cacheScope": "public"}
-
-# --- results --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.covers("G-16", "SEC-80")
@@ -276,183 +269,6 @@ def test_a_result_the_hub_made_has_no_upstream() -> None:
     assert json.loads(bytes(after))["_meta"] == {PREFIX + "serverInfo": HUB}
 
 
-# --- errors ---------------------------------------------------------------------------------------------------------
-
-ERRORS = [
-    # method, code, from, to host, code the host gets
-    *((CALL, -32602, from_, to, -32602) for from_, to in product(ALL_VERSIONS, ALL_VERSIONS)),
-    *((READ, -32002, from_, to, -32002) for from_, to in product(ALL_VERSIONS, LEGACY)),
-    *((READ, -32002, from_, MODERN, -32602) for from_ in ALL_VERSIONS),
-    *((READ, -32602, MODERN, to, -32002) for to in LEGACY),
-    *((READ, -32602, from_, to, -32602) for from_, to in product(LEGACY, ALL_VERSIONS)),
-    (READ, -32602, MODERN, MODERN, -32602),
-    *((CALL, code, L4, L4, code) for code in (-32601, -32000, -32019, -32002, -32042, -32050)),
-    *((CALL, code, L4, MODERN, -32603) for code in (-32601, -32000, -32019, -32002, -32042, -32050, -32099)),
-    *((CALL, code, MODERN, to, -32603) for code, to in product((-32020, -32022), ALL_VERSIONS)),
-    *((CALL, -32042, L4, to, -32603) for to in (L1, L2, L3)),
-    *((CALL, code, L4, to, code) for code, to in product((-32700, -32600, -32603, -32100, -1, 0, 7), ALL_VERSIONS)),
-]
-
-
-@pytest.mark.covers("E-1", "E-2", "E-4", "E-8", "E-9", "S-8", "S-9", "S-28", "C-15", "P-13")
-@pytest.mark.parametrize(("method", "code", "from_", "to", "wanted"), ERRORS)
-def test_errors(method: str, code: int, from_: str, to: str, wanted: int) -> None:
-    said = {"uri": "up:x", "elicitations": []}
-    failure = Failure(code, "Because", raw(said))
-    after = failure_for_host(failure, method, upstream="up", upstream_version=from_, host_version=to, uri="hub.up+up:x")
-    validate(encode_response(1, after), to, sender="server", method=method)
-    assert (after.code, after.message) == (wanted, "Because")
-    assert after.data is not UNSET
-    data = json.loads(bytes(after.data))
-    uri = {"uri": "hub.up+up:x"} if method == READ else {}
-    if wanted == code:
-        assert data == {**said, **uri}
-    else:
-        original = {"server": "up", "code": code, "message": "Because", "data": said}
-        assert data == {"upstream": original, **uri}
-
-
-def test_an_error_without_data() -> None:
-    mapped = failure_for_host(Failure(-32601, "No"), CALL, upstream="up", upstream_version=L4, host_version=MODERN)
-    assert mapped.data == Raw(b'{"upstream":{"server":"up","code":-32601,"message":"No"}}')
-    plain = Failure(-32602, "No")
-    for method in (READ, CALL):
-        assert failure_for_host(plain, method, upstream="up", upstream_version=MODERN, host_version=L4) is plain
-    not_found = Failure(-32002, "No")
-    assert (
-        failure_for_host(not_found, READ, upstream="up", upstream_version=L4, host_version=L4, uri="x:y") is not_found
-    )
-
-
-@pytest.mark.covers("S-6", "E-8")
-@pytest.mark.parametrize(
-    ("capabilities", "wanted"),
-    [(None, -32021), ({}, -32021), ({"roots": Raw(b"{}")}, -32021), ({"sampling": Raw(b"{}")}, -32603)],
-)
-@pytest.mark.parametrize("to", [L4, MODERN])
-def test_a_missing_capability_is_the_hosts_or_ours(capabilities: dict | None, wanted: int, to: str) -> None:
-    failure = Failure(-32021, "Needs sampling", Raw(b'{"requiredCapabilities":{"sampling":{}}}'))
-    after = failure_for_host(
-        failure, CALL, upstream="up", upstream_version=MODERN, host_version=to, host_capabilities=capabilities
-    )
-    assert after.code == wanted
-    assert (after is failure) == (wanted == -32021)
-    validate(encode_response(1, after), to, sender="server")
-
-
-def test_a_missing_mode_of_a_capability_is_the_hosts() -> None:
-    failure = Failure(-32021, "Needs a visit", Raw(b'{"requiredCapabilities":{"elicitation":{"url":{}}}}'))
-    for capabilities, wanted in ((b"{}", -32021), (b'{"form":{}}', -32021), (b'{"url":{}}', -32603)):
-        after = failure_for_host(
-            failure,
-            CALL,
-            upstream="up",
-            upstream_version=L4,
-            host_version=MODERN,
-            host_capabilities={"elicitation": Raw(capabilities)},
-        )
-        assert after.code == wanted
-
-
-# --- definitions ----------------------------------------------------------------------------------------------------
-
-
-def shown(tool: dict, to: str) -> dict:
-    """A tool as a host sees it, judged as part of a list."""
-    entry = entry_for_host(Kind.TOOL, {name: raw(value) for name, value in tool.items()}, to)
-    marks = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if to == MODERN else {}
-    listing = encode_response(1, Result(raw({"tools": [entry], **marks})))
-    validate(listing, to, sender="server", method="tools/list")
-    return {name: json.loads(bytes(value)) for name, value in entry.items()}
-
-
-OBJECT = {"type": "object"}
-PLAIN = {"name": "x", "title": "X", "inputSchema": {**OBJECT, "additionalProperties": False}, "_meta": {"ui": {}}}
-
-
-@pytest.mark.parametrize("to", ALL_VERSIONS)
-def test_an_ordinary_definition_is_not_touched(to: str) -> None:
-    for tool in (PLAIN, {**PLAIN, "outputSchema": {**OBJECT, "properties": {"a": {"const": True}}}}):
-        fields = {name: raw(value) for name, value in tool.items()}
-        assert entry_for_host(Kind.TOOL, fields, to) is fields
-    for kind in (Kind.PROMPT, Kind.RESOURCE, Kind.TEMPLATE):
-        odd = {"name": raw("x"), "execution": raw({})}
-        assert entry_for_host(kind, odd, to) is odd
-
-
-@pytest.mark.covers("G-16", "X-14", "H-18")
-@pytest.mark.parametrize("to", ALL_VERSIONS)
-def test_definitions(to: str) -> None:
-    nested = {"type": "object", "properties": {"c": {"type": "string", "x-mcp-header": "C"}, "d": True}}
-    tool = {
-        **PLAIN,
-        "execution": {"taskSupport": "optional"},
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "a": True,
-                "b": False,
-                "n": nested,
-                "x": {"type": "string"},
-                "x-mcp-header": {"type": "integer"},
-            },
-            "required": ["a"],
-        },
-        "outputSchema": {"type": "array", "items": {}},
-    }
-    after = shown(tool, to)
-    legacy = to != MODERN
-    properties = after["inputSchema"]["properties"]
-    assert "execution" not in after
-    assert ("outputSchema" in after) != legacy
-    assert properties["a"] == ({} if legacy else True)
-    assert properties["b"] == ({"not": {}} if legacy else False)
-    mirror = {} if legacy else {"x-mcp-header": "C"}
-    inner = {"c": {"type": "string", **mirror}, "d": {} if legacy else True}
-    assert properties["n"] == {"type": "object", "properties": inner}
-    assert properties["x-mcp-header"] == {"type": "integer"}
-    assert list(after["inputSchema"]) == ["type", "properties", "required"]
-    assert list(after) == [name for name in tool if name != "execution" and not (legacy and name == "outputSchema")]
-
-
-@pytest.mark.covers("C-19")
-def test_an_argument_no_host_may_repeat_in_a_header_is_not_marked() -> None:
-    wrong = {"type": "object", "properties": {"a": {"type": "array", "x-mcp-header": "A"}}}
-    assert shown({**PLAIN, "inputSchema": wrong}, MODERN)["inputSchema"]["properties"] == {"a": {"type": "array"}}
-
-
-@pytest.mark.covers("G-16", "S-13")
-def test_output_schemas_of_legacy_hosts_are_objects() -> None:
-    for schema in (True, {}, {"anyOf": [OBJECT]}, {"type": ["object", "null"]}):
-        for to in LEGACY:
-            assert "outputSchema" not in shown({**PLAIN, "outputSchema": schema}, to)
-    assert shown({**PLAIN, "outputSchema": {**OBJECT, "properties": {"a": True}}}, L4)["outputSchema"][
-        "properties"
-    ] == {"a": {}}
-
-
-def test_schemas_that_are_none_are_left_to_the_catalogue() -> None:
-    for odd in (b'{"properties":[true]}', b'{"properties":{"a":7,"b":false}}', b"false", b'"x-mcp-header"'):
-        fields = {"name": raw("x"), "inputSchema": Raw(odd)}
-        after = entry_for_host(Kind.TOOL, fields, L4)["inputSchema"]
-        assert bytes(after) == odd.replace(b"false}", b'{"not":{}}}')
-    assert entry_for_host(Kind.TOOL, {"name": raw("x")}, L4) == {"name": raw("x")}
-
-
-# --- requests -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.covers("X-11", "R-19", "G-2")
-def test_what_was_meant_for_the_hub_goes_no_further() -> None:
-    params = {"name": raw("x"), "arguments": raw({"task": 1})}
-    assert params_for_upstream(params) is params
-    more = {**params, "task": raw({}), "inputResponses": raw({}), "requestState": raw("s")}
-    assert params_for_upstream(more) == params
-
-
-# --- crowds -----------------------------------------------------------------------------------------------------------
-
-
 def test_a_large_result_of_few_items_passes():
     rows = {"rows": [{"a": number, "b": [1, 2, {}]} for number in range(20_000)]}
     value = raw({"content": [{"type": "text", "text": json.dumps(rows)}], "structuredContent": rows})
@@ -474,12 +290,3 @@ def test_a_large_result_of_few_items_passes():
 def test_what_is_put_into_older_words_block_by_block_has_so_many_blocks_at_most(method, value):
     with pytest.raises(TooManyItems, match=r"of this revision the hub reads 5000 at most|has more than 100000 items"):
         result_for_host(method, raw(value), upstream="a", upstream_version=L4, host_version=L1)
-
-
-@pytest.mark.covers("I-3", "SEC-13")
-def test_details_of_an_error_that_are_a_crowd_are_not_opened():
-    failure = Failure(-32602, "no", raw({"uri": "x", "more": [1] * (MAX_ITEMS + 1)}))
-    found = failure_for_host(
-        failure, "resources/read", upstream="a", upstream_version=L4, host_version=L4, uri="hub.a+x"
-    )
-    assert found is failure

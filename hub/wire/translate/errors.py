@@ -1,0 +1,106 @@
+"""Errors of upstreams, translated to the host's revision, and errors of the hub in their place."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import UNSET, Raw, UnsetType
+
+from hub.wire.capabilities import covers
+from hub.wire.item_limits import (
+    peek_limited,
+)
+from hub.wire.jsonrpc import Failure, peek_array, peek_object, peek_str, raw
+from hub.wire.mcp import (
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    L4,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    RESOURCE_NOT_FOUND,
+    RESOURCES_READ,
+    UNSUPPORTED_VERSION,
+    URL_ELICITATION_REQUIRED,
+    Era,
+    era_of,
+)
+from hub.wire.questions.page_urls import ForbiddenUrl, host_of
+
+
+def failure_for_host(
+    failure: Failure,
+    method: str,
+    *,
+    upstream: str,
+    upstream_version: str,
+    host_version: str,
+    uri: str | None = None,
+    host_capabilities: Mapping[str, Raw] | None = None,
+) -> Failure:
+    """Translate an upstream's error for a host.
+
+    `uri` is the spelling by which the host wanted to read; `host_capabilities`, if given, tells a capability
+    that the host lacks from one that the hub withheld.
+    """
+    code, to_modern = failure.code, era_of(host_version) is Era.MODERN
+    if method == RESOURCES_READ:
+        if code == RESOURCE_NOT_FOUND and to_modern:
+            return _mapped(failure, INVALID_PARAMS, upstream, uri)
+        if code == INVALID_PARAMS and not to_modern and era_of(upstream_version) is Era.MODERN and _names_uri(failure):
+            return _mapped(failure, RESOURCE_NOT_FOUND, upstream, uri)
+        if uri is not None and _names_uri(failure) and code in (RESOURCE_NOT_FOUND, INVALID_PARAMS):
+            return Failure(code, failure.message, raw({**peek_limited(_data(failure)), "uri": uri}))
+    if _is_hop_local(failure, host_version, host_capabilities):
+        return _mapped(failure, INTERNAL_ERROR, upstream, None)
+    return failure
+
+
+def resource_not_found(uri: str, host_version: str) -> Failure:
+    """The hub's own error to a host that wants to read what nobody has."""
+    code = INVALID_PARAMS if era_of(host_version) is Era.MODERN else RESOURCE_NOT_FOUND
+    return Failure(code, f"Resource not found: {uri}", raw({"uri": uri}))
+
+
+def _is_hop_local(failure: Failure, host_version: str, host_capabilities: Mapping[str, Raw] | None) -> bool:
+    """True if the code would mean something else, or nothing, coming from the hub."""
+    code = failure.code
+    if code in (HEADER_MISMATCH, UNSUPPORTED_VERSION):
+        return True
+    if code == MISSING_CAPABILITY:
+        required = peek_object(peek_limited(_data(failure)).get("requiredCapabilities"))
+        if host_capabilities is None or not required.keys() <= host_capabilities.keys():
+            return False
+        return covers(host_capabilities, required)
+    if code == URL_ELICITATION_REQUIRED:
+        return host_version != L4 or not _sends_to_pages(failure)
+    return era_of(host_version) is Era.MODERN and (code == METHOD_NOT_FOUND or -32099 <= code <= -32000)
+
+
+def _sends_to_pages(failure: Failure) -> bool:
+    """True if people may be sent to all pages that the error names."""
+    pages = peek_array(peek_object(_data(failure)).get("elicitations"))
+    try:
+        for page in pages:
+            host_of(peek_str(peek_object(page).get("url")) or "")
+    except ForbiddenUrl:
+        return False
+    return True
+
+
+def _mapped(failure: Failure, code: int, upstream: str, uri: str | None) -> Failure:
+    """Replace the code; the original error is kept under `data.upstream`."""
+    original: dict[str, Any] = {"server": upstream, "code": failure.code, "message": failure.message}
+    if failure.data is not UNSET:
+        original["data"] = failure.data
+    data: dict[str, Any] = {"upstream": original}
+    if uri is not None:
+        data = {"uri": uri, **data}
+    return Failure(code, failure.message, raw(data))
+
+
+def _names_uri(failure: Failure) -> bool:
+    return "uri" in peek_limited(_data(failure))
+
+
+def _data(failure: Failure) -> Raw | None:
+    return None if isinstance(failure.data, UnsetType) else failure.data

@@ -1,0 +1,149 @@
+"""Bytes to one peer: in order, bounded, never half a message."""
+
+import os
+
+import pytest
+import trio
+import trio.testing
+
+from hub.link.channel import ChannelClosed, OutboxFull
+from hub.link.line_channel import LineChannel, LineReader
+from hub.link.outbox import Outbox
+
+LIMIT = 100
+
+
+def pipe():
+    """Both ends of a pipe: (ours for writing, theirs for reading)."""
+    reading, writing = os.pipe()
+    return trio.lowlevel.FdStream(writing), trio.lowlevel.FdStream(reading)
+
+
+async def read_all(stream):
+    data = bytearray()
+    while part := await stream.receive_some(1 << 16):
+        data += part
+    return bytes(data)
+
+
+@pytest.mark.covers("M-02")
+async def test_what_does_not_fit_the_pipe_follows_in_order():
+    ours, theirs = pipe()
+    messages = [bytes([number]) * 50_000 + b"\n" for number in range(20)]
+    async with trio.open_nursery() as nursery:
+        outbox = Outbox(ours, nursery, lambda: None)
+        for message in messages:
+            outbox.put(message)
+        assert repr(outbox).startswith("<Outbox draining")
+        assert outbox.accepted_bytes == 20 * 50_001
+        assert 0 < outbox.delivered_bytes < outbox.accepted_bytes
+        received = bytearray()
+        while len(received) < outbox.accepted_bytes:
+            received += await theirs.receive_some(1 << 16)
+        await outbox.flush()
+        assert received == b"".join(messages)
+        assert outbox.delivered_bytes == outbox.accepted_bytes
+        assert repr(outbox) == "<Outbox idle, 0 bytes queued>"
+    await ours.aclose()
+    await theirs.aclose()
+
+
+@pytest.mark.covers("F-P-06")
+async def test_a_full_queue_refuses_whole_messages():
+    ours, theirs = pipe()
+    async with trio.open_nursery() as nursery:
+        outbox = Outbox(ours, nursery, lambda: None, limit_bytes=200_000)
+        outbox.put(b"x" * 150_000)
+        queued = outbox.queued_bytes
+        with pytest.raises(OutboxFull):
+            outbox.put(b"y" * 150_000)
+        assert outbox.queued_bytes == queued
+        outbox.put(b"z")
+        nursery.cancel_scope.cancel()
+    await ours.aclose()
+    assert (await read_all(theirs)).strip(b"x") == b""
+    await theirs.aclose()
+
+
+@pytest.mark.covers("F-P-06")
+async def test_a_peer_that_takes_nothing_is_given_up(autojump_clock):
+    ours, theirs = pipe()
+    broken = []
+    async with trio.open_nursery() as nursery:
+        outbox = Outbox(ours, nursery, lambda: broken.append(trio.current_time()), stall_s=0.05)
+        outbox.put(b"x" * 100_000)
+        await outbox.flush()
+    assert len(broken) == 1
+    assert outbox.broken
+    assert outbox.delivered_bytes < outbox.accepted_bytes == 100_000
+    with pytest.raises(ChannelClosed):
+        outbox.put(b"y")
+    await ours.aclose()
+    await theirs.aclose()
+
+
+async def test_a_peer_that_is_gone_is_noticed_at_once():
+    ours, theirs = pipe()
+    await theirs.aclose()
+    broken = []
+    async with trio.open_nursery() as nursery:
+        outbox = Outbox(ours, nursery, lambda: broken.append(True))
+        with pytest.raises(ChannelClosed):
+            outbox.put(b"x")
+        assert broken == [True]
+        assert outbox.accepted_bytes == outbox.delivered_bytes == 0
+    await ours.aclose()
+
+
+@pytest.mark.covers("M-02")
+async def test_nothing_follows_half_a_message():
+    ours, theirs = pipe()
+    async with trio.open_nursery() as nursery:
+        outbox = Outbox(ours, nursery, lambda: None)
+        outbox.put(b"x" * 100_000)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    with pytest.raises(ChannelClosed):
+        outbox.put(b"y")
+    await ours.aclose()
+    await theirs.aclose()
+
+
+async def test_a_closed_outbox_keeps_quiet(autojump_clock):
+    ours, theirs = trio.testing.memory_stream_one_way_pair()
+    broken = []
+    async with trio.open_nursery() as nursery:
+        outbox = Outbox(ours, nursery, lambda: broken.append(True))
+        outbox.put(b"one")
+        outbox.close()
+        outbox.close()
+        with pytest.raises(ChannelClosed):
+            outbox.put(b"two")
+    assert not broken
+    assert outbox.delivered_bytes == 0
+    del theirs
+
+
+async def test_memory_streams_are_written_by_a_task(autojump_clock):
+    ours, theirs = trio.testing.memory_stream_pair()
+    async with trio.open_nursery() as nursery:
+        channel = LineChannel(LineReader(ours), Outbox(ours, nursery, lambda: None))
+        channel.send(b"one")
+        channel.send(b"two")
+        await channel.flush()
+        assert await theirs.receive_some() == b"one\ntwo\n"
+        await theirs.send_all(b"three\n")
+        assert await channel.receive() == b"three"
+        with pytest.raises(AssertionError):
+            channel.send(b"a\nb")
+
+
+async def test_a_memory_peer_that_hangs_up_breaks_the_outbox(autojump_clock):
+    ours, theirs = trio.testing.memory_stream_pair()
+    await theirs.aclose()
+    broken = []
+    async with trio.open_nursery() as nursery:
+        outbox = Outbox(ours, nursery, lambda: broken.append(True))
+        outbox.put(b"one")
+        await outbox.flush()
+    assert broken == [True]
