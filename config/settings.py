@@ -20,8 +20,8 @@ class Setting(Struct, frozen=True, kw_only=True):
     """Facts about one setting that its type, default and description do not say."""
 
     reload: Literal["live", "reconnect", "restart"] | None
-    """When a change takes effect: at once, in new sessions with the server, or at the next start of the hub. None: a
-    change means nothing by itself (`include`), or each setting of this table says it (`cache`)."""
+    """The time at which a change takes effect: at once, in new sessions with the server, or at the next start of the
+    hub. None: a change means nothing by itself (`include`), or each setting of this table says it (`cache`)."""
     min: float | None = None
     """The smallest number."""
     above: float | None = None
@@ -35,18 +35,18 @@ class Setting(Struct, frozen=True, kw_only=True):
     pattern: str = ""
     """A regular expression for editors, anchored at the start; `loading.check` is stricter."""
     expanded: bool = False
-    """Whether variables such as `${NAME}` are replaced."""
+    """True if variables such as `${NAME}` are replaced."""
     path: bool = False
-    """Whether it is the path of a file, relative to the file that the setting is in."""
+    """True if it is the path of a file, relative to the file that the setting is in."""
     mask: Literal["guess", "url", "arguments", "never"] = "guess"
-    """How a text is shown that is no `Secret` by its type: masked if name or value look like a secret, without the
-    secret parts of a URL, without the secrets among arguments, or as it is."""
+    """The form in which a text is shown that is no `Secret` by its type: masked if name or value look like a secret,
+    without the secret parts of a URL, without the secrets among arguments, or as it is."""
     identity: Literal["server", "session"] | None = None
-    """Whether it tells which server this is, or how sessions with it are: what is remembered is kept apart by it."""
+    """The identity that it belongs to, of the server or of sessions with it: what is remembered is kept apart by it."""
     needs: Literal["command", "url"] | None = None
     """The setting beside which alone it makes sense."""
     instead_of: tuple[str, ...] = ()
-    """What other programs call it, for hints about unknown settings."""
+    """Names that other programs have for it, for hints about unknown settings."""
 
 
 class Secret:
@@ -85,7 +85,7 @@ MAX_REPLICA: Final = 16
 REPLICA_NAME: Final = rf"[A-Za-z0-9]{{0,{MAX_REPLICA}}}"
 MIN_TOKEN: Final = 16
 TOKEN: Final = rf"[A-Za-z0-9._~+/-]{{{MIN_TOKEN},1024}}=*"
-"""What a bearer token may be (RFC 6750)."""
+"""The form of a bearer token (RFC 6750)."""
 
 
 def _server(**facts: Any) -> Setting:
@@ -114,7 +114,7 @@ class Timeouts(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Restart(Struct, frozen=True, forbid_unknown_fields=True):
-    """What follows when a server ends or cannot be started."""
+    """Restarts of a server that ends or cannot be started."""
 
     attempts: Annotated[int, Setting(reload="live", min=0, unit="attempts", zero="no limit")] = 5
     """Failed attempts in a row until it is `failed`, and tried again only when a call needs it; 0: never given up."""
@@ -126,11 +126,11 @@ class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     command: Annotated[str | None, _server(instead_of=("cmd", "program", "executable"))] = None
     """The program to start: a name that is looked for in PATH, or a path, relative to `cwd`."""
     args: Annotated[tuple[str, ...], _server(mask="arguments", needs="command")] = ()
-    """What the program is given; `${VAR}`, `${VAR:-default}` and `${file:path}` are replaced, as in all texts here."""
+    """Arguments of the program; `${VAR}`, `${VAR:-default}` and `${file:path}` are replaced, as in all texts here."""
     env: Annotated[dict[str, Secret], _server(needs="command", instead_of=("environment", "envs", "environ"))] = {}
     """Variables for the program, beside the few that every program needs (PATH, HOME, ...)."""
     cwd: Annotated[str | None, _server(mask="never", needs="command", instead_of=("workdir", "directory"))] = None
-    """Where the program runs: relative to the configuration file, and its directory unless said."""
+    """Working directory of the program, relative to the configuration file; by default the directory of that file."""
     url: Annotated[
         str | None, _server(mask="url", pattern=r"https?://", instead_of=("serverUrl", "httpUrl", "uri", "endpoint"))
     ] = None
@@ -148,13 +148,13 @@ class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     era: Annotated[Literal["auto", "legacy", "modern"], Setting(reload="reconnect", identity="server")] = "auto"
     """The protocol it speaks. `legacy`: up to 2025-11-25, with a handshake; `modern`: 2026-07-28; `auto` finds out."""
     locality: Annotated[Literal["auto", "local", "remote"], Setting(reload="live")] = "auto"
-    """Whether its `file:` URIs mean files of this machine; `auto`: as its command or URL lets expect."""
+    """`local`: its `file:` URIs mean files of this machine; `auto`: as its command or URL suggests."""
     apps: Annotated[bool, Setting(reload="live")] = False
     """Its user interfaces are shown on the common endpoint, its tools listed once more for them."""
     session_mode: Annotated[
         Literal["auto", "shared", "per_host", "singleton"], Setting(reload="reconnect", identity="session")
     ] = "auto"
-    """Which hosts share one session with it. `auto`: all, until it first asks a question; over HTTP
+    """Sharing of sessions with it among hosts. `auto`: all, until it first asks a question; over HTTP
     each host has its own. `singleton`: it may only run once, so all share it for ever."""
     across_principals: Annotated[bool, Setting(reload="reconnect", identity="session")] = False
     """Hosts of different accounts may share a session, too."""
@@ -163,8 +163,8 @@ class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     roots: Annotated[
         Literal["auto", "none", "host"] | tuple[str, ...], Setting(reload="reconnect", identity="session")
     ] = "auto"
-    """Where hosts work. `auto`: told on sessions that one host has for itself; `host`: so that each host gets one; a
-    list of `file://` URIs: these, whoever asks."""
+    """Roots that it is told. `auto`: those of the host, on sessions that one host has for itself; `host`: the same, and
+    each host gets such a session; a list of `file://` URIs: these, whoever asks."""
     tasks: Annotated[Literal["absorb", "off"], Setting(reload="reconnect")] = "absorb"
     """`absorb`: hosts that know no tasks wait while the hub polls; `off`: it is not told that there may be tasks."""
     disabled: Annotated[bool, Setting(reload="reconnect", instead_of=("enabled", "disable"))] = False
@@ -174,36 +174,36 @@ class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     idle_stop_s: Annotated[float, Setting(reload="live", min=0, unit="seconds", zero="never")] = 0.0
     """It is stopped when no call or subscription has needed it for so long; the next call starts it. 0: never."""
     ping_s: Annotated[float, Setting(reload="live", min=0, unit="seconds", zero="never")] = 60.0
-    """How often a session of the handshake era is pinged while nothing else happens on it; 0: never."""
+    """Interval of pings on a session of the handshake era while nothing else happens on it; 0: never."""
     restart: Annotated[Restart, Setting(reload="live")] = Restart()
-    """What follows when it ends or cannot be started."""
+    """Restarts after it ended or could not be started."""
     replace: Annotated[Literal["auto", "start-first", "stop-first"], Setting(reload="live")] = "auto"
-    """When its settings change: whether the new one is started before the old one stops. `auto`: over HTTP."""
+    """Order when its settings change: the new one starts before the old one stops, or after; `auto`: by URL before."""
     timeouts: Annotated[
         Timeouts, Setting(reload="live", instead_of=("timeout", "timeout_s", "startup_timeout_sec", "tool_timeout_sec"))
     ] = Timeouts()
-    """How many seconds it may take."""
+    """Time limits in seconds."""
     tool_timeouts: Annotated[dict[str, Seconds], Setting(reload="live")] = {}
     """Seconds per upstream tool name, in place of `timeouts.call`."""
     cache: Annotated[bool, Setting(reload="live")] = True
-    """Whether resources that were read from it may be kept (`[cache]`)."""
+    """Resources that were read from it may be cached (`[cache]`)."""
 
 
 class CacheConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is kept of resources that were read, and where."""
+    """The cache of resources that were read, in memory and in a shared store."""
 
     enabled: Annotated[bool, Setting(reload="live")] = True
-    """Whether anything is kept."""
+    """Resources are cached."""
     max_bytes: Annotated[
         int, Setting(reload="live", min=0, unit="bytes", instead_of=("max_size", "size", "limit", "max_memory"))
     ] = 64 << 20
-    """How much is kept in memory, all entries together."""
+    """Size of the cache in memory, all entries together."""
     max_entries: Annotated[int, Setting(reload="live", min=0, unit="entries")] = 10_000
-    """How many resources are kept in memory."""
+    """Most resources in memory."""
     max_entry_bytes: Annotated[int, Setting(reload="live", min=0, unit="bytes")] = 8 << 20
-    """A resource larger than that is not kept."""
+    """A larger resource is not cached."""
     stale_if_error_s: Annotated[float, Setting(reload="live", min=0, unit="seconds", zero="not at all")] = 60.0
-    """How long after its time-to-live a resource may stand in for one that cannot be read anew, and says so; 0: not at
+    """Time after its time-to-live for which a resource may stand in for one that cannot be read, and says so; 0: not at
     all."""
     url: Annotated[
         Secret | None,
@@ -242,7 +242,7 @@ class ReplicaConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             reload="restart", expanded=True, mask="url", pattern=r"https?://[^/@]+$|$", instead_of=("uri", "endpoint")
         ),
     ] = ""
-    """Where the other hubs reach this one, such as `http://10.0.0.5:8765`; unless said, the address it listens on."""
+    """URL by which other hubs reach this one, such as `http://10.0.0.5:8765`; by default the address it listens on."""
 
 
 DEFAULT_LISTEN: Final = "127.0.0.1:8765"
@@ -256,41 +256,41 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     behind_tls_proxy: Annotated[bool, Setting(reload="live")] = False
     """A trusted proxy ends TLS before `listen`; without saying so no address beyond loopback is taken."""
     auth: Annotated[Literal["token", "none"], Setting(reload="live", instead_of=("authentication",))] = "token"
-    """What HTTP asks for: the bearer token that `hubd token` shows, or nothing, which is allowed on loopback only."""
+    """Access over HTTP: by the bearer token that `hubd token` shows, or by none, which is allowed on loopback only."""
     allowed_hosts: Annotated[tuple[str, ...], Setting(reload="live")] = ()
     """Further `Host` values, beside the loopback names with the bound port."""
     allowed_origins: Annotated[tuple[str, ...], Setting(reload="live")] = ()
     """Further `Origin` values, beside the hub's own loopback origins."""
     startup_grace_s: Annotated[float, Setting(reload="restart", min=0, unit="seconds")] = 5.0
-    """How long the first list waits for upstreams."""
+    """Time that the first list waits for upstreams."""
     name_budget: Annotated[int, Setting(reload="live", min=32, max=MAX_NAME_BUDGET, unit="characters")] = 50
     """Characters of a visible name."""
     page_size: Annotated[int, Setting(reload="live", min=0, unit="entries", zero="everything in one page")] = 0
     """Entries per page of a merged list; 0: everything in one page."""
     drain_s: Annotated[float, Setting(reload="live", min=0, unit="seconds")] = 30.0
-    """How long a stop waits for calls."""
+    """Time that a stop waits for calls."""
     park_ttl_s: Annotated[float, Setting(reload="live", min=0, unit="seconds")] = 900.0
-    """How long a question waits for its answer."""
+    """Time that a question waits for its answer."""
     park_total_s: Annotated[float, Setting(reload="live", min=0, unit="seconds")] = 7200.0
-    """How long one call may wait for answers, all rounds together."""
+    """Time that one call may wait for answers, all rounds together."""
     on_lost: Annotated[Literal["error", "restart_safe", "restart"], Setting(reload="live")] = "error"
-    """What becomes of a tool call whose answers come too late: an error, or a new call (`restart_safe`: if the tool
+    """Outcome of a tool call whose answers come too late: an error, or a new call (`restart_safe`: if the tool
     says that it only reads, or may be repeated)."""
     global_buffer_bytes: Annotated[int, Setting(reload="live", min=MIN_BUFFER, max=1 << 40, unit="bytes")] = 256 << 20
-    """How much the hub holds for all hosts and servers together: what has begun to arrive, what was not read yet, and
+    """Memory of the hub for all hosts and servers together: what has begun to arrive, what was not read yet, and
     what is kept for hosts that may come back. One connection gets a quarter of it at most."""
     synthetic_progress_s: Annotated[float, Setting(reload="live", min=0, unit="seconds")] = 20.0
     """Hosts that asked for progress hear at least this often that a call is still running; 0: only what there is."""
     token: Annotated[Secret | None, Setting(reload="live", expanded=True, pattern=f"{TOKEN}$")] = None
-    """What HTTP asks for, in place of the token that the hub made: 16 or more characters; for hubs behind one
+    """The bearer token over HTTP, in place of the one that the hub made: 16 or more characters; for hubs behind one
     balancer."""
     sealing_key: Annotated[
         Secret | None, Setting(reload="restart", expanded=True, pattern=r"[0-9A-Fa-f]{64}( [0-9A-Fa-f]{64})?$")
     ] = None
-    """What seals all that hosts carry for the hub, in place of the key that it made: 64 hexadecimal digits, the same
-    for all hubs behind one balancer. After a space another key that opens, too: the one before it, or the next one."""
+    """The key that seals all that hosts carry for the hub, in place of its own: 64 hexadecimal digits, the same for all
+    hubs behind one balancer. After a space another key that opens, too: the one before it, or the next one."""
     cache: Annotated[CacheConfig, Setting(reload=None, instead_of=("redis", "valkey", "store"))] = CacheConfig()
-    """What is kept of resources that were read."""
+    """The cache of resources."""
     replica: Annotated[ReplicaConfig, Setting(reload=None)] = ReplicaConfig()
     """This hub among others."""
     include: Annotated[tuple[str, ...], Setting(reload=None)] = ()

@@ -21,7 +21,7 @@ class OpenConnection(Protocol):
     """A connection as its server sees it (`http_connection.Connection`)."""
 
     deadline: float
-    """When to stop waiting for bytes."""
+    """Time at which to stop waiting for bytes."""
     is_arriving: bool
     """A request has begun to arrive, and is not complete."""
 
@@ -89,7 +89,7 @@ class ServerState:
 
     @property
     def next_due(self) -> float:
-        """When the next deadline passes, or a stream has been silent for too long."""
+        """Time at which the next deadline passes, or a stream has been silent for too long."""
         pings = (self.now + self.limits.sse_ping_s - response.quiet_s for response in self.streams)
         return min((*pings, *(connection.deadline for connection in self.connections.values())), default=math.inf)
 

@@ -34,7 +34,7 @@ class KeepAlive:
         self._send = send
         self._heard = heard
         self._unanswered: tuple[int, float] | None = None
-        """How much had been heard when a ping was not answered, and when the first such ping was sent."""
+        """Amount that had been heard when a ping was not answered, and time of the first such ping."""
 
     @property
     def silent_s(self) -> float | None:
