@@ -44,6 +44,7 @@ from upstreams.supervisor import Supervisor, Upstreams
 from upstreams.transports import run_session as transports
 
 log = logging.getLogger("hubd")
+WALL: Final = time.time  # noqa: TID251  # what hosts carry and people read outlives this process
 OPEN_DOOR: Final = "HTTP needs no token (auth = none): every program on this machine may use this hub"
 
 
@@ -81,40 +82,21 @@ class Hub:
         upstreams = Upstreams()
         claims = UriClaims.load(memory.get("claims", "all"))
         self.live = LiveCatalog(upstreams, rules_of(config), claims, sealer, memory.save_soon)
-        wall = time.time  # noqa: TID251  # what hosts carry and people read outlives this process
-        self.supervisor = Supervisor(
-            memory,
-            self.live.changed,
-            upstreams=upstreams,
-            run_session=run_session or partial(transports.run_session, budget=self.budget),
-            last_known=self.last_known,
-            on_new=self.reads.register,
-            on_elicited=self.hosts.elicited,
-            listener_for=self.reads.listener_for,
-            wall=wall,
-            drain_s=config.drain_s,
-        )
+        run_session = run_session or partial(transports.run_session, budget=self.budget)
+        self.supervisor = self._make_supervisor(upstreams, config, run_session)
         self.levels = LogLevels(self.hosts.log_levels, self.supervisor.set_log_level)
         self.progress = ProgressUpkeep(config.synthetic_progress_s)
         self.states = RequestStates(
-            sealer, wall=wall, run=run, is_elsewhere=is_elsewhere, boot=boot, remembered=(PARK,)
+            sealer, wall=WALL, run=run, is_elsewhere=is_elsewhere, boot=boot, remembered=(PARK,)
         )
-        self.bridge = self._make_bridge(config)
+        self.bridge = self._make_bridge(self.states, config)
         self.subscriptions = Subscriptions(self.live, self.bridge.tasks.handles)
         self.lists = ListUpdates(self.live, (self.hosts, self.subscriptions))
-        self.router = Router(
-            self.live,
-            self.lists,
-            self.subscriptions,
-            self.levels,
-            self.bridge,
-            self.progress,
-            ResourceReads(self.reads),
-        )
+        shown = self.live, self.lists, self.subscriptions
+        self.router = Router(*shown, self.levels, self.bridge, self.progress, ResourceReads(self.reads))
         self.servers = RunningServers(config, self.supervisor, self.live, self.lists, self.router, self.reads)
         self.projects: Projects | None = None
         if reader is not None:
-            shown = self.live, self.lists, self.subscriptions
             self.projects = Projects(self.servers, self.supervisor, *shown, reader, allowances)
             self.hosts.follow(self.projects)
         self.started_at = 0.0
@@ -124,8 +106,21 @@ class Hub:
         """The configuration in effect."""
         return self.servers.config
 
-    def _make_bridge(self, config: HubConfig) -> EraBridge:
-        states = self.states
+    def _make_supervisor(self, upstreams: Upstreams, config: HubConfig, run_session: RunSession) -> Supervisor:
+        return Supervisor(
+            self.memory,
+            self.live.changed,
+            upstreams=upstreams,
+            run_session=run_session,
+            last_known=self.last_known,
+            on_new=self.reads.register,
+            on_elicited=self.hosts.elicited,
+            listener_for=self.reads.listener_for,
+            wall=WALL,
+            drain_s=config.drain_s,
+        )
+
+    def _make_bridge(self, states: RequestStates, config: HubConfig) -> EraBridge:
         parking = ParkedCalls(states, ttl_s=config.park_ttl_s, total_s=config.park_total_s, budget=self.budget)
         tasks = Tasks(states, self.sealer, self.supervisor.upstreams, ttl_s=config.park_ttl_s)
         return EraBridge(states, parking, tasks, self.hosts.visits, on_lost=config.on_lost)

@@ -102,7 +102,7 @@ class CachedUpstream:
         self._reads = reads
 
     def __repr__(self) -> str:
-        return f"<CachedUpstream the cache: {self._upstream!r}>"
+        return f"<CachedUpstream of {self._upstream!r}>"
 
     @property
     def snapshot(self) -> Snapshot:
