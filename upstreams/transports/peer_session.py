@@ -6,7 +6,7 @@ nothing is guessed. The same goes for questions, which `questions` attributes.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 import trio
@@ -25,7 +25,7 @@ from hub.link.interface import Exchange, Operation
 from hub.link.outbox import Outbox
 from hub.link.peer import BadPeer, Peer
 from hub.wire.handshake import ServerFacts
-from hub.wire.jsonrpc import Notification, RemoteProtocolError, Reply, Request, peek_object
+from hub.wire.jsonrpc import Notification, RemoteProtocolError, Reply, peek_object
 from hub.wire.mcp import (
     CANCELLED,
     INTERNAL_ERROR,
@@ -84,7 +84,7 @@ class PeerSession:
         self.facts = NO_FACTS
         self.era = Era.LEGACY
         self._outbox: Outbox | None = None
-        self._questions = Questions(name, events, terms, self._tell, lambda: self.facts.version, one_stream=True)
+        self._questions = Questions(name, events, terms, self._notify, lambda: self.facts.version, one_stream=True)
         self._running = self._questions.running
         self._calls = RunningCalls(name, events, terms, self._running)
         self._keep_alive = KeepAlive(name, events, terms.ping_s, self._ping, lambda: self.peer.messages)
@@ -108,7 +108,7 @@ class PeerSession:
         self._now = trio.lowlevel.current_clock().current_time  # asked twice in every call: without detours
         self.peer = Peer(
             channel,
-            on_request=self._on_request,
+            on_request=self._questions.receive,
             on_notification=self._on_notification,
             on_end=self._ended,
             on_complaint=self.events.note,
@@ -293,10 +293,7 @@ class PeerSession:
             return owner
         return None
 
-    def _on_request(self, request: Request) -> Awaitable[Reply]:
-        return self._questions.receive(request)
-
-    def _tell(self, method: str, params: dict[str, Raw]) -> None:
+    def _notify(self, method: str, params: dict[str, Raw]) -> None:
         self.peer.notify(method, params)
 
     async def welcome(self, exchange: Exchange) -> None:

@@ -24,7 +24,7 @@ from hub.wire.jsonrpc import (
 )
 from upstreams.transports.http.client import HttpReply
 
-Take = Callable[[Request | Notification], None]
+OnMessage = Callable[[Request | Notification], None]
 """Given every message of an answer that is not the response; must not block."""
 
 DEFAULT_RETRY_S: Final = 1.0
@@ -134,7 +134,7 @@ class AnswerStream:
         await self._pace.turn(len(data))
         return split_batch(data)
 
-    async def response(self, id: int, take: Take) -> Reply | None:
+    async def response(self, id: int, on_message: OnMessage) -> Reply | None:
         """Read on to the response to request `id`; None: the stream ended without.
 
         Raises:
@@ -145,10 +145,10 @@ class AnswerStream:
                 if kind != "message":
                     await self.hold_back(data)
                 elif is_batch(data):
-                    if (reply := await pick_of_batch(data, id, take, self._name, self._pace)) is not None:
+                    if (reply := await pick_of_batch(data, id, on_message, self._name, self._pace)) is not None:
                         await self._await_end()
                         return reply
-                elif (reply := pick(data, id, take, self._name)) is not None:
+                elif (reply := pick(data, id, on_message, self._name)) is not None:
                     await self._await_end()
                     return reply
                 else:
@@ -176,8 +176,8 @@ def _is_sendable(id: str) -> bool:
     return len(id) <= MAX_EVENT_ID and id.isprintable()
 
 
-def pick(data: bytes, id: int, take: Take, name: str) -> Reply | None:
-    """The response to request `id`, if a message is that; all else goes to `take`.
+def pick(data: bytes, id: int, on_message: OnMessage, name: str) -> Reply | None:
+    """The response to request `id`, if a message is that; all else goes to `on_message`.
 
     Raises:
         UpstreamProtocolError: not a message, or a response to another request.
@@ -187,14 +187,14 @@ def pick(data: bytes, id: int, take: Take, name: str) -> Reply | None:
     except RemoteProtocolError as error:
         raise _no_message(name, error) from None
     if not isinstance(message, Response):
-        take(message)
+        on_message(message)
         return None
     if message.id == id or (message.id is None and isinstance(message.reply, Failure)):
         return message.reply
     raise UpstreamProtocolError(f"{name} answered a request that was not asked on this connection", upstream=name)
 
 
-async def pick_of_batch(data: bytes, id: int, take: Take, name: str, pace: ReadPace) -> Reply | None:
+async def pick_of_batch(data: bytes, id: int, on_message: OnMessage, name: str, pace: ReadPace) -> Reply | None:
     """`pick` for an array of messages (2025-03-26): each is taken when it is time, as if it had come by itself."""
     await pace.turn(len(data))
     try:
@@ -203,7 +203,7 @@ async def pick_of_batch(data: bytes, id: int, take: Take, name: str, pace: ReadP
         raise _no_message(name, error) from None
     found: Reply | None = None
     for part in parts:
-        reply = pick(part, id, take, name)
+        reply = pick(part, id, on_message, name)
         if reply is None:
             await pace.keep(len(part))
         else:

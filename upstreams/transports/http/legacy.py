@@ -37,7 +37,7 @@ from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L1, L2, L4, PING, S
 from upstreams.questions.questions import Answering, Questions
 from upstreams.questions.running import Running
 from upstreams.session import COMMON, SessionEvents, SessionTerms
-from upstreams.transports.http.answer_stream import AnswerStream, Take, stream_headers
+from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, stream_headers
 from upstreams.transports.http.poster import CONTENT, JSON, Poster, SessionUnknown, StatusError
 from upstreams.transports.http.standing_stream import StandingStream
 from upstreams.transports.http.streamable_session import GOODBYE_S, RESENDABLE, StreamableSession
@@ -117,7 +117,7 @@ class LegacyHttp(StreamableSession):
         body = encode_request(id, INITIALIZE, initialize_params(L4, self.terms.capabilities))
         with await self.poster.post(CONTENT, body, resend=True) as reply:
             session_id = reply.headers.get("mcp-session-id")
-            answer = await self.poster.read(reply, id, self._take_own)
+            answer = await self.poster.read(reply, id, self._deliver_own)
         if session_id is not None and not _SESSION_ID.fullmatch(session_id):
             raise self.poster.error(f"{self.name} gave a session id that cannot be sent back")
         try:
@@ -168,12 +168,12 @@ class LegacyHttp(StreamableSession):
             self._level = params
         return reply
 
-    async def send(self, id: int, method: str, params: dict[str, Raw], take: Take) -> Reply:
+    async def send(self, id: int, method: str, params: dict[str, Raw], on_message: OnMessage) -> Reply:
         body = encode_request(id, method, params)
         resend = method in RESENDABLE
         server_session = self.server_session
         try:
-            reply = await self._ask(body, id, take, resend=resend)
+            reply = await self._post_request(body, id, on_message, resend=resend)
             self._answers += 1
             return reply
         except SessionUnknown:
@@ -184,32 +184,35 @@ class LegacyHttp(StreamableSession):
                 self._nursery.start_soon(self.check)
             raise
         await self.renew(server_session)
-        return await self._ask(body, id, take, resend=resend)
+        return await self._post_request(body, id, on_message, resend=resend)
 
-    async def _ask(self, body: bytes, id: int, take: Take, *, resend: bool) -> Reply:
+    async def _post_request(self, body: bytes, id: int, on_message: OnMessage, *, resend: bool) -> Reply:
         server_session = self.server_session
         with await self.poster.post(self._head, body, resend=resend) as reply:
             if reply.status != 200 or reply.content_type == JSON:
-                return await self.poster.read(reply, id, take)
-            return await self._follow(
-                self.poster.answer_stream(reply), server_session, id, partial(self._take_of, server_session, take)
-            )
+                return await self.poster.read(reply, id, on_message)
+            deliver = partial(self._deliver_of, server_session, on_message)
+            return await self._follow(self.poster.answer_stream(reply), server_session, id, deliver)
 
-    def _take_of(self, server_session: ServerSession, take: Take, message: Request | Notification) -> None:
-        """Take what a stream of `server_session` says. After a renewal, answers would go to another session."""
+    def _deliver_of(
+        self, server_session: ServerSession, on_message: OnMessage, message: Request | Notification
+    ) -> None:
+        """Deliver what a stream of `server_session` says. After a renewal, answers would go to another session."""
         if server_session is not self.server_session and isinstance(message, Request):
             self._complain("%s asked in a session that it has forgotten; the question is dropped", self.name)
         else:
-            take(message)
+            on_message(message)
 
-    async def _follow(self, stream: AnswerStream, server_session: ServerSession, id: int, take: Take) -> Reply:
+    async def _follow(
+        self, stream: AnswerStream, server_session: ServerSession, id: int, on_message: OnMessage
+    ) -> Reply:
         """Read a stream to its response, through breaks and polls, as long as the server gave ids."""
         tries = 0
         while True:
             seen = stream.events
             try:
                 with stream:
-                    response = await stream.response(id, take)
+                    response = await stream.response(id, on_message)
                 if response is not None:
                     return response
                 if not stream.last_id:
@@ -244,7 +247,7 @@ class LegacyHttp(StreamableSession):
     async def _set_level_again(self, params: dict[str, Raw]) -> None:
         id = self.next_id()
         with suppress(HubError), trio.move_on_after(PING_ANSWER_S):
-            await self._ask(encode_request(id, SET_LEVEL, params), id, self._take_own, resend=True)
+            await self._post_request(encode_request(id, SET_LEVEL, params), id, self._deliver_own, resend=True)
 
     def withdraw(self, id: int, reason: str) -> None:
         """Closing the stream would not cancel."""
@@ -252,9 +255,9 @@ class LegacyHttp(StreamableSession):
 
     def _notify(self, method: str, params: dict[str, Raw]) -> None:
         if self._nursery is not None:
-            self._nursery.start_soon(self._tell, encode_notification(method, params), GOODBYE_S)
+            self._nursery.start_soon(self._post_in_time, encode_notification(method, params), GOODBYE_S)
 
-    async def _tell(self, message: bytes, limit_s: float, resend: bool = False) -> None:
+    async def _post_in_time(self, message: bytes, limit_s: float, resend: bool = False) -> None:
         with trio.move_on_after(limit_s):
             try:
                 await self.poster.post_unanswered(self._head, message, resend=resend)
@@ -289,7 +292,7 @@ class LegacyHttp(StreamableSession):
         try:
             with scope:
                 reply = await answering
-                await self._tell(encode_response(id, reply), ANSWER_S, True)  # a second copy answers nothing
+                await self._post_in_time(encode_response(id, reply), ANSWER_S, True)  # a second copy answers nothing
         finally:
             del self._answering[id]
 

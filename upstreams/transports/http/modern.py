@@ -30,7 +30,7 @@ from hub.wire.mcp import HEADER_MISMATCH, LISTEN, TOOLS_CALL, TOOLS_LIST, UNSUPP
 from hub.wire.request_meta import request_headers
 from upstreams.inventory.lists import MAX_ENTRY_BYTES, first_of, walk
 from upstreams.session import COMMON, SessionEvents, SessionTerms, stamp_own
-from upstreams.transports.http.answer_stream import Take
+from upstreams.transports.http.answer_stream import OnMessage
 from upstreams.transports.http.poster import CONTENT, Poster, StatusError, field_lines
 from upstreams.transports.http.streamable_session import RESENDABLE, StreamableSession
 
@@ -64,13 +64,13 @@ class ModernHttp(StreamableSession):
         id = self.next_id()
         params = stamp_own(self.era, self.facts.version, params)
 
-        def take(message: Request | Notification) -> None:
+        def on_message(message: Request | Notification) -> None:
             if isinstance(message, Notification):
                 hear(message)
 
         try:
             with await self.poster.post(self._headers(LISTEN, params), encode_request(id, LISTEN, params)) as reply:
-                return await self.poster.read(reply, id, take)
+                return await self.poster.read(reply, id, on_message)
         except StatusError as error:
             if error.failure is not None:
                 return error.failure
@@ -79,22 +79,22 @@ class ModernHttp(StreamableSession):
             self.end(error)
             raise
 
-    async def send(self, id: int, method: str, params: dict[str, Raw], take: Take) -> Reply:
-        reply = await self._ask(id, method, params, take)
+    async def send(self, id: int, method: str, params: dict[str, Raw], on_message: OnMessage) -> Reply:
+        reply = await self._post_request(id, method, params, on_message)
         if isinstance(reply, Failure):
             if reply.code == HEADER_MISMATCH and method == TOOLS_CALL and await self._refetch():
-                return await self._ask(self.next_id(), method, params, take)
+                return await self._post_request(self.next_id(), method, params, on_message)
             if reply.code == UNSUPPORTED_VERSION:
                 self.give_up("it no longer speaks this revision")
         return reply
 
-    async def _ask(self, id: int, method: str, params: dict[str, Raw], take: Take) -> Reply:
+    async def _post_request(self, id: int, method: str, params: dict[str, Raw], on_message: OnMessage) -> Reply:
         headers = self._headers(method, params)
         try:
             with await self.poster.post(
                 headers, encode_request(id, method, params), resend=method in RESENDABLE
             ) as reply:
-                return await self.poster.read(reply, id, take)
+                return await self.poster.read(reply, id, on_message)
         except StatusError as error:
             if error.failure is not None:  # an error without id is about the only request on this connection
                 return error.failure

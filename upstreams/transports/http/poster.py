@@ -1,7 +1,7 @@
 """Poster: one MCP message out by POST, its answer back; statuses, JSON or an event stream, `Retry-After`.
 
 The answer is read in the frame of whoever posted, so a message on it belongs to that request and to no other: what is
-not the response itself is handed to the caller's `take`. Knows no era; sessions do.
+not the response itself is handed to the caller's `on_message`. Knows no era; sessions do.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ from hub.wire.jsonrpc import (
     is_batch,
     peek_object,
 )
-from upstreams.transports.http.answer_stream import AnswerStream, Take, pick, pick_of_batch
+from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, pick, pick_of_batch
 from upstreams.transports.http.client import HttpClient, HttpReply
 from upstreams.transports.http.connection import parse_url
 
@@ -103,7 +103,7 @@ class Poster:
             self._heed(reply)
         return reply
 
-    async def read(self, reply: HttpReply, id: int, take: Take) -> Reply:
+    async def read(self, reply: HttpReply, id: int, on_message: OnMessage) -> Reply:
         """The response to request `id`. A stream that ends without it is an error.
 
         Raises:
@@ -112,18 +112,18 @@ class Poster:
         if reply.status != 200:
             return await self.judge_refusal(reply, id)
         if reply.content_type == JSON:
-            return await self._read_json(reply, id, take)
-        response = await self.answer_stream(reply).response(id, take)
+            return await self._read_json(reply, id, on_message)
+        response = await self.answer_stream(reply).response(id, on_message)
         if response is None:
             raise self.no_response()
         return response
 
-    async def _read_json(self, reply: HttpReply, id: int, take: Take) -> Reply:
+    async def _read_json(self, reply: HttpReply, id: int, on_message: OnMessage) -> Reply:
         body = await reply.read()
         if is_batch(body):
-            response = await pick_of_batch(body, id, take, self.name, self.pace)
+            response = await pick_of_batch(body, id, on_message, self.name, self.pace)
         else:
-            response = pick(body, id, take, self.name)
+            response = pick(body, id, on_message, self.name)
         if response is None:
             raise self.error(f"{self.name} answered a request with something else than a response")
         if len(body) > LARGE_BYTES:

@@ -182,7 +182,7 @@ class SseSession(PeerSession):
     ) -> None:
         super().__init__(poster.name, events, terms)
         self._client = poster.client
-        self._channel = SseChannel(poster, stream, target, self._refused)
+        self._channel = SseChannel(poster, stream, target, lambda id, error: self.peer.fail(id, error))
 
     @classmethod
     async def connect(cls, poster: Poster, events: SessionEvents, terms: SessionTerms = COMMON) -> "SseSession":
@@ -220,10 +220,6 @@ class SseSession(PeerSession):
         finally:
             self._client.close()
         raise without_frames(failed or self._why())
-
-    def _refused(self, id: RequestId, error: HubError) -> bool:
-        """The server did not take a request: whoever waits for its answer gets `error`."""
-        return self.peer.fail(id, error)
 
     async def _listen_to_end(self) -> None:
         await self._listen()

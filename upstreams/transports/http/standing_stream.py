@@ -115,7 +115,7 @@ class StandingStream(Generic[ServerSessionT]):
             )
             with reply:
                 if reply.status == 200 and reply.content_type == EVENTS:
-                    await self._read(reply)
+                    await self._read_stream(reply)
                     return True
             if (
                 self._stream is not None
@@ -133,7 +133,7 @@ class StandingStream(Generic[ServerSessionT]):
             log.debug("The standing stream of %s broke: %s", session.name, error)
             return True
 
-    async def _read(self, reply: HttpReply) -> None:
+    async def _read_stream(self, reply: HttpReply) -> None:
         session = self._session
         if self._stream is None:
             self._stream = session.poster.answer_stream(reply)
@@ -148,13 +148,13 @@ class StandingStream(Generic[ServerSessionT]):
             while (events := await self._stream.receive()) is not None:
                 for kind, data in events:
                     if kind == "message":
-                        await self._hear(self._stream, data)
+                        await self._deliver_event(self._stream, data)
                     else:
                         await self._stream.hold_back(data)
         finally:
             session.events.hears(False)
 
-    async def _hear(self, stream: AnswerStream, data: bytes) -> None:
+    async def _deliver_event(self, stream: AnswerStream, data: bytes) -> None:
         """Deliver what an event says, each message when it is time. What follows one that is none is not read."""
         session, parts = self._session, [data]
         try:

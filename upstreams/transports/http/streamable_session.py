@@ -115,13 +115,13 @@ class StreamableSession:
         params = stamp_call(self.era, self.facts.version, operation, exchange, id, self._declared)
         running = self._calls.enter(id, operation, exchange, timeouts)
 
-        def take(message: Request | Notification) -> None:
+        def on_message(message: Request | Notification) -> None:
             running.touch()
             self.deliver(message, running, id)
 
         try:
             with running.scope:
-                reply = await self.send(id, operation.method, params, take)
+                reply = await self.send(id, operation.method, params, on_message)
                 if self._faults:
                     self._faults = 0
                 if "task" in params:
@@ -155,7 +155,7 @@ class StreamableSession:
         """
         id = self.next_id()
         try:
-            return await self.send(id, method, stamp_own(self.era, self.facts.version, params), self._take_own)
+            return await self.send(id, method, stamp_own(self.era, self.facts.version, params), self._deliver_own)
         except trio.Cancelled:
             self.withdraw(id, "No longer needed")
             raise
@@ -211,7 +211,7 @@ class StreamableSession:
         raise UpstreamUnavailable(f"{self.name} speaks a revision without such subscriptions", upstream=self.name)
 
     async def send(
-        self, id: int, method: str, params: dict[str, Raw], take: Callable[[Request | Notification], None]
+        self, id: int, method: str, params: dict[str, Raw], on_message: Callable[[Request | Notification], None]
     ) -> Reply:
         """Post one request, read its answer."""
         raise NotImplementedError
@@ -232,7 +232,7 @@ class StreamableSession:
         elif isinstance(message, Request) or not announce(self.events, message):
             log.debug("%s sent a %s, which is ignored", self.name, message.method)
 
-    def _take_own(self, message: Request | Notification) -> None:
+    def _deliver_own(self, message: Request | Notification) -> None:
         self.deliver(message, None, None)
 
     def speak_of(self, conversation: int) -> None:

@@ -62,13 +62,13 @@ class StdioSession(PeerSession):
         """Run the process, and serve until it ends. A server that dies of the probe is started again, without it."""
         expected = expected_era(self._config, self._memory)
         try:
-            await self._live(expected, started)
+            await self._run_process(expected, started)
         except DiedInHandshake:
             if self._config.era != "auto" or expected is Era.LEGACY:
                 raise
-            await self._live(Era.LEGACY, started)
+            await self._run_process(Era.LEGACY, started)
 
-    async def _live(self, expected: Era | None, started: Callable[[Session], None]) -> None:
+    async def _run_process(self, expected: Era | None, started: Callable[[Session], None]) -> None:
         """Run one process, from its start to its end."""
         child = Child(self._config, self.name, os.environ, self.events.said)
         self.pid = child.pid
@@ -78,7 +78,7 @@ class StdioSession(PeerSession):
             with trio.CancelScope() as self._scope:
                 async with trio.open_nursery() as nursery:
                     self._connect(child, nursery)
-                    refused = await self._open(expected, started)
+                    refused = await self._shake_hands(expected, started)
                     if refused is None:
                         await self.stay_in_touch()
                     self._scope.cancel()
@@ -102,7 +102,7 @@ class StdioSession(PeerSession):
         nursery.start_soon(self._last_read, child.gone)
         nursery.start_soon(self._last_read, broken)
 
-    async def _open(self, expected: Era | None, started: Callable[[Session], None]) -> HubError | None:
+    async def _shake_hands(self, expected: Era | None, started: Callable[[Session], None]) -> HubError | None:
         """Shake hands; why that cannot be, unless it is that the process ends, which then cancels us."""
         start_s = self._config.timeouts.start
         try:
