@@ -55,7 +55,7 @@ def parse(text: str, path: Path) -> Document:
 
 _KEY: Final = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
 _PATH: Final = rf"(?P<path>{_KEY}(?:[ \t]*\.[ \t]*{_KEY})*)[ \t]*"
-_HEADER = re.compile(rf"[ \t]*\[{{1,2}}[ \t]*{_PATH}\]")
+_HEADER = re.compile(rf"[ \t]*\[{{1,2}}[ \t]*{_PATH}\]{{1,2}}[ \t]*(?:#.*)?\r?$")
 _ASSIGNMENT = re.compile(rf"[ \t]*{_PATH}=")
 _PART = re.compile(_KEY)
 
@@ -77,8 +77,16 @@ def _toml(text: str) -> Document:
 
 def _lines_of_toml(text: str) -> Iterator[tuple[Keys, int]]:
     """The lines of keys: first those written out, then those of tables that only longer keys imply."""
-    header: Keys = ()
     implied: list[tuple[Keys, int]] = []
+    for path, number, _ in statements_of_toml(text):
+        yield path, number
+        implied += [(path[:length], number) for length in range(1, len(path))]
+    yield from implied
+
+
+def statements_of_toml(text: str) -> Iterator[tuple[Keys, int, bool]]:
+    """The keys of each header and assignment that begins on a line of its own, its line, and whether it is a header."""
+    header: Keys = ()
     within: str | None = None  # the quotes of a string of several lines
     for number, line in enumerate(text.split("\n"), 1):
         if within is not None:
@@ -86,14 +94,12 @@ def _lines_of_toml(text: str) -> Iterator[tuple[Keys, int]]:
             continue
         if match := _HEADER.match(line):
             path = header = _parts(match["path"])
-        elif match := _ASSIGNMENT.match(line):
-            path = header + _parts(match["path"])
+        elif assignment := _ASSIGNMENT.match(line):
+            path = header + _parts(assignment["path"])
         else:
             continue
         within = next((quotes for quotes in ('"""', "'''") if line.count(quotes) % 2), None)
-        yield path, number
-        implied += [(path[:length], number) for length in range(1, len(path))]
-    yield from implied
+        yield path, number, match is not None
 
 
 def _parts(path: str) -> Keys:

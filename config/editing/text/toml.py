@@ -6,7 +6,6 @@ of its own is refused.
 
 import json
 import re
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,17 +14,14 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from config.editing.text.change import Edit, EditRefused, newline, refusal
-from config.loading.document import parse
+from config.loading.document import parse, statements_of_toml
 from config.loading.safe_reading import Keys, Problem
-from config.loading.text_limits import refuse_deep, refuse_toml
 
-_HEADER = re.compile(
-    r"[ \t]*\[{1,2}[ \t]*+(?P<path>(?:\"[^\"\n]*\"|'[^'\n]*'|[A-Za-z0-9_.\- \t])+)\]{1,2}[ \t]*(?:#.*)?"
-)
 _UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 """Controls, what changes the direction of text, what takes no room, and halves of characters."""
+_TOML = Path("any.toml")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -35,16 +31,10 @@ def read(text: str) -> Any:
     Raises:
         EditRefused: it is not TOML.
     """
-    text = text.removeprefix("\ufeff")
     try:
-        refuse_toml(text)
-        tree = tomllib.loads(text)
-        refuse_deep(tree)
-        return tree
+        return parse(text.removeprefix("\ufeff"), _TOML).tree
     except Problem as problem:
         raise refusal(problem) from None
-    except ValueError as error:  # it is not TOML, or has an integer of thousands of digits
-        raise EditRefused(f"is not TOML: {error}") from None
 
 
 def insert(text: str, path: Sequence[str], key: str, value: dict[str, Any]) -> Edit:
@@ -71,8 +61,9 @@ def remove(text: str, path: Sequence[str], key: str) -> Edit:
         EditRefused: it is not there under a header of its own.
     """
     wanted = (*path, key)
-    lines = text.splitlines(keepends=True)
-    headers = [(number, _path(line)) for number, line in enumerate(lines) if _HEADER.fullmatch(line.rstrip("\r\n"))]
+    read(text)
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    headers = [(number - 1, found) for found, number, is_header in statements_of_toml(text) if is_header]
     ours = [at for at, (_, found) in enumerate(headers) if found[: len(wanted)] == wanted]
     if not ours or ours != list(range(ours[0], ours[-1] + 1)):
         raise EditRefused(f"there is no [{'.'.join(wanted)}] with all that belongs to it in one place")
@@ -137,7 +128,7 @@ def _below_header(text: str, path: Sequence[str], key: str, value: Any) -> Edit 
 
 def _line_of(text: str, keys: Keys) -> int | None:
     try:
-        return parse(text, Path("any.toml")).line(keys)
+        return parse(text, _TOML).line(keys)
     except Problem:
         return None
 
@@ -207,19 +198,3 @@ def _table(document: Any, path: Sequence[str]) -> Any:
         if not isinstance(document, dict):
             raise EditRefused(f'"{".".join(path)}" is not a table')
     return document
-
-
-def _path(line: str) -> tuple[str, ...]:
-    """The keys of a header's line; none, if it is not one after all."""
-    try:
-        document: Any = tomllib.loads(line)
-    except tomllib.TOMLDecodeError:
-        return ()
-    keys = []
-    while document:
-        if isinstance(document, list):
-            document = document[0]
-            continue
-        key, document = next(iter(document.items()))
-        keys.append(key)
-    return tuple(keys)
