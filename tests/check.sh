@@ -5,7 +5,8 @@
 #   tests   the tests that need nothing from outside this repository
 #   all     these, and the tests against real servers and clients (`make deps` first)
 #
-# Tests run beside each other, but for those marked `alone`, which come last.
+# Tests run beside each other, one more at a time than there are processors, since they often wait for other processes;
+# but for those marked `alone`, which come last.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -33,7 +34,8 @@ checks() {
 }
 
 tests() { # a marker expression, pytest arguments
-    step "$bin/pytest" -n auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder -m "$1 and not alone" "${@:2}"
+    local workers=$(($(nproc) < 4 ? $(nproc) + 1 : 4))
+    step "$bin/pytest" -n "$workers" --dist loadgroup --no-loadscope-reorder -m "$1 and not alone" "${@:2}"
     step "$bin/pytest" -m "$1 and alone" $(grep -rl --include="test_*.py" "mark\.alone" tests) "${@:2}"
 }
 
