@@ -7,7 +7,8 @@ msgspec, no argparse, json, socket, pathlib or typing.
     shim      the command line, and the line that says who the host is (`hub.downstream.lines.preamble` reads it)
     pump      the loop: host, hub, and what to do when the hub is gone
     replay    the requests that a new hub gets again, and the errors that the host gets for all others
-    pipes     the two directions of bytes | envelope: ids and methods of lines | start_daemon: connects, and starts it
+    pipes     the two directions of bytes | envelope: ids and methods of lines
+    hub_search  the way to the next hub | start_daemon: connects, and starts it
 """
 
 import _json

@@ -15,16 +15,13 @@ import os
 import select
 from time import monotonic  # noqa: TID251 - nothing here runs under trio
 
+from hub.shim.hub_search import MAX_LOSSES, HubSearch
 from hub.shim.pipes import CHUNK_BYTES, LARGE_CHUNK_BYTES, Outlet, ToHost, ToHub
 from hub.shim.replay import Replay
-from hub.shim.start_daemon import DaemonStart, Unavailable, connect_if_alive, lock_owner, log_path
+from hub.shim.start_daemon import Unavailable, log_path
 from hub.wire.vocabulary import UNDERSTOOD
 
-MAX_LOSSES = 5
-"""Connections that may be lost in a minute without an answer of the hub; then the shim gives up."""
-LOSSES_WITHIN_S = 60.0
 NEVER = float("inf")
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 GRACE_S = 15.0
 """Time limit of a silent hub after the host has ended its input: longer than the hub waits
 itself (`hub.downstream.lines.connection.EOF_GRACE_S`)."""
@@ -42,7 +39,7 @@ class Pump:
 
     def __init__(self, directory: str, preamble: bytes, stdin: int = 0, stdout: int = 1) -> None:
         self.why = ""
-        self._directory = directory
+        self._search = HubSearch(directory)
         self._preamble = preamble
         self._replay = Replay()
         self._to_hub = ToHub(self._replay)
@@ -55,11 +52,6 @@ class Pump:
         """Lines of the host that no hub has received."""
         self._hub: _socket.socket | None = None
         self._hub_listens = self._parted = self._host_ended = self._had_hub = False
-        self._leaving = b""
-        """The daemon that has said goodbye; the shim does not go back to it."""
-        self._attempt: DaemonStart | None = None
-        self._seek_at = self._pause_s = 0.0
-        self._losses: list[float] = []
         self._again_at = self._leave_at = NEVER
         self._pauses = iter(AGAIN_S)
         self._code: int | None = None
@@ -69,7 +61,7 @@ class Pump:
 
     def run(self) -> int:
         """Pump; the exit code."""
-        self._seek()
+        self._search.start_hub()
         while self._code is None or self._down:
             hub = -1 if self._hub is None else self._hub.fileno()
             found = self._poll.poll(self._watch(hub))
@@ -89,7 +81,7 @@ class Pump:
                 self._subscribe_again()
             if self._code is None:
                 if self._hub is None:
-                    self._go_on()
+                    self._look()
                 elif not self._down and monotonic() >= self._leave_at:
                     self._end(os.EX_OK)
         return self._code
@@ -110,9 +102,9 @@ class Pump:
         if hub >= 0:
             until = min(self._again_at if self._replay.refused else NEVER, NEVER if self._down else self._leave_at)
             return None if until == NEVER else max(0.0, until - monotonic()) * 1000
-        if self._attempt is not None and self._attempt.child is not None:
-            self._want(self._attempt.child.fileno(), select.POLLIN)
-        return max(0.0, self._seek_at - monotonic()) * 1000
+        if self._search.child is not None:
+            self._want(self._search.child.fileno(), select.POLLIN)
+        return self._search.pause_s * 1000
 
     def _want(self, descriptor: int, events: int) -> None:
         if not events:
@@ -151,8 +143,8 @@ class Pump:
         self._up_bytes = CHUNK_BYTES if len(data) < CHUNK_BYTES else LARGE_CHUNK_BYTES
         if self._hub is None or not self._replay.greeted:
             self._unsent = data
-            if self._hub is None and self._attempt is None:
-                self._seek()
+            if self._hub is None and not self._search.starts_hub:
+                self._search.start_hub()
         else:
             self._to_hub.put(data)
             self._send()
@@ -229,8 +221,8 @@ class Pump:
         if not greeted and self._replay.greeted:
             self._resume()
         elif self._replay.unsubscribed or self._replay.stopping:
-            if self._replay.stopping and not self._leaving:
-                self._leaving = lock_owner(self._directory)
+            if self._replay.stopping:
+                self._search.remember_leaving()
             self._put_in()
 
     def _on_stdout(self, events: int) -> None:
@@ -257,47 +249,23 @@ class Pump:
 
     # --- from one hub to the next
 
-    def _seek(self, pause_s: float = 0.0) -> None:
-        """Look for a hub, and start one if there is none, until one answers or the attempt gives up."""
-        self._attempt = DaemonStart(self._directory)
-        self._seek_at = monotonic() + pause_s
-
-    def _wait(self) -> None:
-        """Look for a hub, but start none."""
-        self._leaving = self._leaving or lock_owner(self._directory)
-        self._pause_s = FIRST_PAUSE_S
-        self._seek_at = monotonic() + self._pause_s
-
-    def _go_on(self) -> None:
-        """Look once more, if it is time."""
-        attempt = self._attempt
-        if monotonic() < self._seek_at and not (attempt and attempt.child):
-            return
-        if attempt is None:
-            hub = connect_if_alive(self._directory, self._leaving)
-            self._pause_s = min(self._pause_s * 1.6, LONGEST_PAUSE_S)
-            self._seek_at = monotonic() + self._pause_s
+    def _look(self) -> None:
+        """Look for a hub once more, if it is time."""
+        if self._search.child is not None:
+            self._ignore(self._search.child.fileno())
+        try:
+            hub = self._search.look()
+        except Unavailable as error:
+            self._end(error.code, str(error))
+        except OSError as error:
+            self._end(os.EX_UNAVAILABLE, str(error))
         else:
-            if attempt.child is not None:
-                self._ignore(attempt.child.fileno())
-            try:
-                hub = attempt.step()
-            except Unavailable as error:
-                self._end(error.code, str(error))
-                return
-            except OSError as error:
-                self._end(os.EX_UNAVAILABLE, str(error))
-                return
-            self._seek_at = monotonic() + attempt.pause_s
-        if hub is not None:
-            self._connected(hub)
+            if hub is not None:
+                self._connected(hub)
 
     def _connected(self, hub: _socket.socket) -> None:
-        if self._attempt is not None:
-            self._attempt.close()
-            self._attempt = None
         self._hub = hub
-        self._hub_listens, self._parted, self._leaving = True, False, b""
+        self._hub_listens, self._parted = True, False
         first = self._preamble + self._replay.greeting()
         self._to_hub.put(first, own=len(first))
         if self._replay.greeted:
@@ -323,26 +291,19 @@ class Pump:
         replay, broken = self._replay, self._to_hub.broken
         self._unsent = self._to_hub.lost() + self._unsent
         self._say(self._to_host.lost() + (b"" if replay.refused_host else replay.lost()))
-        self._count(monotonic())
+        too_often = not self._search.count_loss(served=replay.served, announced=replay.stopping)
         if self._host_ended:
             self._end(os.EX_OK)
         elif replay.refused_host:
             self._end(os.EX_UNAVAILABLE, f"the hub refused this host: {replay.refusal}")
         elif broken:
             self._end(os.EX_UNAVAILABLE, f"the hub closed the connection; its log is {log_path()}")
-        elif len(self._losses) > MAX_LOSSES:
+        elif too_often:
             self._end(os.EX_TEMPFAIL, f"the hub went away {MAX_LOSSES + 1} times in a minute; its log is {log_path()}")
         elif replay.stopping and not self._unsent:
-            self._wait()
+            self._search.await_hub()
         else:
-            again = len(self._losses) - 1
-            self._seek(min(FIRST_PAUSE_S * 2**again, LONGEST_PAUSE_S) if again > 0 else 0.0)
-
-    def _count(self, now: float) -> None:
-        """Count a lost connection, if the hub has neither answered nor said goodbye."""
-        self._losses = [] if self._replay.served else [at for at in self._losses if at > now - LOSSES_WITHIN_S]
-        if not self._replay.stopping:
-            self._losses.append(now)
+            self._search.start_hub_again()
 
     # --- the end
 
