@@ -17,7 +17,7 @@ from config.loading.text_limits import refuse_deep, refuse_toml, refuse_yaml
 
 JSON_SUFFIXES: Final = (".json", ".jsonc")
 YAML_SUFFIXES: Final = (".yaml", ".yml")
-UNREADABLE_YAML: Final = (ValueError, LookupError, ArithmeticError, AttributeError, TypeError)
+_UNREADABLE_YAML: Final = (ValueError, LookupError, ArithmeticError, AttributeError, TypeError)
 """Exceptions that PyYAML raises, beside its own, for values that do not match their tags."""
 SUFFIXES: Final = (".toml", *JSON_SUFFIXES, *YAML_SUFFIXES)
 
@@ -129,7 +129,7 @@ def _yaml(text: str) -> Document:
         at = None if mark is None else mark.line + 1
         column = "" if mark is None else f" at column {mark.column + 1}"
         raise Problem((), f"is not YAML{column}: {error.problem}", line=at) from None
-    except (yaml.YAMLError, *UNREADABLE_YAML) as error:
+    except (yaml.YAMLError, *_UNREADABLE_YAML) as error:
         raise Problem((), f"is not YAML: {next(iter(str(error).splitlines()), type(error).__name__)}") from None
     return Document(_with_text_keys(tree), lambda: _lines_of_yaml(node))
 

@@ -5,14 +5,16 @@ change by reading the result.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from config.editing.text.change import Edit, EditRefused, line_end, line_start, newline, refusal
-from config.loading.document import UNREADABLE_YAML
+from config.loading.document import parse
 from config.loading.safe_reading import Problem
-from config.loading.text_limits import refuse_yaml
+
+_YAML = Path("any.yaml")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -29,14 +31,9 @@ def read(text: str) -> Any:
         EditRefused: it is not one YAML document, or no mapping.
     """
     try:
-        refuse_yaml(text)
-        document = yaml.safe_load(text)
+        document = parse(text, _YAML).tree
     except Problem as problem:
         raise refusal(problem) from None
-    except (yaml.YAMLError, *UNREADABLE_YAML) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = "" if mark is None else f" at line {mark.line + 1}"
-        raise EditRefused(f"is not YAML{where}: {getattr(error, 'problem', None) or error}") from None
     if document is None:
         return {}
     if not isinstance(document, dict):
@@ -125,18 +122,12 @@ def render(path: Sequence[str], key: str, value: dict[str, Any], *, listed: bool
 
 
 def _compose(text: str) -> yaml.MappingNode | None:
+    read(text)
     try:
-        refuse_yaml(text)
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except Problem as problem:
-        raise refusal(problem) from None
-    except (yaml.YAMLError, *UNREADABLE_YAML) as error:
+    except yaml.YAMLError as error:  # the loader of `read` is another one
         raise EditRefused(f"is not YAML: {getattr(error, 'problem', None) or error}") from None
-    if node is None or (isinstance(node, yaml.ScalarNode) and node.value in ("", "~", "null")):
-        return None
-    if not isinstance(node, yaml.MappingNode):
-        raise EditRefused("is not a YAML mapping")
-    return node
+    return node if isinstance(node, yaml.MappingNode) else None
 
 
 def _member(node: yaml.MappingNode, name: str) -> tuple[yaml.Node, yaml.Node] | None:
