@@ -195,7 +195,10 @@ class Store(RedisStore):
         await self.told.until(lambda: self.is_coherent)
 
     async def until_away(self) -> None:
-        await self.told.until(lambda: self.statistics().state == "away" and self._health._said_away)
+        """Wait until it has tried to reach the store, or lost it."""
+        await self.told.until(
+            lambda: self.statistics().state == "away" and self.statistics().reason != "not reached yet"
+        )
 
     async def until_gaps(self, count: int) -> None:
         """Wait for so many gaps: each store begins with one, and each lost connection brings two."""
