@@ -16,9 +16,9 @@ from typing import NamedTuple, Protocol
 from tests.support.processes import Process, own_directories, running
 
 HERE = Path(__file__).parent
-CALLS = 500
+CALLS = 1_000
 WARM_UP = 256
-RUNS = 3
+RUNS = 5
 
 
 class Mode(NamedTuple):

@@ -73,7 +73,7 @@ def examined(**more):
         token=None,
         trust=None,
         directory=None,
-        ask=None,
+        status_at=lambda _: None,
         **more,
     )
 
