@@ -136,15 +136,21 @@ def saw_app(case, saw):
     }
 
 
+def asked_in_call(saw):
+    """The one question that was asked in a call; this server wants roots besides, as soon as it is connected."""
+    (asked,) = [each for each in saw["asked"] if "roots" not in each]
+    return asked
+
+
 def npm_sampled(case, saw):
     assert '"text": "hello"' in saw["text"]
-    (asked,) = saw["asked"]
+    asked = asked_in_call(saw)
     assert asked["sampling"]["systemPrompt"] == "You are a helpful test server."
 
 
 def npm_elicited(case, saw):
     assert "User provided the requested information" in saw["text"]
-    (asked,) = saw["asked"]
+    asked = asked_in_call(saw)
     fields = asked["elicitation"]["requestedSchema"]["properties"]
     assert any("oneOf" in field for field in fields.values())
     assert any("items" in field for field in fields.values())
@@ -152,14 +158,12 @@ def npm_elicited(case, saw):
 
 
 def npm_visited(case, saw):
-    (asked,) = saw["asked"]
-    assert asked["elicitation"]["url"] == "https://example.com/sign-in"
+    assert asked_in_call(saw)["elicitation"]["url"] == "https://example.com/sign-in"
 
 
 def npm_researched(case, saw):
     assert "# Research Report: python (programming)" in saw["text"]
-    asked = [each for each in saw["asked"] if "roots" not in each]  # this server wants those as soon as it is connected
-    assert len(asked) == 1
+    assert asked_in_call(saw)
 
 
 class Flow(NamedTuple):
