@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Raw
 
 from cache.entry import Entry
-from hub.link.errors import HubError
+from hub.link.hub_errors import HubError
 from hub.wire.jsonrpc import EMPTY, Reply, Result, detach, peek_object, peek_str, raw
 from hub.wire.mcp import COMPLETED, HUB_STALE, RESULT_TYPE, Era, era_of
 from hub.wire.request_meta import read_freshness

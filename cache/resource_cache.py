@@ -32,7 +32,7 @@ from cache.statistics import CacheStatistics
 from cache.upstream_interface import PooledSession, Upstream
 from config.identity import source_of
 from config.settings import CacheConfig, UpstreamConfig
-from hub.link.errors import DeadlineExceeded, UpstreamLoop, UpstreamLost, UpstreamUnavailable
+from hub.link.hub_errors import DeadlineExceeded, UpstreamLoop, UpstreamLost, UpstreamUnavailable
 from hub.link.interface import Caller, Exchange, Operation
 from hub.link.machine_clock import current_time
 from hub.wire.jsonrpc import Reply, peek_str

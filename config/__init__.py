@@ -4,7 +4,7 @@ Read `settings` first, which declares every setting; `setting_facts` reads that 
 `HubConfig` of all files, with `errors` and `names`; `watching` notices changes, `diff` says what a change means, and
 `identity` which upstreams are the same server. `effective`, `json_schema` and `secret_detection` show settings.
 `projects` and `trust` deal with files of projects, `editing` with ours, `hosts` with those of hosts. Below:
-`directories`, `hub_files`, `files` (replaces a file, with a backup), `saved_state` (lasts between runs), `leftovers`
+`directories`, `hub_paths`, `files` (replaces a file, with a backup), `saved_state` (lasts between runs), `leftovers`
 (of a killed run).
 
 What always holds: a `HubConfig` was checked as a whole or does not exist; all mistakes are one `ConfigError`, which

@@ -1,4 +1,4 @@
-"""Directories of files and sockets, as plain strings, for `config.hub_files` and for the shim, which imports nothing
+"""Directories of files and sockets, as plain strings, for `config.hub_paths` and for the shim, which imports nothing
 heavy.
 
 The runtime directory must be the same for a shim that a host started with a stripped environment and for a daemon

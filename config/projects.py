@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from config.errors import ConfigError, Diagnostic
-from config.loading.layers import check_names, origins_of, upstream_of
+from config.loading.assemble import check_names, origins_of, upstream_of
 from config.loading.one_file import Layer, Source, read_source
 from config.loading.precedence import Origin, Stack, stacks
 from config.loading.safe_reading import PROJECT_FILES as PROJECT_FILES

@@ -20,7 +20,7 @@ from config.settings import HubConfig
 from hub.bridge.bridge import EraBridge
 from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import RequestStates
-from hub.bridge.tasks.tasks import Tasks
+from hub.bridge.tasks.task_replies import Tasks
 from hub.catalog.uri_claims import UriClaims
 from hub.downstream.hosts import Hosts
 from hub.link.autosave import autosave

@@ -11,8 +11,8 @@ import trio
 
 from config.settings import UpstreamConfig
 from hub.link.backoff import jitter
-from hub.link.errors import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable, UpstreamVersionError
 from hub.link.flag_and_bell import Bell
+from hub.link.hub_errors import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable, UpstreamVersionError
 from upstreams.journal.history import History
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import TRANSITIONS, Backoff, Event, State

@@ -15,7 +15,7 @@ from typing import Final
 
 import trio
 
-from hub.link.errors import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamVersionError
+from hub.link.hub_errors import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamVersionError
 from hub.wire.hub_loops import EXPERIMENTAL, HubChain, join_chains, read_chain
 from hub.wire.mcp import Kind
 from upstreams.inventory.lists import Listing

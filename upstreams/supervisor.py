@@ -22,9 +22,9 @@ from msgspec import Struct
 from config.diff import compare
 from config.identity import config_key
 from config.settings import UpstreamConfig
-from hub.link.errors import UpstreamUnavailable
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.flag_and_bell import Bell
+from hub.link.hub_errors import UpstreamUnavailable
 from upstreams.invalidation import NO_LISTENER, InvalidationListener
 from upstreams.inventory.last_known import LastKnown
 from upstreams.journal.journal import Journals

@@ -23,8 +23,8 @@ from msgspec import Struct, structs
 
 from config.settings import UpstreamConfig
 from hub.link.completed_elicitations import Elicitations
-from hub.link.errors import HubError, UpstreamLoop, UpstreamUnavailable
 from hub.link.flag_and_bell import DirtyFlag
+from hub.link.hub_errors import HubError, UpstreamLoop, UpstreamUnavailable
 from hub.link.interface import Caller, Exchange, Operation, Tenant
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import Era, Kind, Snapshot, era_of

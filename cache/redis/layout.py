@@ -6,8 +6,8 @@ holds the tokens of `*`, of `s` of its own URI and of `d` of all parents, as the
 invalidate is to delete tokens: no hub finds the entries named by them any more, and a read under way puts its result
 where no hub looks. The same happens when Redis evicts or loses tokens; and deleting is allowed when Redis is full.
 
-All names begin with the namespace of the hubs' key and the identity of the primary (`cache.redis.connection`). So no
-hub finds data that a restart, a restored snapshot or a failover brings back, with tokens that were deleted before.
+All names begin with the namespace of the hubs' key and the identity of the primary (`cache.redis.connection_pair`). So
+no hub finds data that a restart, a restored snapshot or a failover brings back, with tokens that were deleted before.
 """
 
 from collections.abc import Iterable
@@ -151,7 +151,7 @@ class Layout:
     """Names that hubs of one key use at one primary."""
 
     def __init__(self, sealer: ValueSealer, primary: str) -> None:
-        """`primary`: see `cache.redis.connection.ConnectionPair.primary`."""
+        """`primary`: see `cache.redis.connection_pair.ConnectionPair.primary`."""
         self.sealer = sealer
         self._prefix = f"hubd:{{{sealer.namespace}}}:{primary}:"
 

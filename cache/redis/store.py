@@ -14,7 +14,7 @@ import trio
 from msgspec import Raw, Struct
 
 from cache.entry import EVERYONE, Entry
-from cache.redis.directory import RedisDirectory
+from cache.redis.hub_directory import RedisDirectory
 from cache.redis.layout import HASH_TTL_S, STAMP_CHARS, CommandRefused, look_up_command, time_of
 from cache.redis.sealed_values import OVERHEAD_BYTES, ValueSealer
 from cache.redis.store_link import StoreLink

@@ -27,7 +27,7 @@ from hub.link.backoff import ExponentialBackoff, jitter
 from hub.link.fault_isolation import FaultLog
 
 if TYPE_CHECKING:
-    from cache.redis.connection import ConnectionPair
+    from cache.redis.connection_pair import ConnectionPair
 
 FIRST_PAUSE_S: Final = 0.5
 """Pause after the first failed attempt to connect."""
@@ -107,10 +107,10 @@ class StoreLink:
 
     async def _use_link(self) -> str:
         """Connect, and use the connections until they end; returns why."""
-        connection = sys.modules.get("cache.redis.connection")
+        connection = sys.modules.get("cache.redis.connection_pair")
         if connection is None:
             # 0.2 s that nobody waits for
-            connection = await trio.to_thread.run_sync(importlib.import_module, "cache.redis.connection")
+            connection = await trio.to_thread.run_sync(importlib.import_module, "cache.redis.connection_pair")
         made: ConnectionPair = connection.ConnectionPair(self._address)
         return await made.run(self._serve)
 

@@ -23,10 +23,10 @@ from config.editing.text.change import Edit, EditRefused
 from config.editing.text.serverfile import Shape
 from config.errors import ConfigError, Diagnostic, EditError
 from config.files import read_file, replace_file
-from config.hub_files import config_file
+from config.hub_paths import config_file
 from config.loading.all_files import gather
+from config.loading.assemble import load_all
 from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES
-from config.loading.layers import load_all
 from config.loading.one_file import Layer, Source
 from config.loading.precedence import Stack, TableInFile, stacks
 from config.names import is_usable, suggest_id

@@ -19,9 +19,9 @@ from typing import Final
 from msgspec import Struct
 
 from config.errors import ConfigError
-from config.hub_files import config_file
+from config.hub_paths import config_file
 from config.loading.document import SUFFIXES
-from config.loading.globs import expand, read_pattern
+from config.loading.include_paths import expand, read_pattern
 from config.loading.one_file import Layer, Source, find_config, read_source, resolved_settings
 from config.loading.safe_reading import Findings, refuse_foreign
 from config.loading.variables import Unresolved, Variables

@@ -2,7 +2,7 @@
 
 A file passes through these steps: text (`safe_reading`), a tree with lines (`document`), upstream tables by name (here
 for our TOML, `host_files` for a host's file), values with variables replaced (here). What follows needs all files and
-is `layers`' work. Nothing here raises: what is wrong is among the file's findings.
+is the work of `assemble`. Nothing here raises: what is wrong is among the file's findings.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from config.hub_files import config_file
+from config.hub_paths import config_file
 from config.loading.convert import HUB
 from config.loading.document import parse
 from config.loading.host_files import SUFFIXES, Table, is_dialect, refuse_crowd, servers

@@ -3,10 +3,10 @@
     host    upstream
     legacy  legacy    asked on its own wire, by its exchange; nothing to do here
     modern  legacy    `parking`: the upstream's call goes on while the host's request ends and comes back
-    legacy  modern    `input_required`: the host is asked, the upstream is called again with the answers
+    legacy  modern    `input_rounds`: the host is asked, the upstream is called again with the answers
     modern  modern    `bridge`: questions pass, the upstream's state goes sealed
 
-`bridge` decides which it is; `inputs` reads the questions that come in results, `request_state` seals what a host
-carries between its requests, `url_elicitation` deals with errors that ask for a visit to a page, `tasks` with results
-that come later, `known_roots` remembers what modern hosts need not be asked again.
+`bridge` decides which it is; `input_requests` reads the questions that come in results, `request_state` seals what a
+host carries between its requests, `url_elicitation` deals with errors that ask for a visit to a page, `tasks` with
+results that come later, `known_roots` remembers what modern hosts need not be asked again.
 """

@@ -12,8 +12,8 @@ from typing import Final
 import trio
 from msgspec import Raw, structs
 
-from hub.bridge.input_required import Wanted, answer_until_final, read_wanted
-from hub.bridge.inputs import check_answers, input_requests, kinds_of, offered
+from hub.bridge.input_requests import check_answers, input_requests, kinds_of, offered
+from hub.bridge.input_rounds import Wanted, answer_until_final, read_wanted
 from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import (
     INVALID,
@@ -26,7 +26,7 @@ from hub.bridge.request_state import (
     input_required,
     state_of,
 )
-from hub.bridge.tasks.tasks import ABSORBED, Tasks
+from hub.bridge.tasks.task_replies import ABSORBED, Tasks
 from hub.bridge.url_elicitation import AGAIN, PageVisits, UrlElicitations, round_of, wants_visits
 from hub.link.interface import Caller, Exchange, Interim, Operation, Upstream
 from hub.wire.capabilities import can_be_asked

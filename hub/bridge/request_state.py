@@ -15,7 +15,6 @@ from msgspec import Raw, Struct
 from hub.link.interface import Interim
 from hub.link.machine_clock import BootClock
 from hub.link.sealing import InvalidSeal, Sealer
-from hub.wire.item_limits import MAX_ITEMS, SMALL_BYTES, has_too_many_items
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -29,6 +28,7 @@ from hub.wire.jsonrpc import (
 )
 from hub.wire.mcp import HUB_INFO, INPUT_REQUIRED, INVALID_PARAMS, RESULT_TYPE, SERVER_INFO_KEY, UPSTREAM_LOST
 from hub.wire.questions.question import Question
+from hub.wire.value_limits import MAX_ITEMS, SMALL_BYTES, has_too_many_items
 
 PURPOSE: Final = "rs"
 VERSION: Final = 1

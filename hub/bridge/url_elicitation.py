@@ -16,8 +16,8 @@ from typing import Final
 import trio
 from msgspec import Raw, Struct, UnsetType
 
-from hub.bridge.input_required import InputRefused
-from hub.bridge.inputs import MAX_AT_ONCE, MAX_ROUNDS
+from hub.bridge.input_requests import MAX_AT_ONCE, MAX_ROUNDS
+from hub.bridge.input_rounds import InputRefused
 from hub.bridge.request_state import (
     Binding,
     RequestState,
@@ -28,11 +28,10 @@ from hub.bridge.request_state import (
     input_required,
 )
 from hub.link.completed_elicitations import MAX_ID_CHARS
-from hub.link.errors import Executed, HubError, UpstreamProtocolError
+from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError
 from hub.link.interface import Caller, Upstream
 from hub.link.recent import Recent
 from hub.wire.capabilities import URL, elicitation_modes
-from hub.wire.item_limits import peek_limited
 from hub.wire.jsonrpc import (
     Failure,
     RemoteProtocolError,
@@ -61,6 +60,7 @@ from hub.wire.questions.question import (
     page_host,
     question_for_host,
 )
+from hub.wire.value_limits import peek_limited
 
 AGAIN: Final = "again"
 """Mode of the request states made here."""

@@ -58,7 +58,7 @@ def add_commands(commands: Any) -> None:
 def _config(options: argparse.Namespace) -> int:
     from config.effective import hub_settings, lines, upstreams
     from config.loading.all_files import gather
-    from config.loading.layers import loaded
+    from config.loading.assemble import loaded
 
     gathered = gather(options.config, os.environ)
     base = loaded(gathered)
@@ -87,7 +87,7 @@ def _config(options: argparse.Namespace) -> int:
 
 def _project_of(named: Path | None, base: "HubConfig") -> "tuple[Path | None, Project | None, tuple[Any, ...]]":
     """The root of a folder's project; with the project and its sources, if the user allowed it."""
-    from config.hub_files import trust_path
+    from config.hub_paths import trust_path
     from config.projects import find_project
     from config.trust import Trust
 
@@ -157,7 +157,7 @@ def _say(warnings: "Sequence[Diagnostic]", output: Output) -> None:
 def _validate(options: argparse.Namespace) -> int:
     from config.errors import ConfigError
     from config.loading.all_files import gather
-    from config.loading.layers import load_all
+    from config.loading.assemble import load_all
     from config.projects import PROJECT_FILES, load_project
 
     file: Path | None = options.file
@@ -203,8 +203,8 @@ def _schema(options: argparse.Namespace) -> int:
 
 def _trust(options: argparse.Namespace) -> int:
     from config.effective import lines
-    from config.hub_files import trust_path
-    from config.loading.layers import load_all
+    from config.hub_paths import trust_path
+    from config.loading.assemble import load_all
     from config.projects import load_project, read_project
     from config.trust import Trust
 
@@ -237,7 +237,7 @@ def _trust(options: argparse.Namespace) -> int:
 
 def _say_who_else_starts(root: Path, output: Output) -> None:
     from config.hosts.facts import Machine
-    from config.hosts.import_plan import started_anyway
+    from config.hosts.import_files import started_anyway
 
     titles, _ = started_anyway(root, Machine.this())
     if titles:
@@ -256,7 +256,7 @@ def _starts(sources: Any) -> "list[ShownUpstream]":
 
 
 def _untrust(options: argparse.Namespace) -> int:
-    from config.hub_files import trust_path
+    from config.hub_paths import trust_path
     from config.trust import Trust
 
     output: Output = options.output

@@ -37,7 +37,7 @@ def show(draft: "Draft", did: str, output: Output) -> None:
 
 def save(draft: "Draft", did: str, done: str, output: Output) -> list[Path]:
     """Save a draft and report it; the files that were changed."""
-    from config.hub_files import backup_dir
+    from config.hub_paths import backup_dir
 
     changes = draft.changes()
     saved = draft.save(now(), backup_dir())

@@ -232,7 +232,7 @@ def _changed(
     """Make one change, unless it would break the configuration. `change` says what it did by a word and a sentence."""
     from config.editing.draft import Draft
     from config.files import locked
-    from config.hub_files import state_dir
+    from config.hub_paths import state_dir
 
     output: Output = options.output
     output.set(name=options.name, warnings=[])

@@ -127,7 +127,7 @@ def _cache_clear(options: argparse.Namespace) -> int:
 
 
 def _token(options: argparse.Namespace) -> int:
-    from config.hub_files import token_path
+    from config.hub_paths import token_path
     from config.loading.all_files import token_of
     from hub.downstream.http.access import checked_token, read_or_make_token
 

@@ -13,9 +13,9 @@ from hub.cli.subcommand import Output
 
 if TYPE_CHECKING:
     from config.hosts.facts import Machine
-    from config.hosts.importing import Import
+    from config.hosts.host_servers import Identity, Server, Skipped
+    from config.hosts.import_choice import Import
     from config.hosts.install import Records
-    from config.hosts.survey import Identity, Server, Skipped
     from config.settings import HubConfig
 
 WIDTH: Final = 100
@@ -73,8 +73,8 @@ def say_elsewhere(
     from config.editing.text.change import EditRefused
     from config.errors import EditError
     from config.hosts.facts import every_user_file, local_place
+    from config.hosts.host_servers import folders, survey
     from config.hosts.install import text_at
-    from config.hosts.survey import folders, survey
 
     if options.project is not None:
         return
@@ -102,7 +102,7 @@ def say_next(
     options: argparse.Namespace, result: "Import", machine: "Machine", records: "Records", output: Output
 ) -> None:
     """Report what is left to do after an import: put the hub into hosts, and take the servers out of them."""
-    from config.hosts.import_plan import has_hub
+    from config.hosts.import_files import has_hub
 
     places = [server.place for _, server in (*result.taken, *result.known)]
     without = dict.fromkeys(place.host.id for place in places if not has_hub(place, machine, records))

@@ -16,10 +16,10 @@ from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, a
 
 if TYPE_CHECKING:
     from config.hosts.facts import Machine, Place
-    from config.hosts.import_plan import Leaving, Write
-    from config.hosts.importing import Import, Secrets
+    from config.hosts.host_servers import Server, Skipped
+    from config.hosts.import_choice import Import, Secrets
+    from config.hosts.import_files import Leaving, Write
     from config.hosts.install import Records
-    from config.hosts.survey import Server, Skipped
 
 _MEMBERS: Final = """\
   dry_run   whether it was only tried
@@ -56,11 +56,11 @@ def add_commands(commands: Any) -> None:
 
 def _import(options: argparse.Namespace) -> int:
     from config.hosts.facts import Machine
-    from config.hosts.import_plan import Leaving, imported_dir, imported_files, known, leaving, removed
-    from config.hosts.importing import Import
+    from config.hosts.import_choice import Import
+    from config.hosts.import_files import Leaving, imported_dir, imported_files, known, leaving, removed
     from config.hosts.install import Records
-    from config.hub_files import installed_path
-    from config.loading.layers import load_all
+    from config.hub_paths import installed_path
+    from config.loading.assemble import load_all
 
     output: Output = options.output
     machine, directory = Machine.this(), imported_dir(options.config)
@@ -104,8 +104,8 @@ def _survey(
     from config.editing.text.change import EditRefused
     from config.errors import EditError
     from config.hosts.entry import KEY
+    from config.hosts.host_servers import survey
     from config.hosts.install import is_ours, text_at
-    from config.hosts.survey import survey
 
     servers, skipped, code = [], [], EX_OK
     for place in _places(options, machine):
@@ -256,9 +256,9 @@ def _write(
     """Write first the hub's files, then those of hosts. `diffs`: one for each file, in this order."""
     from config.files import locked
     from config.hosts.host_commands import run_program
-    from config.hosts.import_plan import carry_out
+    from config.hosts.import_files import carry_out
     from config.hosts.originals import Originals
-    from config.hub_files import originals_path, state_dir
+    from config.hub_paths import originals_path, state_dir
 
     with locked(state_dir()):
         remembered = Originals(originals_path())

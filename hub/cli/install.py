@@ -123,7 +123,7 @@ def _uninstall(options: argparse.Namespace) -> int:
 def _originals(place: "Place") -> "list[Original]":
     """The servers that an import took out of a host's file."""
     from config.hosts.originals import Originals
-    from config.hub_files import originals_path
+    from config.hub_paths import originals_path
 
     return Originals(originals_path()).of(place.path, place.host.id, place.project)
 
@@ -132,7 +132,7 @@ def _with_originals(options: argparse.Namespace, machine: "Machine") -> list["Pl
     """The files of the chosen hosts that an import took servers out of."""
     from config.hosts.facts import Place
     from config.hosts.originals import Originals
-    from config.hub_files import originals_path
+    from config.hub_paths import originals_path
 
     project, out = project_of(options), Originals(originals_path())
     return [
@@ -176,7 +176,7 @@ def _carry_out(
     from config.errors import EditError
     from config.files import locked
     from config.hosts.install import Records, carry_out
-    from config.hub_files import backup_dir, installed_path, state_dir
+    from config.hub_paths import backup_dir, installed_path, state_dir
 
     output: Output = options.output
     code = EX_OK
@@ -207,7 +207,7 @@ def _carry_out(
 def _remember(planned: "Plan") -> None:
     """Update the record of servers that an import took out, after the change of a file."""
     from config.hosts.originals import Originals
-    from config.hub_files import originals_path
+    from config.hub_paths import originals_path
 
     if planned.originals or planned.restored:
         out = Originals(originals_path())
@@ -220,7 +220,7 @@ def _list(options: argparse.Namespace, machine: "Machine", output: Output) -> in
     """The hosts that are here, and whether they have the hub."""
     from config.hosts.facts import all_hosts, is_found, user_places
     from config.hosts.install import Records
-    from config.hub_files import installed_path
+    from config.hub_paths import installed_path
     from hub.cli.render.tables import table
 
     records, project = Records(installed_path()), project_of(options)
@@ -277,9 +277,9 @@ def _address(named: Path | None) -> tuple[str, str | None]:
         UsageError: the configuration leaves the port to the kernel, or does not name the proxy.
         ConfigError: the configuration cannot be used.
     """
-    from config.hub_files import token_path
+    from config.hub_paths import token_path
+    from config.loading.assemble import load_all
     from config.loading.check import split_listen
-    from config.loading.layers import load_all
     from hub.downstream.http.access import checked_token, read_or_make_token, ways_in
 
     config = load_all(named, os.environ, partly=True).config

@@ -128,7 +128,7 @@ def _nobody_starts_a_hub(system: bool, output: Output) -> Iterator[None]:
         return
     import fcntl
 
-    from config.hub_files import runtime_dir
+    from config.hub_paths import runtime_dir
 
     with open(runtime_dir() / "start.lock", "wb", opener=_unlinked) as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
@@ -145,7 +145,7 @@ def _concern(system: bool) -> str | None:
     """The reason why the hub might not start as a service, though it does from this shell; None: there is none."""
     from config import directories
     from config.errors import ConfigError
-    from config.loading.layers import load_all
+    from config.loading.assemble import load_all
     from hub.cli.service_manager import PASSED
 
     directory = "/etc/hubd" if system else directories.config_dir()

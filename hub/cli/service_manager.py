@@ -18,7 +18,7 @@ from msgspec import Struct
 from config import directories
 from config.files import locked, read_file, remove_file, replace_file
 from config.hosts.entry_environment import carried
-from config.hub_files import backup_dir, state_dir
+from config.hub_paths import backup_dir, state_dir
 
 MARK: Final = "hubd service install"
 """A mark in each unit that hubd wrote; a unit without it belongs to somebody else."""

@@ -184,7 +184,7 @@ def client() -> "ControlClient":
     Raises:
         HubNotRunning: none runs.
     """
-    from config.hub_files import control_path
+    from config.hub_paths import control_path
     from hub.control.client import ControlClient
 
     return ControlClient(control_path())

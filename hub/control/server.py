@@ -17,7 +17,7 @@ from msgspec import Raw, structs
 
 from hub.control.methods import ENDLESS, METHODS
 from hub.link.channel import ChannelClosed, LineTooLong, OutboxFull
-from hub.link.errors import HubError
+from hub.link.hub_errors import HubError
 from hub.link.line_channel import LineChannel, LineReader
 from hub.link.outbox import Outbox
 from hub.net.acceptor import Acceptor, share_of_descriptors

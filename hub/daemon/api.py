@@ -17,7 +17,7 @@ from msgspec import UNSET, Raw, structs
 
 from cache.entry import DropCause
 from cache.statistics import CacheStatistics
-from config.hub_files import socket_path
+from config.hub_paths import socket_path
 from hub.app import OPEN_DOOR, Hub
 from hub.control.answers import (
     BufferStatus,
@@ -37,7 +37,7 @@ from hub.daemon.root_warning import is_root
 from hub.daemon.watchdog import LoopWatchdog
 from hub.downstream.request_pipeline import serve
 from hub.downstream.stateless_host import StatelessHost
-from hub.link.errors import UpstreamUnavailable
+from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.interface import OWNER, Caller, Identity
 from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import EMPTY, Failure, Reply, Request, Result, own_items, peek_object, peek_str, raw

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from config.hub_files import socket_path
+from config.hub_paths import socket_path
 from config.settings import HubConfig
 from hub.app import OPEN_DOOR
 from hub.daemon.http_listener import HttpListener

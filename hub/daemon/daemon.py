@@ -18,7 +18,7 @@ import trio
 
 from config.diff import Difference
 from config.errors import ConfigError
-from config.loading.layers import Loaded
+from config.loading.assemble import Loaded
 from hub.app import Hub
 from hub.control.server import serve_control
 from hub.daemon import logs, systemd

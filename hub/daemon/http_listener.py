@@ -12,7 +12,7 @@ from typing import Final
 
 import trio
 
-from config.hub_files import token_path
+from config.hub_paths import token_path
 from config.loading.check import split_listen
 from config.settings import DEFAULT_LISTEN, HubConfig
 from hub.app import Hub

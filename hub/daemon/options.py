@@ -7,8 +7,8 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from config.errors import ConfigError
+from config.loading.assemble import Loaded, load_all
 from config.loading.check import check_hub
-from config.loading.layers import Loaded, load_all
 from config.loading.safe_reading import Problem
 from config.settings import HubConfig, UpstreamConfig
 

@@ -24,7 +24,7 @@ from msgspec import Struct
 from config.diff import Difference, difference
 from config.errors import ConfigError
 from config.loading.all_files import OWN_VARIABLES
-from config.loading.layers import Loaded
+from config.loading.assemble import Loaded
 from config.watching.watcher import Watcher
 from hub.control.answers import ConfigStatus, Reloaded
 from hub.link.fault_isolation import keep_going

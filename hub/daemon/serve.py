@@ -17,8 +17,8 @@ import trio
 from msgspec import structs
 
 from config.errors import ConfigError
-from config.hub_files import control_path, key_path, lock_path, socket_path, state_path, trust_path
-from config.loading.layers import Loaded
+from config.hub_paths import control_path, key_path, lock_path, socket_path, state_path, trust_path
+from config.loading.assemble import Loaded
 from config.saved_state import Memory
 from hub.app import Hub
 from hub.daemon import logs, systemd

@@ -13,15 +13,15 @@ import trio
 from config import leftovers
 from config.directories import state_dir
 from config.errors import ConfigError, Diagnostic
-from config.hub_files import catalogue_dir, sessions_path, trust_path
-from config.loading.layers import Loaded
+from config.hub_paths import catalogue_dir, sessions_path, trust_path
+from config.loading.assemble import Loaded
 from config.saved_state import Memory
 from config.settings import HubConfig
 from config.trust import Trust
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.fleet.gate import Fleet
 from hub.fleet.membership import Membership, Registration
-from hub.fleet.published_facts import PublishedFacts
+from hub.fleet.publishing_queue import PublishedFacts
 from hub.link.machine_clock import current_time
 from hub.link.sealing import Keys, Signer, derived_keys, keys_from_setting, load_keys
 from hub.projects.project_files import TrustedProjects

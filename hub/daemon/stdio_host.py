@@ -7,8 +7,8 @@ from functools import partial
 import trio
 
 from config.diff import Difference
-from config.hub_files import state_path
-from config.loading.layers import Loaded
+from config.hub_paths import state_path
+from config.loading.assemble import Loaded
 from config.saved_state import Memory
 from hub.app import Hub
 from hub.daemon.reload import Reloader

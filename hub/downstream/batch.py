@@ -7,7 +7,7 @@ import trio
 
 from hub.downstream.hosts import Host, Router
 from hub.downstream.request_pipeline import answer, overloaded, take_on
-from hub.link.errors import Overloaded
+from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller
 from hub.link.read_pace import ReadPace
 from hub.routing.host_exchange import AskableHost, HostExchange, Send

@@ -22,8 +22,8 @@ from hub.control.answers import HostRow
 from hub.downstream.host_questions import HostQuestions
 from hub.downstream.running_requests import RunningRequests
 from hub.link.budget import Budget
-from hub.link.errors import HubError, Overloaded
 from hub.link.flag_and_bell import DirtyFlag
+from hub.link.hub_errors import HubError, Overloaded
 from hub.link.interface import Caller, Identity, Tenant, new_conversation
 from hub.link.read_pace import ReadPace
 from hub.routing.host_exchange import HostExchange, Send, wants_log

@@ -23,7 +23,7 @@ import trio
 
 from hub.downstream.hosts import Host, Router
 from hub.downstream.stateless_host import StatelessHost
-from hub.link.errors import Draining, Overloaded
+from hub.link.hub_errors import Draining, Overloaded
 from hub.link.interface import Caller
 from hub.link.read_pace import ReadPace
 from hub.routing.host_exchange import HostExchange

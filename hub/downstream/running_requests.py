@@ -4,7 +4,7 @@ from typing import Final
 
 import trio
 
-from hub.link.errors import Overloaded, Stopping
+from hub.link.hub_errors import Overloaded, Stopping
 
 PRINCIPAL_IN_FLIGHT: Final = 256
 

@@ -2,6 +2,6 @@
 
 `gate` is the gate: it sends each request to the hub that must answer it. `ownership` finds that hub and takes over
 sessions of hubs that ended, `membership` lists the hubs, `homes` reads the sealed state or task id of a modern request,
-`published_facts` publishes facts about sessions, `proxy` forwards a request. While the hubs reach their store, a
+`publishing_queue` publishes facts about sessions, `proxy` forwards a request. While the hubs reach their store, a
 session is at one hub at most.
 """

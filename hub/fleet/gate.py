@@ -20,8 +20,8 @@ from hub.downstream.http.request import Inbound
 from hub.fleet.membership import TRIES, Membership, Registration
 from hub.fleet.ownership import Elsewhere, Ownership, SessionOver
 from hub.fleet.proxy import FORWARDED, Forwarder, HubGone, Misdirected
-from hub.fleet.published_facts import PublishedFacts
-from hub.link.errors import HubError, failure_from
+from hub.fleet.publishing_queue import PublishedFacts
+from hub.link.hub_errors import HubError, failure_from
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.wire.jsonrpc import (
     Failure,

@@ -5,10 +5,10 @@ names the run of that hub.
 """
 
 from hub.bridge.request_state import RequestStates, state_of
-from hub.bridge.tasks.polled_tasks import MAX_TOLD, TaskHandles
-from hub.wire.item_limits import read_strings
+from hub.bridge.tasks.task_handles import MAX_TOLD, TaskHandles
 from hub.wire.jsonrpc import RemoteProtocolError, Request, peek_object, peek_str
 from hub.wire.mcp import LISTEN, TASKS_CANCEL, TASKS_GET, TASKS_UPDATE
+from hub.wire.value_limits import read_strings
 
 _ABOUT_TASKS = frozenset({TASKS_GET, TASKS_UPDATE, TASKS_CANCEL})
 

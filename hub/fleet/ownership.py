@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from cache.shared_store import Directory, StoreUnreachable
 from hub.fleet.membership import TRIES, Membership, Registration
-from hub.fleet.published_facts import PublishedFacts
+from hub.fleet.publishing_queue import PublishedFacts
 from hub.link.fault_isolation import FaultLog, keep_going
 
 log = logging.getLogger("hubd.replicas")
@@ -55,7 +55,7 @@ class Ownership:
     """Finds and claims owners of sessions. `run` must be running.
 
     `held` gives the sessions of this hub, each with whether it began elsewhere. `on_taken` is told of a session of this
-    hub that another hub has taken over, `on_emptied` that the directory has lost what `published_facts` wrote.
+    hub that another hub has taken over, `on_emptied` that the directory has lost what `publishing_queue` wrote.
     """
 
     def __init__(

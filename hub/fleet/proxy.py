@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from hub.link.errors import HubError, UpstreamUnavailable
+from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.net.http_message import STOPPING, HttpRequest, HttpResponse
 from upstreams.transports.http.client import HttpClient, HttpReply
 from upstreams.transports.http.connection import parse_url

@@ -5,7 +5,7 @@ metadata has been taken off, names and URIs are already the upstream's own. An `
 which an upstream reports progress and logs, and of which it may ask.
 
 An upstream's answer, error included, is a `Reply` value. A failure of the hub's own is a `HubError`
-(`hub.link.errors`).
+(`hub.link.hub_errors`).
 """
 
 from itertools import count

@@ -9,7 +9,7 @@ from trio.lowlevel import wait_writable
 
 from hub.link.budget import FREE_BYTES, Account
 from hub.link.channel import ChannelClosed, OutboxFull
-from hub.link.descriptors import descriptor
+from hub.link.stream_sockets import descriptor
 
 
 def _ignore() -> None:

@@ -16,7 +16,7 @@ from msgspec import Raw
 from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 
 from hub.link.channel import Channel, ChannelClosed, LineDropped, LineTooLong, OutboxFull
-from hub.link.errors import Executed, Overloaded
+from hub.link.hub_errors import Executed, Overloaded
 from hub.link.read_pace import ReadPace
 from hub.wire.jsonrpc import (
     EMPTY,

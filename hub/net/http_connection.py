@@ -20,9 +20,9 @@ from trio.lowlevel import checkpoint, wait_readable
 
 from hub.link.budget import FREE_BYTES, NO_ROOM
 from hub.link.channel import ChannelClosed, OutboxFull
-from hub.link.descriptors import watch_peer
-from hub.link.errors import Overloaded
+from hub.link.hub_errors import Overloaded
 from hub.link.outbox import Outbox
+from hub.link.stream_sockets import watch_peer
 from hub.net.connection_limits import REFUSED
 from hub.net.http_message import STOPPING, HttpRequest, HttpResponse
 from hub.net.server_state import ServerState

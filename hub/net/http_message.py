@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import trio
 from msgspec import Struct
 
-from hub.link.errors import Executed, Overloaded
+from hub.link.hub_errors import Executed, Overloaded
 from hub.link.interface import Identity
 from hub.wire.jsonrpc import Failure, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR

@@ -11,21 +11,21 @@ import trio
 from msgspec import Raw
 
 from hub.bridge.bridge import EraBridge
-from hub.bridge.tasks.polled_tasks import Viewer
+from hub.bridge.tasks.task_handles import Viewer
 from hub.catalog.entries import Route
 from hub.catalog.rewrite import LARGE_BYTES, Change, localise, unchanged, untag_arguments
-from hub.link.errors import UpstreamProtocolError, failure_from
+from hub.link.hub_errors import UpstreamProtocolError, failure_from
 from hub.link.interface import Interim, Operation
 from hub.routing.host_exchange import HostExchange
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.resource_reads import ResourceReads
-from hub.wire.item_limits import TooManyItems
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, raw
 from hub.wire.mcp import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCES_READ, Kind
 from hub.wire.request_meta import params_for_upstream, split_meta
 from hub.wire.translate.errors import failure_for_host
 from hub.wire.translate.results import UnknownResultType, result_for_host
+from hub.wire.value_limits import TooManyItems
 from upstreams.upstream import Upstream
 
 

@@ -13,7 +13,7 @@ import trio
 
 from hub.catalog.catalog import MAX_TTL_MS, SETTLING_TTL_MS
 from hub.catalog.view import View
-from hub.link.errors import UpstreamUnavailable
+from hub.link.hub_errors import UpstreamUnavailable
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.mcp import CAPABILITY, Kind, Snapshot
 from upstreams.upstream import Upstream

@@ -12,11 +12,10 @@ from msgspec import Raw, Struct
 
 from hub.catalog.entries import Route
 from hub.catalog.view import View
-from hub.link.errors import HubError, failure_from
+from hub.link.hub_errors import HubError, failure_from
 from hub.link.interface import Tenant
 from hub.routing.host_exchange import HostExchange, HostSession, keep_untold
 from hub.routing.live_catalog import LiveCatalog
-from hub.wire.item_limits import MAX_ITEMS, has_too_many_items, read_strings
 from hub.wire.jsonrpc import (
     Failure,
     RemoteProtocolError,
@@ -45,6 +44,7 @@ from hub.wire.mcp import (
     Kind,
 )
 from hub.wire.request_meta import split_meta
+from hub.wire.value_limits import MAX_ITEMS, has_too_many_items, read_strings
 
 ACK_TIMEOUT_S: Final = 3.0
 """Seconds that owners of resources have to agree, until a host is answered without theirs."""

@@ -18,10 +18,10 @@ from hub.catalog.catalog import Catalog
 from hub.catalog.rewrite import localise
 from hub.link.completed_elicitations import Elicitations
 from hub.link.interface import Caller, Exchange, Operation
-from hub.wire.item_limits import TooManyItems
 from hub.wire.jsonrpc import Reply, Request, Result, encode, peek_object
 from hub.wire.mcp import HOP_KEYS, RESOURCES_READ, Era, Snapshot, era_of
 from hub.wire.translate.results import UnknownResultType, result_for_host
+from hub.wire.value_limits import TooManyItems
 from upstreams.upstream import Upstream
 
 _HARMLESS = HARMLESS | HOP_KEYS

@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from hub.bridge.bridge import EraBridge
 from hub.catalog.view import EVERYTHING, View
-from hub.link.errors import HubError, failure_from
+from hub.link.hub_errors import HubError, failure_from
 from hub.link.interface import Caller, Tenant
 from hub.routing.forwarding import OperationForwarder
 from hub.routing.host_exchange import HostExchange, ProgressUpkeep
@@ -28,7 +28,6 @@ from hub.routing.server_info import discover_reply, initialize_result, ping_repl
 from hub.routing.subscriptions import Subscriptions
 from hub.wire.handshake import negotiate
 from hub.wire.http.mcp_headers import Mirror
-from hub.wire.item_limits import peek_limited
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
 from hub.wire.mcp import (
     COMPLETE,
@@ -49,6 +48,7 @@ from hub.wire.mcp import (
     Kind,
 )
 from hub.wire.translate.errors import resource_not_found
+from hub.wire.value_limits import peek_limited
 
 NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "hasMore": False}}))
 

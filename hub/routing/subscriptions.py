@@ -12,7 +12,7 @@ import trio
 from msgspec import Raw, Struct
 
 from hub.catalog.view import View
-from hub.link.errors import Overloaded
+from hub.link.hub_errors import Overloaded
 from hub.link.interface import NOTHING, Tenant
 from hub.routing.host_exchange import HostExchange, HostSession
 from hub.routing.listeners import ACK_TIMEOUT_S, LegacySubscription, ListenStream, read_filter

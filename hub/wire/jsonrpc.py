@@ -407,7 +407,7 @@ def open_object(raw: Raw | bytes) -> dict[str, Raw]:
 def peek_object(raw: Raw | bytes | None, *, counted: bool = False) -> dict[str, Raw]:
     """The members of a JSON object; empty for anything else, and if there are more than `MAX_OPENED`.
 
-    `counted`: the caller has counted all items already (`hub.wire.item_limits`), so this limit does not apply.
+    `counted`: the caller has counted all items already (`hub.wire.value_limits`), so this limit does not apply.
     """
     if raw is None:
         return {}

@@ -1,6 +1,6 @@
 """Limits of one level: how many members or items an object or array may have to be opened, counted before that.
 
-`hub.wire.item_limits` has the limits for all levels of a value together.
+`hub.wire.value_limits` has the limits for all levels of a value together.
 """
 
 from functools import cache

@@ -109,7 +109,7 @@ LIST_FLAGS = {
 UPSTREAM_UNAVAILABLE = "upstream_unavailable"
 UPSTREAM_LOST = "upstream_lost"
 DRAINING = "draining"
-"""Kinds of the hub's errors, in `data.hub`; `hub.link.errors` has all of them."""
+"""Kinds of the hub's errors, in `data.hub`; `hub.link.hub_errors` has all of them."""
 
 SHIM_LINE = b'{"hubd":'
 """The beginning of every line between a shim and its hub that is not MCP (`hub.downstream.lines.preamble`)."""

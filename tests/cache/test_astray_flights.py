@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from hub.link.errors import UpstreamUnavailable
+from hub.link.hub_errors import UpstreamUnavailable
 from tests.support.cache_upstream import Host, Place, Served, read_of, reads_of
 
 ONE, OTHER = Host(label="one"), Host(label="other")

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from hub.link.errors import UpstreamLost
+from hub.link.hub_errors import UpstreamLost
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import ELICIT, L4, MODERN
 from hub.wire.questions.question import Question

@@ -11,7 +11,7 @@ from cache.entry import DropCause
 from config.identity import source_of
 from config.settings import CacheConfig, Secret, UpstreamConfig
 from hub.link import machine_clock
-from hub.link.errors import DeadlineExceeded, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
+from hub.link.hub_errors import DeadlineExceeded, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import HUB_STALE, L4, MODERN
 from tests.support.cache_upstream import Host, Place, Served, read_of, reads_of

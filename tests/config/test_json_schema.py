@@ -8,7 +8,7 @@ import jsonschema_rs
 import pytest
 
 from config.json_schema import schema
-from config.loading.layers import load_all
+from config.loading.assemble import load_all
 from config.settings import HubConfig, UpstreamConfig
 
 

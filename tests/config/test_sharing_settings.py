@@ -10,7 +10,7 @@ from config.diff import difference, pending
 from config.effective import hub_settings, lines
 from config.errors import ConfigError
 from config.loading.all_files import gather
-from config.loading.layers import load_all
+from config.loading.assemble import load_all
 from config.settings import CacheConfig, HubConfig, ReplicaConfig, Secret, UpstreamConfig
 
 KEY = "c4" * 32

@@ -14,9 +14,9 @@ from config.editing.text import jsonc, serverfile, toml, yaml
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError
 from config.hosts.facts import Machine, Place, all_hosts
-from config.hosts.importing import Import, unfit
-from config.hosts.survey import survey
-from config.loading.layers import load_all
+from config.hosts.host_servers import survey
+from config.hosts.import_choice import Import, unfit
+from config.loading.assemble import load_all
 from config.loading.variables import Unresolved, Variables
 from config.projects import find_project, load_project, read_project
 from config.saved_state import Memory

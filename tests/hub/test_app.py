@@ -11,7 +11,7 @@ from msgspec import Raw
 from config.saved_state import Memory
 from config.settings import Timeouts
 from hub import app as hub_module
-from hub.link.errors import UpstreamUnavailable
+from hub.link.hub_errors import UpstreamUnavailable
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house

@@ -9,7 +9,7 @@ import trio.testing
 from config.diff import difference
 from config.settings import Restart, Secret, Timeouts, UpstreamConfig
 from hub.catalog.view import project_view
-from hub.link.errors import HubError
+from hub.link.hub_errors import HubError
 from tests.simulation.crowd import BRIEF, IN_PROJECTS, PLAIN, ROOTS, UNRELIABLE, Crowd
 from tests.simulation.shifting import BAD
 from upstreams.lifecycle import State

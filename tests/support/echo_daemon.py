@@ -13,10 +13,10 @@ import sys
 import trio
 from msgspec import Raw
 
-from config.hub_files import control_path, lock_path, socket_path
+from config.hub_paths import control_path, lock_path, socket_path
 from hub.control.answers import Cleared, Logs, Reloaded
 from hub.control.server import serve_control
-from hub.link.errors import Overloaded, UpstreamUnavailable
+from hub.link.hub_errors import Overloaded, UpstreamUnavailable
 from hub.net.unix import bind_unix, take_lock
 from hub.wire.jsonrpc import encode, peek_object, peek_str, raw
 from upstreams.journal.journal import Journals

@@ -20,7 +20,7 @@ import trio
 import trio.testing
 
 from hub.link.channel import ChannelClosed
-from hub.link.errors import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, without_frames
+from hub.link.hub_errors import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, without_frames
 from hub.link.interface import Caller, Identity, new_conversation
 from hub.link.line_channel import LineChannel, LineReader
 from hub.link.outbox import Outbox

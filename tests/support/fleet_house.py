@@ -24,7 +24,7 @@ from hub.downstream.http.endpoint import Endpoint
 from hub.fleet import gate
 from hub.fleet.homes import runs_of
 from hub.fleet.membership import Membership, Registration
-from hub.fleet.published_facts import PublishedFacts
+from hub.fleet.publishing_queue import PublishedFacts
 from hub.link.interface import Identity
 from hub.link.sealing import Keys, Sealer, Signer
 from hub.net.http_message import Denied

@@ -17,7 +17,7 @@ from hub.catalog.view import View, server_view
 from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
-from hub.link.errors import HubError, failure_from
+from hub.link.hub_errors import HubError, failure_from
 from hub.link.interface import Caller, Identity, Tenant
 from hub.link.sealing import Signer
 from hub.net.http_message import Denied

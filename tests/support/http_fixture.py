@@ -12,7 +12,7 @@ from msgspec import Raw
 from config.saved_state import Memory
 from config.settings import Secret, UpstreamConfig
 from hub.link.budget import Budget
-from hub.link.errors import HubError, without_frames
+from hub.link.hub_errors import HubError, without_frames
 from hub.link.interface import Caller, Identity, Operation
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import MODERN, Kind

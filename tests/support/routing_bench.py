@@ -6,7 +6,7 @@ from config.settings import UpstreamConfig
 from hub.bridge.bridge import EraBridge
 from hub.bridge.parking.parking import ParkedCalls
 from hub.bridge.request_state import RequestStates
-from hub.bridge.tasks.tasks import Tasks
+from hub.bridge.tasks.task_replies import Tasks
 from hub.bridge.url_elicitation import PageVisits
 from hub.catalog.catalog import Rules
 from hub.catalog.entries import UpstreamRule

@@ -13,7 +13,7 @@ import trio.testing
 from anyio import EndOfStream
 from anyio.abc import ByteStream
 
-from cache.redis import connection
+from cache.redis import connection_pair
 
 INVALIDATE, LOOK, FIND, SWAP = b"UNLINK", b"HMGET", b"STRLEN", b"SET'"
 
@@ -54,7 +54,7 @@ class Scripted:
         """The hub's ends of all connections, in pairs: one for commands, one that listens."""
         self._nursery = nursery
         self._hears: list[Any] = []
-        monkeypatch.setattr(connection, "open_stream", self._connect)
+        monkeypatch.setattr(connection_pair, "open_stream", self._connect)
 
     @property
     def links(self) -> int:

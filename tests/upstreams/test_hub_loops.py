@@ -8,7 +8,7 @@ import trio.testing
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from hub.link.errors import UpstreamLoop
+from hub.link.hub_errors import UpstreamLoop
 from hub.link.interface import Operation
 from hub.wire.hub_loops import HUBS, THIS_HUB, read_chain
 from hub.wire.jsonrpc import raw

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from config.saved_state import Memory
 from config.settings import Restart, Timeouts, UpstreamConfig
-from hub.link.errors import HubError, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
+from hub.link.hub_errors import HubError, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L4, MODERN, Kind, ListEntry

@@ -8,8 +8,8 @@ from urllib.parse import unquote
 from msgspec import Raw, Struct
 
 from hub.wire import jsonrpc, mcp
-from upstreams.demo.call import Call, DemoRefusal, Json, cacheable, is_number, mistake, read_call, text_result
 from upstreams.demo.content import COMPLETIONS, INSTRUCTIONS, PROMPTS, RESOURCES, SURPRISE, TEMPLATES, TOOLS, WELCOME
+from upstreams.demo.request import Call, DemoRefusal, Json, cacheable, is_number, mistake, read_call, text_result
 
 INFO: Final = {"name": "hubd-demo", "title": "hubd demo", "version": mcp.HUBD_VERSION}
 CAPABILITIES: Final = {

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw, Struct, structs
 from trio.lowlevel import checkpoint
 
-from hub.link.errors import UpstreamProtocolError
+from hub.link.hub_errors import UpstreamProtocolError
 from hub.link.machine_clock import current_time
 from hub.wire.byte_checks import READ_ERRORS
 from hub.wire.http.mcp_headers import asks_for_headers

@@ -15,7 +15,7 @@ from msgspec import Raw, UnsetType
 
 from config.setting_facts import secrets_of
 from config.settings import UpstreamConfig
-from hub.link.errors import HubError
+from hub.link.hub_errors import HubError
 from hub.wire.jsonrpc import Failure, peek_str, raw
 
 MASK: Final = "***"

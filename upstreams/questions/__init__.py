@@ -1,5 +1,5 @@
 """Questions of upstreams, and the calls they belong to.
 
-`attribution` (decides which call a question belongs to), `running` (one running call), `recent_calls` (calls that ended
-a moment ago), `questions` (a question from arrival to answer), `progress_tokens` (progress tokens of tasks).
+`attribution` (decides which call a question belongs to), `running_operation` (one running call), `recent_calls` (calls
+that ended a moment ago), `questions` (a question from arrival to answer), `task_tokens` (progress tokens of tasks).
 """

@@ -44,7 +44,7 @@ from hub.wire.questions.question import (
 )
 from upstreams.questions.attribution import may_ask, owner
 from upstreams.questions.recent_calls import RecentCalls
-from upstreams.questions.running import Running
+from upstreams.questions.running_operation import Running
 from upstreams.session import SessionEvents, SessionTerms
 
 MAX_OPEN: Final = 32

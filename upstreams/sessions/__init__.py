@@ -1,7 +1,7 @@
 """Sessions of one upstream: which of them serves which host.
 
 `sharing` (who shares a session, as configured), `pooled_session` (one session from opening to end), `log_level` (what
-it is told), `pool` (which host has which session), `connector` and `reopening` (how sessions are opened, and how soon
-again), `dual_era_sessions` (handshake sessions with servers of both eras), `selector` (finds the session of a call),
-`calls` (one call over a session).
+it is told), `pool` (which host has which session), `connector` and `reopening_pace` (how sessions are opened, and how
+soon again), `dual_era_sessions` (handshake sessions with servers of both eras), `selector` (finds the session of a
+call), `calls` (one call over a session).
 """

@@ -1,7 +1,7 @@
 """Calls: one call over one session, its timeouts, and what its end means."""
 
 from config.settings import UpstreamConfig
-from hub.link.errors import Draining, UpstreamLost, UpstreamUnavailable
+from hub.link.hub_errors import Draining, UpstreamLost, UpstreamUnavailable
 from hub.link.interface import Exchange, Operation
 from hub.wire.jsonrpc import Failure, Reply, peek_str
 from hub.wire.mcp import TOOLS_CALL

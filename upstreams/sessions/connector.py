@@ -16,7 +16,7 @@ import trio
 from msgspec import Raw, Struct
 
 from config.settings import UpstreamConfig
-from hub.link.errors import HubError, UpstreamUnauthorized, UpstreamUnavailable
+from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import Caller, Exchange, Tenant
 from hub.wire.mcp import Kind
 from upstreams.invalidation import InvalidationListener
@@ -24,7 +24,7 @@ from upstreams.journal.redact import Mask
 from upstreams.session import EraMemory, Exit, Session, SessionEvents, SessionTerms, UpstreamEvents
 from upstreams.sessions.pool import Memory, Pool
 from upstreams.sessions.pooled_session import GUARD_S, PooledSession
-from upstreams.sessions.reopening import Pacing
+from upstreams.sessions.reopening_pace import Pacing
 from upstreams.sessions.sharing import is_welcoming, terms_of
 from upstreams.subscriptions.modern import keep_subscribed
 

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from config.identity import config_key
 from config.settings import UpstreamConfig
-from hub.link.errors import UpstreamProtocolError, UpstreamUnavailable, UpstreamVersionError
+from hub.link.hub_errors import UpstreamProtocolError, UpstreamUnavailable, UpstreamVersionError
 from hub.link.interface import Caller, Exchange
 from hub.wire.capabilities import can_be_asked
 from hub.wire.mcp import L4, Era

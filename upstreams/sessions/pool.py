@@ -23,7 +23,7 @@ from msgspec import Raw, Struct
 
 from config.identity import config_key
 from config.settings import UpstreamConfig
-from hub.link.errors import HubError, Overloaded, UpstreamUnavailable
+from hub.link.hub_errors import HubError, Overloaded, UpstreamUnavailable
 from hub.link.interface import Caller, Tenant
 from hub.link.recent import Recent
 from hub.wire.handshake import detached

@@ -15,7 +15,7 @@ import trio
 from msgspec import Raw
 
 from config.settings import Timeouts, UpstreamConfig
-from hub.link.errors import HubError, UpstreamProtocolError, UpstreamUnavailable, without_frames
+from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamUnavailable, without_frames
 from hub.link.interface import Caller, Exchange, Tenant
 from hub.wire.capabilities import covers
 from hub.wire.handshake import detached

@@ -7,7 +7,7 @@ wait for the main session as long as there is hope, then have a session of its o
 import trio
 
 from config.settings import UpstreamConfig
-from hub.link.errors import UpstreamUnavailable
+from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.interface import Caller, Exchange
 from upstreams.availability import Availability
 from upstreams.sessions.connector import SessionConnector

@@ -7,7 +7,7 @@ from typing import Final
 
 import trio
 
-from hub.link.errors import DeadlineExceeded, HubError, without_frames
+from hub.link.hub_errors import DeadlineExceeded, HubError, without_frames
 from hub.wire.jsonrpc import Failure, Reply, raw
 from hub.wire.mcp import SUBSCRIBE, UNSUBSCRIBE
 from upstreams.questions.recent_calls import SEVERAL

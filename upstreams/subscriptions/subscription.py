@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 import trio
 
-from hub.link.errors import HubError
+from hub.link.hub_errors import HubError
 from hub.link.interface import Exchange
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import INVALID_PARAMS

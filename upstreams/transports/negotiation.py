@@ -20,7 +20,7 @@ from msgspec import Raw
 
 from config.identity import config_key
 from config.settings import UpstreamConfig
-from hub.link.errors import HubError, UpstreamProtocolError, UpstreamVersionError
+from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamVersionError
 from hub.link.peer import Peer
 from hub.wire.handshake import ServerFacts, UnsupportedVersion, initialize_params, read_initialize_result
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Result, peek_array, peek_object, peek_str

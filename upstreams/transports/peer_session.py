@@ -13,7 +13,7 @@ import trio
 from msgspec import Raw
 
 from hub.link.channel import Channel, ChannelClosed, OutboxFull
-from hub.link.errors import (
+from hub.link.hub_errors import (
     DeadlineExceeded,
     HubError,
     Overloaded,
@@ -41,7 +41,7 @@ from hub.wire.mcp import (
 )
 from upstreams.questions.attribution import task_begun, task_finished
 from upstreams.questions.questions import Questions
-from upstreams.questions.running import Running
+from upstreams.questions.running_operation import Running
 from upstreams.session import (
     COMMON,
     CallTimeouts,

@@ -28,8 +28,8 @@ from hub.bridge.request_state import (
     input_required,
 )
 from hub.link.budget import Budget
-from hub.link.errors import Draining, Executed, HubError, UpstreamLost, without_frames
 from hub.link.fault_isolation import keep_going
+from hub.link.hub_errors import Draining, Executed, HubError, UpstreamLost, without_frames
 from hub.link.interface import Exchange, Interim, Tenant
 from hub.link.recent import Recent
 from hub.wire.jsonrpc import Reply, Request, Result, peek_str

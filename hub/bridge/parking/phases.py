@@ -26,7 +26,7 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from hub.bridge.inputs import MAX_ROUNDS, input_request
+from hub.bridge.input_requests import MAX_ROUNDS, input_request
 from hub.bridge.request_state import EXPIRED, LOST, USED, BadState
 from hub.link.interface import Caller
 from hub.wire.jsonrpc import Reply, Result

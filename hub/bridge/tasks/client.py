@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Raw
 
 from hub.bridge.tasks.model import NoTask, Task, read_task
-from hub.link.errors import HubError, UpstreamProtocolError
+from hub.link.hub_errors import HubError, UpstreamProtocolError
 from hub.link.interface import Caller, Exchange, Operation, Upstream
 from hub.wire.jsonrpc import Failure, Reply, peek_object, raw
 from hub.wire.mcp import (

@@ -17,7 +17,6 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, structs
 
-from hub.wire.item_limits import TooManyItems, open_result
 from hub.wire.jsonrpc import NULL, Failure, Reply, Result, peek_object, peek_str, raw
 from hub.wire.mcp import (
     COMPLETED,
@@ -32,6 +31,7 @@ from hub.wire.mcp import (
     Era,
     era_of,
 )
+from hub.wire.value_limits import TooManyItems, open_result
 
 WORKING: Final = "working"
 NEEDS_INPUT: Final = "input_required"

@@ -13,9 +13,9 @@ from typing import Final
 import trio
 from msgspec import Raw, Struct, field
 
-from hub.bridge.inputs import input_request
+from hub.bridge.input_requests import input_request
 from hub.bridge.tasks.client import TaskClient
-from hub.link.errors import HubError
+from hub.link.hub_errors import HubError
 from hub.link.interface import Caller
 from hub.link.promise import Promise
 from hub.wire.jsonrpc import Failure, Reply, Result

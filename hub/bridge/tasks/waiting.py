@@ -19,8 +19,8 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from hub.bridge.input_required import ask_all
-from hub.bridge.inputs import MAX_ROUNDS, judge, offered, read_questions
+from hub.bridge.input_requests import MAX_ROUNDS, judge, offered, read_questions
+from hub.bridge.input_rounds import ask_all
 from hub.bridge.tasks.client import TaskCancelled, TaskClient, TaskGone, is_unknown, nonsense
 from hub.bridge.tasks.model import (
     CANCELLED,
@@ -34,7 +34,7 @@ from hub.bridge.tasks.model import (
     message_result,
     outcome,
 )
-from hub.link.errors import DeadlineExceeded, HubError, without_frames
+from hub.link.hub_errors import DeadlineExceeded, HubError, without_frames
 from hub.link.interface import Caller, Exchange, Interim
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import METHOD_NOT_FOUND, Era

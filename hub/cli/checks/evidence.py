@@ -14,9 +14,9 @@ from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
 from config.hosts.entry import KEY
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, is_found, user_places
+from config.hosts.host_servers import Server, survey
 from config.hosts.install import Record, Records, text_at
-from config.hosts.survey import Server, survey
-from config.loading.layers import Loaded, load_all
+from config.loading.assemble import Loaded, load_all
 from config.loading.safe_reading import read_private
 from config.settings import HubConfig, UpstreamConfig
 from hub.control.answers import Status

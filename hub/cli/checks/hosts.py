@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 from config.errors import ConfigError
 from config.hosts.entry import KEY, url_of, variables_of
 from config.hosts.entry_environment import carried
-from config.hosts.import_plan import started_anyway
+from config.hosts.host_servers import identities
+from config.hosts.import_files import started_anyway
 from config.hosts.install import is_ours
-from config.hosts.survey import identities
 from config.loading.check import split_listen
 from config.loading.host_entry import command_of
 from config.projects import find_project

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from config import directories
 from config.errors import dotted
-from config.hosts.survey import Identity, identities
+from config.hosts.host_servers import Identity, identities
 from config.hosts.unwrap import bare, package_of
 from config.loading.document import parse
 from config.loading.safe_reading import Problem, fetch

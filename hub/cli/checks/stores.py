@@ -58,7 +58,7 @@ def _reason(cache: CacheConfig) -> str:
     """The reason why the store cannot be used; "": it can."""
     import trio
 
-    from cache.redis.connection import ConnectionPair
+    from cache.redis.connection_pair import ConnectionPair
     from cache.redis.url import address_of
 
     async def attempt() -> str:

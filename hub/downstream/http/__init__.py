@@ -2,6 +2,6 @@
 
 `endpoint` sorts requests and answers them. A request: `access` (who may come in), `request` (what it says), `refusal`
 (why it is turned away). An answer: `reply`, `event_stream`. Legacy sessions: `session`, `durable_sessions` (how they
-outlive the daemon), `journal_age` (how long ago a kept session ended). What always holds: a session id is bound to
+outlive the daemon), `running_time` (how long ago a kept session ended). What always holds: a session id is bound to
 the principal, host and endpoint that it was made for; for all others there is no such session.
 """

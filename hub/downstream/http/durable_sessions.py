@@ -12,7 +12,7 @@ and digests of the lists that hosts have seen.
               lists   run -> endpoint -> digests of its lists
 
 A session older than `LIFE_S` is not revived, so each entry of the journal is forgotten once hubs have run for that long
-since it was written (`hub.downstream.http.journal_age`). If the journal cannot be written, only its facts are lost.
+since it was written (`hub.downstream.http.running_time`). If the journal cannot be written, only its facts are lost.
 """
 
 import logging
@@ -26,7 +26,7 @@ from msgspec import Raw, Struct, field, structs
 from cache.shared_store import MAX_FACT_BYTES
 from config.saved_state import Memory
 from hub.catalog.view import View
-from hub.downstream.http.journal_age import Odometer
+from hub.downstream.http.running_time import Odometer
 from hub.link.autosave import SaveBarrier, autosave
 from hub.link.interface import Identity
 from hub.link.sealing import InvalidSeal, Signer

@@ -34,8 +34,8 @@ from hub.downstream.http.request import Inbound, Posts
 from hub.downstream.http.session import HttpSession, HttpSessions
 from hub.downstream.request_pipeline import answer, overloaded
 from hub.downstream.stateless_host import StatelessHost
-from hub.link.errors import Overloaded
 from hub.link.fault_isolation import keep_going
+from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller, Identity
 from hub.net.http_message import Denied
 from hub.net.http_server import HttpRequest, HttpResponse

@@ -9,7 +9,7 @@ from hub.downstream.hosts import Router
 from hub.downstream.http.session import HttpSession
 from hub.downstream.request_pipeline import overloaded, take_on
 from hub.downstream.stateless_host import StatelessHost
-from hub.link.errors import Overloaded
+from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller
 from hub.net.http_server import HttpResponse
 from hub.wire.http.mcp_headers import InvalidHeader, check_mirrors

@@ -20,11 +20,11 @@ from hub.downstream.hosts import Host, Hosts, Router
 from hub.downstream.request_pipeline import answer, overloaded, take_on
 from hub.link.budget import FREE_BYTES, NO_ROOM, Account
 from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, OutboxFull
-from hub.link.descriptors import descriptor
-from hub.link.errors import Executed, Overloaded
+from hub.link.hub_errors import Executed, Overloaded
 from hub.link.interface import Caller, Identity
 from hub.link.line_channel import LineChannel, LineReader
 from hub.link.outbox import Outbox
+from hub.link.stream_sockets import descriptor
 from hub.routing.host_exchange import HostExchange, keep_untold
 from hub.wire.jsonrpc import (
     EMPTY,

@@ -16,7 +16,6 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from hub.wire.capabilities import FORM, URL, elicitation_modes
-from hub.wire.item_limits import SMALL_BYTES, has_too_many_items
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -45,7 +44,7 @@ from hub.wire.mcp import (
     Era,
     era_of,
 )
-from hub.wire.questions.elicitation_forms import UnsupportedForm, WrongOptionCount, newer_content, older_form
+from hub.wire.questions.older_forms import UnsupportedForm, WrongOptionCount, newer_content, older_form
 from hub.wire.questions.page_urls import ForbiddenUrl, host_of
 from hub.wire.questions.sampling import (
     SINGLE,
@@ -55,6 +54,7 @@ from hub.wire.questions.sampling import (
     older_messages,
     uses_tools,
 )
+from hub.wire.value_limits import SMALL_BYTES, has_too_many_items
 
 MAX_ITEMS: Final = 10_000
 """Items on all levels of sampling messages, a form or an answer, if large; each is read, which takes 40 ms in all."""

@@ -6,9 +6,6 @@ from typing import Any
 from msgspec import UNSET, Raw, UnsetType
 
 from hub.wire.capabilities import covers
-from hub.wire.item_limits import (
-    peek_limited,
-)
 from hub.wire.jsonrpc import Failure, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import (
     HEADER_MISMATCH,
@@ -25,6 +22,9 @@ from hub.wire.mcp import (
     era_of,
 )
 from hub.wire.questions.page_urls import ForbiddenUrl, host_of
+from hub.wire.value_limits import (
+    peek_limited,
+)
 
 
 def failure_for_host(

@@ -6,12 +6,6 @@ from urllib.parse import quote
 
 from msgspec import Raw
 
-from hub.wire.item_limits import (
-    SMALL_BYTES,
-    TooManyItems,
-    open_result,
-    refuse_too_many_items,
-)
 from hub.wire.jsonrpc import NULL, encode, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import (
     COMPLETE,
@@ -31,6 +25,12 @@ from hub.wire.mcp import (
     era_of,
 )
 from hub.wire.request_meta import read_freshness
+from hub.wire.value_limits import (
+    SMALL_BYTES,
+    TooManyItems,
+    open_result,
+    refuse_too_many_items,
+)
 
 
 class UnknownResultType(ValueError):

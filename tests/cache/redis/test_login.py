@@ -194,6 +194,6 @@ def test_the_client_to_install_is_that_of_the_extra():
 
 
 def test_the_client_is_loaded_only_when_it_runs():
-    heavy = ("coredis", "anyio", "cache.redis.connection")
+    heavy = ("coredis", "anyio", "cache.redis.connection_pair")
     code = f"import sys, cache.redis.store; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

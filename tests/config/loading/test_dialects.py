@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from config.loading.layers import load_all
+from config.loading.assemble import load_all
 from config.settings import Secret, Timeouts, UpstreamConfig
 
 DIALECTS = Path(__file__).parents[2] / "data" / "dialects"

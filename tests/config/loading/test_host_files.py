@@ -8,10 +8,10 @@ import pytest
 
 import config
 from config.errors import ConfigError
+from config.loading.assemble import load_all
 from config.loading.document import parse
 from config.loading.host_entry import HOSTS_OWN, OUR_SETTINGS, command_of, is_hub
 from config.loading.host_files import Table, servers
-from config.loading.layers import load_all
 from config.loading.safe_reading import Findings
 from config.settings import Secret, UpstreamConfig
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from config.errors import ConfigError
-from config.loading.layers import load_all
+from config.loading.assemble import load_all
 from config.loading.one_file import find_config
 from config.settings import HubConfig, Secret, Timeouts, UpstreamConfig
 

@@ -22,10 +22,10 @@ from hub.bridge.request_state import (
 from hub.link import machine_clock
 from hub.link.machine_clock import BootClock, boot_clock
 from hub.link.sealing import Sealer
-from hub.wire.item_limits import MAX_ITEMS
 from hub.wire.jsonrpc import RemoteProtocolError, Request, encode_response, raw
 from hub.wire.mcp import L4, MODERN
 from hub.wire.questions.question import Question
+from hub.wire.value_limits import MAX_ITEMS
 from tests.support.counting import calls_of
 from tests.support.schemas import validate
 

@@ -6,8 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from hub.bridge.input_required import InputRefused
-from hub.bridge.inputs import MAX_ROUNDS
+from hub.bridge.input_requests import MAX_ROUNDS
+from hub.bridge.input_rounds import InputRefused
 from hub.bridge.request_state import RequestStates
 from hub.bridge.url_elicitation import (
     AGAIN,
@@ -21,7 +21,7 @@ from hub.bridge.url_elicitation import (
     wants_visits,
 )
 from hub.link.completed_elicitations import MAX_ID_CHARS, MAX_KEPT, Elicitations
-from hub.link.errors import UpstreamProtocolError, failure_from
+from hub.link.hub_errors import UpstreamProtocolError, failure_from
 from hub.link.interface import Interim
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Failure, Request, Result, encode_response, raw

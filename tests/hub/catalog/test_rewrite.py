@@ -10,8 +10,8 @@ from hub.catalog import rewrite
 from hub.catalog.rewrite import localise, localise_meta, unchanged, untag_arguments
 from hub.catalog.uris import tag
 from hub.catalog.uris import untag as untagged
-from hub.wire.item_limits import MAX_ITEMS, SMALL_BYTES, TooManyItems
 from hub.wire.jsonrpc import RemoteProtocolError
+from hub.wire.value_limits import MAX_ITEMS, SMALL_BYTES, TooManyItems
 from tests.support.counting import calls_of
 
 

@@ -6,7 +6,7 @@ from msgspec import structs
 from config.settings import CacheConfig, ReplicaConfig, Secret
 from hub.cli.render.cache import cache
 from hub.control.answers import Cleared
-from hub.link.errors import UpstreamUnavailable
+from hub.link.hub_errors import UpstreamUnavailable
 from hub.wire.mcp import MODERN
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house

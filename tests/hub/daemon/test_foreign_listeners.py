@@ -7,7 +7,7 @@ import pytest
 import trio
 
 import hub.daemon.http_listener
-from config.hub_files import token_path
+from config.hub_paths import token_path
 from config.saved_state import Memory
 from config.settings import DEFAULT_LISTEN, HubConfig, Secret
 from hub.app import Hub

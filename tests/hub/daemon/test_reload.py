@@ -8,7 +8,7 @@ import trio
 from msgspec import structs
 
 from config.errors import ConfigError
-from config.loading.layers import Loaded
+from config.loading.assemble import Loaded
 from config.settings import HubConfig
 from hub.daemon.reload import Reloader
 

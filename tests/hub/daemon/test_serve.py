@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from config.errors import ConfigError
-from config.loading.layers import load_all
+from config.loading.assemble import load_all
 from config.settings import DEFAULT_LISTEN
 from hub.daemon.setup import store_for
 from hub.link.sealing import load_keys

@@ -13,7 +13,7 @@ from hub.daemon.api import OPERATOR, DaemonApi
 from hub.downstream.hosts import Hosts
 from hub.downstream.request_pipeline import serve, take_on
 from hub.downstream.stateless_host import StatelessHost
-from hub.link.errors import Overloaded
+from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller
 from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import Request, Result, raw

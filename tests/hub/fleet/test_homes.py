@@ -2,11 +2,11 @@
 
 import pytest
 
-from hub.bridge.tasks.polled_tasks import MAX_TOLD
+from hub.bridge.tasks.task_handles import MAX_TOLD
 from hub.fleet.homes import runs_of
-from hub.wire.item_limits import MAX_STRINGS
 from hub.wire.jsonrpc import Request, raw
 from hub.wire.mcp import LISTEN
+from hub.wire.value_limits import MAX_STRINGS
 
 
 class Handles:

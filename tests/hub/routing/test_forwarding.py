@@ -5,9 +5,9 @@ import json
 import pytest
 
 from hub.catalog.rewrite import LARGE_BYTES
-from hub.wire.item_limits import MAX_ITEMS, SMALL_BYTES
 from hub.wire.jsonrpc import Failure, Request, Result, raw
 from hub.wire.mcp import L4, MODERN, Kind
+from hub.wire.value_limits import MAX_ITEMS, SMALL_BYTES
 from tests.support.fakes import FakeHost
 from tests.support.routing_bench import Bench
 

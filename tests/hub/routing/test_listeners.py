@@ -10,14 +10,14 @@ from hub.catalog.catalog import Rules
 from hub.catalog.entries import UpstreamRule
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, server_view
-from hub.link.errors import Overloaded, UpstreamUnavailable
+from hub.link.hub_errors import Overloaded, UpstreamUnavailable
 from hub.link.sealing import Sealer
 from hub.routing.listeners import ACK_TIMEOUT_S, RETRY_S, read_filter
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.subscriptions import Subscriptions
-from hub.wire.item_limits import MAX_ITEMS, MAX_STRINGS
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L4, MODERN, TASKS_EXTENSION, Freshness, Kind, ListEntry, Snapshot
+from hub.wire.value_limits import MAX_ITEMS, MAX_STRINGS
 from tests.support.fakes import FakeHost
 from upstreams.subscriptions.session_subscriptions import SessionSubscriptions
 

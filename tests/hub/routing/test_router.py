@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from hub.catalog.view import EVERYTHING, server_view
-from hub.link.errors import UpstreamUnavailable
+from hub.link.hub_errors import UpstreamUnavailable
 from hub.wire.jsonrpc import RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L1, L3, L4, MODERN, Kind, ListEntry
 from tests.support.fakes import FakeHost

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from config.hub_files import lock_path, socket_path
+from config.hub_paths import lock_path, socket_path
 from hub.net.unix import bind_unix, take_lock
 from hub.shim import start_daemon
 from hub.shim.main import preamble, run

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Raw
 
 import upstreams.inventory.lists
-from hub.link.errors import UpstreamProtocolError
+from hub.link.hub_errors import UpstreamProtocolError
 from hub.wire.handshake import ServerFacts
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L4, Era, Freshness, Kind

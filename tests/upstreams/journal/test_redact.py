@@ -5,7 +5,7 @@ import json
 import pytest
 
 from config.settings import Secret, UpstreamConfig
-from hub.link.errors import UpstreamProtocolError
+from hub.link.hub_errors import UpstreamProtocolError
 from hub.wire.jsonrpc import Failure, Raw, raw
 from upstreams.journal.redact import MAX_ERROR_BYTES, Mask
 

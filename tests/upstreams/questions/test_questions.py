@@ -7,7 +7,7 @@ import trio
 
 from config.saved_state import Memory
 from config.settings import Timeouts, UpstreamConfig
-from hub.link.errors import DeadlineExceeded, HubError
+from hub.link.hub_errors import DeadlineExceeded, HubError
 from hub.link.interface import Operation
 from hub.wire.capabilities import shared_session_capabilities
 from hub.wire.jsonrpc import Failure, Result, raw

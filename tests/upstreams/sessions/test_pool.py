@@ -9,7 +9,7 @@ import trio
 from config.saved_state import Memory
 from config.settings import Timeouts, UpstreamConfig
 from hub.link.backoff import HEALTHY_S
-from hub.link.errors import HubError, Overloaded, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
+from hub.link.hub_errors import HubError, Overloaded, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import Result, raw
 from hub.wire.mcp import L4, MODERN, Era

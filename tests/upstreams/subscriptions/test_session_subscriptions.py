@@ -6,7 +6,7 @@ import trio.testing
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from hub.link.errors import UpstreamUnavailable
+from hub.link.hub_errors import UpstreamUnavailable
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
 from hub.wire.uri_parents import parents

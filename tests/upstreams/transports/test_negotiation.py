@@ -9,7 +9,7 @@ import trio
 from config.identity import config_key
 from config.saved_state import Memory
 from config.settings import Secret, Timeouts, UpstreamConfig
-from hub.link.errors import HubError, UpstreamProtocolError, UpstreamUnavailable, UpstreamVersionError
+from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamUnavailable, UpstreamVersionError
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L1, L2, L3, L4, MODERN, Era
 from tests.support.fakes import FakeUpstream, running

@@ -7,7 +7,7 @@ import trio
 
 from config.saved_state import Memory
 from config.settings import Timeouts, UpstreamConfig
-from hub.link.errors import (
+from hub.link.hub_errors import (
     DeadlineExceeded,
     Executed,
     HubError,

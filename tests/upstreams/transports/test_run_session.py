@@ -4,7 +4,7 @@ import pytest
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from hub.link.errors import UpstreamUnavailable
+from hub.link.hub_errors import UpstreamUnavailable
 from tests.support.http_fixture import Ear
 from upstreams.session import COMMON
 from upstreams.transports.run_session import run_session

@@ -7,7 +7,7 @@ import trio
 from trio.lowlevel import checkpoint
 
 from hub.link.budget import FREE_BYTES
-from hub.link.errors import Executed, HubError, ResultTooLarge, UpstreamProtocolError
+from hub.link.hub_errors import Executed, HubError, ResultTooLarge, UpstreamProtocolError
 from hub.link.read_pace import ReadPace
 from hub.wire.http.sse import EventTooLong, SseParser
 from hub.wire.jsonrpc import (

@@ -17,7 +17,7 @@ import trio
 from trio.lowlevel import checkpoint
 
 from hub.link.budget import FREE_BYTES, Account
-from hub.link.errors import (
+from hub.link.hub_errors import (
     Executed,
     Overloaded,
     ResultTooLarge,

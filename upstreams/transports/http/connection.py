@@ -15,7 +15,7 @@ import trio
 from msgspec import Struct
 from trio.lowlevel import wait_readable, wait_writable
 
-from hub.link.descriptors import descriptor, watch_peer
+from hub.link.stream_sockets import descriptor, watch_peer
 
 CONNECT_S: Final = 10.0
 TLS_S: Final = 5.0

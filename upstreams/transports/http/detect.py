@@ -18,7 +18,13 @@ from typing import Final
 from config.identity import config_key
 from config.settings import UpstreamConfig
 from hub.link.budget import Budget
-from hub.link.errors import HubError, ResultTooLarge, UpstreamProtocolError, UpstreamUnavailable, UpstreamVersionError
+from hub.link.hub_errors import (
+    HubError,
+    ResultTooLarge,
+    UpstreamProtocolError,
+    UpstreamUnavailable,
+    UpstreamVersionError,
+)
 from hub.wire.handshake import ServerFacts
 from hub.wire.jsonrpc import Reply, encode_request
 from hub.wire.mcp import DISCOVER, MODERN, Era

@@ -17,7 +17,7 @@ from typing import Final
 import trio
 from msgspec import Raw, Struct
 
-from hub.link.errors import HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
+from hub.link.hub_errors import HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
 from hub.link.interface import Exchange
 from hub.link.peer import last_words
 from hub.link.token_bucket import TokenBucket
@@ -35,7 +35,7 @@ from hub.wire.jsonrpc import (
 )
 from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L1, L2, L4, PING, SET_LEVEL, Era
 from upstreams.questions.questions import Answering, Questions
-from upstreams.questions.running import Running
+from upstreams.questions.running_operation import Running
 from upstreams.session import COMMON, SessionEvents, SessionTerms
 from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, stream_headers
 from upstreams.transports.http.poster import CONTENT, JSON, Poster, SessionUnknown, StatusError

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from msgspec import Raw
 from trio.lowlevel import checkpoint
 
-from hub.link.errors import HubError, UpstreamUnavailable
+from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.wire.handshake import ServerFacts
 from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirror_headers, mirrored
 from hub.wire.jsonrpc import (

@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 
 import trio
 
-from hub.link.errors import Executed, HubError, Overloaded, UpstreamProtocolError, UpstreamUnauthorized
+from hub.link.hub_errors import Executed, HubError, Overloaded, UpstreamProtocolError, UpstreamUnauthorized
 from hub.link.read_pace import ReadPace
 from hub.wire.jsonrpc import (
     Failure,

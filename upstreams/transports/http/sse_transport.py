@@ -14,7 +14,7 @@ import trio
 
 from hub.link.budget import FREE_BYTES
 from hub.link.channel import ChannelClosed, OutboxFull
-from hub.link.errors import (
+from hub.link.hub_errors import (
     HubError,
     UpstreamLost,
     UpstreamProtocolError,

@@ -9,7 +9,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import trio
 
-from hub.link.errors import HubError, UpstreamUnavailable
+from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.link.token_bucket import TokenBucket
 from hub.wire.jsonrpc import Notification, RemoteProtocolError, Request, Response, decode, is_batch
 from upstreams.session import SessionEvents

@@ -14,7 +14,7 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from hub.link.errors import (
+from hub.link.hub_errors import (
     DeadlineExceeded,
     HubError,
     Overloaded,
@@ -39,7 +39,7 @@ from hub.wire.mcp import (
     Era,
     Kind,
 )
-from upstreams.questions.running import Running
+from upstreams.questions.running_operation import Running
 from upstreams.session import (
     COMMON,
     CallTimeouts,

@@ -23,7 +23,7 @@ import trio
 from trio.lowlevel import checkpoint
 
 from config.settings import UpstreamConfig
-from hub.link.errors import UpstreamUnavailable
+from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.token_bucket import TokenBucket
 from upstreams.journal.redact import Mask
 from upstreams.transports.stdio.limits import limit_child, refuse_last_descriptors

@@ -15,7 +15,7 @@ import trio
 from config.settings import UpstreamConfig
 from hub.link.budget import Budget
 from hub.link.channel import ChannelClosed
-from hub.link.errors import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, without_frames
+from hub.link.hub_errors import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, without_frames
 from hub.link.line_channel import LineChannel, LineReader
 from hub.link.outbox import Outbox
 from hub.link.peer import BadPeer

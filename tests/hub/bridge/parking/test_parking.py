@@ -26,7 +26,7 @@ from hub.bridge.parking.parking import (
     ParkingStatistics,
 )
 from hub.bridge.request_state import EXPIRED, LOST, USED, BadState, RequestStates
-from hub.link.errors import DeadlineExceeded, Draining, UpstreamLost
+from hub.link.hub_errors import DeadlineExceeded, Draining, UpstreamLost
 from hub.link.interface import Exchange
 from hub.link.peer import last_words
 from hub.link.sealing import Sealer

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from config.hosts.facts import Machine
-from config.loading.layers import load_all
+from config.loading.assemble import load_all
 from hub.cli.checks import stores
 from hub.cli.checks.evidence import Examined
 from hub.control.methods import STATUS, read

@@ -12,7 +12,7 @@ from cache.shared_store import MAX_FACT_BYTES
 from config.saved_state import Memory
 from hub.catalog.view import EVERYTHING
 from hub.downstream.http import durable_sessions as module
-from hub.downstream.http import journal_age as odometer
+from hub.downstream.http import running_time as odometer
 from hub.downstream.http import session
 from hub.downstream.http.durable_sessions import LIFE_S, MAX_ID, MAX_URIS, DurableSessions
 from hub.downstream.http.session import IDLE_UPKEEP_S, MAX_SESSIONS_OF_PRINCIPAL, RESUBSCRIBE_S, SESSION_IDLE_S

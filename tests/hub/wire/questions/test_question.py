@@ -15,7 +15,6 @@ from hub.wire.capabilities import (
     shared_session_capabilities,
 )
 from hub.wire.handshake import initialize_params
-from hub.wire.item_limits import SMALL_BYTES
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Result, encode_request, encode_response, raw
 from hub.wire.mcp import ALL_VERSIONS, L1, L2, L3, L4, LEGACY_VERSIONS, MODERN
 from hub.wire.questions.question import (
@@ -27,6 +26,7 @@ from hub.wire.questions.question import (
     declined_reply,
     question_for_host,
 )
+from hub.wire.value_limits import SMALL_BYTES
 from tests.support.schemas import _check, validate
 
 ELICIT, SAMPLE, ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"

@@ -7,7 +7,7 @@ import pytest
 import trio
 from msgspec import Raw
 
-from hub.link.errors import (
+from hub.link.hub_errors import (
     DeadlineExceeded,
     Executed,
     Overloaded,

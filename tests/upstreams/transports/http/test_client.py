@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from hub.link.errors import Executed, ResultTooLarge, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
+from hub.link.hub_errors import Executed, ResultTooLarge, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
 from hub.wire.http.request_head import MAX_HEAD_BYTES
 from tests.support.http_peer import Handler, HttpPeer, PeerRequest, Talk, http_peer
 from tests.support.steps import counting

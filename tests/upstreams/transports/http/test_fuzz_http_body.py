@@ -17,7 +17,7 @@ import trio
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from hub.link.errors import HubError
+from hub.link.hub_errors import HubError
 from hub.wire.jsonrpc import Failure, Result
 from tests.support.descriptors import open_descriptors
 from tests.support.http_fixture import Ear, Fixture, config_for, run

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import trio
 
-from hub.link.errors import (
+from hub.link.hub_errors import (
     DeadlineExceeded,
     Executed,
     ResultTooLarge,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import trio
 
-from hub.link.errors import UpstreamProtocolError
+from hub.link.hub_errors import UpstreamProtocolError
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import MODERN, Kind

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import trio
 
-from hub.link.errors import DeadlineExceeded
+from hub.link.hub_errors import DeadlineExceeded
 from hub.link.interface import Operation
 from hub.wire.capabilities import shared_session_capabilities
 from hub.wire.jsonrpc import Failure, raw

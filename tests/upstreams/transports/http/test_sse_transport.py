@@ -10,7 +10,7 @@ import trio
 
 from config.identity import config_key
 from config.saved_state import Memory
-from hub.link.errors import (
+from hub.link.hub_errors import (
     DeadlineExceeded,
     Executed,
     HubError,

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from config.settings import Secret, UpstreamConfig
-from hub.link.errors import UpstreamUnavailable
+from hub.link.hub_errors import UpstreamUnavailable
 from tests.support.descriptors import open_descriptors
 from upstreams.transports.stdio.limits import DESCRIPTORS_OF_CHILD, KEPT_DESCRIPTORS, MOST_DESCRIPTORS, OOM_SCORE
 from upstreams.transports.stdio.orphans import MARKER

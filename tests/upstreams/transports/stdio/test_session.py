@@ -15,7 +15,7 @@ from config.identity import config_key
 from config.saved_state import Memory
 from config.settings import Secret, Timeouts, UpstreamConfig
 from hub.link.budget import Budget
-from hub.link.errors import Executed, HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
+from hub.link.hub_errors import Executed, HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
 from hub.link.interface import Operation
 from hub.link.line_channel import MAX_LINE_BYTES
 from hub.wire.capabilities import shared_session_capabilities

@@ -11,7 +11,7 @@ from math import ceil
 import trio
 
 from hub.link.backoff import HEALTHY_S, ExponentialBackoff, jitter
-from hub.link.errors import UpstreamUnavailable
+from hub.link.hub_errors import UpstreamUnavailable
 
 
 class Crash:

@@ -8,8 +8,8 @@ from msgspec import Raw
 
 from config.settings import Timeouts, UpstreamConfig
 from hub.bridge.request_state import RequestStates
-from hub.bridge.tasks.tasks import Tasks
-from hub.link.errors import HubError, UpstreamProtocolError, UpstreamUnavailable
+from hub.bridge.tasks.task_replies import Tasks
+from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamUnavailable
 from hub.link.interface import Exchange, Operation
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw

@@ -11,12 +11,12 @@ from config.editing.imported import blocks_of, imported_text, removed_in, withou
 from config.editing.text.change import EditRefused
 from config.hosts.entry import KEY, stdio_entry
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, project_files
-from config.hosts.import_plan import leaving
-from config.hosts.importing import Import, block, identities_in
+from config.hosts.host_servers import identities, survey
+from config.hosts.import_choice import Import, block, identities_in
+from config.hosts.import_files import leaving
 from config.hosts.install import Records
-from config.hosts.survey import identities, survey
 from config.hosts.unwrap import package_of, unwrapped
-from config.loading.layers import load_all
+from config.loading.assemble import load_all
 from config.loading.variables import Variables
 from tests.support import host_homes
 from tests.support.host_homes import HOMES

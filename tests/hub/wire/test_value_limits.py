@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub.wire import item_limits
-from hub.wire.item_limits import (
+from hub.wire import value_limits
+from hub.wire.jsonrpc import RemoteProtocolError, raw
+from hub.wire.mcp import INVALID_PARAMS
+from hub.wire.value_limits import (
     MAX_STRINGS,
     TooManyItems,
     has_too_many_items,
@@ -17,8 +19,6 @@ from hub.wire.item_limits import (
     read_strings,
     refuse_too_many_items,
 )
-from hub.wire.jsonrpc import RemoteProtocolError, raw
-from hub.wire.mcp import INVALID_PARAMS
 
 VALUES = st.recursive(
     st.none() | st.integers(-9, 9) | st.text('a,":{}[]\\é\n', max_size=6),
@@ -44,17 +44,17 @@ def test_the_items_of_all_levels_are_counted(value, escaped, most):
 
 @pytest.mark.covers("SEC-13")
 def test_many_strings_with_commas_are_a_crowd_before_they_are_counted(monkeypatch):
-    monkeypatch.setattr(item_limits, "_MAX_QUOTES", 6)
+    monkeypatch.setattr(value_limits, "_MAX_QUOTES", 6)
     assert has_too_many_items(b'["a,","b,","c,","d,",""]', 8)
     assert not has_too_many_items(b'["a,","b,","c,",",,,,,,,,,"]'.replace(b'"a,",', b""), 8)
 
 
 @pytest.mark.covers("SEC-13")
 def test_a_large_object_of_many_members_is_not_opened(monkeypatch):
-    monkeypatch.setattr(item_limits, "SMALL_BYTES", 0)
+    monkeypatch.setattr(value_limits, "SMALL_BYTES", 0)
     few, many = (
         Raw(b'{"a":[1,2,3],"b":"1,2"}'),
-        Raw(b"{%b}" % b",".join(b'"%d":1' % i for i in range(item_limits.MAX_ITEMS + 1))),
+        Raw(b"{%b}" % b",".join(b'"%d":1' % i for i in range(value_limits.MAX_ITEMS + 1))),
     )
     assert list(peek_limited(few)) == ["a", "b"]
     assert peek_limited(many) == peek_limited(None) == peek_limited(Raw(b"7")) == {}
@@ -65,7 +65,7 @@ def test_a_large_object_of_many_members_is_not_opened(monkeypatch):
 
 @pytest.mark.covers("SEC-13", "I-3")
 def test_what_the_hub_need_not_open_does_not_make_a_result_a_crowd():
-    rows = b"[%b]" % b",".join([b"[1,2]"] * item_limits.MAX_ITEMS)
+    rows = b"[%b]" % b",".join([b"[1,2]"] * value_limits.MAX_ITEMS)
     assert list(open_result(Raw(b'{"content":%b,"structuredContent":{"a":%b},"x":1}' % (rows, rows)))) == [
         "content",
         "structuredContent",

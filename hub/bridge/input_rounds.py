@@ -13,14 +13,14 @@ from typing import Final
 import trio
 from msgspec import Raw, Struct, structs
 
-from hub.bridge.inputs import MAX_ROUNDS, bad_input, judge, read_questions
-from hub.link.errors import Executed, HubError, without_frames
+from hub.bridge.input_requests import MAX_ROUNDS, bad_input, judge, read_questions
+from hub.link.hub_errors import Executed, HubError, without_frames
 from hub.link.interface import Exchange
 from hub.wire.capabilities import URL
-from hub.wire.item_limits import TooManyItems, open_result
 from hub.wire.jsonrpc import Failure, Reply, Result, peek_str, raw
 from hub.wire.mcp import ELICIT, INPUT_REQUIRED, RESULT_TYPE
 from hub.wire.questions.question import Question, mode_of
+from hub.wire.value_limits import TooManyItems, open_result
 
 FIRST_PAUSE_S: Final = 0.25
 LONGEST_PAUSE_S: Final = 10.0

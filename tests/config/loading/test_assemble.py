@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.errors import ConfigError
-from config.loading.layers import Loaded, load_all
+from config.loading.assemble import Loaded, load_all
 from config.loading.one_file import Layer
 from config.loading.precedence import Origin
 from config.settings import HubConfig, Secret

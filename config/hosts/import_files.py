@@ -1,6 +1,7 @@
 """One import as a whole: the files it writes, the servers that hosts no longer start, and the writing.
 
-`importing` decides about servers; here nothing is written before `carry_out`, and no file that the hub could not use.
+`import_choice` decides about servers; here nothing is written before `carry_out`, and no file that the hub could not
+use.
 """
 
 import os
@@ -19,13 +20,13 @@ from config.files import read_file, replace_file
 from config.hosts.entry import KEY
 from config.hosts.facts import Host, Machine, Place, all_hosts, every_user_file, is_found
 from config.hosts.host_commands import own_program
-from config.hosts.importing import Import, block, identities_in, unfit
+from config.hosts.host_servers import Identity, Server, identities, survey
+from config.hosts.import_choice import Import, block, identities_in, unfit
 from config.hosts.install import Records, is_ours, text_at
 from config.hosts.originals import Original, taken_out, taken_out_by_program
-from config.hosts.survey import Identity, Server, identities, survey
-from config.hub_files import backup_dir, config_file
+from config.hub_paths import backup_dir, config_file
 from config.loading.all_files import IMPORTED
-from config.loading.layers import load_all
+from config.loading.assemble import load_all
 from config.loading.safe_reading import Problem, read
 from config.loading.variables import Variables
 from config.projects import PROJECT_FILES

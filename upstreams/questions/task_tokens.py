@@ -10,7 +10,7 @@ from hub.link.interface import Operation
 from hub.link.recent import Recent
 from hub.wire.jsonrpc import Reply, Result, peek_object, peek_str
 from hub.wire.mcp import TASKS_RESULT
-from upstreams.questions.running import Running
+from upstreams.questions.running_operation import Running
 
 MAX_TASKS: Final = 1_024
 

@@ -15,7 +15,7 @@ from msgspec import structs
 from config.editing.imported import digest_of
 from config.editing.text import toml
 from config.editing.text.change import EditRefused
-from config.hosts.survey import Identity, Server, Skipped, identity
+from config.hosts.host_servers import Identity, Server, Skipped, identity
 from config.loading.document import parse
 from config.loading.host_entry import SPELLINGS
 from config.loading.variables import Variables

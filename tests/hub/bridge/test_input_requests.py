@@ -7,7 +7,7 @@ import pytest
 from msgspec import Raw
 
 from config.settings import UpstreamConfig
-from hub.bridge.inputs import (
+from hub.bridge.input_requests import (
     MAX_AT_ONCE,
     check_answers,
     input_requests,
@@ -16,10 +16,10 @@ from hub.bridge.inputs import (
     offered,
     read_questions,
 )
-from hub.link.errors import UpstreamProtocolError
-from hub.wire.item_limits import MAX_ITEMS
+from hub.link.hub_errors import UpstreamProtocolError
 from hub.wire.jsonrpc import RemoteProtocolError, peek_object, raw
 from hub.wire.mcp import MODERN
+from hub.wire.value_limits import MAX_ITEMS
 from tests.support.fakes import FakeHost
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}

@@ -5,7 +5,7 @@ import random
 import pytest
 import trio
 
-from cache.redis.connection import ConnectionPair
+from cache.redis.connection_pair import ConnectionPair
 from cache.redis.layout import look_up_command
 from cache.redis.url import StoreAddress
 from cache.shared_store import StoreUnreachable

@@ -1,7 +1,7 @@
 """Servers that hosts have, with our setting names, and the identity by which two entries are one server.
 
-`survey` reads the text of one file. What an entry means is for `host_files` to say; here the host's variables get the
-meaning they have there, and programs that only pass on a remote server are taken away (`unwrap`).
+`host_servers` reads the text of one file. What an entry means is for `host_files` to say; here the host's variables get
+the meaning they have there, and programs that only pass on a remote server are taken away (`unwrap`).
 """
 
 from collections.abc import Iterator, Mapping

@@ -9,7 +9,7 @@ import pytest
 
 from config import directories
 from config.errors import ConfigError
-from config.hub_files import (
+from config.hub_paths import (
     config_file,
     control_path,
     key_path,

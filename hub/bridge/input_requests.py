@@ -11,9 +11,8 @@ from msgspec import Raw
 
 from config.settings import UpstreamConfig
 from hub.bridge.request_state import encode_input_request
-from hub.link.errors import UpstreamProtocolError
+from hub.link.hub_errors import UpstreamProtocolError
 from hub.link.interface import Caller
-from hub.wire.item_limits import MAX_ITEMS, has_too_many_items
 from hub.wire.jsonrpc import RemoteProtocolError, open_object, peek_object, peek_str
 from hub.wire.mcp import MODERN, QUESTIONS
 from hub.wire.questions.question import (
@@ -24,6 +23,7 @@ from hub.wire.questions.question import (
     mode_of,
     question_for_host,
 )
+from hub.wire.value_limits import MAX_ITEMS, has_too_many_items
 
 MAX_ROUNDS: Final = 16
 """Rounds of questions in one operation."""

@@ -14,7 +14,7 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from hub.bridge.inputs import input_requests, offered, read_questions
+from hub.bridge.input_requests import input_requests, offered, read_questions
 from hub.bridge.request_state import answers_of
 from hub.bridge.tasks.client import SilentExchange, TaskClient, is_unknown, nonsense
 from hub.bridge.tasks.model import (
@@ -41,7 +41,7 @@ from hub.bridge.tasks.model import (
 )
 from hub.bridge.tasks.task_questions import TaskQuestions
 from hub.catalog.view import View
-from hub.link.errors import HubError
+from hub.link.hub_errors import HubError
 from hub.link.interface import Caller, Interim, Upstream
 from hub.link.sealing import InvalidSeal, Sealer
 from hub.wire.capabilities import TASKS_NEEDED

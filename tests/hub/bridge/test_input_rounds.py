@@ -12,14 +12,14 @@ from msgspec import Raw
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from hub.bridge.input_required import InputRefused, answer_until_final, read_wanted
-from hub.bridge.inputs import MAX_AT_ONCE, MAX_ROUNDS
+from hub.bridge.input_requests import MAX_AT_ONCE, MAX_ROUNDS
+from hub.bridge.input_rounds import InputRefused, answer_until_final, read_wanted
 from hub.downstream.host_questions import HostQuestions
-from hub.link.errors import UpstreamProtocolError, failure_from
+from hub.link.hub_errors import UpstreamProtocolError, failure_from
 from hub.link.interface import Operation
-from hub.wire.item_limits import MAX_ITEMS
 from hub.wire.jsonrpc import Failure, Response, Result, raw
 from hub.wire.mcp import L3, L4, LEGACY_VERSIONS, MODERN
+from hub.wire.value_limits import MAX_ITEMS
 from tests.support.fakes import FakeHost, FakeUpstream, running
 from tests.support.schemas import validate
 from upstreams.session import CallTimeouts, SessionTerms

@@ -5,7 +5,7 @@
     modern, without the extension   absorbed, as a call that may park       absorbed; questions end the request
     modern, with it                 converted                               relayed
 
-Absorbed tasks are awaited by `waiting`, the others polled by hosts through `polled_tasks`. Only tools that can be
+Absorbed tasks are awaited by `waiting`, the others polled by hosts through `task_handles`. Only tools that can be
 called in no other way are called as tasks of 2025-11-25; upstreams of the extension decide for themselves.
 """
 
@@ -16,13 +16,13 @@ from typing import Final
 import trio
 from msgspec import Raw, structs
 
-from hub.bridge.inputs import check_answers, input_requests, kinds_of, offered
+from hub.bridge.input_requests import check_answers, input_requests, kinds_of, offered
 from hub.bridge.request_state import Binding, RequestState, RequestStates, answers_of, bind, input_required
 from hub.bridge.tasks.client import SilentExchange, TaskClient, nonsense
 from hub.bridge.tasks.model import NoTask, Task, augments_calls, begun_task, declares, requires_task
-from hub.bridge.tasks.polled_tasks import TaskHandles
+from hub.bridge.tasks.task_handles import TaskHandles
 from hub.bridge.tasks.waiting import Show, TaskWait
-from hub.link.errors import HubError
+from hub.link.hub_errors import HubError
 from hub.link.interface import Exchange, Interim, Operation, Upstream
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Reply, Request, peek_array, peek_object, peek_str, raw
