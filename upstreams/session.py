@@ -1,9 +1,9 @@
 """Session: the contract of a session with an upstream, whatever its transport, and what all sessions share.
 
-`transports.run_session` makes sessions: `session = await nursery.start(run_session, ...)` returns when the handshake is
-complete, and `run_session` goes on until the connection ends. A session that ended is never opened again; the runner or
-the connector starts a new one. Nobody above writes for a transport or an era: `run_session` chooses the transport,
-`stamp_call` and `stamp_own` write for the era.
+`transports.run_session` makes sessions: it calls `started` with the session when the handshake is complete, and goes on
+until the connection ends. A session that ended is never opened again; the runner or the connector starts a new one.
+Nobody above writes for a transport or an era: `run_session` chooses the transport, `stamp_call` and `stamp_own` write
+for the era.
 """
 
 from collections.abc import Callable

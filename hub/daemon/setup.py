@@ -89,10 +89,10 @@ def sessions_for(config: HubConfig, keys: Keys, store: "RedisStore | None") -> t
     signer, journal = Signer(keys), Memory(sessions_path())
     if store is None:
         return DurableSessions(signer, journal, wall), None
-    notes = PublishedFacts(store.directory)
-    sessions = DurableSessions(signer, journal, wall, config.replica.name, notes.put)
+    facts = PublishedFacts(store.directory)
+    sessions = DurableSessions(signer, journal, wall, config.replica.name, facts.put)
     me = Registration(sessions.run_id, config.replica.name or sessions.run_id, "")
-    return sessions, Fleet(Membership(me, store.directory, sessions.was_mine), notes)
+    return sessions, Fleet(Membership(me, store.directory, sessions.was_mine), facts)
 
 
 def last_known() -> LastKnown:

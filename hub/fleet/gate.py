@@ -57,7 +57,7 @@ class Fleet(NamedTuple):
     """Parts of a fleet that a hub is made with: its membership, and the facts that it publishes."""
 
     membership: Membership
-    notes: PublishedFacts
+    facts: PublishedFacts
 
 
 class FleetGate:
@@ -75,7 +75,7 @@ class FleetGate:
     ) -> None:
         self.membership = fleet.membership
         self.forwarder = Forwarder()
-        self._ownership = Ownership(fleet.membership, fleet.notes, self.held, self._release, durable.publish_again)
+        self._ownership = Ownership(fleet.membership, fleet.facts, self.held, self._release, durable.publish_again)
         self._endpoint = endpoint
         self._durable = durable
         self._runs_of = runs_of

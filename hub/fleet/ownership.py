@@ -61,13 +61,13 @@ class Ownership:
     def __init__(
         self,
         membership: Membership,
-        notes: PublishedFacts,
+        facts: PublishedFacts,
         held: Callable[[], Iterable[tuple[str, bool]]],
         on_taken: Callable[[str], None],
         on_emptied: Callable[[], None],
     ) -> None:
         self._membership = membership
-        self._notes = notes
+        self._facts = facts
         self._held = held
         self._on_taken = on_taken
         self._on_emptied = on_emptied
@@ -77,20 +77,20 @@ class Ownership:
         return self._membership.directory
 
     def __repr__(self) -> str:
-        return f"<Ownership, {self._notes!r}>"
+        return f"<Ownership, {self._facts!r}>"
 
     async def run(self) -> None:
         """Stay registered and publish facts until cancelled."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._membership.run, self._tend)
-            nursery.start_soon(keep_going, "Writing where sessions are", self._notes.run)
+            nursery.start_soon(keep_going, "Writing where sessions are", self._facts.run)
 
     async def deregister(self) -> None:
         """Deregister, so that other hubs take over at once. Takes at most `LEAVE_S`; raises nothing."""
         with trio.move_on_after(LEAVE_S):
             try:
                 await self._membership.deregister()
-                await self._notes.flush()
+                await self._facts.flush()
             except* StoreUnreachable:
                 pass
             except* Exception as errors:  # noqa: BLE001  # a fault is logged, and the work goes on

@@ -15,7 +15,7 @@ log = logging.getLogger("hubd.replicas")
 NOTE_S: Final = 49 * 3600.0
 """Lifetime of a fact: longer than a hub whose clock is a day late could revive the session."""
 RETRY_S: Final = 5.0
-MAX_NOTES: Final = 4_096
+MAX_FACTS: Final = 4_096
 
 
 class PublishedFacts:
@@ -26,8 +26,8 @@ class PublishedFacts:
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self._unwritten: Recent[str, bytes] = Recent(MAX_NOTES)
-        self._noted = DirtyFlag()
+        self._unwritten: Recent[str, bytes] = Recent(MAX_FACTS)
+        self._news = DirtyFlag()
         self._faults = FaultLog(log, "telling other hubs of sessions")
 
     def __repr__(self) -> str:
@@ -36,12 +36,12 @@ class PublishedFacts:
     def put(self, name: str, value: bytes) -> None:
         """Queue a fact. Never blocks."""
         self._unwritten.put(name, value)
-        self._noted.set()
+        self._news.set()
 
     async def run(self) -> None:
         """Write queued facts until cancelled."""
         while True:
-            await self._noted.take()
+            await self._news.take()
             try:
                 await self.flush()
             except* StoreUnreachable:
@@ -53,7 +53,7 @@ class PublishedFacts:
 
     async def _later(self) -> None:
         await trio.sleep(RETRY_S)
-        self._noted.set()
+        self._news.set()
 
     async def flush(self) -> None:
         """Write all queued facts.

@@ -270,7 +270,7 @@ class Connection:
                 return b""
         shared = self.shared
         if shared.asleep is not None:
-            shared.wake(shared.asleep)
+            shared.wake()
         self.deadline = shared.now + shared.limits.header_timeout_s
         self.is_arriving = True
         start = 0
@@ -431,7 +431,7 @@ class Connection:
         if not self.closed:
             self._response = None
             if shared.asleep is not None:
-                shared.wake(shared.asleep)
+                shared.wake()
             self.deadline = shared.now + shared.limits.keepalive_idle_s
 
     def _new_response(self, method: str = "GET") -> HttpResponse:

@@ -62,7 +62,7 @@ class HttpRequest(Struct):
     """Set by the guard (`Access.guard`), so that handlers need not authenticate again."""
 
 
-class Streams(Protocol):
+class SharedState(Protocol):
     """State shared by all connections of a server, as a response sees it (`server_state.ServerState`)."""
 
     limits: HttpLimits
@@ -71,7 +71,7 @@ class Streams(Protocol):
     streams: "set[HttpResponse]"
     asleep: trio.Event | None
 
-    def wake(self, asleep: trio.Event) -> None: ...
+    def wake(self) -> None: ...
 
 
 class Carrier(Protocol):
@@ -82,7 +82,7 @@ class Carrier(Protocol):
     hung_up: bool
 
     @property
-    def shared(self) -> Streams: ...
+    def shared(self) -> SharedState: ...
 
     @property
     def queued_bytes(self) -> int: ...
@@ -117,7 +117,7 @@ class HttpResponse:
         self.gone = False
         """The peer has left, or was given up; writes to the stream are dropped."""
         self.quiet_s = 0.0
-        """Seconds since the last write to the stream, to about a second."""
+        """Seconds since the last write to the stream, as of the last look at all streams."""
         if connection.hung_up:
             self.leave()
 
@@ -182,7 +182,7 @@ class HttpResponse:
         connection = self._connection
         shared = connection.shared
         if shared.asleep is not None:
-            shared.wake(shared.asleep)
+            shared.wake()
         self.quiet_s = 0.0
         if not vital and connection.queued_bytes > shared.limits.stream_queue_bytes:
             log.info("a host left %d bytes of its stream unread; it is closed", connection.queued_bytes)

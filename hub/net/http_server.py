@@ -39,13 +39,15 @@ BURST: Final = 16
 """Connections accepted in one step of the loop while more than `FEW` strangers are open."""
 WAKE: Final = 64
 """Epoll events handled in one step of the loop."""
-ARRIVE_S: Final = 0.1
+DRAIN_ARRIVE_S: Final = 0.1
 """Time that a drain waits for the first requests of connections that were just made."""
 
 
 class HttpServerStatistics(Struct, frozen=True, kw_only=True):
     """Numbers of the connections and requests of an HTTP server."""
 
+    accept_failures: int = 0
+    """Times that accepting a connection failed."""
     connections: int = 0
     strangers: int = 0
     """Connections that have not passed the guard."""
@@ -86,6 +88,7 @@ class HttpServer:
         if shared is None:
             return HttpServerStatistics()
         return HttpServerStatistics(
+            accept_failures=self._acceptor.failures,
             connections=len(shared.connections),
             strangers=shared.crowd.strangers,
             guests=shared.crowd.guests,
@@ -99,11 +102,6 @@ class HttpServer:
         self._guard = guard
         if self._shared is not None:
             self._shared.guard = guard
-
-    @property
-    def accept_failures(self) -> int:
-        """Number of times that accepting a connection failed."""
-        return self._acceptor.failures
 
     @property
     def draining(self) -> bool:
@@ -148,7 +146,7 @@ class HttpServer:
             for stream in waiting(listener):
                 self._start_connection(stream, shared)
         self._close_listeners()
-        with trio.move_on_after(ARRIVE_S):
+        with trio.move_on_after(DRAIN_ARRIVE_S):
             while shared.crowd.strangers:
                 await shared.room.park()
         while shared.running:
@@ -177,7 +175,7 @@ class HttpServer:
 
     def _start_connection(self, stream: trio.SocketStream, shared: ServerState) -> None:
         if shared.asleep is not None:
-            shared.wake(shared.asleep)
+            shared.wake()
         shared.nursery.start_soon(Connection(stream, shared).run)
 
     # --- watching over them -------------------------------------------------------------------------------------------

@@ -93,8 +93,9 @@ class ServerState:
         pings = (self.now + self.limits.sse_ping_s - response.quiet_s for response in self.streams)
         return min((*pings, *(connection.deadline for connection in self.connections.values())), default=math.inf)
 
-    def wake(self, asleep: trio.Event) -> None:
-        """Wake upkeep, and take the time, which has stood still meanwhile."""
-        self.asleep = None
-        self.tick()
-        asleep.set()
+    def wake(self) -> None:
+        """Wake upkeep if it is asleep, and take the time, which has stood still meanwhile."""
+        if self.asleep is not None:
+            self.asleep.set()
+            self.asleep = None
+            self.tick()

@@ -92,8 +92,8 @@ class ListUpdates:
         await self._live.upstreams[upstream].refresh(kind)
         self.catch_up()
 
-    async def first(self, names: Iterable[str], kind: Kind) -> None:
-        """Wait for the first lists of those of the upstreams `names` that are still starting, within reason."""
+    async def wait_for_first(self, names: Iterable[str], kind: Kind) -> None:
+        """Wait, within reason, for the first lists of those of the upstreams `names` that neither listed nor failed."""
 
         async def refresh(upstream: Upstream) -> None:
             with suppress(UpstreamUnavailable):  # disabled meanwhile
@@ -101,7 +101,7 @@ class ListUpdates:
 
         async with trio.open_nursery() as nursery:
             for upstream in [self._live.upstreams[name] for name in names if name in self._live.upstreams]:
-                if upstream.settling:
+                if not upstream.has_reported:
                     nursery.start_soon(refresh, upstream)
         self.catch_up()
 

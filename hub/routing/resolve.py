@@ -59,7 +59,7 @@ class Resolver:
             if owner := self._suspect(name, catalog, exchange.view):
                 await self._lists.refresh(owner, kind)
             else:
-                await self._lists.first(catalog.unprefixed(), kind)
+                await self._lists.wait_for_first(catalog.unprefixed(), kind)
             route = self._live.of(exchange.view).route(kind, name)
         return route
 

@@ -42,10 +42,10 @@ class Reading:
     def __init__(self) -> None:
         self.over = trio.Event()
         self.until = inf
-        """Until when the reading is worth waiting for; `inf`: it has not begun."""
+        """Until when the reading is worth waiting for; `inf`: it has not begun, or is the first of a session."""
 
     def __repr__(self) -> str:
-        return f"<Reading, {'over' if self.over.is_set() else 'running' if self.until < inf else 'due'}>"
+        return f"<Reading, {'over' if self.over.is_set() else 'to come'}>"
 
     async def wait(self) -> None:
         """Wait until the reading is over, at most `REFRESH_WAIT_S` and `until`."""
@@ -99,10 +99,13 @@ class _ListState:
             with trio.move_on_at(due_at):
                 await self.news.take()
 
-    def begin(self) -> bool:
-        """A reading begins; whether that is because the list changed."""
+    def begin(self, *, first: bool) -> bool:
+        """A reading begins, the `first` of a session or a later one; true if that is because the list changed.
+
+        A first one may be slow because the server is only starting, so it does not make the list a slow one.
+        """
         self.running, self.requested = self.requested or Reading(), None
-        self.running.until = trio.current_time() + REFRESH_WAIT_S
+        self.running.until = inf if first else trio.current_time() + REFRESH_WAIT_S
         was_stale, self.stale = self.stale, False
         return was_stale
 
@@ -167,7 +170,7 @@ class ListRefresh:
         try:
             for state in self._lists.values():
                 state.pacing = ReadPacing()
-            await self._read(session, on_read, *Kind)
+            await self._read(session, on_read, *Kind, first=True)
             async with trio.open_nursery() as nursery:
                 for kind in Kind:
                     nursery.start_soon(self._keep_fresh, session, on_read, kind)
@@ -180,9 +183,9 @@ class ListRefresh:
             await self._lists[kind].due()
             await self._read(session, on_read, kind)
 
-    async def _read(self, session: Session, on_read: OnRead, *kinds: Kind) -> None:
+    async def _read(self, session: Session, on_read: OnRead, *kinds: Kind, first: bool = False) -> None:
         states = [self._lists[kind] for kind in kinds]
-        stale = [state for state in states if state.begin()]
+        stale = [state for state in states if state.begin(first=first)]
         found: dict[Kind, Listing] = {}
         async with trio.open_nursery() as nursery:
             for kind in kinds:
@@ -195,13 +198,14 @@ class ListRefresh:
 
     async def _read_one(self, session: Session, kind: Kind, found: dict[Kind, Listing]) -> None:
         state = self._lists[kind]
-        state.problem = f"{kind.value} could not be read in time"
+        problem = f"{kind.value} could not be read in time"
         with trio.move_on_after(self._list_s):
             try:
                 found[kind] = await walk(session, kind)
-                state.problem = found[kind].degraded
+                problem = found[kind].degraded
             except HubError as error:
-                state.problem = f"{kind.value} could not be read: {error}"
+                problem = f"{kind.value} could not be read: {error}"
+        state.problem = problem  # not before: readings of other lists tell the problems of all
         now = trio.current_time()
         state.retry_at = inf if kind in found else now + RETRY_LIST_S
         state.slow = state.running is not None and state.running.until <= now

@@ -9,6 +9,7 @@ import trio
 from upstreams.session import SessionEvents
 
 PING_ANSWER_S: Final = 15.0
+"""Seconds that the upstream has to answer a ping."""
 
 log = logging.getLogger(__name__)
 
@@ -27,14 +28,23 @@ class KeepAlive:
         send: Callable[[], Awaitable[None]],
         heard: Callable[[], int],
     ) -> None:
-        """`interval_s`: seconds of silence after which a ping is sent; 0: never."""
-        self.interval_s = interval_s
+        """`interval_s`: a ping is sent after one to two times these seconds of silence; 0: never."""
+        self._interval_s = interval_s
         self._name = name
         self._events = events
         self._send = send
         self._heard = heard
         self._unanswered: tuple[int, float] | None = None
         """Amount that had been heard when a ping was not answered, and time of the first such ping."""
+
+    @property
+    def is_on(self) -> bool:
+        """True if the upstream is pinged at all."""
+        return self._interval_s > 0
+
+    def stop(self) -> None:
+        """Send no pings from now on: in the era of the upstream there are none."""
+        self._interval_s = 0.0
 
     @property
     def silent_s(self) -> float | None:
@@ -45,11 +55,11 @@ class KeepAlive:
 
     async def run(self, running: Sized, check: Callable[[], Awaitable[None]]) -> None:
         """Call `check`, which pings, whenever nothing was heard for a while and no call is `running`; for ever."""
-        if not self.interval_s:
+        if not self._interval_s:
             await trio.sleep_forever()
         while True:
             heard = self._heard()
-            await trio.sleep(self.interval_s)
+            await trio.sleep(self._interval_s)
             if self._heard() == heard and not running:
                 await check()
 

@@ -121,7 +121,7 @@ class PeerSession:
         self.era = era_of(facts.version)
         if self.era is Era.MODERN:  # there are no requests of the upstream, nor pings
             self.peer.refuse_requests()
-            self._keep_alive.interval_s = 0.0
+            self._keep_alive.stop()
 
     async def _listen(self) -> None:
         """Read until the peer is gone or given up; then all calls have failed."""
@@ -139,7 +139,7 @@ class PeerSession:
 
     @property
     def is_pinged(self) -> bool:
-        return self._keep_alive.interval_s > 0
+        return self._keep_alive.is_on
 
     @property
     def silent_s(self) -> float | None:
@@ -264,7 +264,9 @@ class PeerSession:
         if method == PROGRESS:
             self._calls.report_progress(notification.params, self._running)
         elif method == MESSAGE:
-            self._calls.report_log(notification.params, self._attribute())
+            if running := self._attribute():
+                running.touch()
+            self._calls.report_log(notification.params, running)
         elif hear := self._subscription(notification):
             hear(notification)
         else:

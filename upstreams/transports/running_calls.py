@@ -65,7 +65,6 @@ class RunningCalls:
         """Pass a `notifications/message` to the host of `running`; None: to the owner of the session, or to the hub."""
         params = named_log(self._name, params)
         if running is not None:
-            running.touch()
             running.exchange.log(params)
         elif self._owner is not None:
             self._owner.log(params)

@@ -777,7 +777,7 @@ class Exhausted:
 async def test_accepting_survives_a_lack_of_descriptors(autojump_clock, caplog):
     async with serving(wrap=Exhausted) as served:
         assert (await served.ask(post(b"x"))).body == b"x"
-        assert served.server.accept_failures == 20
+        assert served.server.statistics().accept_failures == 20
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 

@@ -18,6 +18,7 @@ class SlowSession:
     """A session whose tools and prompts take `takes_s` seconds to list."""
 
     era = Era.LEGACY
+    prompts_take_s = 0.0
     facts = ServerFacts(L4, {"tools": raw({}), "prompts": raw({})}, {}, "")
 
     def __init__(self):
@@ -26,7 +27,7 @@ class SlowSession:
 
     async def request(self, method, params):
         self.asked.append(method)
-        await trio.sleep(self.takes_s)
+        await trio.sleep(self.takes_s if method != "prompts/list" else self.prompts_take_s)
         return Result(raw({method.removesuffix("/list"): []}))
 
 
@@ -97,14 +98,39 @@ async def test_nobody_waits_for_what_others_have_waited_for_in_vain(nursery, aut
 
 async def test_a_slow_list_delays_no_other(nursery, autojump_clock):
     bench = await Bench(nursery).open()
-    bench.session.takes_s = 3
+    bench.session.prompts_take_s = 3
     bench.lists.mark_stale([Kind.PROMPT])
     await wait_all_tasks_blocked()
-    bench.session.takes_s = 0
     reading = bench.lists.request(Kind.TOOL, anew=True)
     await reading.wait()
     assert reading.over.is_set()
     assert bench.lists.request(Kind.PROMPT).until > trio.current_time(), "it goes on"
+
+
+async def test_a_list_that_is_being_read_is_no_problem_of_another(nursery, autojump_clock):
+    bench = await Bench(nursery).open()
+    bench.session.prompts_take_s = LIST_S + 1
+    bench.lists.mark_stale([Kind.PROMPT, Kind.TOOL])
+    await wait_all_tasks_blocked()
+    assert bench.shown[-1] == ({Kind.TOOL}, [])
+    await trio.sleep(LIST_S)
+    await wait_all_tasks_blocked()
+    assert bench.shown[-1] == (set(), ["prompts could not be read in time"])
+
+
+async def test_a_list_is_waited_for_while_the_first_reading_takes_long_and_after_it(nursery, autojump_clock):
+    bench = Bench(nursery)
+    bench.session.takes_s = 4
+    await bench.open()
+    await trio.sleep(2)
+    following = bench.lists.request(Kind.TOOL, anew=True)
+    await following.wait()
+    bench.session.takes_s = 0
+    assert not following.over.is_set()
+    await trio.sleep(1)
+    await wait_all_tasks_blocked()
+    assert following.over.is_set()
+    assert bench.lists.request(Kind.TOOL) is not None, "a server that starts slowly need not be slow"
 
 
 async def test_changes_that_bring_nothing_new_slow_down_readings_of_that_list_only(nursery, autojump_clock):

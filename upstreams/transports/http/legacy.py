@@ -1,7 +1,7 @@
 """Streamable HTTP of the legacy revisions: a handshake, a session id, streams that can be resumed, a standing stream.
 
     connect() --initialize--> run(): standing stream | calls --404--> renew(), once for all waiting; resend
-                                                          --cancelled--> DELETE
+                                                             --cancelled--> DELETE
 
 What always holds: a request goes out under the session id current at that moment; when that very session turns out to
 be unknown it is renewed once, in the name of the session and not of whoever noticed, and exactly the request that was
@@ -41,9 +41,11 @@ from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, str
 from upstreams.transports.http.poster import CONTENT, JSON, Poster, SessionUnknown, StatusError
 from upstreams.transports.http.standing_stream import StandingStream
 from upstreams.transports.http.streamable_session import GOODBYE_S, RESENDABLE, StreamableSession
-from upstreams.transports.keep_alive import PING_ANSWER_S, KeepAlive
+from upstreams.transports.keep_alive import KeepAlive
 from upstreams.transports.negotiation import about, judge_initialize
 
+SET_LEVEL_S: Final = 15.0
+"""Seconds that a renewed session may take to set its log level."""
 RENEWAL_S: Final = 20.0
 """Seconds for a new handshake; as long as a first one has by default."""
 RESUMPTIONS: Final = 3
@@ -246,7 +248,7 @@ class LegacyHttp(StreamableSession):
 
     async def _set_level_again(self, params: dict[str, Raw]) -> None:
         id = self.next_id()
-        with suppress(HubError), trio.move_on_after(PING_ANSWER_S):
+        with suppress(HubError), trio.move_on_after(SET_LEVEL_S):
             await self._post_request(encode_request(id, SET_LEVEL, params), id, self._deliver_own, resend=True)
 
     def withdraw(self, id: int, reason: str) -> None:
@@ -315,7 +317,7 @@ class LegacyHttp(StreamableSession):
 
     @property
     def is_pinged(self) -> bool:
-        return self._keep_alive.interval_s > 0
+        return self._keep_alive.is_on
 
     @property
     def silent_s(self) -> float | None:

@@ -223,13 +223,15 @@ class StreamableSession:
 
     def deliver(self, message: Request | Notification, running: Running | None, id: int | None) -> None:
         """Hand on what the upstream said while answering call `id`, which is `running`, or on its own."""
-        if message.method == PROGRESS:
+        if isinstance(message, Request):
+            log.debug("%s sent a request, %s, which is ignored", self.name, message.method)
+        elif message.method == PROGRESS:
             self._calls.report_progress(message.params, {} if running is None or id is None else {id: running})
         elif message.method == MESSAGE:
             if running is None and self.terms.exclusive:
                 running = next(reversed(self.running.values()), None)
             self._calls.report_log(message.params, running)
-        elif isinstance(message, Request) or not announce(self.events, message):
+        elif not announce(self.events, message):
             log.debug("%s sent a %s, which is ignored", self.name, message.method)
 
     def _deliver_own(self, message: Request | Notification) -> None:
