@@ -130,18 +130,20 @@ class Watcher:
             self._is_again = self._is_again and stop.is_set()
 
     async def _is_stirred(self, look: Callable[[], tuple[bytes, Lookouts]], lookouts: Lookouts) -> bool:
-        """True if the kernel says, before it is time to look anyway, that something happens; also if it cannot say."""
+        """True once the kernel says that something happens, or if it cannot say; false if what is there differs."""
         try:
             kernel = await trio.to_thread.run_sync(Inotify, lookouts, abandon_on_cancel=True)
         except OSError:
             return True
         try:
-            with trio.move_on_after(POLL_S) as self._waiting:
-                seen, _ = await trio.to_thread.run_sync(look, abandon_on_cancel=True)
-                if seen == self._seen:  # nothing has happened before the kernel was asked
+            while not self._stop.is_set():
+                with trio.move_on_after(POLL_S) as self._waiting:
+                    if await trio.to_thread.run_sync(look, abandon_on_cancel=True) != (self._seen, lookouts):
+                        return False  # something has happened before the kernel was asked, or without its knowledge
                     await kernel.wait()
                     self._stirred_at = trio.current_time()
                     return True
+                self._is_again = self._is_again and self._stop.is_set()
         finally:
             kernel.close()
         return False
