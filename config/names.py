@@ -12,13 +12,14 @@ from typing import Final
 
 MAX_ID: Final = 16
 MAX_USABLE: Final = 30
-_LEGAL = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+SERVER_ID: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+"""The form of a server id, which may stand in a URI scheme; how long it may be is for the caller to say."""
 _USABLE = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]|_(?!_|$))*")
 
 
 def is_server_id(name: str) -> bool:
     """True if `name` is a server id as it should be."""
-    return len(name) <= MAX_ID and _LEGAL.fullmatch(name) is not None
+    return len(name) <= MAX_ID and SERVER_ID.fullmatch(name) is not None
 
 
 def is_usable(name: str) -> bool:

@@ -8,13 +8,14 @@ import re
 from hashlib import sha256
 from typing import Final, Literal
 
+from config.names import SERVER_ID
+
 NameKind = Literal["tool", "prompt"]
 
 MAX_NAME_ID: Final = 30
 
 _HASHED = re.compile(r"_[0-9a-f]{8}$")
 _UNCLEAN = re.compile(r"[^A-Za-z0-9_-]")
-_SERVER_ID = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _NAME_ID = re.compile(rf"[A-Za-z][A-Za-z0-9_-]{{0,{MAX_NAME_ID - 1}}}")
 
 
@@ -36,7 +37,7 @@ def visible_name(kind: NameKind, sid: str, raw: str, budget: int = 50, *, digits
 
 def server_id(name: str) -> str:
     """`name` itself if it may stand in a URI scheme, else an id made of it: lower case, dashes, four digits of hash."""
-    if len(name) <= MAX_NAME_ID and _SERVER_ID.fullmatch(name):
+    if len(name) <= MAX_NAME_ID and SERVER_ID.fullmatch(name):
         return name
     words = re.sub(r"[^a-z0-9]+", "-", name.lower())[:11].strip("-")
     stem = words if words[:1].isalpha() else f"s{words}"
