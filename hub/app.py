@@ -151,10 +151,12 @@ class Hub:
             self.last_known.save()
 
     async def _await_first_reports(self) -> None:
-        """Let the first lists wait for upstreams that start quickly, but for no slow one, and for none with lists known
-        from an earlier run."""
-        with trio.move_on_after(self._started_with.startup_grace_s):
+        """Let the first lists wait for upstreams that start quickly, but for no slow one, for none that was slow the
+        last time, and for none with lists known from an earlier run."""
+        with trio.move_on_after(self._started_with.startup_grace_s) as grace:
             await self.supervisor.settled.wait()
+        if grace.cancelled_caught:
+            self.supervisor.note_late(self.config.upstreams)
         self.lists.settle()
 
     def _show_known_lists(self) -> None:

@@ -27,6 +27,7 @@ from hub.link.flag_and_bell import Bell
 from hub.link.hub_errors import UpstreamUnavailable
 from upstreams.invalidation import NO_LISTENER, InvalidationListener
 from upstreams.inventory.last_known import LastKnown
+from upstreams.inventory.late_reports import LateReports
 from upstreams.journal.journal import Journals
 from upstreams.lifecycle import State
 from upstreams.runner import UpstreamRunner
@@ -92,10 +93,11 @@ class SupervisorStatistics(Struct, frozen=True):
 class Supervisor:
     """Keeps every configured upstream running.
 
-    `settled` is set once every upstream has listed what it offers, now or in an earlier run, or has failed. `on_new` is
-    called with every new upstream before any call can reach it, `on_change` with the name of an upstream whenever what
-    it offers may differ, `on_elicited` with the name of an upstream and the id of an elicitation at a URL that is done.
-    `listener_for` makes the listener of invalidation events of an upstream. `last_known` is kept up to date.
+    `settled` is set once every upstream has listed what it offers, now or in an earlier run, or has failed; one that
+    late the last time (`note_late`) is not waited for. `on_new` is called with every new upstream before any call can
+    reach it, `on_change` with the name of an upstream whenever what it offers may differ, `on_elicited` with the name
+    of an upstream and the id of an elicitation at a URL that is done. `listener_for` makes the listener of invalidation
+    events of an upstream. `last_known` is kept up to date.
     """
 
     def __init__(
@@ -120,6 +122,7 @@ class Supervisor:
         """Seconds that a stop waits for running calls."""
         self._memory = memory
         self._last_known = last_known or LastKnown(None)
+        self._late = LateReports(memory)
         self._on_change = on_change
         self._on_new = on_new
         self._log_level: str | None = None
@@ -151,8 +154,7 @@ class Supervisor:
         async with trio.open_nursery() as self._nursery:
             for name, config in configs.items():
                 self._take_in(self._make(name, config))
-            enabled = [upstream for upstream in self.upstreams.values() if upstream.state is not State.DISABLED]
-            self._unsettled = {upstream.name for upstream in enabled if not upstream.offered.remembered}
+            self._unsettled = {name for name, upstream in self.upstreams.items() if self._is_waited_for(upstream)}
             self._mark_reported()
             task_status.started()
             await trio.sleep_forever()
@@ -180,10 +182,23 @@ class Supervisor:
         return SupervisorStatistics(len(self._generations), len(self._candidates), leaving, len(self.journals))
 
     async def reported(self, names: Iterable[str]) -> None:
-        """Wait until each of these upstreams has listed what it offers, or has failed."""
+        """Wait until each of these upstreams has listed what it offers, or has failed, but for those that were late the
+        last time."""
         waiting = set(names)
-        while waiting := {name for name in waiting & self.upstreams.keys() if not self.upstreams[name].has_reported}:
+        while waiting := {
+            name for name in waiting & self.upstreams.keys() if self._is_waited_for(self.upstreams[name])
+        }:
             await self._news.wait()
+
+    def note_late(self, names: Iterable[str]) -> None:
+        """Remember those of these upstreams that have not reported within the grace: nobody waits for them again."""
+        for upstream in [self.upstreams[name] for name in names if name in self.upstreams]:
+            if not upstream.has_reported:
+                log.info("%s has not listed what it offers in time; the next start does not wait for it", upstream.name)
+                self._late.note(upstream.config)
+
+    def _is_waited_for(self, upstream: Upstream) -> bool:
+        return not upstream.has_reported and upstream.config not in self._late
 
     def set_log_level(self, level: str | None) -> None:
         """Set the log level of all upstreams, those to come included, as `Upstream.set_log_level`."""
@@ -327,6 +342,7 @@ class Supervisor:
 
     def _announce(self, upstream: Upstream) -> None:
         if upstream.offered.listed:
+            self._late.forget(upstream.config)
             self._last_known.note(upstream.name, upstream.config, upstream.snapshot)
         self._on_change(upstream.name)
 

@@ -287,8 +287,10 @@ class Projects:
     async def _await_reports(self, running: _RunningProject) -> None:
         """Answer the lists of a project once its servers have said what they offer, or took too long."""
         try:
-            with trio.move_on_after(self._servers.config.startup_grace_s):
+            with trio.move_on_after(self._servers.config.startup_grace_s) as grace:
                 await self._supervisor.reported(running.upstreams)
+            if grace.cancelled_caught:
+                self._supervisor.note_late(running.upstreams)
         finally:
             if self.shown.get(running.view) is running:
                 self._lists.settle_project(running.view)

@@ -261,3 +261,19 @@ async def test_an_upstream_that_a_reload_adds_is_known_at_once_if_it_was_before(
         slow.released.set()
         await connected(house, "files", "mail")
         assert len(host.of(CHANGED)) == 1
+
+
+async def test_a_server_that_was_late_delays_no_list_of_the_next_run(autojump_clock, tmp_path):
+    await first_run(tmp_path, {"files": FakeUpstream()})
+    for waits_s in (5, 0, 0):
+        fakes = {"files": FakeUpstream(), "hangs": FakeUpstream(tools=["late"])}
+        hangs = Slow(fakes["hangs"])
+        async with a_run(tmp_path, fakes, startup_grace_s=5.0) as house:
+            host = await house.host("lines", L4)
+            started = trio.current_time()
+            assert await host.names() == ["files__echo"]
+            assert trio.current_time() == started + waits_s
+    async with a_run(tmp_path, fakes, startup_grace_s=5.0) as house:
+        hangs.released.set()
+        await connected(house, "hangs")
+        assert await (await house.host("lines", L4)).names() == ["files__echo", "hangs__late"]
