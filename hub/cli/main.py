@@ -11,7 +11,7 @@ from typing import Any, Final, TextIO, cast
 
 from config.errors import ConfigError, EditError
 from hub.cli import config, doctor, editing, hub_commands, importing, install, service
-from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, EX_USAGE, Command, Output, Parser, UsageError
+from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, EX_USAGE, Command, Output, Parser, UsageError, add_color
 from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
 from hub.wire.printable import Printable
 
@@ -113,6 +113,7 @@ def _run(arguments: Sequence[str], words: Sequence[str], output: Output) -> int:
         options, rest = _parser().parse_known_args(arguments, argparse.Namespace(words=words, output=output))
         if rest:
             options.parser.refuse(rest)
+        output.colour = getattr(options, "color", output.colour)
         command: Command = options.command
         return command(options)
     except HubNotRunning as error:
@@ -178,6 +179,7 @@ def _parser() -> Parser:
     parser.add_argument(
         "--version", action="store_const", const=hub_commands.version, dest="command", help="show the version"
     )
+    add_color(parser, "colours: on a terminal, always, never")
     parser.set_defaults(json=False, parser=parser)
     commands = parser.add_subparsers(metavar="COMMAND", help=argparse.SUPPRESS, prog="hubd")
     families = [_Family(commands, title) for title in FAMILIES]

@@ -2,11 +2,14 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from hub.cli.render.screen import COLOURS, Screen
 from hub.wire.printable import printable_json
 
 if TYPE_CHECKING:
@@ -44,7 +47,19 @@ class Output:
 
     def __init__(self, *, json: bool) -> None:
         self.json = json
+        self.colour = "auto"
+        """The value of `--color`."""
         self._members: dict[str, Any] = {}
+
+    @cached_property
+    def screen(self) -> Screen:
+        """Standard output, for tables, colours and long lines."""
+        return Screen.of(sys.stdout, os.environ, self.colour)
+
+    @cached_property
+    def progress(self) -> Screen:
+        """Standard error, for lines that change while something is waited for; with `--json` they are not shown."""
+        return Screen.of(sys.stderr, os.environ, self.colour, live=not self.json)
 
     def say(self, text: str) -> None:
         """Print a sentence for people."""
@@ -168,9 +183,15 @@ def add(commands: Any, name: str, command: Command, text: str, *, json: bool | s
         epilog=f"{members}exit codes, and errors with --json: see `hubd --help`",
     )
     parser.set_defaults(command=command, parser=parser)
+    add_color(parser, argparse.SUPPRESS)
     if json:
         parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
+
+
+def add_color(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add the option `--color`, which stands before or after the command."""
+    parser.add_argument("--color", choices=COLOURS, default=argparse.SUPPRESS, help=text)
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
@@ -214,7 +235,6 @@ def own_command() -> str:
     Raises:
         UsageError: the command cannot be found.
     """
-    import os
     import shutil
 
     beside = Path(sys.executable).with_name("hubd")

@@ -33,6 +33,11 @@ class Printable:
     def __init__(self, stream: "TextIO") -> None:
         self._stream = stream
 
+    @property
+    def unescaped(self) -> "TextIO":
+        """The stream itself, for whoever makes texts safe before adding colours to them."""
+        return self._stream
+
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
 
