@@ -1,11 +1,11 @@
 """Configuration: its settings, its files, the files of hosts, and what is remembered. Knows nothing of MCP messages.
 
 Read `settings` first, which declares every setting; `setting_facts` reads that for all others. `loading` makes one
-`HubConfig` of all files, with `errors` and `names`; `watching` notices changes, `diff` says what a change means, and
-`identity` which upstreams are the same server. `effective`, `json_schema` and `secret_detection` show settings.
-`projects` and `trust` deal with files of projects, `editing` with ours, `hosts` with those of hosts. Below:
-`directories`, `hub_paths`, `files` (replaces a file, with a backup), `saved_state` (lasts between runs), `leftovers`
-(of a killed run).
+`HubConfig` of all files, with `errors`, `names` and `name_globs` (names that a setting chooses); `watching` notices
+changes, `diff` says what a change means, and `identity` which upstreams are the same server. `effective`, `json_schema`
+and `secret_detection` show settings. `projects` and `trust` deal with files of projects, `editing` with ours, `hosts`
+with those of hosts. Below: `directories`, `hub_paths`, `files` (replaces a file, with a backup), `saved_state` (lasts
+between runs), `leftovers` (of a killed run).
 
 What always holds: a `HubConfig` was checked as a whole or does not exist; all mistakes are one `ConfigError`, which
 names file, line, key and remedy; a secret is a `Secret` from the moment it is read.

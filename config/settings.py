@@ -15,6 +15,8 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Struct, field
 
+from config.name_globs import ALL
+
 
 class Setting(Struct, frozen=True, kw_only=True):
     """Facts about one setting that its type, default and description do not say."""
@@ -145,6 +147,9 @@ class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Server id in visible names, the table's name unless said; "": bare names (one upstream only)."""
     aliases: Annotated[tuple[str, ...], Setting(reload="live")] = ()
     """Names it had before, by which its tools and prompts can still be called."""
+    tools: Annotated[tuple[str, ...], Setting(reload="live", instead_of=("allowed_tools", "allowedTools"))] = ALL
+    """Globs over its own names of tools, such as "read_*"; what begins with `!` is taken away, and if all do, the rest
+    is left. Tools that are left out do not exist for hosts; `[]`: none of them does."""
     era: Annotated[Literal["auto", "legacy", "modern"], Setting(reload="reconnect", identity="server")] = "auto"
     """The protocol it speaks. `legacy`: up to 2025-11-25, with a handshake; `modern`: 2026-07-28; `auto` finds out."""
     locality: Annotated[Literal["auto", "local", "remote"], Setting(reload="live")] = "auto"

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from config.loading.check_fleet import problems_of_sharing, warnings_of_sharing
 from config.loading.safe_reading import Keys, Problem
+from config.name_globs import problem_of
 from config.names import is_server_id, is_usable, suggest_id
 from config.setting_facts import declarations
 from config.settings import HubConfig, Setting, UpstreamConfig
@@ -178,6 +179,8 @@ def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
     elif upstream.url is not None:
         yield from _check_url(upstream, upstream.url)
     yield from _check_sharing(upstream)
+    if why := problem_of(upstream.tools):
+        yield Problem(("tools",), why)
     yield from problems_of_bounds(upstream)
 
 

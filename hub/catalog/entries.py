@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
+from config.name_globs import ALL, NameChoice
 from hub.catalog.apps import for_model, for_views, is_for_model, is_for_views
 from hub.catalog.names import NameKind, name_id, visible_name
 from hub.catalog.rewrite import UI_KEYS, localise_meta
@@ -48,6 +49,8 @@ class UpstreamRule(Struct, frozen=True):
     """Former names, by which hosts may still ask."""
     apps: bool = False
     """True if its user interfaces are shown on the common endpoint."""
+    tools: tuple[str, ...] = ALL
+    """Globs over its own names of tools; others do not exist for hosts."""
 
     @property
     def sid(self) -> str:
@@ -174,8 +177,11 @@ class UpstreamEntries:
         return {kind: self._shown(kind, names[kind], entries[kind]) for kind in Kind}
 
     def _distinct(self, kind: Kind) -> list[ListEntry]:
-        """The entries of a list; of those with one name, the first."""
+        """The entries of a list that hosts may see; of those with one name, the first."""
         entries = self.snapshot.lists.get(kind, ())
+        if kind is Kind.TOOL and self.rule.tools != ALL:
+            chosen = NameChoice(self.rule.tools)
+            entries = tuple(entry for entry in entries if entry.key in chosen)
         distinct = {entry.key: entry for entry in reversed(entries)}
         if len(distinct) == len(entries):
             return list(entries)

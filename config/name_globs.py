@@ -1,0 +1,76 @@
+"""Globs over names, by which a setting chooses: `*` is any text, `?` any character, `!` in front takes away. Pure.
+
+A glob means the whole name, and case counts. Order means nothing: what any glob takes away is gone. Globs that only
+take away leave all the rest; no globs at all choose nothing.
+
+Names come from servers, so the work is bounded: no glob is tried in more than one way (its parts are atomic), and names
+that are longer than any sensible one are chosen by `ALL` only.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+ALL: Final = ("*",)
+"""The choice of everything."""
+MAX_GLOBS: Final = 1_000
+MAX_WILD: Final = 64
+"""Globs with `*` or `?`."""
+MAX_CHARS: Final = 256
+"""Characters of a glob, and of a name that globs other than `ALL` can choose."""
+
+
+class NameChoice:
+    """The names that some globs choose: `name in choice`."""
+
+    def __init__(self, globs: Sequence[str]) -> None:
+        taken_away = [glob[1:] for glob in globs if glob.startswith("!")]
+        given = [glob for glob in globs if not glob.startswith("!")]
+        self._is_all = tuple(globs) == ALL
+        self._given = _Globs(given or (ALL if taken_away else ()))
+        self._taken_away = _Globs(taken_away)
+
+    def __repr__(self) -> str:
+        return f"<NameChoice of {self._given!r} without {self._taken_away!r}>"
+
+    def __contains__(self, name: str) -> bool:
+        if self._is_all:
+            return True
+        return len(name) <= MAX_CHARS and self._given.any_matches(name) and not self._taken_away.any_matches(name)
+
+
+class _Globs:
+    def __init__(self, globs: Iterable[str]) -> None:
+        wild = [glob for glob in globs if "*" in glob or "?" in glob]
+        self._plain = frozenset(globs) - frozenset(wild)
+        self._wild = re.compile("|".join(map(_pattern, wild)), re.DOTALL) if wild else None
+
+    def __repr__(self) -> str:
+        return f"<{len(self._plain)} names, {'some' if self._wild else 'no'} globs>"
+
+    def any_matches(self, name: str) -> bool:
+        return name in self._plain or (self._wild is not None and self._wild.fullmatch(name) is not None)
+
+
+def _pattern(glob: str) -> str:
+    """A regular expression for the whole of a name; atomic groups keep it from trying a `*` in several ways."""
+    first, *between = [
+        "".join("." if char == "?" else re.escape(char) for char in part) for part in re.split(r"\*+", glob)
+    ]
+    if not between:
+        return first
+    return first + "".join(f"(?>.*?{part})" for part in between[:-1]) + ".*" + between[-1]
+
+
+def problem_of(globs: Sequence[str]) -> str:
+    """The reason why `globs` are no choice, as a clause; "": they are one."""
+    if len(globs) > MAX_GLOBS:
+        return f'has {len(globs)} entries, and {MAX_GLOBS} are the most; choose by globs such as "read_*"'
+    if sum("*" in glob or "?" in glob for glob in globs) > MAX_WILD:
+        return f"has more than {MAX_WILD} globs with `*` or `?`; join some of them, or write names"
+    for glob in globs:
+        if len(glob) > MAX_CHARS:
+            return f"has an entry of {len(glob)} characters, and {MAX_CHARS} are the most"
+        if glob in ("", "!"):
+            return 'has an entry without a name; write globs such as "read_*" or "!delete_*"'
+    return ""

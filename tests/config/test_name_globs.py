@@ -1,0 +1,90 @@
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from config.errors import ConfigError
+from config.loading.assemble import load_all
+from config.name_globs import ALL, MAX_CHARS, MAX_GLOBS, MAX_WILD, NameChoice, problem_of
+
+GLOBS = st.lists(st.text("ab*?!", max_size=6), max_size=6)
+NAMES = st.text("ab!\n", max_size=8)
+
+
+def matches(glob: str, name: str) -> bool:
+    """The naive matcher: one character after the other."""
+    if not glob:
+        return not name
+    if glob[0] == "*":
+        return matches(glob[1:], name) or (bool(name) and matches(glob, name[1:]))
+    return bool(name) and glob[0] in ("?", name[0]) and matches(glob[1:], name[1:])
+
+
+@given(GLOBS, NAMES)
+def test_a_choice_is_what_the_naive_matcher_says(globs, name):
+    away = [glob[1:] for glob in globs if glob.startswith("!")]
+    given_ = [glob for glob in globs if not glob.startswith("!")]
+    chosen = any(matches(glob, name) for glob in given_) or bool(away and not given_)
+    assert (name in NameChoice(globs)) == (chosen and not any(matches(glob, name) for glob in away))
+
+
+@given(GLOBS, NAMES)
+def test_order_means_nothing(globs, name):
+    assert (name in NameChoice(globs)) == (name in NameChoice(globs[::-1]))
+
+
+@pytest.mark.parametrize(
+    ("globs", "left"),
+    [
+        (ALL, ["read", "Read", "delete_it", "a.b"]),
+        ([], []),
+        (["!delete_*"], ["read", "Read", "a.b"]),
+        (["read"], ["read"]),
+        (["*", "!read"], ["Read", "delete_it", "a.b"]),
+        (["?ead"], ["read", "Read"]),
+        (["a.b", "a*c"], ["a.b"]),
+        (["!*"], []),
+    ],
+)
+def test_a_glob_means_the_whole_name_and_case_counts(globs, left):
+    assert [name for name in ("read", "Read", "delete_it", "a.b") if name in NameChoice(globs)] == left
+
+
+def test_no_glob_and_no_name_makes_it_slow():
+    worst = NameChoice(["a*" * (MAX_CHARS // 2 - 1) + "b"] * (MAX_WILD - 1) + ["!" + "*?" * (MAX_CHARS // 2 - 1)])
+    began = time.process_time()
+    for length in range(MAX_CHARS - 20, MAX_CHARS + 20):
+        assert "a" * length not in worst
+    assert time.process_time() - began < 5
+
+
+def test_a_name_too_long_for_any_glob_is_left_out_where_there_is_a_choice():
+    assert "d" * 10_000 in NameChoice(ALL)
+    assert "d" * (MAX_CHARS + 1) not in NameChoice(["!x*"])
+    assert "d" * MAX_CHARS in NameChoice(["!x*"])
+
+
+@pytest.mark.parametrize(
+    ("globs", "problem"),
+    [
+        (["a", "!b*", "*"], ""),
+        ([""], "without a name"),
+        (["a", "!"], "without a name"),
+        (["a" * (MAX_CHARS + 1)], f"{MAX_CHARS} are the most"),
+        (["a"] * (MAX_GLOBS + 1), f"{MAX_GLOBS} are the most"),
+        (["a?"] * (MAX_WILD + 1), f"more than {MAX_WILD} globs"),
+    ],
+)
+def test_globs_are_bounded(globs, problem):
+    assert problem in problem_of(globs)
+    assert bool(problem) == bool(problem_of(globs))
+
+
+def test_a_setting_that_is_no_choice_is_refused_with_its_line(tmp_path):
+    file = tmp_path / "hubd.toml"
+    file.write_text('[upstreams.a]\ncommand = "a"\ntools = ["ok", ""]\n')
+    with pytest.raises(ConfigError, match=r"(?s)line 3.*without a name"):
+        load_all(file, {})
+    file.write_text('[upstreams.a]\ncommand = "a"\ntools = ["!delete_*"]\n')
+    assert load_all(file, {}).config.upstreams["a"].tools == ("!delete_*",)
