@@ -85,6 +85,7 @@ def pid_in_any_state(file):
     return False
 
 
+@pytest.mark.alone  # every hub ends what belongs to dead ones
 @pytest.mark.covers("F-D-03", "M-05", "I-8")
 @pytest.mark.parametrize("next_one", ["serve", "serve --stdio"])
 @pytest.mark.parametrize("setsid", [False, True])
