@@ -82,3 +82,6 @@ class UpstreamStatus(Trouble, frozen=True, kw_only=True):
     """The choice of hosts that share the sessions."""
     unattributed: int | None = None
     """Questions refused because nobody can tell which host they are for."""
+    settling: bool | None = None
+    """Its lists may soon differ from these counts: it has not listed what it offers since it was connected, or is being
+    tried."""

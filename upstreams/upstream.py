@@ -465,4 +465,5 @@ class Upstream:
             sessions=sum(map(len, self.pools)),
             mode=self.pool.sharing.value if self.pool.sharing else None,
             unattributed=self.notifications.unattributed_count,
+            settling=self.settling,
         )

@@ -5,7 +5,7 @@ The hub may refuse what was saved, since it has an environment of its own: it is
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from os import EX_CONFIG, EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,28 +56,34 @@ def _as_object(change: "FileChange", backup: Path | None) -> dict[str, Any]:
     return {"file": str(change.path), "backup": backup and str(backup), "diff": diff}
 
 
-def reload_hub(changed: Sequence[Path], output: Output) -> int:
-    """Have the running hub reload, and report whether it accepts the change; the exit code."""
+def reload_hub(changed: Sequence[Path], output: Output, servers: Collection[str] = (), *, wait: bool = True) -> int:
+    """Have the running hub reload, and report whether it accepts the change; the exit code.
+
+    `servers`: those that should run then. They are waited for, and reported, unless `wait` is false.
+    """
     if not changed:
         return EX_OK
+    from hub.cli.server_watch import say_outcomes, watch
     from hub.control.methods import RELOAD, STATUS
 
     try:
-        with client() as hub:
-            config = hub.request(STATUS).config
-            if not _is_watched(changed, config):
-                output.set(hub="elsewhere")
-                output.say(f"the running hub reads other files: {', '.join(config.files)}")
-                return EX_OK
-            problem = hub.request(RELOAD).problem
+        hub = client()
     except HubNotRunning:
         output.set(hub="none")
         output.say("no hub is running; the next one will read it")
         return EX_OK
-    if problem is None:
-        output.set(hub="running")
-        output.say("applied by the running hub")
-        return EX_OK
+    with hub:
+        config = hub.request(STATUS).config
+        if not _is_watched(changed, config):
+            output.set(hub="elsewhere")
+            output.say(f"the running hub reads other files: {', '.join(config.files)}")
+            return EX_OK
+        reloaded = hub.request(RELOAD)
+        problem = reloaded.problem
+        if problem is None:
+            output.set(hub="running")
+            output.say("applied by the running hub")
+            return say_outcomes(watch(hub, servers, output).values(), output) if wait and servers else EX_OK
     output.set(hub="refused")
     own = Path(_watched(config)[0]).with_name("hubd.env")
     text = f"saved, but the running hub refuses it and keeps its configuration: {problem}. That hub does not have the"

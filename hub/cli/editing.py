@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.drafts import reload_hub, save, say_problems, show
 from hub.cli.editor import edit
-from hub.cli.subcommand import Output, UsageError, add, add_config, nearest
+from hub.cli.subcommand import Output, UsageError, add, add_config, add_no_wait, nearest
 
 if TYPE_CHECKING:
     from config.editing.draft import Draft
@@ -22,6 +22,7 @@ _MEMBERS: Final = """\
   dry_run    whether it was only tried
   files      of each that changes: file, backup (null: it is new) and diff, without secrets
   hub        whether one took it up: "running"; "refused"; "elsewhere", it reads other files; "none"
+  servers    of each that was waited for: name, state (as in `hubd status --json`), installing, tools, tokens, why
   problems   why it was refused: file, line, key and text of each
   warnings   what works, and probably not as meant"""
 
@@ -59,7 +60,10 @@ def add_commands(commands: Any) -> None:
     for each in (new, remove, enable, disable):
         each.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
     text = "edit hubd.toml with $VISUAL or $EDITOR; saved when it is right"
-    for each in (new, remove, enable, disable, add(commands, "edit", edit, text, json=_MEMBERS)):
+    edits = add(commands, "edit", edit, text, json=_MEMBERS)
+    for each in (new, enable, edits):
+        add_no_wait(each)
+    for each in (new, remove, enable, disable, edits):
         add_config(each)
 
 
@@ -81,7 +85,7 @@ def _add(options: argparse.Namespace) -> int:
         draft.add(options.name, values)
         return "added", f"added {options.name}"
 
-    return _changed(options, change, _doubts_of(options.name, values))
+    return _changed(options, change, _doubts_of(options.name, values), waits=values.get("disabled") is not True)
 
 
 # --- the settings of a new server -------------------------------------------------------------------------------------
@@ -220,16 +224,23 @@ def _switch(options: argparse.Namespace, *, disabled: bool) -> int:
             return word, f"{word} {options.name}"
         return "unchanged", f"{options.name} is {word}"
 
-    return _changed(options, change)
+    return _changed(options, change, waits=not disabled)
 
 
 # --- what all of them do ----------------------------------------------------------------------------------------------
 
 
 def _changed(
-    options: argparse.Namespace, change: "Callable[[Draft], tuple[str, str]]", warnings: Sequence[str] = ()
+    options: argparse.Namespace,
+    change: "Callable[[Draft], tuple[str, str]]",
+    warnings: Sequence[str] = (),
+    *,
+    waits: bool = False,
 ) -> int:
-    """Make one change, unless it would break the configuration. `change` says what it did by a word and a sentence."""
+    """Make one change, unless it would break the configuration. `change` says what it did by a word and a sentence.
+
+    `waits`: the server should run then, so it is waited for.
+    """
     from config.editing.draft import Draft
     from config.files import locked
     from config.hub_paths import state_dir
@@ -248,4 +259,4 @@ def _changed(
             show(draft, did, output)
             return EX_OK
         saved = save(draft, did, done, output)
-    return reload_hub(saved, output)
+    return reload_hub(saved, output, [options.name] if waits else (), wait=not getattr(options, "no_wait", False))

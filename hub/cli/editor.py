@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from os import EX_CONFIG, EX_OK
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.drafts import reload_hub, save, say_problems
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, agreed
@@ -47,7 +47,9 @@ def edit(options: argparse.Namespace) -> int:
         else:
             for warning in draft.warnings_of_main():
                 output.warn(str(warning))
-            code = reload_hub(save(draft, "edited", "edited", output), output)
+            changed = _servers_that_differ(draft.main, was, draft.text())
+            saved = save(draft, "edited", "edited", output)
+            code = reload_hub(saved, output, changed, wait=not options.no_wait)
     except EditError as error:
         if copy.exists() and copy.read_bytes() != was.encode():
             return output.fail(EX_FAILED, f"{error}. Your text is in {copy}")
@@ -55,6 +57,21 @@ def edit(options: argparse.Namespace) -> int:
         return output.fail(EX_FAILED, str(error))
     shutil.rmtree(folder)
     return code
+
+
+def _servers_that_differ(path: Path, before: str, after: str) -> list[str]:
+    """The names of servers that are new or changed in a file, and not disabled there."""
+    from config.loading.document import parse
+    from config.loading.safe_reading import Problem
+
+    tables: list[dict[str, Any]] = []
+    for text in (before, after):
+        try:
+            tables.append(parse(text, path).tree.get("upstreams", {}))
+        except Problem:  # as it was before
+            tables.append({})
+    was, now = tables
+    return [name for name, table in now.items() if table != was.get(name) and not table.get("disabled")]
 
 
 def _edited(editor: list[str], copy: Path, draft: "Draft", output: Output) -> "Sequence[Diagnostic]":

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hub.cli import tool_commands
-from hub.cli.subcommand import Output, UsageError, add, add_config, as_json, as_line, client
+from hub.cli.subcommand import Output, UsageError, add, add_config, add_no_wait, as_json, as_line, client
 
 # --- the commands' arguments ------------------------------------------------------------------------------------------
 
@@ -26,6 +26,7 @@ def add_commands(commands: Any) -> None:
     tool_commands.add_commands(commands)
     restart = add(commands, "restart", _restart, "restart a server and detect its protocol again", json=True)
     restart.add_argument("name", metavar="NAME", nargs="?", help="the server's name as `hubd status` shows it")
+    add_no_wait(restart)
     logs = add(commands, "logs", _logs, "the log of one server: its output, its starts and its ends", json=True)
     logs.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")
     logs.add_argument("-f", "--follow", action="store_true", help="keep printing new lines until interrupted")
@@ -141,12 +142,15 @@ def _restart(options: argparse.Namespace) -> int:
     if options.name is None:
         text = "name a server. To restart the hub itself: `hubd stop`; the next host starts it again, or `hubd serve`"
         raise UsageError(text, options.parser.format_usage())
+    from hub.cli.server_watch import say_outcomes, watch
     from hub.control.methods import RESTART
 
+    output: Output = options.output
     with client() as hub:
         hub.request(RESTART, name=options.name)
-    print(as_json({"restarting": options.name}) if options.json else f"restarting {options.name}")
-    return EX_OK
+        output.set(restarting=options.name)
+        output.say(f"restarting {options.name}")
+        return EX_OK if options.no_wait else say_outcomes(watch(hub, [options.name], output).values(), output)
 
 
 def _reload(options: argparse.Namespace) -> int:

@@ -199,6 +199,11 @@ def add_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="in place of the user's own hubd.toml")
 
 
+def add_no_wait(parser: argparse.ArgumentParser) -> None:
+    """Add the option `--no-wait`."""
+    parser.add_argument("--no-wait", action="store_true", help="do not wait until the server is connected")
+
+
 def client() -> "ControlClient":
     """A connection to the running daemon.
 

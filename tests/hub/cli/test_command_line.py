@@ -342,8 +342,10 @@ def test_an_interrupted_call_is_130(place):
 
 
 def test_restart(busy):
-    assert busy.run("restart", "demo") == (0, "restarting demo\n", "")
-    assert json.loads(busy.run("restart", "demo", "--json")[1]) == {"restarting": "demo"}
+    assert busy.run("restart", "demo", "--no-wait") == (0, "restarting demo\n", "")
+    assert busy.run("restart", "demo") == (0, "restarting demo\ndemo: connected, 2 tools, 1 resource\n", "")
+    told = json.loads(busy.run("restart", "demo", "--json")[1])
+    assert (told["restarting"], [each["name"] for each in told["servers"]]) == ("demo", ["demo"])
     code, _, said = busy.run("restart")
     assert (code, said.count("`hubd stop`; the next host starts it again")) == (2, 1)
     assert busy.run("restart", "dmo") == (1, "", "hubd: There is no server dmo; there are: demo\n")

@@ -1,0 +1,196 @@
+"""Waiting for servers of the running hub: until each is connected, or it is clear that it will not be.
+
+`watch` asks the hub for its status again and again, and draws a line for each server meanwhile where it can.
+"""
+
+import time
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from hub.cli.render.last_words import last_words
+from hub.cli.render.tables import duration
+from hub.cli.subcommand import EX_FAILED, Output
+from hub.wire.printable import printable
+
+if TYPE_CHECKING:
+    from hub.control.answers import UpstreamRow
+    from hub.control.client import ControlClient
+
+LIMIT_S: Final = 10.0
+"""Seconds that a command waits for a server that is not being installed."""
+FAILURES: Final = 2
+"""Attempts in a row that have to fail before a command stops waiting; the hub goes on trying."""
+PAUSE_S: Final = 0.15
+SLACK_S: Final = 0.5
+"""An error that is older than the wait by so much was there before."""
+
+UP: Final = frozenset({"connected", "idle"})
+ENDED: Final = frozenset({"failed", "unauthorized", "unresolved", "disabled"})
+ABSENT: Final = "absent"
+"""The state of a server that the hub does not have."""
+
+
+class ServerOutcome(Struct, frozen=True, kw_only=True):
+    """What became of one server in the time that was waited for it."""
+
+    name: str
+    state: str
+    """As in `hubd status --json`, or `absent`."""
+    installing: bool = False
+    """It was still being installed when the wait ended."""
+    tools: int | None = None
+    prompts: int | None = None
+    resources: int | None = None
+    tokens: int | None = None
+    """Estimate of what its tools cost a model; None: not known."""
+    why: str = ""
+    """The error on one line; "" if there is none."""
+    waited_s: float = 0.0
+
+    @property
+    def works(self) -> bool:
+        """True if calls reach it: it is connected, or the first call starts it."""
+        return self.state in UP
+
+    @property
+    def has_failed(self) -> bool:
+        """True if it should run, and does not."""
+        return not self.works and self.state != "disabled"
+
+    def __str__(self) -> str:
+        """A sentence for people."""
+        return f"{self.name}: {self.summary}"
+
+    @property
+    def summary(self) -> str:
+        """The sentence without the name."""
+        if self.works:
+            state = self.state if self.state == "connected" else "started by its first call"
+            return ", ".join([state, *self._offers()])
+        if self.state == "disabled":
+            return self.state
+        if self.state == ABSENT:
+            return "the hub does not have it"
+        state = {"unauthorized": "sign-in needed"}.get(self.state, self.state)
+        if self.state not in ENDED:
+            state = f"{'still installing' if self.installing else 'not connected'} after {duration(self.waited_s)}"
+        return f"{state}: {self.why}" if self.why else state
+
+    def _offers(self) -> Iterator[str]:
+        counts = ((self.tools, "tool"), (self.prompts, "prompt"), (self.resources, "resource"))
+        for count, noun in counts:
+            if count or (count == 0 and noun == "tool" and not (self.prompts or self.resources)):
+                yield f"{count} {noun}{'s' * (count != 1)}"
+        if self.tokens:
+            yield f"~{self.tokens:,} tokens".replace(",", " ")
+
+    def as_object(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "name": self.name,
+            "state": self.state,
+            "installing": self.installing,
+            "tools": self.tools,
+            "tokens": self.tokens,
+            "why": self.why or None,
+        }
+
+
+def watch(
+    hub: "ControlClient", names: Iterable[str], output: Output, *, limit_s: float = LIMIT_S, failures: int = FAILURES
+) -> dict[str, ServerOutcome]:
+    """Wait until each server is connected, failed, unauthorized, unresolved or disabled, at most `limit_s` seconds;
+    while one is being installed, and `limit_s` after it. One that failed to start `failures` times in a row is waited
+    for no longer. The outcomes are in the order of `names`.
+
+    Raises:
+        HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`.
+        KeyboardInterrupt: the servers go on starting.
+    """
+    from hub.control.methods import STATUS
+
+    wanted = list(dict.fromkeys(names))
+    began_at = until = _now()
+    with output.progress.live_lines() as live:
+        while True:
+            rows = {row.name: row for row in hub.request(STATUS).upstreams}
+            now = _now()
+            waited_s = now - began_at
+            found = {name: outcome(name, rows.get(name), waited_s) for name in wanted}
+            waiting = [name for name in wanted if not _has_ended(rows.get(name), waited_s, failures)]
+            if any(found[name].installing for name in waiting):
+                until = now
+            if not waiting or now - until > limit_s:
+                return found
+            live.update([_line(each, each.name in waiting) for each in found.values()])
+            time.sleep(PAUSE_S)  # noqa: TID251 - nothing here runs under trio
+
+
+def outcome(name: str, row: "UpstreamRow | None", waited_s: float) -> ServerOutcome:
+    """The outcome so far. `row`: of the status; None: the hub does not have it."""
+    if row is None:
+        return ServerOutcome(name=name, state=ABSENT, waited_s=waited_s)
+    counts = row.counts if row.counts is not None and not row.settling else None
+    return ServerOutcome(
+        name=name,
+        state="reconnecting" if row.stale_config and row.state in UP else row.state,
+        installing=bool(getattr(row, "installing", False)),
+        tools=None if counts is None else counts.tools,
+        prompts=None if counts is None else counts.prompts,
+        resources=None if counts is None else counts.resources + counts.templates,
+        tokens=getattr(row, "tokens", None) if counts else None,
+        why=_why(row, waited_s),
+        waited_s=waited_s,
+    )
+
+
+def _why(row: "UpstreamRow", waited_s: float) -> str:
+    if row.stale_config:
+        return f"it still runs with its old settings: {last_words(row.stale_config)}"
+    if row.state in UP or not row.last_error or _is_old(row, waited_s):
+        return ""
+    return last_words(row.last_error)
+
+
+def _is_old(row: "UpstreamRow", waited_s: float) -> bool:
+    """True if its error is from before the wait."""
+    return row.last_error_ago_s is not None and row.last_error_ago_s > waited_s + SLACK_S
+
+
+def _has_ended(row: "UpstreamRow | None", waited_s: float, failures: int) -> bool:
+    """True if nothing more is to be expected of it soon. Of an unknown server: it may be about to be taken up."""
+    if row is None:
+        return waited_s > SLACK_S
+    if row.state in UP:
+        return not row.stale_config and not row.settling
+    if row.state not in ENDED and ((row.failures or 0) < failures or getattr(row, "installing", False)):
+        return False
+    return not _is_old(row, waited_s)
+
+
+def _line(each: ServerOutcome, waiting: bool) -> str:
+    if not waiting:
+        return str(each)
+    doing = "installing" if each.installing else "connecting"
+    again = f" ({each.why})" if each.why else ""
+    return f"{each.name}: {doing} {duration(each.waited_s)}{again}"
+
+
+def say_outcomes(found: Collection[ServerOutcome], output: Output) -> int:
+    """Report what became of servers; the exit code: 1 if one does not come up."""
+    code = 0
+    for each in found:
+        output.append("servers", each.as_object())
+        text = printable(str(each))
+        if each.has_failed:
+            hint = f"`hubd logs {each.name}` shows all of it" if each.state != ABSENT else "see `hubd status`"
+            code = output.fail(EX_FAILED, f"{text}; {hint}")
+        else:
+            output.say(text)
+    return code
+
+
+def _now() -> float:
+    return time.monotonic()  # noqa: TID251 - nothing here runs under trio

@@ -1,0 +1,207 @@
+"""`hubd add`, `enable`, `restart` and `edit` say whether the server works, with a real hub and real servers."""
+
+import contextlib
+import http.server
+import json
+import os
+import shlex
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from hub.cli.server_watch import ServerOutcome, outcome
+from hub.control.answers import UpstreamRow
+from tests.support.processes import HUBD, own_directories, running
+
+SCRIPTED = Path(__file__).parents[2] / "support" / "scripted.py"
+
+
+def good(**script):
+    return [sys.executable, "-I", "-S", str(SCRIPTED), json.dumps(script)]
+
+
+def broken(text):
+    return good(start=[["stderr", text], ["exit", 1]])
+
+
+TRACE = """Traceback (most recent call last):
+  File "server.py", line 3, in <module>
+    import nowhere
+ModuleNotFoundError: No module named 'nowhere'
++------------------------------------
+"""
+
+
+class Home:
+    """A hub that reads the user's own configuration, and commands beside it."""
+
+    def __init__(self, directory):
+        self.env = own_directories(directory)
+        self.config = Path(self.env["XDG_CONFIG_HOME"], "hubd", "hubd.toml")
+
+    def run(self, *arguments, code=0, **env):
+        argv = [HUBD, *map(str, arguments)]
+        done = subprocess.run(
+            argv, env=self.env | env, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def told(self, *arguments, code=0):
+        argv = [HUBD, *map(str, arguments)]
+        done = subprocess.run(
+            argv, env=self.env, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def home(tmp_path):
+    home = Home(tmp_path)
+    with running([HUBD, "serve", "--listen", "127.0.0.1:0"], tmp_path / "log", env=home.env) as process:
+        process.wait_for("hubd listens on")
+        yield home
+
+
+@contextlib.contextmanager
+def refusing():
+    """The URL of a server that lets nobody in."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(401)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_GET = do_POST
+
+        def log_message(self, *words):
+            return
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/mcp"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.covers("FH-6")
+def test_add_says_that_a_server_is_connected(home):
+    said = home.run("add", "x", "--", *good(tools=["one", "two"]))
+    assert "applied by the running hub\nx: connected, 2 tools" in said
+    (server,) = home.told("add", "y", "--json", "--", *good())["servers"]
+    assert (server["name"], server["state"], server["tools"], server["why"]) == ("y", "connected", 1, None)
+
+
+@pytest.mark.covers("FH-6")
+def test_add_says_why_a_server_does_not_start_and_fails(home):
+    said = home.run("add", "x", "--", *broken(TRACE), code=1)
+    assert "ModuleNotFoundError: No module named 'nowhere'; `hubd logs x` shows all of it" in said
+    assert "x" in home.config.read_text(), "it was added all the same"
+    told = home.told("add", "y", "--json", "--", "no-such-command", code=1)
+    assert told["error"]["code"] == 1
+    assert "'no-such-command' was not found" in told["servers"][0]["why"]
+    assert told["did"] == "added"
+
+
+@pytest.mark.covers("FH-6")
+def test_a_server_that_wants_a_sign_in_is_called_so(home):
+    with refusing() as url:
+        said = home.run("add", "x", "--url", url, code=1)
+    assert "x: sign-in needed: " in said
+
+
+@pytest.mark.covers("FH-6")
+def test_nobody_waits_who_does_not_want_to(home):
+    said = home.run("add", "x", "--no-wait", "--", *broken(TRACE))
+    assert said.endswith("applied by the running hub\n")
+    assert home.run("restart", "x", "--no-wait") == "restarting x\n"
+    home.run("disable", "x")
+    assert home.run("enable", "x", "--no-wait").endswith("applied by the running hub\n")
+    assert "x:" not in home.run("add", "y", "--disabled", "--", "no-such-command")
+
+
+@pytest.mark.covers("FH-6")
+def test_enable_restart_and_edit_say_whether_it_works(home, tmp_path):
+    spent = tmp_path / "spent"
+    spent.touch()
+    dies_later = good(once=str(spent), start=[["stderr", TRACE], ["exit", 1]])
+    home.run("add", "x", "--disabled", "--", *dies_later)
+    assert home.run("enable", "x").endswith("x: connected, 1 tool\n")
+    assert home.run("restart", "x") == "restarting x\nx: connected, 1 tool\n"
+    spent.unlink()
+    said = home.run("restart", "x", code=1)
+    assert "No module named 'nowhere'" in said
+    told = home.told("restart", "x", "--json", code=1)
+    assert told["restarting"] == "x"
+    assert told["servers"][0]["state"] in ("reconnecting", "failed")
+
+    spent.touch()
+    edited = tmp_path / "edited.toml"
+    edited.write_text(home.config.read_text() + '[upstreams.new]\ncommand = "no-such-command"\n')
+    said = home.run("edit", code=1, VISUAL=f"cp {shlex.quote(str(edited))}")
+    assert "new: " in said
+    assert "'no-such-command' was not found" in said
+    edited.write_text(home.config.read_text().replace('"no-such-command"', json.dumps(sys.executable)) + "args = []\n")
+    words = json.dumps(good()[1:])
+    edited.write_text(edited.read_text().replace("args = []", f"args = {words}"))
+    said = home.run("edit", VISUAL=f"cp {shlex.quote(str(edited))}")
+    assert said.endswith("new: connected, 1 tool\n"), "only those that were edited are waited for"
+
+
+@pytest.mark.covers("FH-6")
+def test_a_server_that_still_runs_with_its_old_settings_does_not_work_yet():
+    row = UpstreamRow(name="x", state="connected", settling=False, stale_config="x exited\nValueError: no key")
+    found = outcome("x", row, 10)
+    assert not found.works
+    assert (
+        str(found) == "x: not connected after 10 s: it still runs with its old settings: x exited: ValueError: no key"
+    )
+
+
+@pytest.mark.covers("FH-6")
+def test_an_error_from_before_the_wait_is_not_told():
+    row = UpstreamRow(name="x", state="reconnecting", last_error="it fell", last_error_ago_s=9.0)
+    assert outcome("x", row, 3.0).why == ""
+    assert outcome("x", row, 9.0).why == "it fell"
+
+
+@pytest.mark.covers("FH-6")
+def test_without_a_hub_the_file_is_written_and_that_is_said(tmp_path):
+    home = Home(tmp_path)
+    assert "no hub is running; the next one will read it" in home.run("add", "x", "--", "no-such-command")
+    home.run("disable", "x")
+    assert "no hub is running; the next one will read it" in home.run("enable", "x")
+    assert os.path.exists(home.config)
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (ServerOutcome(name="x", state="connected", tools=12, tokens=3100), "x: connected, 12 tools, ~3 100 tokens"),
+        (ServerOutcome(name="x", state="connected", tools=0, prompts=1), "x: connected, 1 prompt"),
+        (ServerOutcome(name="x", state="connected", tools=0, prompts=0, resources=0), "x: connected, 0 tools"),
+        (ServerOutcome(name="x", state="idle", tools=1), "x: started by its first call, 1 tool"),
+        (ServerOutcome(name="x", state="disabled"), "x: disabled"),
+        (ServerOutcome(name="x", state="absent"), "x: the hub does not have it"),
+        (ServerOutcome(name="x", state="failed", why="it is out"), "x: failed: it is out"),
+        (ServerOutcome(name="x", state="connecting", waited_s=10), "x: not connected after 10 s"),
+        (
+            ServerOutcome(name="x", state="connecting", waited_s=40, installing=True),
+            "x: still installing after 40 s",
+        ),
+        (ServerOutcome(name="x", state="unauthorized", why="401"), "x: sign-in needed: 401"),
+    ],
+)
+def test_what_is_said_of_each_state(found, sentence):
+    assert str(found) == sentence
+    assert found.has_failed == (found.state not in ("connected", "idle", "disabled"))
