@@ -2,7 +2,7 @@
 
 `serve` is the way in, with the exit codes: it prepares the start (`options`, `setup`, `hardening`), and `daemon` runs
 and drains the hub with its listeners; `stdio_host` is one host on standard input and output instead. `reload` says what
-becomes of changed files, `http_listener` where HTTP is served, `http_routes` which pages are there beside MCP (one row
-each), `api` what its user may ask of it. The process: `signals`, `systemd`, `logs`, `watchdog` (of the event loop),
+becomes of changed files, `http_listener` where HTTP is served, `http_routes` the golden list of paths there (one
+row each), `api` what its user may ask of it. The process: `signals`, `systemd`, `logs`, `watchdog` (of the event loop),
 `memory`, `banner`, `root_warning`, `foreign_listeners`.
 """

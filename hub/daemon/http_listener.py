@@ -17,13 +17,14 @@ from config.loading.check import split_listen
 from config.settings import DEFAULT_LISTEN, HubConfig
 from hub.app import Hub
 from hub.daemon.foreign_listeners import is_held_by_another_user
-from hub.daemon.http_routes import Pages, route
+from hub.daemon.http_routes import Pages, public_reply, route
 from hub.downstream.http.access import Access, checked_token, read_or_make_token, replace_token
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.fleet.gate import Fleet, FleetGate
 from hub.fleet.homes import runs_of
 from hub.link.fault_isolation import keep_going
+from hub.net.http_message import EarlyReply, HttpRequest
 from hub.net.http_server import Handler, HttpServer
 from upstreams.transports.http.connection import parse_url
 
@@ -75,6 +76,8 @@ class HttpListener:
             self.membership.change_url(self._url())
         self.endpoint = Endpoint(self._access(self._site), hub.router, hub.hosts, durable)
         self._gate = None if fleet is None else self._make_gate(fleet, durable)
+        self._pages: Pages = {}
+        self._stopping = False
         self._handler: Handler
         self._nursery: trio.Nursery
 
@@ -109,6 +112,7 @@ class HttpListener:
 
     async def run(self, pages: Pages, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve MCP and `pages` until cancelled."""
+        self._pages = pages
         self._handler = route(pages, self.endpoint.handle if self._gate is None else self._gate.handle)
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self.endpoint.run)
@@ -119,6 +123,7 @@ class HttpListener:
 
     async def drain(self) -> None:
         """Take no more connections; return when running requests have ended. Other hubs get the sessions at once."""
+        self._stopping = True
         if self._gate is not None:
             await self._gate.deregister()
         self.endpoint.drain()
@@ -173,7 +178,12 @@ class HttpListener:
         config = self._config
         token = None if config.auth == "none" else self._token
         hosts = (*config.allowed_hosts, *self._own_names())
-        return Access(port=site.port, hosts=hosts, origins=config.allowed_origins, token=token)
+        return Access(
+            port=site.port, hosts=hosts, origins=config.allowed_origins, token=token, public=self._public_reply
+        )
+
+    def _public_reply(self, request: HttpRequest) -> EarlyReply | None:
+        return public_reply(request, self._pages, stopping=self._stopping)
 
     def _own_names(self) -> tuple[str, ...]:
         """The host names by which other hubs reach this one."""

@@ -1,20 +1,60 @@
-"""The HTTP pages of a hub beside MCP. A new page is one more row of `pages`; one that
-shows something of the hub is given `DaemonApi` there.
+"""Routes of a hub's address, a golden list: MCP, the pages beside it, and what is answered without the token.
 
-The listener's guard sees every request first: a page is for those who may use MCP here, too.
+    GET, HEAD  /livez    200 without a body; 503 once the hub stops          no token
+    GET, HEAD  /         one page of plain text for people                   no token
+    GET        /healthz  200                                                 token
+    any        /mcp...   MCP (`hub.downstream.http.endpoint`)                token
+    every other request is a 404 with one body, token or not: OAuth clients look for metadata of the hub, and shall find
+    none, in place of a refusal that they take for the failure of a sign-in
+
+`Host` and `Origin` come first on all. A new page is one more row of `pages`; one that shows something of the hub is
+given `DaemonApi` there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from typing import Final
 
-from hub.net.http_server import Handler, HttpRequest, HttpResponse
+from hub.downstream.http.access import MCP_PATH
+from hub.downstream.http.refusal import NOTHING_HERE
+from hub.net.http_server import EarlyReply, Handler, HttpRequest, HttpResponse
 
 Pages = Mapping[tuple[str, str], Handler]
-"""By method and path."""
+"""Pages for those who have the token, by method and path."""
+
+WELCOME: Final = b"""\
+This is hubd, a hub for MCP servers: hosts such as Claude Code, Cursor or VS Code reach all servers of its owner here.
+
+MCP is at /mcp (all servers) and /mcp/NAME (one of them), for hosts that send the hub's token:
+
+  hubd install        puts the hub into your hosts, which is all that most people need
+  hubd token          prints the token, to send as "Authorization: Bearer TOKEN"
+  hubd status         shows servers and hosts
+  hubd doctor         finds what does not work, and says what to do
+
+/livez answers 200 while the hub runs, for balancers and health checks.
+"""
+NOT_FOUND: Final = EarlyReply(404, NOTHING_HERE)
+ALIVE: Final = EarlyReply(200, b"")
+STOPPING: Final = EarlyReply(503, b"", (("Retry-After", "1"),))
+PAGE: Final = EarlyReply(200, WELCOME, (("X-Content-Type-Options", "nosniff"),), "text/plain; charset=utf-8")
 
 
 def pages() -> Pages:
-    """The table."""
+    """The table of pages for those who have the token."""
     return {("GET", "/healthz"): _healthz}
+
+
+def public_reply(request: HttpRequest, guarded: Container[tuple[str, str]], *, stopping: bool) -> EarlyReply | None:
+    """The reply to a request of which no token is asked; None: it is one for `guarded` pages or MCP."""
+    path = request.path
+    if path == MCP_PATH or path.startswith(f"{MCP_PATH}/") or (request.method, path) in guarded:
+        return None
+    if request.method in ("GET", "HEAD"):
+        if path == "/livez":
+            return STOPPING if stopping else ALIVE
+        if path == "/":
+            return PAGE
+    return NOT_FOUND
 
 
 def route(pages: Pages, mcp: Handler) -> Handler:

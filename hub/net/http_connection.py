@@ -286,7 +286,7 @@ class Connection:
         return data[:end]
 
     def _admit(self, head: RequestHead, length: int) -> HttpRequest | None:
-        """Make the request, without its body; None when the guard refused it, which has been answered.
+        """Make the request, without its body; None when the guard has replied to it.
 
         Raises:
             HttpRefusal: the server drains, the body is too large, or its length is missing.
@@ -297,10 +297,11 @@ class Connection:
             headers["content-length"] = str(length)
         request = HttpRequest(head.method, head.path, headers, b"", head.query)
         shared = self.shared
-        denied = shared.guard(request)
-        if denied is not None:
+        early = shared.guard(request)
+        if early is not None:
             self.close_after = True
-            self._new_response(request.method).reply(denied.status, denied.body, denied.headers)
+            response = self._new_response(request.method)
+            response.reply(early.status, early.body, early.headers, content_type=early.content_type)
             return None
         is_first = self._is_stranger
         if is_first:

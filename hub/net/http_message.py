@@ -18,12 +18,13 @@ from hub.wire.mcp import INTERNAL_ERROR
 log = logging.getLogger(__name__)
 
 
-class Denied(Struct, frozen=True):
-    """A guard's refusal, sent in place of the handler's answer; the connection is closed after it."""
+class EarlyReply(Struct, frozen=True):
+    """A guard's reply, mostly a refusal, sent in place of the handler's; the connection is closed after it."""
 
     status: int
     body: bytes
     headers: tuple[tuple[str, str], ...] = ()
+    content_type: str = "application/json"
 
 
 class HttpLimits(Struct, frozen=True):

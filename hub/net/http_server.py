@@ -27,11 +27,11 @@ from hub.link.fault_isolation import keep_going
 from hub.net.acceptor import Acceptor, share_of_descriptors, waiting
 from hub.net.connection_limits import Crowd
 from hub.net.http_connection import Connection
-from hub.net.http_message import Denied, HttpLimits, HttpRequest, HttpResponse
+from hub.net.http_message import EarlyReply, HttpLimits, HttpRequest, HttpResponse
 from hub.net.server_state import Guard, Handler, ServerState
 from hub.wire.http.sse import KEEP_ALIVE
 
-__all__ = ["Denied", "Guard", "Handler", "HttpLimits", "HttpRequest", "HttpResponse", "HttpServer"]
+__all__ = ["EarlyReply", "Guard", "Handler", "HttpLimits", "HttpRequest", "HttpResponse", "HttpServer"]
 
 UPKEEP_S: Final = 1.0
 FEW: Final = 4

@@ -10,11 +10,11 @@ import trio
 
 from hub.link.budget import Budget
 from hub.net.connection_limits import Crowd
-from hub.net.http_message import Denied, HttpLimits, HttpRequest, HttpResponse
+from hub.net.http_message import EarlyReply, HttpLimits, HttpRequest, HttpResponse
 from hub.wire.http.request_head import HeadParser, read_head
 
 Handler = Callable[[HttpRequest, HttpResponse], Awaitable[None]]
-Guard = Callable[[HttpRequest], Denied | None]
+Guard = Callable[[HttpRequest], EarlyReply | None]
 
 
 class OpenConnection(Protocol):

@@ -27,7 +27,7 @@ from hub.fleet.membership import Membership, Registration
 from hub.fleet.publishing_queue import PublishedFacts
 from hub.link.interface import Identity
 from hub.link.sealing import Keys, Sealer, Signer
-from hub.net.http_message import Denied
+from hub.net.http_message import EarlyReply
 from hub.net.http_server import HttpRequest, HttpServer
 from hub.wire.mcp import L4
 from tests.support.fakes import FakeUpstream, opener
@@ -77,10 +77,10 @@ class Facts:
 class Open:
     """Access by a header that names the principal."""
 
-    def check(self, request: HttpRequest) -> Identity | Denied:
+    def check(self, request: HttpRequest) -> Identity | EarlyReply:
         return Identity(*request.headers[WHO].split(" "))
 
-    def guard(self, request: HttpRequest) -> Denied | None:
+    def guard(self, request: HttpRequest) -> EarlyReply | None:
         request.identity = Identity(*request.headers[WHO].split(" "))
         return None
 

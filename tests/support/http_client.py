@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 import trio
 
 from hub.link.budget import Budget
-from hub.net.http_message import Denied
+from hub.net.http_message import EarlyReply
 from hub.net.http_server import Guard, Handler, HttpLimits, HttpRequest, HttpServer
 
 
-def allow(request: HttpRequest) -> Denied | None:
+def allow(request: HttpRequest) -> EarlyReply | None:
     """A guard that lets everyone in."""
     return None
 

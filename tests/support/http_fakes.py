@@ -20,7 +20,7 @@ from hub.downstream.http.endpoint import Endpoint
 from hub.link.hub_errors import HubError, failure_from
 from hub.link.interface import Caller, Identity, Tenant
 from hub.link.sealing import Signer
-from hub.net.http_message import Denied
+from hub.net.http_message import EarlyReply
 from hub.net.http_server import HttpRequest
 from hub.routing.host_exchange import HostExchange
 from hub.wire.handshake import negotiate
@@ -250,10 +250,10 @@ class Answered:
 class Open:
     """Access for every request that names its principal."""
 
-    def check(self, request: HttpRequest) -> Identity | Denied:
-        return Denied(401, b"{}")
+    def check(self, request: HttpRequest) -> Identity | EarlyReply:
+        return EarlyReply(401, b"{}")
 
-    def guard(self, request: HttpRequest) -> Denied | None:
+    def guard(self, request: HttpRequest) -> EarlyReply | None:
         return None
 
 

@@ -1,8 +1,8 @@
 """Access to the HTTP listener: Host and Origin are checked first, then a bearer token.
 
-Nothing here reads a body or knows a path: a refusal is decided from the head alone, before anything else is done for
-the request. A page that a browser loaded from somewhere else is kept out by Host and Origin; another program of this
-machine by the token.
+Nothing here reads a body: a refusal is decided from the head alone, before anything else is done for the request. Which
+paths beside MCP need no token is told by whoever makes `Access`. A page that a browser loaded from somewhere else is
+kept out by Host and Origin; another program of this machine by the token.
 """
 
 import errno
@@ -10,10 +10,10 @@ import hmac
 import os
 import re
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct
 
@@ -22,8 +22,9 @@ from config.errors import ConfigError
 from config.loading.safe_reading import read_private
 from config.settings import TOKEN, HubConfig
 from hub.link.interface import OWNER, Identity
-from hub.net.http_message import Denied
+from hub.net.http_message import EarlyReply, HttpRequest
 
+MCP_PATH: Final = "/mcp"
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 TOKEN_BYTES: Final = 32
 MAX_FILE_BYTES: Final = 4096
@@ -32,14 +33,7 @@ _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/-]+=*)")
 _NAME = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(:[0-9]{1,5})?")
 
 
-class Head(Protocol):
-    """The part of an HTTP request that is checked."""
-
-    headers: dict[str, str]
-    identity: Identity | None
-
-
-FORBIDDEN: Final = Denied(
+FORBIDDEN: Final = EarlyReply(
     403,
     b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"Host or Origin refused: this hub answers to its own addresses'
     b' only. Add others to allowed_hosts or allowed_origins in its configuration"}}',
@@ -48,8 +42,10 @@ _UNAUTHORIZED = (
     b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"This hub asks for a token: run `hubd token` and send what it'
     b' prints as `Authorization: Bearer TOKEN`"}}'
 )
-NO_TOKEN: Final = Denied(401, _UNAUTHORIZED, (("WWW-Authenticate", 'Bearer realm="hubd"'),))
-WRONG_TOKEN: Final = Denied(401, _UNAUTHORIZED, (("WWW-Authenticate", 'Bearer realm="hubd", error="invalid_token"'),))
+NO_TOKEN: Final = EarlyReply(401, _UNAUTHORIZED, (("WWW-Authenticate", 'Bearer realm="hubd"'),))
+WRONG_TOKEN: Final = EarlyReply(
+    401, _UNAUTHORIZED, (("WWW-Authenticate", 'Bearer realm="hubd", error="invalid_token"'),)
+)
 
 
 class Access:
@@ -57,12 +53,20 @@ class Access:
 
     `hosts` and `origins` come on top of the loopback names with `port`; an entry of `hosts` without a port means
     `port`, and one with 80 or 443 is met without it, too, as a proxy's hosts write it. `token` None: everyone who
-    passes Host and Origin is the hub's owner (`auth = "none"`).
+    passes Host and Origin is the hub's owner (`auth = "none"`). `public` replies to requests that need no token, and
+    gives None for all others; it is not asked about `MCP_PATH`.
     """
 
     def __init__(
-        self, *, port: int, hosts: Collection[str] = (), origins: Collection[str] = (), token: str | None = None
+        self,
+        *,
+        port: int,
+        hosts: Collection[str] = (),
+        origins: Collection[str] = (),
+        token: str | None = None,
+        public: Callable[[HttpRequest], EarlyReply | None] = lambda request: None,
     ) -> None:
+        self._public = public
         self._hosts = frozenset(_with_port(name.lower(), port) for name in (*LOOPBACK_NAMES, *hosts))
         self._hosts |= frozenset(name.rpartition(":")[0] for name in self._hosts if name.endswith((":80", ":443")))
         shown = "" if port == 80 else f":{port}"
@@ -70,7 +74,7 @@ class Access:
         self._token = None if token is None else token.encode()
         self._identity = Identity(OWNER, "http")
 
-    def check(self, request: Head) -> Identity | Denied:
+    def check(self, request: HttpRequest) -> Identity | EarlyReply:
         """The identity of the sender, or the refusal: 403 for a wrong Host or Origin, 401 for a missing or wrong token.
 
         Values are compared whole, with the few that are allowed: nothing is parsed that could be read in two ways.
@@ -91,10 +95,12 @@ class Access:
             return WRONG_TOKEN
         return self._identity
 
-    def guard(self, request: Head) -> Denied | None:
+    def guard(self, request: HttpRequest) -> EarlyReply | None:
         """`check` as the guard of an `HttpServer`: what it finds is left in `request.identity`."""
         found = self.check(request)
-        if isinstance(found, Denied):
+        if request.path != MCP_PATH and found is not FORBIDDEN and (reply := self._public(request)) is not None:
+            return reply
+        if isinstance(found, EarlyReply):
             return found
         request.identity = found
         return None

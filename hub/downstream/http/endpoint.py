@@ -20,6 +20,7 @@ from hub.downstream.hosts import Hosts, Router
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.refusal import (
     NEITHER,
+    NOTHING_HERE,
     RETRY_AFTER,
     Refused,
     admit,
@@ -37,7 +38,7 @@ from hub.downstream.stateless_host import StatelessHost
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller, Identity
-from hub.net.http_message import Denied
+from hub.net.http_message import EarlyReply
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import (
@@ -70,9 +71,9 @@ SESSION_HEADER: Final = "Mcp-Session-Id"
 class Access(Protocol):
     """The part of `hub.downstream.http.access.Access` that the endpoint needs."""
 
-    def check(self, request: HttpRequest) -> Identity | Denied: ...
+    def check(self, request: HttpRequest) -> Identity | EarlyReply: ...
 
-    def guard(self, request: HttpRequest) -> Denied | None: ...
+    def guard(self, request: HttpRequest) -> EarlyReply | None: ...
 
 
 class Endpoint:
@@ -162,11 +163,11 @@ class Endpoint:
         if path != "/mcp":
             found = self._router.find_view(path.removeprefix("/mcp/")) if path.startswith("/mcp/") else None
             if found is None:
-                response.reply(404, b'{"error":"There is nothing at this path; MCP is at /mcp and /mcp/<upstream>"}')
+                response.reply(404, NOTHING_HERE)
                 return None
             view = found
         identity = request.identity or self._access.check(request)
-        if isinstance(identity, Denied):
+        if isinstance(identity, EarlyReply):
             response.reply(identity.status, identity.body, identity.headers)
             return None
         if request.method != "POST":

@@ -30,6 +30,12 @@ from hub.wire.mcp import ALL_VERSIONS, HEADER_MISMATCH, INVALID_REQUEST, MODERN_
 
 RETRY_AFTER: Final = (("Retry-After", "1"),)
 ALLOW: Final = (("Allow", "GET, POST, DELETE"),)
+NOTHING_HERE: Final = (
+    b'{"error":"There is nothing at this path; MCP is at /mcp and /mcp/<upstream>","error_description":"This hub has no'
+    b" sign-in. It asks for a token: run `hubd token` and send what it prints as `Authorization: Bearer TOKEN` to /mcp"
+    b' or /mcp/<upstream>"}'
+)
+"""Body of each 404. Clients that look for a sign-in show `error_description` to people."""
 
 
 class Refused(Exception):

@@ -1,37 +1,159 @@
-"""The pages beside MCP at a hub's address."""
+"""The routes of a hub's address: a golden list, asked over real sockets; with the token, with a wrong one, without."""
+
+import json
 
 import pytest
+import trio
+import trio.testing
 
-from hub.daemon.http_routes import pages, route
+from config.saved_state import Memory
+from config.settings import HubConfig, Secret
+from hub.app import Hub
+from hub.daemon.http_listener import HttpListener, listen_tcp
+from hub.daemon.http_routes import WELCOME, pages, route
+from hub.downstream.http.durable_sessions import DurableSessions
+from hub.downstream.http.refusal import NOTHING_HERE
+from hub.link.sealing import Sealer, Signer
 from hub.net.http_server import HttpRequest
+from tests.support.http_client import Answer, Client
 from tests.support.http_fakes import Answered
 
+TOKEN = "0123456789abcdef"
+NO_TOKEN, NOT_FOUND = (401, None), (404, NOTHING_HERE)
+ALIVE, PAGE, HEALTHY = (200, b""), (200, WELCOME), (200, b'{"status":"ok"}')
+NO_SESSION = (405, None)
 
-async def mcp(request, response):
-    response.reply(418)
+GOLDEN = [
+    # method, path, without the token, with it
+    ("GET", "/livez", ALIVE, ALIVE),
+    ("HEAD", "/livez", ALIVE, ALIVE),
+    ("GET", "/livez?verbose", ALIVE, ALIVE),
+    ("POST", "/livez", NOT_FOUND, NOT_FOUND),
+    ("GET", "/livez/", NOT_FOUND, NOT_FOUND),
+    ("GET", "/", PAGE, PAGE),
+    ("HEAD", "/", (200, b""), (200, b"")),
+    ("POST", "/", NOT_FOUND, NOT_FOUND),
+    ("GET", "/healthz", NO_TOKEN, HEALTHY),
+    ("POST", "/healthz", NOT_FOUND, NOT_FOUND),
+    ("GET", "/healthz/", NOT_FOUND, NOT_FOUND),
+    ("GET", "/mcp", NO_TOKEN, NO_SESSION),
+    ("DELETE", "/mcp", NO_TOKEN, NO_SESSION),
+    ("PUT", "/mcp", NO_TOKEN, NO_SESSION),
+    ("GET", "/mcp/", NO_TOKEN, NOT_FOUND),
+    ("GET", "/mcp/nobody", NO_TOKEN, NOT_FOUND),
+    ("GET", "/mcp/.well-known/openid-configuration", NO_TOKEN, NOT_FOUND),
+    ("GET", "/mcpx", NOT_FOUND, NOT_FOUND),
+    ("GET", "/MCP", NOT_FOUND, NOT_FOUND),
+    ("GET", "//mcp", (400, None), (400, None)),
+    ("GET", "/%6dcp", NOT_FOUND, NOT_FOUND),
+    ("GET", "/.well-known/oauth-protected-resource", NOT_FOUND, NOT_FOUND),
+    ("GET", "/.well-known/oauth-protected-resource/mcp", NOT_FOUND, NOT_FOUND),
+    ("GET", "/.well-known/oauth-authorization-server", NOT_FOUND, NOT_FOUND),
+    ("POST", "/register", NOT_FOUND, NOT_FOUND),
+    ("GET", "/authorize", NOT_FOUND, NOT_FOUND),
+    ("GET", "/metrics", NOT_FOUND, NOT_FOUND),
+    ("GET", "/ui/", NOT_FOUND, NOT_FOUND),
+    ("OPTIONS", "/mcp", NO_TOKEN, NO_SESSION),
+    ("OPTIONS", "/x", NOT_FOUND, NOT_FOUND),
+]
+BEARERS = {"none": None, "wrong": TOKEN[::-1], "right": TOKEN}
 
 
-async def ask(method, path, rows):
-    response = Answered()
-    await route(rows, mcp)(HttpRequest(method, path, {}, b""), response)
-    return response.status, response.body
+@pytest.fixture
+async def listener(nursery, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    config = HubConfig(token=Secret(TOKEN))
+    hub = Hub(config, Memory(None), Sealer(b"k" * 32))
+    durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, "")
+    listener = HttpListener(hub, config, listen_tcp("127.0.0.1:0"), durable)
+    await nursery.start(listener.run, pages())
+    yield listener
+    nursery.cancel_scope.cancel()
 
 
-@pytest.mark.covers("SEC-08")
-async def test_health_says_nothing_but_that():
-    assert await ask("GET", "/healthz", pages()) == (200, b'{"status":"ok"}')
-    assert list(pages()) == [("GET", "/healthz")]
+def request(listener, method, path, bearer, *fields, host=None) -> bytes:
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {host or f'localhost:{listener.address[1]}'}", *fields]
+    if bearer is not None:
+        lines.append(f"Authorization: Bearer {bearer}")
+    return "\r\n".join([*lines, *(["Content-Length: 2"] if method == "POST" else []), "", ""]).encode() + (
+        b"{}" if method == "POST" else b""
+    )
 
 
-@pytest.mark.parametrize(
-    ("method", "path"), [("POST", "/healthz"), ("GET", "/healthz/"), ("GET", "/mcp"), ("GET", "/")]
-)
-async def test_all_else_is_for_mcp_to_answer_or_refuse(method, path):
-    assert await ask(method, path, pages()) == (418, b"")
+async def ask(listener, method, path, bearer, *fields, host=None) -> Answer:
+    client = Client(await trio.open_tcp_stream(*listener.address))
+    await client.send(request(listener, method, path, bearer, *fields, host=host))
+    answer = await client.head() if method == "HEAD" else await client.answer()
+    await client.stream.aclose()
+    return answer
+
+
+@pytest.mark.covers("SEC-08", "FH-12")
+@pytest.mark.parametrize("bearer", BEARERS)
+@pytest.mark.parametrize(("method", "path", "without", "with_token"), GOLDEN)
+async def test_the_golden_list(listener, method, path, without, with_token, bearer):
+    status, body = with_token if bearer == "right" else without
+    answer = await ask(listener, method, path, BEARERS[bearer])
+    assert answer.status == status
+    if body is not None:
+        assert answer.body == body
+    assert ("www-authenticate" in answer.headers) == (status == 401)
+    if status == 404 and bearer != "right":
+        assert answer.headers["connection"] == "close", "who shows no token keeps no connection"
+
+
+@pytest.mark.covers("SEC-03")
+@pytest.mark.parametrize("bearer", BEARERS)
+@pytest.mark.parametrize("path", ["/", "/livez", "/healthz", "/mcp", "/mcp/nobody", "/.well-known/x", "/x"])
+async def test_host_and_origin_come_first(listener, path, bearer):
+    assert (await ask(listener, "GET", path, BEARERS[bearer], host="evil.test")).status == 403
+    assert (await ask(listener, "GET", path, BEARERS[bearer], "Origin: https://evil.test")).status == 403
+
+
+@pytest.mark.covers("FH-12")
+async def test_the_page_for_people_is_plain_text(listener):
+    answer = await ask(listener, "GET", "/", None)
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "hubd token" in answer.body.decode("ascii")
+    head = await ask(listener, "HEAD", "/", None)
+    assert int(head.headers["content-length"]) == len(WELCOME)
+
+
+@pytest.mark.covers("FH-12")
+async def test_a_hub_that_stops_says_so_to_whoever_looks_after_it(listener, nursery):
+    client = Client(await trio.open_tcp_stream(*listener.address))
+    early = Client(await trio.open_tcp_stream(*listener.address))
+    await early.send(b"GET /livez HTTP/1.1\r\n")
+    nursery.start_soon(listener.drain)
+    await trio.testing.wait_all_tasks_blocked()
+    assert (await client.ask(request(listener, "GET", "/livez", None))).status == 503
+    port = listener.address[1]
+    assert (await early.ask(f"Host: localhost:{port}\r\n\r\n".encode())).status == 503
+    for each in (client, early):
+        await each.stream.aclose()
+
+
+@pytest.mark.covers("FH-12")
+async def test_the_body_of_a_404_is_what_oauth_clients_show():
+    said = json.loads(NOTHING_HERE)
+    assert set(said) == {"error", "error_description"}
+    assert "hubd token" in said["error_description"]
 
 
 async def test_a_page_is_one_row():
+    async def mcp(request, response):
+        response.reply(418)
+
     async def page(request, response):
         response.reply(200, b"here")
 
-    assert await ask("GET", "/metrics", {**pages(), ("GET", "/metrics"): page}) == (200, b"here")
+    handler = route({**pages(), ("GET", "/metrics"): page}, mcp)
+    for method, path, expected in [
+        ("GET", "/metrics", (200, b"here")),
+        ("GET", "/healthz", HEALTHY),
+        ("POST", "/metrics", (418, b"")),
+    ]:
+        response = Answered()
+        await handler(HttpRequest(method, path, {}, b""), response)
+        assert (response.status, response.body) == expected

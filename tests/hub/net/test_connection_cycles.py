@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from hub.net.http_message import Denied
+from hub.net.http_message import EarlyReply
 from hub.net.http_server import HttpLimits
 from tests.support.cycles import left_by
 from tests.support.http_client import get, post, serving
@@ -99,7 +99,7 @@ async def test_a_reader_that_does_not_read_leaves_nothing():
 
 @pytest.mark.covers("I-12")
 async def test_who_is_refused_leaves_nothing():
-    async with serving(guard=lambda request: Denied(401, b"{}")) as served:
+    async with serving(guard=lambda request: EarlyReply(401, b"{}")) as served:
 
         async def once():
             client = await served.connect()

@@ -13,12 +13,12 @@ import trio.testing
 
 from hub.link.interface import Identity
 from hub.net.http_connection import Connection
-from hub.net.http_message import Denied
+from hub.net.http_message import EarlyReply
 from hub.net.http_server import BURST, FEW, WAKE, HttpLimits, HttpServer
 from tests.support.http_client import allow, echo, get, post, serving
 from tests.support.steps import wakes_within
 
-DENIED = Denied(401, b'{"no":1}', (("WWW-Authenticate", "Bearer"),))
+DENIED = EarlyReply(401, b'{"no":1}', (("WWW-Authenticate", "Bearer"),))
 
 
 def deny(request):

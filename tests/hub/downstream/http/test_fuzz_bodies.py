@@ -8,6 +8,7 @@ import random
 import msgspec
 import pytest
 
+from hub.downstream.http.refusal import NOTHING_HERE
 from hub.net.http_server import HttpRequest
 from hub.wire.mcp import L2, L4, MODERN
 from tests.hub.downstream.lines.test_fuzz_lines import COUNT, SEED, mutated, sound
@@ -15,7 +16,7 @@ from tests.support.http_fakes import Answered, Host, Scripted, make_endpoint
 
 STATUSES = {200, 202, 400, 404, 405, 406, 415}
 VALUES = ("", "x", "\xff", "=?base64?eA==?=", "*/*", L4, "a1-1", "n1-0", "application/json")
-PLAIN = {b"", b'{"error":"There is nothing at this path; MCP is at /mcp and /mcp/<upstream>"}'}
+PLAIN = {b"", NOTHING_HERE}
 
 
 def headers_for(chance: random.Random, hosts: list[Host]) -> dict[str, str]:
