@@ -107,6 +107,11 @@ def trust_path() -> Path:
     return state_dir() / "trust.json"
 
 
+def secrets_path() -> Path:
+    """The secrets of `hubd secret` (`config.secret_store`)."""
+    return state_dir() / "secrets.json"
+
+
 def _socket(name: str) -> Path:
     path = runtime_dir() / name
     if len(os.fsencode(path)) > MAX_SOCKET_BYTES:

@@ -2,5 +2,6 @@
 `precedence` says which entries of a name count, and `assemble` makes one configuration of all. Below: `safe_reading`
 (reading a file safely), `text_limits` (refusing texts too deep or large to parse), `document` (TOML, JSON, YAML, and
 the lines of keys), `json_scanner` (JSON with comments), `host_files` and `host_entry` (files in the form of a host),
-`variables` (`${VAR}`), `convert` (values to structs), `check` and `check_fleet` (mistakes beyond types).
+`variables` (`${VAR}`), `secrets_file` (what `hubd secret` keeps), `convert` (values to structs), `check` and
+`check_fleet` (mistakes beyond types).
 """

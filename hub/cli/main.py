@@ -10,14 +10,14 @@ from os import EX_CONFIG, EX_SOFTWARE, EX_UNAVAILABLE
 from typing import Any, Final, TextIO, cast
 
 from config.errors import ConfigError, EditError
-from hub.cli import config, doctor, editing, hub_commands, importing, install, service
+from hub.cli import config, doctor, editing, hub_commands, importing, install, secret_commands, service
 from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, EX_USAGE, Command, Output, Parser, UsageError, add_color
 from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
 from hub.wire.printable import Printable
 
 FAMILIES: Final = {
     "the hub": (hub_commands, service, doctor),
-    "its configuration": (editing, config),
+    "its configuration": (editing, secret_commands, config),
     "hosts": (install, importing),
 }
 """The modules with `add_commands`, by their titles in the help."""
@@ -57,6 +57,7 @@ files:
     memory.json, sessions.json, catalogue/
                            hints that spare work after a restart
     trust.json             the projects that are allowed
+    secrets.json           what `hubd secret` keeps, or that the keyring has it
     installed.json         what `hubd install` put into files of hosts
     originals.json         what `hubd import --disable-originals` took out of them
     backups/               files as they were before hubd edited them

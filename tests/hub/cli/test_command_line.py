@@ -15,7 +15,7 @@ from tests.support import echo_daemon, processes
 COMMANDS = [
     *("serve", "connect", "status", "tools", "call", "restart", "token", "stop", "version"),
     *("logs", "reload", "service", "doctor", "add", "remove", "enable", "disable", "edit", "config", "validate"),
-    *("cache", "schema", "trust", "untrust", "install", "uninstall", "import"),
+    *("cache", "schema", "trust", "untrust", "install", "uninstall", "import", "secret"),
 ]
 PATIENCE_S = 30
 
@@ -236,8 +236,9 @@ def test_the_program_after_a_failed_call_gets_an_object(place):
 def test_all_but_three_commands_take_json(place):
     texts = {command: place.run(*command.split(), "--help")[1] for command in COMMANDS}
     texts |= {f"service {each}": place.run("service", each, "--help")[1] for each in ("install", "uninstall", "status")}
+    texts |= {f"secret {each}": place.run("secret", each, "--help")[1] for each in ("set", "ls", "rm")}
     without = {command for command, text in texts.items() if "--json  " not in text}
-    assert without == {"serve", "connect", "call", "service"}
+    assert without == {"serve", "connect", "call", "service", "secret"}
 
 
 @pytest.mark.covers("F-D-10")

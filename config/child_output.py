@@ -1,0 +1,174 @@
+"""Output of a program that is run to its end: bounded in time and size, without a shell, a terminal or any input but
+the one that is given. Blocks, so call it in a thread where that matters.
+
+The program has a process group of its own and stays in the session of the hub, so that whoever started it reaps it,
+and nobody else. Whatever of its group is left is killed at the end.
+"""
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from msgspec import Struct
+
+PIECE_BYTES: Final = 1 << 16
+MAX_STDERR_BYTES: Final = 4096
+"""Bytes of the last that is kept of its stderr."""
+LINGER_S: Final = 0.5
+"""Time that output may still come after the program has exited; what it left in the background may hold it open."""
+LOOK_S: Final = 0.05
+"""Interval of looks at the program where its exit cannot be waited for."""
+now = time.monotonic  # noqa: TID251  # threads have no clock of trio
+
+
+class ChildFailed(Exception):
+    """The program did not end as it should. The text is a clause without anything that it printed on stdout."""
+
+
+class ChildOutput(Struct, frozen=True):
+    """The outcome of a program."""
+
+    status: int
+    """Its exit status; negative: killed by that signal."""
+    stdout: bytes
+    stderr: bytes
+    """The last that it wrote there."""
+
+    def __repr__(self) -> str:  # stdout may be a secret
+        return f"<ChildOutput of status {self.status}, {len(self.stdout)} bytes>"
+
+
+def run_child(
+    argv: Sequence[str],
+    *,
+    within_s: float,
+    limit_bytes: int,
+    input: bytes = b"",
+    environ: Mapping[str, str] | None = None,
+    directory: str | None = None,
+) -> ChildOutput:
+    """Run a program to its end.
+
+    `environ`: that of this process, if None.
+
+    Raises:
+        ChildFailed: it cannot be started, takes longer than `within_s` seconds, or prints more than `limit_bytes`.
+    """
+    try:
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE if input else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=environ,
+            cwd=directory,
+            process_group=0,
+        )
+    except FileNotFoundError:
+        raise ChildFailed("was not found") from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "these arguments cannot be passed"
+        raise ChildFailed(f"cannot be started: {why}") from None
+    try:
+        return _Conversation(child, input, limit_bytes).run(within_s)
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        for pipe in (child.stdin, child.stdout, child.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+class _Conversation:
+    """What is written to a program and read from it, until both its outputs end, or it has exited for a moment."""
+
+    def __init__(self, child: "subprocess.Popen[bytes]", input: bytes, limit_bytes: int) -> None:
+        self._child = child
+        self._input = memoryview(input)
+        self._limit_bytes = limit_bytes
+        self._stdout, self._stderr = bytearray(), bytearray()
+        self._outputs = 2
+        """Outputs that have not ended."""
+        self._exited_at: float | None = None
+
+    def run(self, within_s: float) -> ChildOutput:
+        child, due = self._child, now() + within_s
+        with selectors.DefaultSelector() as selector, _exit_of(child.pid) as pidfd:
+            for pipe, events, act in (
+                (child.stdin, selectors.EVENT_WRITE, self._write),
+                (child.stdout, selectors.EVENT_READ, self._read_stdout),
+                (child.stderr, selectors.EVENT_READ, self._read_stderr),
+            ):
+                if pipe is not None:
+                    os.set_blocking(pipe.fileno(), False)
+                    selector.register(pipe, events, act)
+            if pidfd is not None:
+                selector.register(pidfd, selectors.EVENT_READ, lambda: True)
+            while self._outputs and (self._exited_at is None or now() < self._exited_at + LINGER_S):
+                if now() >= due:
+                    raise ChildFailed(f"did not end within {within_s:g} seconds")
+                for key, _ in selector.select(self._pause_s(due, knows_exit=pidfd is not None)):
+                    if key.data():
+                        selector.unregister(key.fileobj)
+                if self._exited_at is None and child.poll() is not None:
+                    self._exited_at = now()
+        try:
+            status = child.wait(max(0.0, due - now()))
+        except subprocess.TimeoutExpired:
+            raise ChildFailed(f"did not end within {within_s:g} seconds") from None
+        return ChildOutput(status, bytes(self._stdout), bytes(self._stderr))
+
+    def _pause_s(self, due: float, *, knows_exit: bool) -> float:
+        """Seconds to wait for the next event."""
+        until = due if self._exited_at is None else self._exited_at + LINGER_S
+        return max(0.0, until - now() if knows_exit else min(until - now(), LOOK_S))
+
+    # Each returns True at the end of its pipe.
+
+    def _write(self) -> bool:
+        assert self._child.stdin is not None
+        try:
+            self._input = self._input[os.write(self._child.stdin.fileno(), self._input) :]
+        except BlockingIOError:
+            return False
+        except OSError:  # it reads no more
+            return True
+        if not self._input:
+            self._child.stdin.close()
+        return not self._input
+
+    def _read_stdout(self) -> bool:
+        assert self._child.stdout is not None
+        self._stdout += (data := os.read(self._child.stdout.fileno(), PIECE_BYTES))
+        if len(self._stdout) > self._limit_bytes:
+            raise ChildFailed(f"printed more than {self._limit_bytes >> 10} KB")
+        self._outputs -= not data
+        return not data
+
+    def _read_stderr(self) -> bool:
+        assert self._child.stderr is not None
+        data = os.read(self._child.stderr.fileno(), PIECE_BYTES)
+        self._stderr = (self._stderr + data)[-MAX_STDERR_BYTES:]
+        self._outputs -= not data
+        return not data
+
+
+@contextmanager
+def _exit_of(pid: int) -> Iterator[int | None]:
+    """A descriptor that can be read once the process has exited; None where there is no such thing."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        yield None
+        return
+    try:
+        yield pidfd
+    finally:
+        os.close(pidfd)

@@ -1,0 +1,102 @@
+"""References to values that are read when a server starts: `${secret:NAME}`, `${credential:NAME}`, `${cmd:ARGV}`. Pure.
+
+In a loaded configuration such a reference stands in the text of its setting between two NUL characters, which no other
+text of a server can hold: whatever else looks like a reference there, from a variable or behind `$${`, is plain text.
+A reference to a secret carries the version that the secret had, so that a changed secret is a changed setting.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+KINDS: Final = ("secret", "credential", "cmd")
+NUL: Final = "\0"
+NAME_RULE: Final = "1 to 64 letters, digits, dots, dashes and underscores"
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_MARK = re.compile(r"\0(?P<kind>secret|credential|cmd):(?P<version>[0-9a-f]*):(?P<text>[^\0]*)\0")
+
+
+class Malformed(ValueError):
+    """A reference of one of these forms that makes no sense; the text says why, and what to write."""
+
+
+class Reference(NamedTuple):
+    """One reference, as `${KIND:TEXT}` writes it."""
+
+    kind: str
+    text: str
+    """A name, or the words of a command."""
+    version: str = ""
+    """The version that a secret had when the configuration was read; "": there was none."""
+
+    def __str__(self) -> str:
+        return f"${{{self.kind}:{self.text}}}"
+
+    @property
+    def argv(self) -> list[str]:
+        """The words of a command."""
+        return shlex.split(self.text)
+
+
+def is_name(text: str) -> bool:
+    """True if a secret can have this name."""
+    return _NAME.fullmatch(text) is not None
+
+
+def read(inner: str) -> Reference | None:
+    """The reference between `${` and `}`; None if it is of another form.
+
+    Raises:
+        Malformed: its name or its command makes no sense.
+    """
+    kind, colon, text = inner.partition(":")
+    if not colon or kind not in KINDS:
+        return None
+    if kind == "cmd":
+        _refuse_command(inner, text)
+    elif not is_name(text) or text in (".", ".."):
+        raise Malformed(f"`${{{inner}}}` names nothing: a name is {NAME_RULE}")
+    return Reference(kind, text)
+
+
+def _refuse_command(inner: str, text: str) -> None:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise Malformed(f"`${{{inner}}}` is no command line: {str(error).lower()}") from None
+    if not words or not words[0]:
+        raise Malformed(f"`${{{inner}}}` names no program: write ${{cmd:PROGRAM ARGUMENT ...}}")
+
+
+def marked(reference: Reference) -> str:
+    """The reference as it stands in a loaded configuration."""
+    return f"{NUL}{reference.kind}:{reference.version}:{reference.text}{NUL}"
+
+
+def references_in(text: str) -> list[Reference]:
+    """The references in a text of a loaded configuration."""
+    return [_reference(found) for found in _MARK.finditer(text)] if NUL in text else []
+
+
+def filled(text: str, values: Mapping[Reference, str]) -> str:
+    """`text` with the value of each reference in its place.
+
+    Raises:
+        KeyError: one has none.
+    """
+    return _MARK.sub(lambda found: values[_reference(found)], text) if NUL in text else text
+
+
+def shown(text: str) -> str:
+    """`text` with each reference as files write it."""
+    return _MARK.sub(lambda found: str(_reference(found)), text) if NUL in text else text
+
+
+def blanked(text: str) -> str:
+    """`text` with a letter in place of each reference, so that all else of it can be checked."""
+    return _MARK.sub("x", text) if NUL in text else text
+
+
+def _reference(found: re.Match[str]) -> Reference:
+    return Reference(found["kind"], found["text"], found["version"])

@@ -1,0 +1,128 @@
+"""`hubd secret`: keep secrets of servers apart from configuration files, which name them as `${secret:NAME}`."""
+
+import argparse
+import os
+import sys
+from os import EX_OK
+from typing import TYPE_CHECKING, Any, Final
+
+from hub.cli.render.screen import Table
+from hub.cli.subcommand import EX_FAILED, Output, Parser, UsageError, add, add_config
+
+if TYPE_CHECKING:
+    from config.secret_store import SecretStore
+
+PLACES: Final = {"keyring": "the keyring", "file": "a file"}
+_LISTED: Final = """\
+  secrets  of each: name, kept ("keyring" or "file"; null: it is not set) and servers, those that use it"""
+_SET: Final = """\
+  name, kept  the secret, and where it is kept: "keyring" or "file"
+  why         why not in the keyring
+  servers     those that use it"""
+_REMOVED: Final = """\
+  name, did  the secret, and "removed"
+  servers    those that use it"""
+
+
+def add_commands(commands: Any) -> None:
+    """`secret`, with its commands `set`, `ls` and `rm`."""
+    text = "keep secrets of servers, which settings name as ${secret:NAME}"
+    secret = add(commands, "secret", lambda options: _usage(secret), text)
+    actions = secret.add_subparsers(metavar="COMMAND", parser_class=Parser, prog="hubd secret")
+    new = add(actions, "set", _set, "ask for a secret and keep it, in the keyring if one answers", json=_SET)
+    new.epilog = f"Without a terminal the secret is the first line of standard input.\n\n{new.epilog}"
+    ls = add(actions, "ls", _ls, "list the secrets, where each is kept and which servers use it", json=_LISTED)
+    rm = add(actions, "rm", _rm, "forget a secret", json=_REMOVED)
+    rm.add_argument("--force", action="store_true", help="even if servers use it")
+    for each in (new, rm):
+        each.add_argument("name", metavar="NAME", help="letters, digits, dots, dashes and underscores")
+    for each in (new, ls, rm):
+        add_config(each)
+
+
+def _usage(parser: Parser) -> int:
+    raise UsageError("say what to do with secrets: set, ls or rm", parser.format_usage())
+
+
+def _set(options: argparse.Namespace) -> int:
+    store = _store()
+    output: Output = options.output
+    stored = store.set(options.name, _asked(options))
+    servers = _uses(options).get(options.name, [])
+    output.set(name=options.name, kept=stored.place, servers=servers)
+    if stored.why:
+        output.set(why=stored.why)
+        output.say(f"{options.name} is kept in {store.path}, which only you can read: {stored.why}")
+    else:
+        output.say(f"{options.name} is kept in the keyring")
+    if servers:
+        output.say(f"used by {', '.join(servers)}: a running hub restarts what is connected, and starts what waited")
+    else:
+        output.say(f"no server uses it yet: write ${{secret:{options.name}}} in its env, headers, args or url")
+    return EX_OK
+
+
+def _asked(options: argparse.Namespace) -> str:
+    """The secret: asked for without showing it, or the first line of standard input.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if sys.stdin is not None and sys.stdin.isatty():
+        from getpass import getpass
+
+        try:
+            return getpass(f"{options.name}: ")
+        except EOFError:
+            raise UsageError("there was no answer; nothing was kept") from None
+    from config.loading.secrets_file import MAX_VALUE_BYTES
+
+    data = b"" if sys.stdin is None else sys.stdin.buffer.readline(MAX_VALUE_BYTES + 3)
+    try:
+        line = data.decode()
+    except UnicodeDecodeError:
+        raise UsageError("the secret on standard input is no UTF-8 text") from None
+    line = line.removesuffix("\n").removesuffix("\r")
+    if not line:
+        raise UsageError("there is no terminal, and standard input has no line with the secret")
+    return line
+
+
+def _ls(options: argparse.Namespace) -> int:
+    kept, uses = _store().names(), _uses(options)
+    names = sorted({*kept, *uses})
+    rows = [{"name": name, "kept": kept.get(name), "servers": uses.get(name, [])} for name in names]
+    options.output.set(secrets=rows)
+    if not rows:
+        options.output.say("there are no secrets; `hubd secret set NAME` keeps one")
+        return EX_OK
+    cells = [(name, PLACES.get(kept.get(name, ""), "not set"), ", ".join(uses.get(name, []))) for name in names]
+    if not options.output.json:
+        options.output.screen.show(Table(("NAME", "KEPT IN", "USED BY"), cells, shorten=("USED BY",)))
+    return EX_OK
+
+
+def _rm(options: argparse.Namespace) -> int:
+    store, servers = _store(), _uses(options).get(options.name, [])
+    output: Output = options.output
+    if options.name in store.names() and servers and not options.force:
+        text = f"{options.name} is used by {', '.join(servers)}; change these first, or pass --force"
+        return output.fail(EX_FAILED, text)
+    note = store.remove(options.name)
+    output.set(name=options.name, did="removed", servers=servers)
+    output.say(f"removed {options.name}")
+    if note:
+        output.warn(note)
+    return EX_OK
+
+
+def _store() -> "SecretStore":
+    from config.secret_store import SecretStore
+
+    return SecretStore.open()
+
+
+def _uses(options: argparse.Namespace) -> dict[str, list[str]]:
+    from config.secret_uses import secret_uses
+
+    return secret_uses(options.config, os.environ)

@@ -1,0 +1,137 @@
+"""`hubd secret` as a command, in a home of its own without a keyring."""
+
+import json
+import os
+import pty
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import HUBD, own_directories
+
+CANARY = "s3cret-canary-0123456789"
+NO_KEYRING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
+
+
+class Home:
+    """A user's directories, and commands that run there."""
+
+    def __init__(self, directory: Path) -> None:
+        self.env = own_directories(directory) | NO_KEYRING
+        self.file = Path(self.env["XDG_CONFIG_HOME"], "hubd", "hubd.toml")
+        self.secrets = Path(self.env["XDG_STATE_HOME"], "hubd", "secrets.json")
+
+    def write(self, text: str) -> None:
+        self.file.parent.mkdir(mode=0o700, exist_ok=True)
+        self.file.write_text(text)
+
+    def run(self, *arguments: str, stdin: str = "", code: int = 0) -> tuple[str, str]:
+        done = subprocess.run(
+            [HUBD, "secret", *arguments],
+            env=self.env,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        assert CANARY not in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stdout, done.stderr
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home(tmp_path)
+
+
+USES = """
+[upstreams.github]
+command = "true"
+env = { TOKEN = "${secret:GITHUB_TOKEN}", PLAIN = "$${secret:OTHER}" }
+[upstreams.off]
+url = "https://example.com/mcp"
+headers = { Authorization = "Bearer ${secret:GITHUB_TOKEN}" }
+disabled = true
+[upstreams.waits]
+command = "true"
+args = ["${secret:MISSING}"]
+"""
+
+
+def test_a_secret_from_standard_input_is_kept_in_a_file_and_it_is_said(home):
+    out, _ = home.run("set", "GITHUB_TOKEN", stdin=f"{CANARY}\nsecond line\n")
+    assert f"GITHUB_TOKEN is kept in {home.secrets}, which only you can read: no keyring answers here" in out
+    assert json.loads(home.secrets.read_text())["secrets"]["GITHUB_TOKEN"]["value"] == CANARY
+
+
+def test_ls_names_the_place_and_the_servers_and_no_value(home):
+    home.write(USES)
+    home.run("set", "GITHUB_TOKEN", stdin=CANARY)
+    home.run("set", "unused", stdin=CANARY)
+    out, _ = home.run("ls")
+    assert [line.split() for line in out.splitlines()] == [
+        ["NAME", "KEPT", "IN", "USED", "BY"],
+        ["GITHUB_TOKEN", "a", "file", "github,", "off"],
+        ["MISSING", "not", "set", "waits"],
+        ["unused", "a", "file", "-"],
+    ]
+    out, _ = home.run("ls", "--json")
+    assert json.loads(out) == {
+        "secrets": [
+            {"name": "GITHUB_TOKEN", "kept": "file", "servers": ["github", "off"]},
+            {"name": "MISSING", "kept": None, "servers": ["waits"]},
+            {"name": "unused", "kept": "file", "servers": []},
+        ]
+    }
+
+
+def test_one_in_use_is_removed_only_by_force(home):
+    home.write(USES)
+    home.run("set", "GITHUB_TOKEN", stdin=CANARY)
+    _, err = home.run("rm", "GITHUB_TOKEN", code=1)
+    assert "GITHUB_TOKEN is used by github, off; change these first, or pass --force" in err
+    home.run("rm", "GITHUB_TOKEN", "--force")
+    assert CANARY not in home.secrets.read_text()
+    _, err = home.run("rm", "GITHUB_TOKEN", code=1)
+    assert "there is no secret GITHUB_TOKEN" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "code", "said"),
+    [
+        (["set", "A"], "", 2, "standard input has no line"),
+        (["set", "A"], "\n", 2, "standard input has no line"),
+        (["set", "a/b"], "x\n", 1, "no secret can have this name"),
+        (["set", "A"], "x" * 70000, 1, "larger than 64 KB"),
+        (["rm", "A"], "", 1, "there is no secret A"),
+        ([], "", 2, "set, ls or rm"),
+        (["sett"], "", 2, 'did you mean "set"?'),
+    ],
+)
+def test_what_cannot_be_done_says_why(home, arguments, stdin, code, said):
+    _, err = home.run(*arguments, stdin=stdin, code=code)
+    assert said in err
+    assert not home.secrets.exists()
+
+
+def test_on_a_terminal_it_asks_and_shows_nothing(home):
+    pid, terminal = pty.fork()
+    if not pid:
+        os.execve(HUBD, [str(HUBD), "secret", "set", "A"], home.env)
+    said = b""
+    while b"A: " not in said:
+        said += os.read(terminal, 1024)
+    os.write(terminal, f"{CANARY}\n".encode())
+    try:
+        while piece := os.read(terminal, 1024):
+            said += piece
+    except OSError:
+        pass
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    os.close(terminal)
+    assert b"A is kept in" in said
+    assert CANARY.encode() not in said
+    assert json.loads(home.secrets.read_text())["secrets"]["A"]["value"] == CANARY
