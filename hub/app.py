@@ -167,6 +167,7 @@ class Hub:
             self.lists.rebuild()
 
     def _remember(self) -> None:
+        self.supervisor.note_connected()
         if self.live.claims.changed:
             self.memory.put("claims", "all", self.live.claims.dump())
 

@@ -29,6 +29,7 @@ from upstreams.invalidation import NO_LISTENER, InvalidationListener
 from upstreams.inventory.last_known import LastKnown
 from upstreams.inventory.late_reports import LateReports
 from upstreams.journal.journal import Journals
+from upstreams.last_connected import LastConnected
 from upstreams.lifecycle import State
 from upstreams.runner import UpstreamRunner
 from upstreams.sessions.connector import RunSession
@@ -121,6 +122,7 @@ class Supervisor:
         self._drain_s = drain_s
         """Seconds that a stop waits for running calls."""
         self._memory = memory
+        self.last_connected = LastConnected(memory, wall)
         self._last_known = last_known or LastKnown(None)
         self._late = LateReports(memory)
         self._on_change = on_change
@@ -175,6 +177,15 @@ class Supervisor:
             upstream.pool.forget_interactive()
             upstream.legacy_sessions.forget()
             generation.runner.restart()
+
+    def note_connected(self) -> None:
+        """Remember which upstreams are connected now. To be called now and then."""
+        for upstream in self.upstreams.values():
+            self._note_connected(upstream)
+
+    def _note_connected(self, upstream: Upstream) -> None:
+        if upstream.state is State.CONNECTED and upstream.offered.listed:
+            self.last_connected.note(upstream.config)
 
     def statistics(self) -> SupervisorStatistics:
         """Numbers of the moment."""
@@ -344,6 +355,7 @@ class Supervisor:
         if upstream.offered.listed:
             self._late.forget(upstream.config)
             self._last_known.note(upstream.name, upstream.config, upstream.snapshot)
+            self._note_connected(upstream)
         self._on_change(upstream.name)
 
     def _see_off(self, generation: Generation) -> None:

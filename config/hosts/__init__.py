@@ -4,7 +4,8 @@ Read in this order: `facts` with `hosts.toml` (which hosts there are, and where 
 looks in them; `entry_environment`: what it carries, so that it leads to this shell's hub), `install` (putting it in and
 taking it out), `host_servers` (the servers a file holds, and when two of them are one), `unwrap` (programs that only
 pass on a remote server), `import_choice` (servers of hosts become upstreams), `import_files` (an import as a whole),
-`originals` (what hosts no longer start then, and putting it back); `remembered` is what `install` and `originals`
+`leaving` (which servers may leave their hosts then, and why others stay), `originals` (what hosts no longer start, and
+putting it back); `remembered` is what `install` and `originals`
 remember, `host_commands` runs those of hosts that change their files themselves.
 
 What always holds: deciding and writing are apart, so that what would be done can be shown; a file is written only if it

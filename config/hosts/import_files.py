@@ -13,17 +13,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from config.editing.imported import blocks_of, imported_text, removed_in
-from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
 from config.files import read_file, replace_file
-from config.hosts.entry import KEY
-from config.hosts.facts import Host, Machine, Place, all_hosts, every_user_file, is_found
-from config.hosts.host_commands import own_program
-from config.hosts.host_servers import Identity, Server, identities, survey
+from config.hosts.facts import Host, Machine, Place, all_hosts, is_found
+from config.hosts.host_servers import Identity, identities, survey
 from config.hosts.import_choice import Import, block, identities_in, unfit
-from config.hosts.install import Records, is_ours, text_at
-from config.hosts.originals import Original, taken_out, taken_out_by_program
+from config.hosts.install import text_at
+from config.hosts.originals import Original
 from config.hub_paths import backup_dir, config_file
 from config.loading.all_files import IMPORTED
 from config.loading.assemble import load_all
@@ -43,24 +40,6 @@ class Write(Struct, frozen=True):
     """If it is a host's own file."""
     originals: tuple[Original, ...] = ()
     """The servers that it no longer starts then."""
-
-
-class RemovalCommand(Struct, frozen=True):
-    """A command of a host that takes a server out of its file."""
-
-    command: tuple[str, ...]
-    path: Path
-    original: Original
-
-
-class Leaving(Struct, frozen=True):
-    """Changes by which hosts stop starting servers that the hub has."""
-
-    writes: list[Write]
-    programs: list[RemovalCommand]
-    """For hosts that change their files themselves."""
-    refused: list[str]
-    """Servers that hosts go on starting, and the reasons."""
 
 
 def imported_dir(named: Path | None) -> Path:
@@ -140,82 +119,6 @@ def _problems(path: Path, text: str, environ: Mapping[str, str]) -> dict[str, st
     except ConfigError as error:
         return {each.keys[1] if len(each.keys) > 1 else "": each.text for each in error.diagnostics} or {"": str(error)}
     return {}
-
-
-def leaving(
-    result: Import, config: HubConfig, machine: Machine, records: Records, *, without_hub: bool = False
-) -> Leaving:
-    """Changes by which hosts stop starting what the hub has after the import. `config` is the one before it.
-
-    A host that does not have the hub would be left without servers, so it keeps its own; unless `without_hub`.
-
-    Raises:
-        EditError: a file cannot be read.
-    """
-    found = Leaving([], [], [])
-    for name, server in (*result.taken, *result.known):
-        place = server.place
-        if server.off:
-            continue
-        why = _why_it_stays(name, server, result, config)
-        if not why and not without_hub and not has_hub(place, machine, records):
-            id = place.host.id
-            text = (
-                f"{place.title} does not have the hub, so its servers are left enabled: run `hubd install {id}`, then "
-                "this again"
-            )
-            if text not in found.refused:
-                found.refused.append(text)
-            continue
-        if why:
-            found.refused.append(f'{place.title}: "{server.key}" left enabled: {why}')
-            continue
-        try:
-            _leave(found, place, server.key, machine)
-        except EditRefused as reason:
-            found.refused.append(
-                f'{place.title}: "{server.key}" left enabled: {reason}; turn it off there, hubd has {name}'
-            )
-    return found
-
-
-def _leave(found: Leaving, place: Place, key: str, machine: Machine) -> None:
-    program = None if place.project else own_program(place.host, machine.environ)
-    if program is not None:
-        command = (program, "mcp", "remove", "-s", "user", key)
-        found.programs.append(
-            RemovalCommand(command, place.path, taken_out_by_program(place, text_at(place.path), key))
-        )
-        return
-    at, was = next(((at, each) for at, each in enumerate(found.writes) if each.path == place.path), (None, None))
-    text = was.after if was else text_at(place.path)
-    after, original = taken_out(place, text, key)
-    write = Write(place.path, was.before if was else text, after, place, (*(was.originals if was else ()), original))
-    if at is None:
-        found.writes.append(write)
-    else:
-        found.writes[at] = write
-
-
-def _why_it_stays(name: str, server: Server, result: Import, config: HubConfig) -> str:
-    """The reason why the host must keep the server; "" if there is none."""
-    upstream = config.upstreams.get(name)
-    if (name, server) in result.known and upstream is not None and upstream.disabled:
-        return f"the hub has it as {name}, which is disabled; run `hubd enable {name}` first"
-    if (name, server) in result.unlike and (upstream is None or not upstream.headers):
-        return f"it is signed in to by mcp-remote there, and the hub has {name} at its URL"
-    return ""
-
-
-def has_hub(place: Place, machine: Machine, records: Records) -> bool:
-    """True if the host to which this file belongs has our entry: there, or in another file that it reads, too."""
-    others = [] if place.host.editors else every_user_file(place.host, machine)
-    for each in (place, *others):
-        with suppress(EditRefused, EditError):
-            entry = serverfile.entries(each.kept, text_at(each.path)).get(KEY)
-            if entry is not None and is_ours(entry, records.get(each.path)):
-                return True
-    return False
 
 
 def started_anyway(root: Path, machine: Machine) -> tuple[list[str], list[str]]:

@@ -4,7 +4,9 @@
 status, cache, ...), `tool_commands` (tools, call), `editing` (add, remove, ...), `editor` (edit), `config` (show),
 `secret_commands` (secret), `install`, `importing`, `service`, `doctor`. Parts of these: `tool_arguments` (of calls,
 from words), `drafts` (a changed configuration, shown or saved), `server_watch` (wait until servers are connected),
-`change_report` and `import_report` (what was done, and why), `host_selection`, `service_manager` (systemd). `checks`
+`start_hub` (in the background), `served` (the servers that work through the hub), `import_writes` and
+`import_originals` (what an import writes, and takes out of hosts), `change_report` and `import_report` (what was done,
+and why), `host_selection`, `service_manager` (systemd). `checks`
 are the doctor's, `render` turns answers into text.
 
 Commands import what they need when they run: `hubd --help` must not pay for trio. Data goes to stdout, everything else

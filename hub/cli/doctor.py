@@ -5,11 +5,13 @@ from functools import partial
 from os import EX_OK
 from typing import TYPE_CHECKING, Any, Final
 
-from hub.cli.subcommand import EX_FAILED, add, add_config, as_json
+from hub.cli.subcommand import EX_FAILED, add, add_config, as_json, now
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from config.settings import UpstreamConfig
     from hub.control.answers import Status
 
 
@@ -47,6 +49,7 @@ def _doctor(options: argparse.Namespace) -> int:
         config=options.config,
         status_at=partial(_status_at, patience_s=STRANGER_S),
         root=is_root(),
+        lately=_connected_lately(),
     )
     found = findings(examined)
     if options.json:
@@ -60,6 +63,18 @@ def _doctor(options: argparse.Namespace) -> int:
         counts = [f"{count} {level}{'s' * (count != 1)}" for level, count in counted.items() if count]
         print(f"\n{', '.join(counts)}" if found else "nothing is wrong")
     return EX_FAILED if any(finding.level != "note" for finding in found) else EX_OK
+
+
+def _connected_lately() -> "Callable[[UpstreamConfig], bool]":
+    """Whether a hub was connected to a server within a day, as the last one remembers."""
+    from pathlib import Path
+
+    from config import directories
+    from config.saved_state import Memory
+    from upstreams.last_connected import LastConnected
+
+    remembered = LastConnected(Memory(Path(directories.state_dir(), "memory.json")), lambda: now().timestamp())
+    return lambda config: remembered.ago_s(config) is not None
 
 
 def _status_at(path: "Path", patience_s: float | None = None) -> "Status | None":

@@ -102,7 +102,7 @@ def say_next(
     options: argparse.Namespace, result: "Import", machine: "Machine", records: "Records", output: Output
 ) -> None:
     """Report what is left to do after an import: put the hub into hosts, and take the servers out of them."""
-    from config.hosts.import_files import has_hub
+    from config.hosts.leaving import has_hub
 
     places = [server.place for _, server in (*result.taken, *result.known)]
     without = dict.fromkeys(place.host.id for place in places if not has_hub(place, machine, records))

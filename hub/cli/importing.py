@@ -2,23 +2,23 @@
 
 import argparse
 import os
-import shlex
 import sys
 from collections.abc import Callable, Iterator
 from os import EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hub.cli.change_report import host_diff, text_diff
 from hub.cli.host_selection import chosen_hosts, project_of
+from hub.cli.import_originals import ImportedOriginals
 from hub.cli.import_report import say_elsewhere, say_next, summarise
-from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, agreed, ask, now
+from hub.cli.import_writes import carry_out_writes, show_writes
+from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, agreed, ask
 
 if TYPE_CHECKING:
     from config.hosts.facts import Machine, Place
     from config.hosts.host_servers import Server, Skipped
     from config.hosts.import_choice import Import, Secrets
-    from config.hosts.import_files import Leaving, Write
+    from config.hosts.import_files import Write
     from config.hosts.install import Records
 
 _MEMBERS: Final = """\
@@ -27,6 +27,8 @@ _MEMBERS: Final = """\
             this import has it already), name (the hub's), whether it is disabled there, and why
   files     of each that changes: file, backup (null: it is new) and diff, without secrets
   commands  of hosts that change their files themselves
+  stay      of each server that --disable-originals leaves with its host: host, server (its name there), name (the
+            hub's) and why
   notes     what is worth knowing"""
 
 
@@ -44,7 +46,14 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--disable-originals",
         action="store_true",
-        help="turn off in the hosts what the hub has then; taken out, with a backup, where they cannot turn off",
+        help="turn off in the hosts what the hub serves then; taken out, with a backup, where they cannot turn off",
+    )
+    parser.add_argument(
+        "--force",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="with --disable-originals: this server (or '*'), too, even if the hub does not serve it; may be repeated",
     )
     parser.add_argument(
         "--without-hub", action="store_true", help="turn them off also in hosts that do not have the hub itself"
@@ -57,10 +66,11 @@ def add_commands(commands: Any) -> None:
 def _import(options: argparse.Namespace) -> int:
     from config.hosts.facts import Machine
     from config.hosts.import_choice import Import
-    from config.hosts.import_files import Leaving, imported_dir, imported_files, known, leaving, removed
+    from config.hosts.import_files import imported_dir, imported_files, known, removed
     from config.hosts.install import Records
     from config.hub_paths import installed_path
     from config.loading.assemble import load_all
+    from config.secret_detection import secrets_in
 
     output: Output = options.output
     machine, directory = Machine.this(), imported_dir(options.config)
@@ -79,17 +89,18 @@ def _import(options: argparse.Namespace) -> int:
 
     result = _decided(options, take, directory)
     writes = imported_files(result, directory, os.environ)
-    left = Leaving([], [], [])
-    if options.disable_originals:
-        left = leaving(result, config, machine, records, without_hub=options.without_hub)
+    originals = ImportedOriginals(options, result, config, machine, records)
     summarise(result, skipped, config, output)
     say_elsewhere(options, machine, ours, output)
-    for refused in left.refused:
-        code = output.fail(EX_FAILED, refused)
-    if not _carry_out(options, writes, left, machine, _diffs(result, writes, left)):
+    secrets = [secret for _, server in result.taken for secret in secrets_in(server.values)]
+    if options.dry_run:
+        show_writes(writes, secrets, output)
+        return max(code, originals.show())
+    if not _may_write(options, writes, originals):
         return output.fail(EX_FAILED, "nothing was changed")
-    if not options.dry_run:
-        say_next(options, result, machine, records, output)
+    carry_out_writes(writes, secrets, output)
+    code = max(code, originals.take_out())
+    say_next(options, result, machine, records, output)
     return code
 
 
@@ -196,80 +207,15 @@ def _held(result: "Import") -> str:
     return "These servers hold what looks like secrets:\n" + "\n".join(lines)
 
 
-def _may_write(options: argparse.Namespace, writes: "list[Write]", left: "Leaving") -> bool:
+def _may_write(options: argparse.Namespace, writes: "list[Write]", originals: ImportedOriginals) -> bool:
     """Ask whether to write; yes without asking, if nobody can or wants to be asked."""
     if options.yes or not options.output.is_attended():
         return True
-    names = ", ".join(str(each.path) for each in (*writes, *left.writes)) or "by the programs of the hosts"
-    return agreed(f"Write {names}?", default=True)
-
-
-# --- saying and doing -------------------------------------------------------------------------------------------------
-
-
-def _diffs(result: "Import", writes: "list[Write]", left: "Leaving") -> list[tuple[Path, str]]:
-    """The diff of each file, without secrets, in the order in which the files are written."""
-    from config.secret_detection import secrets_in
-
-    secrets = [secret for _, server in result.taken for secret in secrets_in(server.values)]
-    found = [(write.path, text_diff(write.path, write.before or "", write.after, secrets)) for write in writes]
-    for write in left.writes:
-        assert write.place is not None
-        found.append((write.path, host_diff(write.place, (write.before or "").encode(), write.after.encode())))
-    return found
-
-
-def _carry_out(
-    options: argparse.Namespace,
-    writes: "list[Write]",
-    left: "Leaving",
-    machine: "Machine",
-    diffs: list[tuple[Path, str]],
-) -> bool:
-    """Carry out the import, or show it; False: nothing was done, since the user said no."""
-    if options.dry_run:
-        _show(diffs, left, options.output)
-    elif writes or left.writes or left.programs:
-        if not _may_write(options, writes, left):
-            return False
-        _write(writes, left, machine, diffs, options.output)
-    return True
-
-
-def _show(diffs: list[tuple[Path, str]], left: "Leaving", output: Output) -> None:
-    """Show what the import would change."""
-    commands = [shlex.join(call.command) for call in left.programs]
-    output.set(files=[_file(path, None, diff) for path, diff in diffs], commands=commands)
-    for _, diff in diffs:
-        output.say(diff)
-    for command in commands:
-        output.say(f"would run: {command}")
-
-
-def _file(path: Path, backup: Path | None, diff: str) -> dict[str, Any]:
-    return {"file": str(path), "backup": backup and str(backup), "diff": diff}
-
-
-def _write(
-    writes: "list[Write]", left: "Leaving", machine: "Machine", diffs: list[tuple[Path, str]], output: Output
-) -> None:
-    """Write first the hub's files, then those of hosts. `diffs`: one for each file, in this order."""
-    from config.files import locked
-    from config.hosts.host_commands import run_program
-    from config.hosts.import_files import carry_out
-    from config.hosts.originals import Originals
-    from config.hub_paths import originals_path, state_dir
-
-    with locked(state_dir()):
-        remembered = Originals(originals_path())
-        for write, (path, diff) in zip((*writes, *left.writes), diffs, strict=True):
-            if write.originals:  # recorded before the change: what was not taken out is never put back
-                remembered.add(write.path, write.originals)
-            backup = carry_out(write, now())
-            output.append("files", _file(path, backup, diff))
-            output.say(f"wrote {path}" + (f" (the old file is {backup})" if backup else ""))
-        for call in left.programs:
-            remembered.add(call.path, [call.original])
-            run_program(call.command, machine.environ)
-            output.append("commands", shlex.join(call.command))
-            output.say(f"ran {shlex.join(call.command)}")
+    files = originals.files()
+    if not writes and not files:
+        return True
+    question = f"Write {', '.join(str(each.path) for each in writes)}" if writes else ""
+    if files:
+        out = f"ake out of {', '.join(files)} what the hub serves then"
+        question = f"{question}, and t{out}" if question else f"T{out}"
+    return agreed(f"{question}?", default=True)

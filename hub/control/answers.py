@@ -18,6 +18,9 @@ class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
     """Calls that wait for answers of hosts."""
     stale_config: str | None = None
     """The reason why it still runs with its earlier settings; None: it does not."""
+    connected_ago_s: float | None = None
+    """Seconds since it was connected and had listed what it offers, in this run of the hub or an earlier one; 0: it is
+    connected. None: not within a day."""
 
 
 class HostRow(Struct, frozen=True, kw_only=True):

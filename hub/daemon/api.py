@@ -102,8 +102,15 @@ class DaemonApi:
         return UpstreamRow(
             **structs.asdict(upstream.status()),
             parked=self._hub.bridge.parking.parked(upstream.name),
+            connected_ago_s=self._connected_ago_s(upstream),
             stale_config=self._stale(upstream.name),
         )
+
+    def _connected_ago_s(self, upstream: Upstream) -> float | None:
+        if upstream.state is State.CONNECTED:
+            return 0.0
+        ago_s = self._hub.supervisor.last_connected.ago_s(upstream.config)
+        return None if ago_s is None else round(ago_s, 1)
 
     def _unresolved(self) -> Iterator[UpstreamRow]:
         """Upstreams that the files name and the hub leaves out."""

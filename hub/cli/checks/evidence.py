@@ -19,6 +19,7 @@ from config.hosts.install import Record, Records, text_at
 from config.loading.assemble import Loaded, load_all
 from config.loading.safe_reading import read_private
 from config.settings import HubConfig, UpstreamConfig
+from hub.cli.served import why_not_served
 from hub.control.answers import Status
 
 GUI_PATH: Final = "/usr/bin:/bin:/usr/sbin:/sbin"
@@ -80,6 +81,8 @@ class Examined(Struct, frozen=True, kw_only=True):
     """Fetches the status of the hub behind a control socket; None: it does not answer."""
     root: bool = False
     """This process has the rights of root, outside of a container."""
+    served: frozenset[str] = frozenset()
+    """Servers that work through the hub: they are connected now, or were within a day."""
 
     @property
     def config(self) -> HubConfig:
@@ -107,8 +110,11 @@ def examine(
     config: Path | None = None,
     status_at: Callable[[Path], Status | None] = lambda path: None,
     root: bool = False,
+    lately: Callable[[UpstreamConfig], bool] = lambda config: False,
 ) -> Examined:
-    """Read the configuration (`config`, or the user's own) and the files of all hosts that are here."""
+    """Read the configuration (`config`, or the user's own) and the files of all hosts that are here. `lately`: whether
+    a hub was connected to a server within a day, asked where none runs.
+    """
     loaded, error = None, None
     try:
         loaded = load_all(config, machine.environ)
@@ -125,6 +131,11 @@ def examine(
         installed = Records(records)
     except EditError as wrong:
         unread.append(unreadable(records, str(wrong).removeprefix(f"{records}: ")))
+    upstreams = {} if loaded is None else loaded.config.upstreams
+    if status is None:
+        served = frozenset(name for name, upstream in upstreams.items() if lately(upstream))
+    else:
+        served = frozenset(row.name for row in status.upstreams if not why_not_served(row))
     return Examined(
         machine=machine,
         version=version,
@@ -138,6 +149,7 @@ def examine(
         directory=directory,
         status_at=status_at,
         root=root,
+        served=served,
     )
 
 

@@ -23,12 +23,12 @@ from hub.downstream.http.access import ways_in
 
 
 def double_imports(examined: Examined) -> Iterator[Finding]:
-    """Servers that a host still starts itself."""
+    """Servers that a host still starts itself, though they work through the hub."""
     known, having = identities(HubConfig(upstreams=dict(examined.upstreams()))), _having(examined)
     for file in examined.files:
         for server in file.servers:
             name = known.get(server.identity) or known.get(server.original)
-            if name is not None and not server.values.get("disabled"):
+            if name in examined.served and not server.values.get("disabled"):
                 title, id = file.place.title, file.place.host.id
                 what = f'{title} starts "{server.key}" itself, and the hub has it as {name}'
                 why, fix = "it runs twice", f"`hubd import {id} --disable-originals`"

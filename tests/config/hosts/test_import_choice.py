@@ -13,8 +13,8 @@ from config.hosts.entry import KEY, stdio_entry
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, project_files
 from config.hosts.host_servers import identities, survey
 from config.hosts.import_choice import Import, block, identities_in
-from config.hosts.import_files import leaving
 from config.hosts.install import Records
+from config.hosts.leaving import leaving
 from config.hosts.unwrap import package_of, unwrapped
 from config.loading.assemble import load_all
 from config.loading.variables import Variables
@@ -328,8 +328,8 @@ def test_what_the_hub_has_by_url_is_known_but_not_the_same(machine):
 
     def left(text):
         config = load_all(machine.home / "hubd.toml", {}, texts={machine.home / "hubd.toml": text}).config
-        found = leaving(result, config, machine, Records(machine.home / "none"), without_hub=True)
-        return [write.path for write in found.writes], found.refused
+        found = leaving(result, config, machine, Records(machine.home / "none"), served={"mine": ""}, without_hub=True)
+        return [write.path for write in found.writes], found.sentences
 
     writes, refused = left('[upstreams.mine]\nurl = "https://x/mcp"\n')
     assert writes == []

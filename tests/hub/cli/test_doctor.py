@@ -239,6 +239,10 @@ def test_files_that_others_may_read(case):
 def test_servers_that_hosts_still_start(case):
     case.toml('[upstreams.docs]\nurl = "https://learn.example/api/mcp"\n')
     case.host("vscode")
+    assert case.found(hosts.double_imports) == [], "as long as the hub does not serve it, the host has to"
+    case.status = {"upstreams": [{"name": "docs", "state": "unauthorized"}]}
+    assert case.found(hosts.double_imports) == []
+    case.status = {"upstreams": [{"name": "docs", "state": "connected"}]}
     finding = case.one(hosts.double_imports)
     assert finding.what == 'VS Code starts "docs" itself, and the hub has it as docs'
     assert (finding.why, finding.fix) == (

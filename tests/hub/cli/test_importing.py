@@ -105,7 +105,7 @@ def test_the_servers_of_single_folders_are_named(home):
     assert "~/shop" not in hubd(home, "import", "claude-code")
     hubd(home, "install", "claude-code")
     installed = path.read_text()
-    hubd(home, "import", "claude-code", "--project", shop, "--disable-originals")
+    hubd(home, "import", "claude-code", "--project", shop, "--disable-originals", "--force", "*")
     assert "--ro" not in path.read_text()
     assert "--project " in hubd(home, "uninstall", "claude-code", "--project", shop)
     hubd(home, "uninstall", "claude-code", "--project", shop, "--restore-originals")
@@ -281,7 +281,7 @@ def test_programs_are_told_what_was_imported(home):
     assert all(each["backup"] is None and "\n+[upstreams." in each["diff"] for each in done["files"])
     assert "ghp_" not in json.dumps(done)
     assert any("--disable-originals" in note for note in done["notes"])
-    again = told(home, "import", "copilot", "--disable-originals", "--without-hub")
+    again = told(home, "import", "copilot", "--disable-originals", "--force", "*", "--without-hub")
     assert [each["did"] for each in again["servers"]] == ["known"]
     (copilot,) = again["files"]
     assert Path(copilot["backup"]).read_text() == HOMES["copilot"].text

@@ -18,7 +18,7 @@ def home(tmp_path):
 
 def test_originals_are_turned_off_or_taken_out(home):
     hosts = ("cline", "claude-desktop", "codex", "goose")
-    hubd(home, "import", "--secrets", "keep", "--disable-originals", "--without-hub", *hosts)
+    hubd(home, "import", "--secrets", "keep", "--disable-originals", "--force", "*", "--without-hub", *hosts)
     cline = json.loads((home[0] / HOMES["cline"].path).read_text())["mcpServers"]
     assert cline["fetch"]["disabled"] is True
     assert json.loads((home[0] / HOMES["claude-desktop"].path).read_text())["mcpServers"] == {}
@@ -35,7 +35,7 @@ def test_originals_are_turned_off_or_taken_out(home):
 @pytest.mark.parametrize("hub_first", [True, False])
 def test_a_home_is_as_it_was_once_originals_are_restored(home, hub_first):
     before = contents(home)
-    disabling = ("import", "--secrets", "keep", "--disable-originals")
+    disabling = ("import", "--secrets", "keep", "--disable-originals", "--force", "*")
     if hub_first:
         hubd(home, "install", "--all")
         hubd(home, *disabling)
@@ -58,7 +58,7 @@ def test_a_home_is_as_it_was_once_originals_are_restored(home, hub_first):
 def test_whatever_hubd_does_meanwhile_originals_are_restored_as_they_were(home):
     before = contents(home)
     hubd(home, "install", "--all", "--http")
-    hubd(home, "import", "--secrets", "keep", "--disable-originals")
+    hubd(home, "import", "--secrets", "keep", "--disable-originals", "--force", "*")
     hubd(home, "install", "--all")
     taken = contents(home)
     hubd(home, "uninstall", "--all")
@@ -74,7 +74,7 @@ def test_whatever_hubd_does_meanwhile_originals_are_restored_as_they_were(home):
 def test_uninstall_says_what_is_still_out(home):
     before = contents(home)
     hubd(home, "install", "claude-desktop", "cline")
-    hubd(home, "import", "claude-desktop", "cline", "--disable-originals")
+    hubd(home, "import", "claude-desktop", "cline", "--disable-originals", "--force", "*")
     said = hubd(home, "uninstall", "claude-desktop", "cline")
     assert "2 servers that `hubd import --disable-originals` took out of Claude Desktop are still out; put them" in said
     assert "1 server that `hubd import --disable-originals` took out of Cline is still out; put it back with" in said
@@ -92,13 +92,16 @@ def test_uninstall_says_what_is_still_out(home):
 def test_what_was_taken_out_is_not_forgotten_where_it_cannot_be_read(home):
     """It is known nowhere else: hosts keep what they have until somebody has looked."""
     hubd(home, "install", "cline", "claude-desktop")
-    hubd(home, "import", "claude-desktop", "--disable-originals")
+    hubd(home, "import", "claude-desktop", "--disable-originals", "--force", "*")
     records = Path(home[1]["XDG_STATE_HOME"], "hubd", "originals.json")
     kept = records.read_bytes()
     damaged = kept.replace(b'"off"', b'"of')
     records.write_bytes(damaged)
     before = contents(home)
-    for command in (("import", "cline", "--disable-originals"), ("uninstall", "--all", "--restore-originals")):
+    for command in (
+        ("import", "cline", "--disable-originals", "--force", "*"),
+        ("uninstall", "--all", "--restore-originals"),
+    ):
         assert "originals.json: cannot be understood" in hubd(home, *command, code=1)
         assert (records.read_bytes(), contents(home)) == (damaged, before)
     records.write_bytes(kept)
@@ -108,7 +111,7 @@ def test_what_was_taken_out_is_not_forgotten_where_it_cannot_be_read(home):
 def test_what_was_edited_by_hand_meanwhile_stays(home):
     path = home[0] / HOMES["claude-desktop"].path
     hubd(home, "install", "claude-desktop")
-    hubd(home, "import", "claude-desktop", "--disable-originals")
+    hubd(home, "import", "claude-desktop", "--disable-originals", "--force", "*")
     mine = json.loads(path.read_text())
     mine["mcpServers"]["Linear"] = {"command": "mine"}
     mine["globalShortcut"] = "Alt+X"
@@ -127,7 +130,7 @@ def test_what_was_edited_by_hand_meanwhile_stays(home):
 def test_a_file_that_is_gone_is_not_made_anew(home):
     path = home[0] / HOMES["copilot"].path
     hubd(home, "install", "copilot")
-    hubd(home, "import", "copilot", "--disable-originals")
+    hubd(home, "import", "copilot", "--disable-originals", "--force", "*")
     path.unlink()
     assert '"time" is not put back' in hubd(home, "uninstall", "copilot", "--restore-originals", code=1)
     assert not path.exists()
@@ -136,7 +139,7 @@ def test_a_file_that_is_gone_is_not_made_anew(home):
 def test_a_host_without_the_hub_keeps_its_servers(home):
     before = contents(home)
     hubd(home, "install", "cursor")
-    said = hubd(home, "import", "cursor", "zed", "--secrets", "keep", "--disable-originals", code=1)
+    said = hubd(home, "import", "cursor", "zed", "--secrets", "keep", "--disable-originals", "--force", "*", code=1)
     assert "Zed does not have the hub, so its servers are left enabled: run `hubd install zed`, then this again" in said
     assert contents(home)["zed"] == before["zed"]
     assert "docker" not in (home[0] / HOMES["cursor"].path).read_text()
@@ -147,7 +150,7 @@ def test_what_the_hub_does_not_start_stays_on_in_the_host(home):
     before = contents(home)
     hubd(home, "install", "cursor")
     hubd(home, "import", "cursor", "--secrets", "reference")
-    said = hubd(home, "import", "cursor", "--disable-originals", code=1)
+    said = hubd(home, "import", "cursor", "--disable-originals", "--force", "notes", code=1)
     assert "hubd has it as github, disabled" in said
     why = "the hub has it as github, which is disabled; run `hubd enable github`"
     assert f'Cursor: "github" left enabled: {why}' in said
@@ -174,7 +177,7 @@ def test_what_the_host_s_own_program_took_out_comes_back(home, tmp_path):
     program.chmod(0o755)
     home[1]["PATH"] = f"{programs}:/usr/bin:/bin"
     hubd(home, "install", "claude-code")
-    hubd(home, "import", "claude-code", "--disable-originals")
+    hubd(home, "import", "claude-code", "--disable-originals", "--force", "*")
     assert set(json.loads(path.read_text())["mcpServers"]) == {"hub"}
     said = hubd(home, "uninstall", "claude-code", "--restore-originals")
     assert "back: sentry" in said

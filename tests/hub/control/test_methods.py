@@ -39,7 +39,7 @@ MEMBERS = {
     " replica",
     "upstreams": "since_s last_error last_error_ago_s last_exit restarts next_attempt_s ends_lately crash_loop name"
     " state era version transport pid counts failures health silent_s in_flight degraded sessions mode unattributed"
-    " settling parked stale_config",
+    " settling parked stale_config connected_ago_s",
     "last_exit": "how code signal ago_s said",
     "hosts": "host label principal transport version endpoint attached_s idle_s in_flight asked",
     "projects": "root endpoint hosts",

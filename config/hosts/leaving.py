@@ -1,0 +1,155 @@
+"""Servers that hosts stop starting, since the hub serves them; and those that stay with their host, with the reason.
+
+Nothing that works is taken away: whether the hub serves a server is asked of the caller (`Served`), since only a hub
+that runs can tell. Here nothing is written; `import_files.carry_out` does that.
+"""
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from config.editing.text import serverfile
+from config.editing.text.change import EditRefused
+from config.errors import EditError
+from config.hosts.entry import KEY
+from config.hosts.facts import Machine, Place, every_user_file
+from config.hosts.host_commands import own_program
+from config.hosts.host_servers import Server
+from config.hosts.import_choice import Import
+from config.hosts.import_files import Write
+from config.hosts.install import Records, is_ours, text_at
+from config.hosts.originals import Original, taken_out, taken_out_by_program
+from config.settings import HubConfig
+
+Served = Mapping[str, str]
+"""Of each upstream the reason why the hub does not serve it; "": it does. One that is missing is not served."""
+
+
+class RemovalCommand(Struct, frozen=True):
+    """A command of a host that takes a server out of its file."""
+
+    command: tuple[str, ...]
+    path: Path
+    original: Original
+
+
+class Stays(Struct, frozen=True):
+    """A server that its host goes on starting."""
+
+    place: Place
+    key: str
+    name: str
+    """The hub's name for it."""
+    why: str
+    kind: Literal["hub", "edit", "not served"]
+    """The host does not have the hub; its file cannot be edited for certain; the hub does not serve it."""
+
+
+class Leaving(Struct, frozen=True):
+    """Changes by which hosts stop starting servers that the hub serves."""
+
+    writes: list[Write]
+    programs: list[RemovalCommand]
+    """For hosts that change their files themselves."""
+    stays: list[Stays]
+
+    @property
+    def sentences(self) -> list[str]:
+        """Servers that hosts go on starting, and the reasons, as sentences."""
+        return list(dict.fromkeys(map(_as_sentence, self.stays)))
+
+
+def _as_sentence(each: Stays) -> str:
+    title = each.place.title
+    if each.kind == "hub":
+        return f"{title} {each.why}"
+    return f'{title}: "{each.key}" left enabled: {each.why}'
+
+
+def candidates(result: Import, forced: Collection[str] = ()) -> list[str]:
+    """Names of the upstreams whose originals would be taken out if the hub served them, in their order."""
+    found = (name for name, server in (*result.taken, *result.known) if not server.off and name not in forced)
+    return list(dict.fromkeys(found))
+
+
+def leaving(
+    result: Import,
+    config: HubConfig,
+    machine: Machine,
+    records: Records,
+    *,
+    served: Served,
+    forced: Collection[str] = (),
+    without_hub: bool = False,
+) -> Leaving:
+    """Changes by which hosts stop starting what the hub serves. `config` is the one before the import.
+
+    A host that does not have the hub would be left without servers, so it keeps its own; unless `without_hub`. Servers
+    in `forced`, by the hub's names, are taken out whatever the hub makes of them.
+    """
+    found = Leaving([], [], [])
+    for name, server in (*result.taken, *result.known):
+        place = server.place
+        if server.off:
+            continue
+        why = "" if name in forced else _why_it_stays(name, server, result, config, served)
+        if why:
+            found.stays.append(Stays(place, server.key, name, why, "not served"))
+        elif not without_hub and not has_hub(place, machine, records):
+            id = place.host.id
+            why = f"does not have the hub, so its servers are left enabled: run `hubd install {id}`, then this again"
+            found.stays.append(Stays(place, server.key, name, why, "hub"))
+        else:
+            try:
+                _leave(found, place, server.key, machine)
+            except (EditRefused, EditError) as reason:
+                why = f"{reason}; turn it off there, hubd has {name}"
+                found.stays.append(Stays(place, server.key, name, why, "edit"))
+    return found
+
+
+def _leave(found: Leaving, place: Place, key: str, machine: Machine) -> None:
+    """Add the change that takes one server out.
+
+    Raises:
+        EditRefused: that cannot be done for certain.
+        EditError: the file cannot be read.
+    """
+    program = None if place.project else own_program(place.host, machine.environ)
+    if program is not None:
+        command = (program, "mcp", "remove", "-s", "user", key)
+        original = taken_out_by_program(place, text_at(place.path), key)
+        found.programs.append(RemovalCommand(command, place.path, original))
+        return
+    at, was = next(((at, each) for at, each in enumerate(found.writes) if each.path == place.path), (None, None))
+    text = was.after if was else text_at(place.path)
+    after, original = taken_out(place, text, key)
+    write = Write(place.path, was.before if was else text, after, place, (*(was.originals if was else ()), original))
+    if at is None:
+        found.writes.append(write)
+    else:
+        found.writes[at] = write
+
+
+def _why_it_stays(name: str, server: Server, result: Import, config: HubConfig, served: Served) -> str:
+    """The reason why the host must keep the server; "" if there is none."""
+    upstream = config.upstreams.get(name)
+    if (name, server) in result.known and upstream is not None and upstream.disabled:
+        return f"the hub has it as {name}, which is disabled; run `hubd enable {name}` first"
+    if (name, server) in result.unlike and (upstream is None or not upstream.headers):
+        return f"it is signed in to by mcp-remote there, and the hub has {name} at its URL"
+    return served.get(name, "the hub does not serve it")
+
+
+def has_hub(place: Place, machine: Machine, records: Records) -> bool:
+    """True if the host to which this file belongs has our entry: there, or in another file that it reads, too."""
+    others = [] if place.host.editors else every_user_file(place.host, machine)
+    for each in (place, *others):
+        with suppress(EditRefused, EditError):
+            entry = serverfile.entries(each.kept, text_at(each.path)).get(KEY)
+            if entry is not None and is_ours(entry, records.get(each.path)):
+                return True
+    return False

@@ -1,0 +1,55 @@
+"""The files of `hubd import`: showing what would be written, and writing it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hub.cli.change_report import host_diff, text_diff
+from hub.cli.subcommand import Output, now
+
+if TYPE_CHECKING:
+    from config.hosts.import_files import Write
+
+
+def show_writes(writes: "Sequence[Write]", secrets: Sequence[str], output: Output) -> None:
+    """Show what would be written, as diffs without `secrets`."""
+    for write in writes:
+        diff = _diff(write, secrets)
+        output.append("files", _file(write.path, None, diff))
+        output.say(diff)
+
+
+def carry_out_writes(writes: "Sequence[Write]", secrets: Sequence[str], output: Output) -> None:
+    """Write files of the hub, and of hosts.
+
+    Raises:
+        EditError: one was changed meanwhile, or cannot be written; those before it stay written.
+    """
+    from config.files import locked
+    from config.hosts.import_files import carry_out
+    from config.hosts.originals import Originals
+    from config.hub_paths import originals_path, state_dir
+
+    if not writes:
+        return
+    with locked(state_dir()):
+        remembered = Originals(originals_path())
+        for write in writes:
+            diff = _diff(write, secrets)
+            if write.originals:  # recorded before the change: what was not taken out is never put back
+                remembered.add(write.path, write.originals)
+            backup = carry_out(write, now())
+            output.append("files", _file(write.path, backup, diff))
+            output.say(f"wrote {write.path}" + (f" (the old file is {backup})" if backup else ""))
+
+
+def _diff(write: "Write", secrets: Sequence[str]) -> str:
+    """The diff of a file, without secrets."""
+    before = write.before or ""
+    if write.place is not None:
+        return host_diff(write.place, before.encode(), write.after.encode())
+    return text_diff(write.path, before, write.after, secrets)
+
+
+def _file(path: Path, backup: Path | None, diff: str) -> dict[str, Any]:
+    return {"file": str(path), "backup": backup and str(backup), "diff": diff}

@@ -1,0 +1,136 @@
+"""What `hubd import --disable-originals` takes out of hosts: servers that a real hub serves, and nothing else."""
+
+import contextlib
+import json
+import sys
+
+import pytest
+
+from tests.support import host_commands
+from tests.support.host_commands import hubd, told
+from tests.support.host_homes import HOMES
+from tests.support.processes import HUBD, running
+from tests.support.unauthorized_server import unauthorized_server
+
+DEMO = {"command": sys.executable, "args": ["-I", "-m", "upstreams.demo"]}
+BROKEN = {"command": sys.executable, "args": ["-c", "import sys; sys.exit('Error: no database')"]}
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A home with every host and a configuration; whatever hub is started there is stopped in the end."""
+    found = host_commands.home(tmp_path)
+    config = found[0] / ".config" / "hubd" / "hubd.toml"
+    config.parent.mkdir(mode=0o700)
+    config.write_text('listen = "127.0.0.1:0"\nauth = "none"\n[upstreams.mine]\ncommand = "true"\ndisabled = true\n')
+    yield found
+    with contextlib.suppress(AssertionError):
+        hubd(found, "stop")
+
+
+def write(home, host, **servers):
+    path = home[0] / HOMES[host].path
+    path.write_text(json.dumps({"mcpServers": servers}, indent=2))
+    return path
+
+
+def left_in(path):
+    return set(json.loads(path.read_text())["mcpServers"])
+
+
+def why(found, server):
+    return next(each["why"] for each in found["stay"] if each["server"] == server)
+
+
+def test_what_the_hub_cannot_serve_stays_in_its_host(home):
+    """A hub is started, since none runs; then each server either works through it or is still in its host."""
+    with unauthorized_server() as url:
+        path = write(home, "claude-code", sentry={"type": "http", "url": url}, clock=DEMO, broken=BROKEN)
+        hubd(home, "install", "claude-code")
+        found = told(home, "import", "claude-code", "--disable-originals", "--yes", code=1)
+        assert left_in(path) == {"hub", "sentry", "broken"}
+        states = {each["name"]: each["state"] for each in json.loads(hubd(home, "status", "--json"))["upstreams"]}
+        assert states["clock"] == "connected"
+        assert states["sentry"] == "unauthorized"
+    assert why(found, "sentry") == "sign-in needed"
+    assert "no database" in why(found, "broken")
+    assert any("the hub was started" in note for note in found["notes"])
+    assert 'Claude Code: "sentry" left enabled: sign-in needed' in found["error"]["message"]
+
+
+def test_by_force_a_server_is_taken_out_all_the_same(home):
+    with unauthorized_server() as url:
+        path = write(
+            home, "claude-code", sentry={"type": "http", "url": url}, other={"type": "http", "url": f"{url}/x"}
+        )
+        hubd(home, "install", "claude-code")
+        hubd(home, "import", "claude-code")
+        said = hubd(home, "import", "claude-code", "--disable-originals", "--force", "sentry", "--yes", code=1)
+        assert left_in(path) == {"hub", "other"}
+        assert "--force other takes it out all the same" in " ".join(said.split())
+        said = hubd(home, "import", "claude-code", "--disable-originals", "--force", "othr", code=2)
+        assert 'these hosts have no server othr; did you mean "other"?' in said
+
+
+def test_what_worked_within_a_day_may_go(home, tmp_path):
+    """The server was connected; now it cannot be started, and another one never could be."""
+    switch = tmp_path / "switch"
+    lately = {"command": sys.executable, "args": ["-c", _SWITCHED.format(str(switch)), "-I"]}
+    switch.touch()
+    path = write(home, "kiro", lately=lately)
+    hubd(home, "import", "kiro")
+    hubd(home, "install", "kiro")
+    with running([HUBD, "serve"], tmp_path / "hubd.log", env=home[1], cwd=home[0]) as hub:
+        hub.wait_for(r"https?://")
+        hub_waits(home, "lately", "connected")
+    switch.unlink()
+    write_more(path, never=BROKEN)
+    hubd(home, "import", "kiro", "--disable-originals", "--yes", code=1)
+    states = {each["name"]: each["state"] for each in json.loads(hubd(home, "status", "--json"))["upstreams"]}
+    assert states["lately"] != "connected"
+    assert json.loads(path.read_text())["mcpServers"]["lately"].get("disabled") is True
+    assert "disabled" not in json.loads(path.read_text())["mcpServers"]["never"]
+
+
+_SWITCHED = """
+import os, sys
+if not os.path.exists({!r}):
+    sys.exit("Error: switched off")
+os.execv(sys.executable, [sys.executable, "-I", "-m", "upstreams.demo"])
+"""
+
+
+def write_more(path, **servers):
+    document = json.loads(path.read_text())
+    document["mcpServers"] |= servers
+    path.write_text(json.dumps(document, indent=2))
+
+
+def hub_waits(home, name, state):
+    """Wait until the hub has that state, as it is asked again and again; bounded by the time limit of the test."""
+    while True:
+        rows = json.loads(hubd(home, "status", "--json"))["upstreams"]
+        if any(row["name"] == name and row["state"] == state for row in rows):
+            return
+
+
+def test_a_trial_starts_nothing_and_says_what_it_supposes(home):
+    path = write(home, "claude-code", clock=DEMO)
+    hubd(home, "install", "claude-code")
+    before = path.read_text()
+    found = told(home, "import", "claude-code", "--disable-originals", "--dry-run")
+    assert path.read_text() == before
+    assert any("clock: shown as if the hub served them, since no hub runs" in note for note in found["notes"])
+    assert "no hub" in hubd(home, "status", code=69).lower()
+
+
+def test_a_hub_with_another_configuration_tells_nothing(home, tmp_path):
+    other = tmp_path / "other.toml"
+    other.write_text('listen = "127.0.0.1:0"\nauth = "none"\n[upstreams.clock]\ncommand = "true"\ndisabled = true\n')
+    path = write(home, "claude-code", clock=DEMO)
+    hubd(home, "install", "claude-code")
+    with running([HUBD, "serve", "--config", other], tmp_path / "hubd.log", env=home[1], cwd=home[0]) as hub:
+        hub.wait_for(r"https?://")
+        said = hubd(home, "import", "claude-code", "--disable-originals", "--yes", code=1)
+    assert "nothing was taken out of hosts, since no hub can tell what works: the hub that runs uses" in said
+    assert left_in(path) == {"hub", "clock"}
