@@ -102,6 +102,11 @@ def originals_path() -> Path:
     return state_dir() / "originals.json"
 
 
+def had_before_path() -> Path:
+    """The servers that hosts had before an import, with their own choices of tools (`config.hosts.had_before`)."""
+    return state_dir() / "had_before.json"
+
+
 def trust_path() -> Path:
     """The project files that the user allowed."""
     return state_dir() / "trust.json"

@@ -8,7 +8,7 @@ that are longer than any sensible one are chosen by `ALL` only.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 ALL: Final = ("*",)
@@ -24,11 +24,9 @@ class NameChoice:
     """The names that some globs choose: `name in choice`."""
 
     def __init__(self, globs: Sequence[str]) -> None:
-        taken_away = [glob[1:] for glob in globs if glob.startswith("!")]
-        given = [glob for glob in globs if not glob.startswith("!")]
         self._is_all = tuple(globs) == ALL
-        self._given = _Globs(given or (ALL if taken_away else ()))
-        self._taken_away = _Globs(taken_away)
+        self._given = _Globs(_given(globs))
+        self._taken_away = _Globs(_taken_away(globs))
 
     def __repr__(self) -> str:
         return f"<NameChoice of {self._given!r} without {self._taken_away!r}>"
@@ -40,8 +38,8 @@ class NameChoice:
 
 
 class _Globs:
-    def __init__(self, globs: Iterable[str]) -> None:
-        wild = [glob for glob in globs if "*" in glob or "?" in glob]
+    def __init__(self, globs: Sequence[str]) -> None:
+        wild = [glob for glob in globs if is_wild(glob)]
         self._plain = frozenset(globs) - frozenset(wild)
         self._wild = re.compile("|".join(map(_pattern, wild)), re.DOTALL) if wild else None
 
@@ -66,7 +64,7 @@ def problem_of(globs: Sequence[str]) -> str:
     """The reason why `globs` are no choice, as a clause; "": they are one."""
     if len(globs) > MAX_GLOBS:
         return f'has {len(globs)} entries, and {MAX_GLOBS} are the most; choose by globs such as "read_*"'
-    if sum("*" in glob or "?" in glob for glob in globs) > MAX_WILD:
+    if sum(map(is_wild, globs)) > MAX_WILD:
         return f"has more than {MAX_WILD} globs with `*` or `?`; join some of them, or write names"
     for glob in globs:
         if len(glob) > MAX_CHARS:
@@ -74,3 +72,35 @@ def problem_of(globs: Sequence[str]) -> str:
         if glob in ("", "!"):
             return 'has an entry without a name; write globs such as "read_*" or "!delete_*"'
     return ""
+
+
+def union(one: Sequence[str], other: Sequence[str]) -> tuple[str, ...]:
+    """Globs that choose what either chooses. More only where a glob takes away with `*` or `?`, which only one does."""
+    choices = NameChoice(one), NameChoice(other)
+    given = [glob for globs in (one, other) for glob in _given(globs)]
+    away = [
+        f"!{glob}"
+        for globs, rest in ((one, choices[1]), (other, choices[0]))
+        for glob in _taken_away(globs)
+        if (f"!{glob}" in one and f"!{glob}" in other) or not (is_wild(glob) or glob in rest)
+    ]
+    if "*" in given:
+        given = [*ALL]
+    if away and given == [*ALL]:
+        given = []
+    return tuple(dict.fromkeys((*given, *away)))
+
+
+def is_wild(glob: str) -> bool:
+    """True if a glob may mean several names."""
+    return "*" in glob or "?" in glob
+
+
+def _given(globs: Sequence[str]) -> tuple[str, ...]:
+    """The globs that choose."""
+    given = tuple(glob for glob in globs if not glob.startswith("!"))
+    return given or (ALL if globs else ())
+
+
+def _taken_away(globs: Sequence[str]) -> list[str]:
+    return [glob[1:] for glob in globs if glob.startswith("!")]

@@ -5,8 +5,8 @@ looks in them; `entry_environment`: what it carries, so that it leads to this sh
 taking it out), `host_servers` (the servers a file holds, and when two of them are one), `unwrap` (programs that only
 pass on a remote server), `import_choice` (servers of hosts become upstreams), `import_files` (an import as a whole),
 `leaving` (which servers may leave their hosts then, and why others stay), `originals` (what hosts no longer start, and
-putting it back); `remembered` is what `install` and `originals`
-remember, `host_commands` runs those of hosts that change their files themselves.
+putting it back), `had_before` (servers that hosts had, with their choice of tools); `remembered` is what `install`,
+`originals` and `had_before` remember, `host_commands` runs those of hosts that change their files themselves.
 
 What always holds: deciding and writing are apart, so that what would be done can be shown; a file is written only if it
 still is what was read, with a backup; what is not ours keeps every byte. How texts are edited is in

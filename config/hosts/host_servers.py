@@ -7,7 +7,7 @@ the meaning they have there, and programs that only pass on a remote server are 
 from collections.abc import Iterator, Mapping
 from hashlib import md5
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -18,12 +18,19 @@ from config.loading.host_entry import SPELLINGS, is_hub
 from config.loading.host_files import Table, servers
 from config.loading.safe_reading import Findings, Problem
 from config.loading.variables import Unresolved, Variables
+from config.name_globs import ALL
 from config.names import is_server_id, short_id
 from config.secret_detection import looks_secret, secret_arguments
 from config.settings import HubConfig
 
+_TOOLS_KEPT: Final = " is kept: hubd offers no other tools of it"
+
 Identity = tuple[Any, ...]
 """Two entries of one identity start, or reach, the same server."""
+
+
+Spot = tuple[str, tuple[str, ...], str]
+"""The place of an entry: its file, the keys that lead to it, and its own."""
 
 
 class Server(Struct, frozen=True, kw_only=True):
@@ -43,6 +50,16 @@ class Server(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     off: str = ""
     """The reason why it cannot be started as it is; "" if it can."""
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The tools that the host takes of it, as the setting `tools`."""
+        return tuple(self.values.get("tools", ALL))
+
+    @property
+    def spot(self) -> Spot:
+        """The place of the entry."""
+        return str(self.place.path), self.place.kept.root, self.key
 
     def spots(self) -> list[tuple[str, str]]:
         """The places of its secrets: the setting, and the name or position in it."""
@@ -69,6 +86,11 @@ class Skipped(Struct, frozen=True):
     place: Place
     key: str
     why: str
+
+
+def is_about_tools(note: str) -> bool:
+    """True if a note of a server is about its choice of tools."""
+    return note.endswith(_TOOLS_KEPT)
 
 
 def survey(place: Place, text: str, environ: Mapping[str, str], home: Path) -> tuple[list[Server], list[Skipped]]:
@@ -120,6 +142,8 @@ def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home
     variables = Variables(environ, place.path.parent, project=place.project)
     values = _translated(table.values, place, home)
     notes = [f"{each.keys[-1]} {each.text}" for each in findings.warnings if "is called" not in each.text]
+    if "tools" in values:
+        notes.append(f"{table.spelled.get('tools', 'tools')}{_TOOLS_KEPT}")
     off = _with_variables_of(table, values, variables)
     original, behind = identity(values, variables), unwrapped(values)
     if behind is not None:

@@ -4,8 +4,9 @@
 that file is as a whole is for `config.editing.imported` to say.
 """
 
+import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -15,10 +16,11 @@ from msgspec import structs
 from config.editing.imported import digest_of
 from config.editing.text import toml
 from config.editing.text.change import EditRefused
-from config.hosts.host_servers import Identity, Server, Skipped, identity
+from config.hosts.host_servers import Identity, Server, Skipped, Spot, identity, is_about_tools
 from config.loading.document import parse
 from config.loading.host_entry import SPELLINGS
 from config.loading.variables import Variables
+from config.name_globs import ALL, union
 from config.names import MAX_ID, is_server_id, short_id
 from config.secret_detection import secret_arguments
 
@@ -30,12 +32,19 @@ class Import:
     """Decides about one server after the other, in the order of the hosts."""
 
     def __init__(
-        self, known: Mapping[Identity, str], names: Iterable[str], secrets: Secrets, removed: Collection[str] = ()
+        self,
+        known: Mapping[Identity, str],
+        names: Iterable[str],
+        secrets: Secrets,
+        removed: Collection[str] = (),
+        offered: Mapping[str, Sequence[str]] = {},
     ) -> None:
+        """`offered`: the setting `tools` of servers that hubd has already, by name."""
         self._known = dict(known)
         self._names = {_folded(name) for name in names}
         self._secrets = secrets
         self._removed = removed
+        self._offered = offered
         self.taken: list[tuple[str, Server]] = []
         """With the names they have from now on."""
         self.known: list[tuple[str, Server]] = []
@@ -43,16 +52,22 @@ class Import:
         self.skipped: list[Skipped] = []
         self.unlike: list[tuple[str, Server]] = []
         """Those of `known` that the hub reaches at their URL, but the host by a program that signs in."""
+        self.had: list[tuple[str, Server]] = []
+        """Those of both, each as its host has it."""
+        self.remarks: dict[Spot, str] = {}
+        """Sentences about the tools of those of `known`."""
+        self._of_taken: dict[str, str] = {}
+        """The latest remark about each of `taken`."""
 
     def add(self, server: Server) -> None:
         """Take it, unless it is there already or holds secrets that are not to be taken."""
         name = self._known.get(server.identity) or self._known.get(server.original)
         if name is not None:
-            self.known.append((name, server))
+            self._is_known(name, server)
             return
         name = self._known.get(server.remote) if server.remote is not None else None
         if name is not None:
-            self.known.append((name, server))
+            self._is_known(name, server)
             self.unlike.append((name, server))
             return
         if {_origin(server), digest_of(server.values)} & set(self._removed):
@@ -65,6 +80,7 @@ class Import:
             self.skipped.append(Skipped(server.place, server.key, f"it holds secrets: {where}"))
             return
         name = self._free(server)
+        self.had.append((name, server))
         if spots and self._secrets == "reference":
             server = _with_references(server, name, spots)
         self._names.add(_folded(name))
@@ -73,10 +89,37 @@ class Import:
             self._known.setdefault(server.remote, name)
         self.taken.append((name, server))
 
+    def _is_known(self, name: str, server: Server) -> None:
+        """Another host has the server, or hubd; the tools that it offers are all that any of them had."""
+        self.known.append((name, server))
+        self.had.append((name, server))
+        at = next((at for at, each in enumerate(self.taken) if each[0] == name), None)
+        first = None if at is None else self.taken[at][1]
+        before = tuple(self._offered.get(name, ALL)) if first is None else first.tools
+        both = union(before, server.tools)
+        if set(both) == set(before):
+            return
+        if at is None or first is None:
+            line = f"[upstreams.{name}] with tools = {json.dumps(both)}"
+            remark = (
+                f"hubd offers fewer tools of it than {server.place.title} did; write {line} into hubd.toml for these"
+            )
+        else:
+            hosts = f"{first.place.title} and {server.place.title}"
+            remark = (
+                f"offered in full, as in {server.place.title}; the choice of tools in {first.place.title} is dropped"
+                if both == ALL
+                else f"its tools are those of {hosts} together"
+            )
+            self.taken[at] = (name, _with_tools(first, both, remark, self._of_taken.get(name, "")))
+            self._of_taken[name] = remark
+        self.remarks[server.spot] = remark
+
     def refuse(self, name: str, why: str) -> None:
         """Give back what was taken under that name: the hub could not use it."""
         for taken in [each for each in self.taken if each[0] == name]:
             self.taken.remove(taken)
+            self.had = [each for each in self.had if each[0] != name]
             self.skipped.append(Skipped(taken[1].place, taken[1].key, why))
 
     def _free(self, server: Server) -> str:
@@ -88,6 +131,15 @@ class Import:
         digest = sha256(f"{server.place.path}\0{server.key}".encode()).hexdigest()
         candidates += [f"{server.name[:11].rstrip('-')}-{digest[at : at + 4]}" for at in range(32)]
         return next(name for name in candidates if _folded(name) not in self._names)
+
+
+def _with_tools(server: Server, tools: tuple[str, ...], why: str, before: str) -> Server:
+    """The server with another choice of tools, which the note `why` is about; no note says what it was `before`."""
+    values = {setting: value for setting, value in server.values.items() if setting != "tools"}
+    if tools != ALL:
+        values["tools"] = list(tools)
+    notes = [note for note in server.notes if note != before and not is_about_tools(note)]
+    return structs.replace(server, values=values, notes=(*notes, why))
 
 
 def _folded(name: str) -> str:
@@ -139,7 +191,9 @@ def block(name: str, server: Server) -> str:
     """The lines of one server."""
     lines = [_origin(server)]
     lines += [toml.comment_of(note) for note in server.notes]
-    values = {setting: value for setting, value in server.values.items() if value not in ({}, [], None)}
+    values = {
+        setting: value for setting, value in server.values.items() if value not in ({}, [], None) or setting == "tools"
+    }
     if server.off:
         lines.append(toml.comment_of(f"Disabled: {server.off}"))
         lines.append(f"# Then run `hubd enable {name}`.")

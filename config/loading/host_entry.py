@@ -8,6 +8,7 @@ from typing import Any, Final, TypeGuard
 
 from msgspec import Struct
 
+from config.loading.host_filters import FILTERS, filter_of
 from config.loading.safe_reading import Findings, Keys, Problem
 from config.settings import UpstreamConfig
 
@@ -27,11 +28,6 @@ TRANSPORTS: Final = {
     "sse": "sse",
 }
 """Spellings of `type`, without case, dashes and underscores."""
-FILTERS: Final = (
-    *("disabledTools", "enabledTools", "disabled_tools", "enabled_tools"),
-    *("includeTools", "excludeTools", "available_tools", "tools"),
-)
-"""Keys with which hosts choose tools of a server."""
 HOSTS_OWN: Final = frozenset((
     *("alwaysAllow", "autoApprove", "auth", "bundled", "config", "connectionTimeout", "default_tools_approval_mode"),
     *("description", "dev", "display_name", "enabled", "envFile", "env_file", "env_keys", "env_vars", "faviconUrl"),
@@ -126,6 +122,7 @@ class HostEntry:
                 values[setting] = {name: _text(value) for name, value in values[setting].items()}
         if entry.get("disabled") is True or entry.get("enabled") is False:
             self._set("disabled", True, "disabled" if entry.get("disabled") is True else "enabled")
+        self._choose_tools()
         values.update((key, value) for key, value in entry.items() if key in OUR_SETTINGS)
         values.update((key, _with_our_variables(values[key], self._host)) for key in SPELLINGS if key in values)
         self._mention_what_is_lost()
@@ -233,6 +230,13 @@ class HostEntry:
         if found and "timeouts" not in self._entry:
             self._values["timeouts"] = found
 
+    def _choose_tools(self) -> None:
+        found = filter_of(self._entry)
+        for key, why in found.ignored:
+            self._findings.warn((*self._keys, key), f"ignored: {why}")
+        if found.key:
+            self._set("tools", list(found.tools), found.key)
+
     def _scale(self, value: float) -> float | None:
         """Seconds per unit: the host's, else what the figure can only mean."""
         if self._host in MILLISECONDS:
@@ -242,12 +246,10 @@ class HostEntry:
         return 0.001 if value >= 10_000 else None
 
     def _mention_what_is_lost(self) -> None:
-        for key, value in self._entry.items():
-            if key in FILTERS:
-                if value and value != ["*"]:
-                    self._findings.warn((*self._keys, key), "ignored: hubd offers all tools of a server")
-            elif (
+        for key in self._entry:
+            if (
                 key not in HOSTS_OWN
+                and key not in FILTERS
                 and key not in OUR_SETTINGS
                 and not any(key in known for known in SPELLINGS.values())
             ):

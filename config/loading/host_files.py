@@ -2,8 +2,8 @@
 
 Hosts agree on the idea and on little else: they differ in the root key, the spelling of `type`, whether `command` is a
 list, `env` or `environment`, `url`, `serverUrl` or `httpUrl`, seconds or milliseconds. All of it is read here. What a
-host keeps beside that (`alwaysAllow`, `trust`, ...) is its own business and is passed over; what would change which
-tools there are is passed over with a warning.
+host keeps beside that (`alwaysAllow`, `trust`, ...) is its own business and is passed over; its choice of tools is kept
+(`host_filters`).
 
 Variables become ours: `{env:VAR}` of OpenCode, `${{ secrets.VAR }}` of Continue and `$VAR` of Gemini CLI mean `${VAR}`.
 """

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from config.hosts.import_choice import Import, Secrets
     from config.hosts.import_files import Write
     from config.hosts.install import Records
+    from config.settings import HubConfig
 
 _MEMBERS: Final = """\
   dry_run   whether it was only tried
@@ -82,7 +83,7 @@ def _import(options: argparse.Namespace) -> int:
     dropped = set() if options.again else removed(directory)
 
     def take(secrets: "Secrets") -> "Import":
-        result = Import(ours, config.upstreams, secrets, dropped)
+        result = Import(ours, config.upstreams, secrets, dropped, _offered(config))
         for server in servers:
             result.add(server)
         return result
@@ -99,9 +100,25 @@ def _import(options: argparse.Namespace) -> int:
     if not _may_write(options, writes, originals):
         return output.fail(EX_FAILED, "nothing was changed")
     carry_out_writes(writes, secrets, output)
+    _remember(result)
     code = max(code, originals.take_out())
     say_next(options, result, machine, records, output)
     return code
+
+
+def _remember(result: "Import") -> None:
+    """Keep what each host had itself, with its own choice of tools."""
+    from config.files import locked
+    from config.hosts.had_before import HadBefore
+    from config.hub_paths import had_before_path, state_dir
+
+    with locked(state_dir()):
+        HadBefore(had_before_path()).add(result.had)
+
+
+def _offered(config: "HubConfig") -> dict[str, tuple[str, ...]]:
+    """The setting `tools` of each server that hubd has."""
+    return {name: upstream.tools for name, upstream in config.upstreams.items()}
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

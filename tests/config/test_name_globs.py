@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from config.errors import ConfigError
 from config.loading.assemble import load_all
-from config.name_globs import ALL, MAX_CHARS, MAX_GLOBS, MAX_WILD, NameChoice, problem_of
+from config.name_globs import ALL, MAX_CHARS, MAX_GLOBS, MAX_WILD, NameChoice, is_wild, problem_of, union
 
 GLOBS = st.lists(st.text("ab*?!", max_size=6), max_size=6)
 NAMES = st.text("ab!\n", max_size=8)
@@ -27,6 +27,30 @@ def test_a_choice_is_what_the_naive_matcher_says(globs, name):
     given_ = [glob for glob in globs if not glob.startswith("!")]
     chosen = any(matches(glob, name) for glob in given_) or bool(away and not given_)
     assert (name in NameChoice(globs)) == (chosen and not any(matches(glob, name) for glob in away))
+
+
+@given(GLOBS, GLOBS, NAMES)
+def test_a_union_chooses_what_either_does_and_more_only_by_globs_that_take_away(one, other, name):
+    either = name in NameChoice(one) or name in NameChoice(other)
+    joined = union(one, other)
+    assert (name in NameChoice(joined)) >= either
+    if not any(glob.startswith("!") and is_wild(glob) for glob in (*one, *other)):
+        assert (name in NameChoice(joined)) == either
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        (["a"], ["b", "a"], ("a", "b")),
+        (["a"], ["*"], ALL),
+        (["!a", "!b"], ["!b", "!c"], ("!b",)),
+        (["a"], ["!a", "!b"], ("!b",)),
+        ([], ["a"], ("a",)),
+        (["!x*"], ["!x*", "!y"], ("!x*",)),
+    ],
+)
+def test_unions(one, other, both):
+    assert union(one, other) == both
 
 
 @given(GLOBS, NAMES)

@@ -11,6 +11,7 @@ from config.editing.imported import blocks_of, imported_text, removed_in, withou
 from config.editing.text.change import EditRefused
 from config.hosts.entry import KEY, stdio_entry
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, project_files
+from config.hosts.had_before import HadBefore
 from config.hosts.host_servers import identities, survey
 from config.hosts.import_choice import Import, block, identities_in
 from config.hosts.install import Records
@@ -63,11 +64,93 @@ def test_from_every_host(id, machine):
         assert set(config.upstreams) == set(HOMES[id].servers)
 
 
-def test_what_is_lost_is_named(machine):
-    path = host_homes.write(machine.home, "codex")["codex"]
-    path.write_text('[mcp_servers.figma]\nurl = "https://f.example/mcp"\nenabled_tools = ["a"]\n')
-    (server,), _ = surveyed(machine, "codex")
-    assert server.notes == ("enabled_tools ignored: hubd offers all tools of a server",)
+FIGMA = "https://f.example/mcp"
+ENTRIES = {
+    "codex": '[mcp_servers.figma]\nurl = "URL"\nenabled_tools = ["a", "b"]\ndisabled_tools = ["b"]\n',
+    "gemini": '{"mcpServers": {"figma": {"httpUrl": "URL", "includeTools": ["a", "c(x)"], "trust": true}}}',
+    "gemini excluding": '{"mcpServers": {"figma": {"httpUrl": "URL", "excludeTools": ["c"]}}}',
+    "kiro": '{"mcpServers": {"figma": {"url": "URL", "disabledTools": ["a", "z"]}}}',
+    "windsurf": '{"mcpServers": {"figma": {"serverUrl": "URL", "disabledTools": ["z"]}}}',
+    "copilot": '{"mcpServers": {"figma": {"type": "http", "url": "URL", "tools": ["c"]}}}',
+    "copilot without": '{"mcpServers": {"figma": {"type": "http", "url": "URL", "tools": ["*"]}}}',
+    "goose": "extensions:\n  figma: {type: streamable_http, uri: 'URL', available_tools: [c]}\n",
+    "goose without": "extensions:\n  figma: {type: streamable_http, uri: 'URL', available_tools: []}\n",
+    "cursor": '{"mcpServers": {"figma": {"url": "URL"}}}',
+}
+
+
+def of(machine, *entries):
+    """The one server in these entries."""
+    return [surveyed(machine, each.split()[0], ENTRIES[each].replace("URL", FIGMA))[0][0] for each in entries]
+
+
+@pytest.mark.parametrize(
+    ("entry", "tools"),
+    [
+        ("codex", ["a", "b", "!b"]),
+        ("gemini", ["a", "c"]),
+        ("gemini excluding", ["!c"]),
+        ("kiro", ["!a", "!z"]),
+        ("windsurf", ["!z"]),
+        ("copilot", ["c"]),
+        ("copilot without", None),
+        ("goose", ["c"]),
+        ("goose without", None),
+        ("cursor", None),
+    ],
+)
+def test_a_host_s_choice_of_tools_is_kept(machine, entry, tools):
+    result = taken(of(machine, entry))
+    assert written(result)["figma"].get("tools") == tools
+    ((_, server),) = result.taken
+    assert [note for note in server.notes if "is kept" in note] == list(server.notes)
+    assert bool(server.notes) == (tools is not None)
+
+
+@pytest.mark.parametrize(
+    ("entries", "tools", "remark"),
+    [
+        (("codex", "copilot"), ["a", "b", "c", "!b"], "its tools are those of Codex and Copilot CLI together"),
+        (("kiro", "windsurf"), ["!z"], "its tools are those of Kiro and Windsurf together"),
+        (("kiro", "gemini"), ["!z"], "its tools are those of Kiro and Gemini CLI together"),
+        (("windsurf", "kiro"), ["!z"], ""),
+        (("codex", "cursor"), None, "offered in full, as in Cursor; the choice of tools in Codex is dropped"),
+        (("cursor", "codex"), None, ""),
+        (
+            ("codex", "copilot", "cursor"),
+            None,
+            "offered in full, as in Cursor; the choice of tools in Codex is dropped",
+        ),
+    ],
+)
+def test_one_server_of_several_hosts_gets_the_tools_of_all(machine, entries, tools, remark):
+    servers = of(machine, *entries)
+    result = taken(servers)
+    assert written(result)["figma"].get("tools") == tools
+    assert result.remarks.get(servers[-1].spot, "") == remark
+    ((_, server),) = result.taken
+    assert not remark or server.notes[-1] == remark
+    assert sum("tools" in note for note in server.notes) <= 1, "one note, of how it is now"
+
+
+def test_tools_that_hubd_has_left_out_before_are_said(machine):
+    (server,) = of(machine, "cursor")
+    result = Import({server.identity: "figma"}, ["figma"], "keep", offered={"figma": ("a",)})
+    result.add(server)
+    assert result.taken == []
+    assert '[upstreams.figma] with tools = ["*"] into hubd.toml' in result.remarks[server.spot]
+
+
+def test_what_each_host_had_is_remembered(machine):
+    path = machine.home / "had_before.json"
+    codex, cursor = of(machine, "codex", "cursor")
+    result = taken([codex, cursor])
+    HadBefore(path).add(result.had)
+    HadBefore(path).add([("other", cursor)])
+    assert {each.host: each.tools for had in HadBefore(path).all().values() for each in had} == {
+        "codex": {"figma": ("a", "b", "!b")},
+        "cursor": {"figma": ("*",), "other": ("*",)},
+    }
 
 
 def test_what_entries_mean_here(machine):

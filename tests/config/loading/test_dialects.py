@@ -42,8 +42,8 @@ HOSTS = {
         "files": program("-y", "server-files"),
         "web": remote(headers={"X-Key": "t0ken"}, transport="http"),
     },
-    "copilot.json": {"files": program("-y", "server-files"), "web": remote(transport="http")},
-    "windsurf.json": {"web": remote(headers={"X-Key": "from a file"}), "off": program(disabled=True)},
+    "copilot.json": {"files": program("-y", "server-files"), "web": remote(transport="http", tools=("search",))},
+    "windsurf.json": {"web": remote(headers={"X-Key": "from a file"}, tools=("!rm",)), "off": program(disabled=True)},
     "zed.json": {
         "files": program("-y", "server-files"),
         "older": program("old", env={"K": "v"}),
@@ -71,14 +71,15 @@ HOSTS = {
     "lmstudio.json": {"web": remote(headers={"X-Key": "k"})},
     "codex.toml": {
         "files": program(
-            "-y", "server-files", env={"LEVEL": "1", "TOKEN": "t0ken"}, timeouts=Timeouts(start=20.0, call=90.5)
+            "-y", "server-files", env={"LEVEL": "1", "TOKEN": "t0ken"}, timeouts=Timeouts(start=20.0, call=90.5),
+            tools=("read",),
         ),
         "web": remote(
             headers={"X-Plain": "p", "X-Key": "${TOKEN}", "Authorization": "Bearer ${TOKEN}"}, disabled=True
         ),
     },
     "gemini.json": {
-        "files": program("t0ken", "a$b", "t0ken", timeouts=Timeouts(call=5.0)),
+        "files": program("t0ken", "a$b", "t0ken", timeouts=Timeouts(call=5.0), tools=("x",)),
         "web": remote(headers={"X-Key": "key t0ken"}),
     },
     "opencode.jsonc": {
@@ -90,11 +91,7 @@ HOSTS = {
 }  # fmt: skip
 DOUBTS = {
     "claude_desktop_config.json": (3, 'mcpServers."Files Here"', "is called"),
-    "copilot.json": (4, "mcpServers.web.tools", "offers all tools"),
-    "windsurf.json": (3, "mcpServers.web.disabledTools", "offers all tools"),
     "continue.yaml": (5, "mcpServers.0", "is called"),
-    "codex.toml": (10, "mcp_servers.files.enabled_tools", "offers all tools"),
-    "gemini.json": (4, "mcpServers.files.includeTools", "offers all tools"),
 }
 
 

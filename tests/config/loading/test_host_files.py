@@ -173,8 +173,9 @@ def test_a_problem_carries_the_keys_and_the_line_of_the_file():
     [
         ('"agrs": []', "agrs", 'did you mean "args"?'),
         ('"tool_timeout": {}', "tool_timeout", 'did you mean "tool_timeouts"?'),
-        ('"disabledTools": ["rm"]', "disabledTools", "hubd offers all tools of a server"),
-        ('"tools": ["a"]', "tools", "hubd offers all tools of a server"),
+        ('"disabledTools": "rm"', "disabledTools", "expected names of tools"),
+        ('"tools": {"a": {"approval_mode": "approve"}}', "tools", "expected names of tools"),
+        (f'"enabledTools": {json.dumps([f"t{at}" for at in range(2000)])}', "enabledTools", 'globs such as "read_*"'),
         ('"timeout": 5000', "timeout", '5000 may be seconds or milliseconds; write "timeouts": {"call": SECONDS}'),
     ],
 )

@@ -58,6 +58,31 @@ def test_a_server_of_two_hosts_is_taken_once(home):
     assert "duplicate of fetch" in said
 
 
+def test_a_choice_of_tools_is_kept_and_what_two_hosts_chose_is_joined(home):
+    choices = {"windsurf": {"disabledTools": ["rm", "mv"]}, "kiro": {"disabledTools": ["mv", "ls"]}, "cursor": {}}
+    for host, choice in choices.items():
+        servers = {"files": {"command": "files", **choice}, f"only-{host}": {"command": host, **choice}}
+        (home[0] / HOMES[host].path).write_text(json.dumps({"mcpServers": servers}))
+    said = told(home, "import", "windsurf", "kiro")["servers"]
+    assert [each["why"] for each in said if each["server"] == "files"] == [
+        "its tools are those of Windsurf and Kiro together",
+        "its tools are those of Windsurf and Kiro together",
+    ]
+    imported = tomllib.loads((home[0] / ".config" / "hubd" / "imported" / "windsurf.toml").read_text())["upstreams"]
+    assert imported["files"]["tools"] == ["!mv"]
+    assert imported["only-windsurf"]["tools"] == ["!rm", "!mv"]
+    (later,) = (each for each in told(home, "import", "cursor")["servers"] if each["server"] == "files")
+    assert "hubd offers fewer tools of it than Cursor did" in later["why"]
+    (file,) = home[0].parent.rglob("had_before.json")
+    kept = json.loads(file.read_text())["files"]
+    assert [each["tools"] for had in kept.values() for each in had] == [
+        {"files": ["!rm", "!mv"], "only-windsurf": ["!rm", "!mv"]},
+        {"files": ["!mv", "!ls"], "only-kiro": ["!mv", "!ls"]},
+        {"files": ["*"], "only-cursor": ["*"]},
+    ]
+    hubd(home, "validate")
+
+
 def test_the_hub_itself_is_never_taken_over(home):
     hubd(home, "install", "cursor", "zed", "--http")
     servers = told(home, "import", "cursor", "zed", "--secrets", "keep")["servers"]
