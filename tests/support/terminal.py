@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import io
 import os
 import re
 import select
@@ -13,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 
 from rich.cells import cell_len
+
+from hub.cli.render.screen import UNLIMITED, Block, Screen
 
 PATIENCE_S = 30
 CODES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[=>])")
@@ -91,6 +94,11 @@ class Terminal:
 
 def _takes_the_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def drawn(*blocks: Block, width: int = UNLIMITED, colour: bool = False) -> str:
+    """Blocks as a screen of this width shows them."""
+    return Screen(io.StringIO(), width=width, colour=colour).render(*blocks)
 
 
 def shown(output: str) -> str:
