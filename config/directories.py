@@ -29,8 +29,9 @@ def runtime_dir(environ: "os._Environ[str] | dict[str, str]" = os.environ) -> st
 
 
 def state_dir() -> str:
-    """For what is remembered and the daemon's log: `$XDG_STATE_HOME/hubd` or `~/.local/state/hubd`."""
-    return f"{absolute('XDG_STATE_HOME') or _home('.local/state')}/hubd"
+    """For what is remembered and the daemon's log: `$XDG_STATE_HOME/hubd` or `~/.local/state/hubd`. A hub that lives
+    for one command has it in `$HUBD_STATE_DIR`, where its servers do not look for theirs."""
+    return absolute("HUBD_STATE_DIR") or f"{absolute('XDG_STATE_HOME') or _home('.local/state')}/hubd"
 
 
 def config_dir() -> str:

@@ -2,12 +2,17 @@
 
 `main` is the way in, `subcommand` what all commands share. A module for each family of commands: `hub_commands` (serve,
 status, cache, ...), `tool_commands` (tools, call), `editing` (add, remove, ...), `editor` (edit), `config` (show),
-`secret_commands` (secret), `install`, `importing`, `service`, `doctor`. Parts of these: `tool_arguments` (of calls,
-from words), `drafts` (a changed configuration, shown or saved), `server_watch` (wait until servers are connected),
-`start_hub` (in the background), `served` (the servers that work through the hub), `import_writes` and
-`import_originals` (what an import writes, and takes out of hosts), `change_report` and `import_report` (what was done,
-and why), `host_selection`, `service_manager` (systemd). `checks`
-are the doctor's, `render` turns answers into text.
+`secret_commands` (secret), `setup`, `install`, `importing`, `service`, `doctor`. Parts of these:
+
+- `tool_arguments`: of calls, from words
+- `drafts`: a changed configuration, shown or saved
+- `server_watch`: waiting until servers are connected
+- `start_hub` (in the background), `served` (the servers that work through the hub)
+- `import_writes`, `import_originals`: what an import writes, and takes out of hosts
+- `change_report` and `import_report`: what was done, and why
+- `host_selection`
+- `service_manager`: systemd
+- `checks` are the doctor's, `render` turns answers into text
 
 Commands import what they need when they run: `hubd --help` must not pay for trio. Data goes to stdout, everything else
 to stderr; `subcommand.Output` says the same to programs as one JSON object.

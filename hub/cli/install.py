@@ -193,7 +193,7 @@ def _carry_out(
                     show(planned, output)
                 else:
                     backup = carry_out(planned, records, now=now(), backups=backup_dir(), environ=machine.environ)
-                    _remember(planned)
+                    remember_originals(planned)
                     output.say(as_sentence(planned, backup))
                 output.append("hosts", as_object(planned, backup))
                 for key, why in planned.still_out.items():
@@ -204,7 +204,7 @@ def _carry_out(
     return code
 
 
-def _remember(planned: "Plan") -> None:
+def remember_originals(planned: "Plan") -> None:
     """Update the record of servers that an import took out, after the change of a file."""
     from config.hosts.originals import Originals
     from config.hub_paths import originals_path

@@ -11,6 +11,7 @@ from typing import Any, Final, TextIO, cast
 
 from config.errors import ConfigError, EditError
 from hub.cli import config, doctor, editing, hub_commands, importing, install, secret_commands, service
+from hub.cli.setup import command as setup
 from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, EX_USAGE, Command, Output, Parser, UsageError, add_color
 from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
 from hub.wire.printable import Printable
@@ -18,15 +19,15 @@ from hub.wire.printable import Printable
 FAMILIES: Final = {
     "the hub": (hub_commands, service, doctor),
     "its configuration": (editing, secret_commands, config),
-    "hosts": (install, importing),
+    "hosts": (setup, install, importing),
 }
 """The modules with `add_commands`, by their titles in the help."""
 
 DESCRIPTION: Final = """One MCP server for every AI host on this machine, and the client of all their MCP servers.
 
 A host is a program that uses MCP servers, such as Claude or Cursor; the configuration calls the servers behind the hub
-its upstreams. To begin: `hubd import` takes over what hosts have, `hubd install --all` puts the hub into them, and
-`hubd doctor` finds what is wrong."""
+its upstreams. To begin: `hubd setup` finds what hosts have, tries it, and puts the hub between; `hubd doctor` finds
+what is wrong."""
 LISTED_CHARS: Final = 12
 EPILOG: Final = """`hubd COMMAND --help` says more about each.
 

@@ -4,7 +4,7 @@
 """
 
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -15,6 +15,7 @@ from hub.cli.subcommand import EX_FAILED, Output
 from hub.wire.printable import printable
 
 if TYPE_CHECKING:
+    from hub.cli.render.screen import Block
     from hub.control.answers import UpstreamRow
     from hub.control.client import ControlClient
 
@@ -68,7 +69,7 @@ class ServerOutcome(Struct, frozen=True, kw_only=True):
         """The sentence without the name."""
         if self.works:
             state = self.state if self.state == "connected" else "started by its first call"
-            return ", ".join([state, *self._offers()])
+            return ", ".join([state, *self.offers])
         if self.state == "disabled":
             return self.state
         if self.state == ABSENT:
@@ -78,7 +79,15 @@ class ServerOutcome(Struct, frozen=True, kw_only=True):
             state = f"{'still installing' if self.installing else 'not connected'} after {duration(self.waited_s)}"
         return f"{state}: {self.why}" if self.why else state
 
-    def _offers(self) -> Iterator[str]:
+    @property
+    def progress(self) -> str:
+        """A line for people while it is waited for."""
+        doing = "installing" if self.installing else "connecting"
+        return f"{self.name}: {doing} {duration(self.waited_s)}" + (f" ({self.why})" if self.why else "")
+
+    @property
+    def offers(self) -> Iterator[str]:
+        """What it offers: `12 tools`, `~3 100 tokens`."""
         counts = ((self.tools, "tool"), (self.prompts, "prompt"), (self.resources, "resource"))
         for count, noun in counts:
             if count or (count == 0 and noun == "tool" and not (self.prompts or self.resources)):
@@ -98,12 +107,22 @@ class ServerOutcome(Struct, frozen=True, kw_only=True):
         }
 
 
+Draw = Callable[[Mapping[str, ServerOutcome], Collection[str]], "list[Block]"]
+"""Makes the live lines of what was found so far, and of the names that are still waited for."""
+
+
 def watch(
-    hub: "ControlClient", names: Iterable[str], output: Output, *, limit_s: float = LIMIT_S, failures: int = FAILURES
+    hub: "ControlClient",
+    names: Iterable[str],
+    output: Output,
+    *,
+    limit_s: float = LIMIT_S,
+    failures: int = FAILURES,
+    draw: Draw | None = None,
 ) -> dict[str, ServerOutcome]:
     """Wait until each server is connected, failed, unauthorized, unresolved or disabled, at most `limit_s` seconds;
     while one is being installed, and `limit_s` after it. One that failed to start `failures` times in a row is waited
-    for no longer. The outcomes are in the order of `names`.
+    for no longer. The outcomes are in the order of `names`. `draw` makes the live lines: by default one per server.
 
     Raises:
         HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`.
@@ -124,7 +143,7 @@ def watch(
                 until = now
             if not waiting or now - until > limit_s:
                 return found
-            live.update([_line(each, each.name in waiting) for each in found.values()])
+            live.update((draw or _lines)(found, waiting))
             time.sleep(PAUSE_S)  # noqa: TID251 - nothing here runs under trio
 
 
@@ -170,12 +189,8 @@ def _has_ended(row: "UpstreamRow | None", waited_s: float, failures: int) -> boo
     return not _is_old(row, waited_s)
 
 
-def _line(each: ServerOutcome, waiting: bool) -> str:
-    if not waiting:
-        return str(each)
-    doing = "installing" if each.installing else "connecting"
-    again = f" ({each.why})" if each.why else ""
-    return f"{each.name}: {doing} {duration(each.waited_s)}{again}"
+def _lines(found: Mapping[str, ServerOutcome], waiting: Collection[str]) -> "list[Block]":
+    return [each.progress if each.name in waiting else str(each) for each in found.values()]
 
 
 def say_outcomes(found: Collection[ServerOutcome], output: Output) -> int:

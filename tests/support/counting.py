@@ -1,25 +1,9 @@
-"""Work counted in calls and lines, which are the same on every machine.
+"""Work counted in calls and lines, which are the same on every machine."""
 
-The collector waits meanwhile: the finalizers of what other tests left would be counted too.
-"""
-
-import contextlib
-import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
-
-
-@contextlib.contextmanager
-def _without_collector() -> Iterator[None]:
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def calls_of(work: Callable[[], object]) -> int:
@@ -31,12 +15,11 @@ def calls_of(work: Callable[[], object]) -> int:
         calls += event in ("call", "c_call")
 
     before = sys.getprofile()
-    with _without_collector():
-        sys.setprofile(count)
-        try:
-            work()
-        finally:
-            sys.setprofile(before)
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
     return calls
 
 
@@ -50,10 +33,9 @@ def lines_of(work: Callable[[], object]) -> int:
         return count
 
     before = sys.gettrace()
-    with _without_collector():
-        sys.settrace(count)
-        try:
-            work()
-        finally:
-            sys.settrace(before)
+    sys.settrace(count)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
     return lines

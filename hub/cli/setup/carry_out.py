@@ -1,0 +1,153 @@
+"""Carrying a setup out: the hub's own files first, then the hub, and hosts' files only once it serves."""
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from os import EX_OK
+from typing import TYPE_CHECKING
+
+from hub.cli.change_report import as_object, as_sentence
+from hub.cli.server_watch import ServerOutcome, watch
+from hub.cli.setup import running_hub
+from hub.cli.setup.interrupts import held_back
+from hub.cli.setup.plan import SetupPlan, plan_installs, what_leaves
+from hub.cli.setup.undo import Undo
+from hub.cli.subcommand import EX_FAILED, Output, client, now
+
+if TYPE_CHECKING:
+    from config.hosts.facts import Machine, Place
+    from config.hosts.import_choice import Import
+    from config.hosts.install import Plan, Records
+    from config.hosts.leaving import Leaving, Served
+    from config.settings import HubConfig
+
+LIMIT_S = 60.0
+"""Seconds that the hub has to connect servers that are installed already."""
+
+
+class CarryOut:
+    """One plan being carried out. Whatever ends it before hosts' files are changed is undone."""
+
+    def __init__(self, plan: SetupPlan, options: argparse.Namespace) -> None:
+        self._plan = plan
+        self._options = options
+        self._output: Output = options.output
+        self._undo = Undo()
+        self.outcomes: dict[str, ServerOutcome] = {}
+        """What the hub makes of each server."""
+
+    def serve(self, names: Sequence[str]) -> "Served":
+        """Write the hub's files, start it, and wait for these servers; of each the reason why it is not served, or "".
+
+        Raises:
+            KeyboardInterrupt, UsageError, EditError, HubNotRunning, ControlFailed: everything is as it was.
+        """
+        try:
+            with held_back():
+                self._write_own_files()
+            running_hub.start(self._plan.start, self._options, self._undo)
+            with client() as hub:
+                self.outcomes = watch(hub, names, self._output, limit_s=LIMIT_S, failures=3)
+        except BaseException:
+            with held_back():
+                for failure in self._undo.run():
+                    self._output.fail(EX_FAILED, failure)
+            raise
+        return {name: "" if each.works else each.why or each.summary for name, each in self.outcomes.items()}
+
+    def change_hosts(
+        self,
+        result: "Import",
+        config: "HubConfig",
+        machine: "Machine",
+        records: "Records",
+        places: "Sequence[Place]",
+        served: "Served",
+    ) -> tuple[int, "Leaving", list[str]]:
+        """Put the hub into hosts, and take out of them what it serves. A failure of one file does not stop the others.
+        The exit code; what left, and what stays; the hosts to restart.
+
+        Raises:
+            KeyboardInterrupt: all of it was done.
+        """
+        with held_back():
+            code, changed = self._install(plan_installs(places, machine, records), records, machine)
+            left = what_leaves(result, config, machine, records, served, without_hub=False)
+            code = max(code, self._take_out(left, machine, changed))
+        return code, left, list(dict.fromkeys(changed))
+
+    # --- the hub's own files
+
+    def _write_own_files(self) -> None:
+        from config.files import locked
+        from config.hosts.import_files import carry_out
+        from config.hub_paths import backup_dir, state_dir
+
+        with locked(state_dir()):
+            for write in self._plan.imported:
+                before = None if write.before is None else write.before.encode()
+                self._undo.file(write.path, before, now(), backup_dir())
+                backup = carry_out(write, now())
+                self._output.append("files", {"file": str(write.path), "backup": backup and str(backup)})
+
+    # --- the hosts' files
+
+    def _install(self, plans: "list[Plan]", records: "Records", machine: "Machine") -> tuple[int, list[str]]:
+        from config.errors import EditError
+        from config.files import locked
+        from config.hosts.install import carry_out
+        from config.hub_paths import backup_dir, state_dir
+        from hub.cli.install import remember_originals
+
+        output, code, changed = self._output, EX_OK, []
+        with locked(state_dir()):
+            for planned in plans:
+                try:
+                    if planned.did == "refused":
+                        output.append("hosts", {**as_object(planned, None), "why": planned.why})
+                        continue
+                    backup = carry_out(planned, records, now=now(), backups=backup_dir(), environ=machine.environ)
+                    remember_originals(planned)
+                    output.append("hosts", as_object(planned, backup))
+                    if planned.changes:
+                        changed.append(planned.place.title)
+                        output.say(as_sentence(planned, None))
+                except EditError as error:
+                    code = output.fail(EX_FAILED, f"{planned.place.title}: {error}")
+        return code, changed
+
+    def _take_out(self, left: "Leaving", machine: "Machine", changed: list[str]) -> int:
+        from config.errors import EditError
+        from config.files import locked
+        from config.hosts.host_commands import run_program
+        from config.hosts.import_files import carry_out
+        from config.hosts.originals import Originals
+        from config.hub_paths import originals_path, state_dir
+
+        output, code = self._output, EX_OK
+        with locked(state_dir()):
+            remembered = Originals(originals_path())
+            for write in left.writes:
+                try:
+                    remembered.add(
+                        write.path, write.originals
+                    )  # before the change: what is not there is never put back
+                    backup = carry_out(write, now())
+                except EditError as error:
+                    code = output.fail(EX_FAILED, str(error))
+                    continue
+                output.append("files", {"file": str(write.path), "backup": backup and str(backup)})
+                keys = ", ".join(each.key for each in write.originals)
+                assert write.place is not None
+                changed.append(write.place.title)
+                output.say(f"{write.place.title}: the hub has {keys} now")
+            for call in left.programs:
+                try:
+                    remembered.add(call.path, [call.original])
+                    run_program(call.command, machine.environ)
+                except EditError as error:
+                    code = output.fail(EX_FAILED, str(error))
+                    continue
+                output.append("commands", shlex.join(call.command))
+                output.say(f"ran {shlex.join(call.command)}")
+        return code

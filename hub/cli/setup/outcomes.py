@@ -1,0 +1,98 @@
+"""What becomes of each server that hosts have: the hub takes it, or it stays with its host, and why. Pure."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+
+from hub.cli.server_watch import ServerOutcome
+
+if TYPE_CHECKING:
+    from config.hosts.host_servers import Server, Skipped
+    from config.hosts.import_choice import Import
+
+Did = Literal["works", "in the hub", "sign-in needed", "does not work", "left"]
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What becomes of one server of one host."""
+
+    host: str
+    title: str
+    """Of the host, for people."""
+    key: str
+    """The host's name for it."""
+    did: Did
+    """`works`: the hub takes it; `in the hub`: the hub has it already; all others stay with their host."""
+    name: str = ""
+    """The hub's name for it; "": it has none."""
+    why: str = ""
+    outcome: ServerOutcome | None = None
+    """What was seen when it was tried."""
+
+    @property
+    def stays(self) -> bool:
+        """True if its host keeps it."""
+        return self.did not in ("works", "in the hub")
+
+    def as_object(self) -> dict[str, Any]:
+        """For programs."""
+        tried = self.outcome
+        return {
+            "host": self.host,
+            "title": self.title,
+            "server": self.key,
+            "did": self.did,
+            "name": self.name or None,
+            "state": tried and tried.state,
+            "tools": tried and tried.tools,
+            "tokens": tried and tried.tokens,
+            "why": self.why or None,
+        }
+
+
+def verdicts(
+    result: "Import", skipped: "Collection[Skipped]", ours: Collection[str], outcomes: Mapping[str, ServerOutcome]
+) -> list[Verdict]:
+    """The verdict on each server, in the order of the hosts' files. `ours`: names of servers that the hub has already;
+    `outcomes`: of those that were tried."""
+    found = [_verdict(name, server, ours, outcomes) for name, server in (*result.taken, *result.known)]
+    found += [
+        Verdict(host=each.place.host.id, title=each.place.title, key=each.key, did="left", why=each.why)
+        for each in (*result.skipped, *skipped)
+    ]
+    return found
+
+
+def _verdict(name: str, server: "Server", ours: Collection[str], outcomes: Mapping[str, ServerOutcome]) -> Verdict:
+    did: Did = "does not work"
+    why, tried = server.off, outcomes.get(name)
+    if name in ours:
+        did, why = "in the hub", ""
+    elif why:
+        did = "left"
+    elif tried is not None and tried.works:
+        did = "works"
+    elif tried is not None:
+        did = "sign-in needed" if tried.state == "unauthorized" else "does not work"
+        why = tried.why or tried.summary
+    place = server.place
+    return Verdict(host=place.host.id, title=place.title, key=server.key, did=did, name=name, why=why, outcome=tried)
+
+
+def keep_what_works(
+    result: "Import", ours: Collection[str], outcomes: Mapping[str, ServerOutcome], merged: Mapping[str, str]
+) -> None:
+    """Leave in `result` only what the hub is to have. `merged`: servers that another one stands for from now on."""
+
+    def is_kept(name: str) -> bool:
+        return name in ours or (name in outcomes and outcomes[name].works)
+
+    def pairs() -> "Iterator[tuple[str, Server]]":
+        for name, server in (*result.known, *(each for each in result.taken if each[0] in merged)):
+            yield merged.get(name, name), server
+
+    result.known[:] = [(name, server) for name, server in pairs() if is_kept(name)]
+    result.taken[:] = [
+        (name, server) for name, server in result.taken if name not in merged and not server.off and is_kept(name)
+    ]

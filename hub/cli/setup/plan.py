@@ -1,0 +1,123 @@
+"""All that a setup would write: the hub's own files, and the files of hosts."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from hub.cli.subcommand import own_command
+
+if TYPE_CHECKING:
+    from config.hosts.facts import Machine, Place
+    from config.hosts.import_choice import Import
+    from config.hosts.import_files import Write
+    from config.hosts.install import Plan, Records
+    from config.hosts.leaving import Leaving, Served
+    from config.hosts.originals import Original
+    from config.settings import HubConfig
+    from hub.cli.setup.running_hub import Way
+
+
+class SetupPlan(Struct, frozen=True):
+    """What is to be written, and in which way the hub is started."""
+
+    imported: "list[Write]"
+    """Files of servers that the hub takes over."""
+    installs: "list[Plan]"
+    """The hub's entry in the file of each host."""
+    leaving: "Leaving"
+    """What hosts stop starting, if the hub serves it all."""
+    start: "Way"
+
+    @property
+    def changes(self) -> bool:
+        """True if any file changes."""
+        return bool(self.imported or self.leaving.writes or self.leaving.programs or self.added)
+
+    @property
+    def added(self) -> "list[Plan]":
+        """The hosts that get the hub, or another entry of it."""
+        return [each for each in self.installs if each.changes]
+
+    @property
+    def refused(self) -> "list[Plan]":
+        """The hosts whose files are left as they are, since they cannot be edited for certain."""
+        return [each for each in self.installs if each.did == "refused"]
+
+    def leaves(self, path: Path) -> list[str]:
+        """The servers that the host of this file stops starting."""
+        keys = [each.key for write in self.leaving.writes if write.path == path for each in write.originals]
+        return [*keys, *(call.original.key for call in self.leaving.programs if call.path == path)]
+
+
+def planned(
+    result: "Import",
+    config: "HubConfig",
+    machine: "Machine",
+    records: "Records",
+    places: "Sequence[Place]",
+    directory: Path,
+    start: "Way",
+) -> SetupPlan:
+    """The plan, if the hub serves everything in `result`.
+
+    Raises:
+        EditError: a file of the hub cannot be read.
+        UsageError: the command `hubd` cannot be found.
+    """
+    from config.hosts.import_files import imported_files
+
+    imported = imported_files(result, directory, machine.environ)
+    hoped = dict.fromkeys((name for name, _ in (*result.taken, *result.known)), "")
+    return SetupPlan(
+        imported, plan_installs(places, machine, records), what_leaves(result, config, machine, records, hoped), start
+    )
+
+
+def plan_installs(places: "Sequence[Place]", machine: "Machine", records: "Records") -> "list[Plan]":
+    """Our entry in each file; one that cannot be read is a refusal."""
+    from config.errors import EditError
+    from config.hosts.entry import stdio_entry
+    from config.hosts.entry_environment import carried
+    from config.hosts.host_commands import own_program
+    from config.hosts.install import Plan, plan_install
+
+    hubd, variables = own_command(), carried(machine.environ, machine.home)
+    found = []
+    for place in places:
+        entry = stdio_entry(place.host, hubd, variables)
+        program = own_program(place.host, machine.environ)
+        try:
+            found.append(plan_install(place, entry, records, program, originals_of(place)))
+        except EditError as error:
+            found.append(Plan(place, "refused", why=str(error).removeprefix(f"{place.path}: ")))
+    return found
+
+
+def originals_of(place: "Place") -> "list[Original]":
+    """The servers that an earlier import took out of a host's file."""
+    from config.hosts.originals import Originals
+    from config.hub_paths import originals_path
+
+    return Originals(originals_path()).of(place.path, place.host.id, place.project)
+
+
+def what_leaves(
+    result: "Import",
+    config: "HubConfig",
+    machine: "Machine",
+    records: "Records",
+    served: "Served",
+    *,
+    without_hub: bool = True,
+) -> "Leaving":
+    """What hosts stop starting. `served`: why the hub does not serve a server, "": it does; `without_hub`: hosts count
+    that do not have the hub yet.
+
+    Raises:
+        EditError: a file cannot be read.
+    """
+    from config.hosts.leaving import leaving
+
+    return leaving(result, config, machine, records, served=served, without_hub=without_hub)

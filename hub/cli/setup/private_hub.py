@@ -1,0 +1,143 @@
+"""A hub of its own for a few minutes: its files are in a temporary directory, and nothing of it is left."""
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from hub.cli.subcommand import UsageError
+
+if TYPE_CHECKING:
+    from hub.control.client import ControlClient
+
+LISTEN_S: Final = 30.0
+"""Seconds in which it has to listen."""
+STOP_S: Final = 20.0
+"""Seconds that it has to stop its servers; then it is killed, and they with it."""
+PAUSE_S: Final = 0.05
+LONGEST_PLACE: Final = 60
+"""Bytes in the name of a directory that leaves room for the names of sockets below it."""
+PR_SET_PDEATHSIG: Final = 1
+LOG_TAIL: Final = 4096
+
+
+@contextmanager
+def private_hub(configuration: str, variables: bytes = b"") -> "Iterator[ControlClient]":
+    """Run a hub with this text as hubd.toml and these bytes as hubd.env; its control client. It ends with the block.
+
+    Raises:
+        UsageError: it does not start.
+        OSError: its directory cannot be made.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="hubd-setup-", dir=_place()))
+    try:
+        for name in ("run", "state"):
+            (directory / name).mkdir(mode=0o700)
+        for name, data in (("hubd.toml", configuration.encode()), ("hubd.env", variables)):
+            _write_private(directory / name, data)
+        with (directory / "log").open("wb") as log:
+            process = _start(directory, log.fileno())
+        try:
+            with _connected(directory, process) as client:
+                yield client
+        finally:
+            _stop(process)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _place() -> str | None:
+    """The directory to make it in; None: the usual one for temporary files."""
+    usual = tempfile.gettempdir()
+    return usual if len(os.fsencode(usual)) <= LONGEST_PLACE else "/tmp"
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+
+
+def environment(directory: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the hub: this one, but for where it keeps its files. Its servers get nothing of that."""
+    return {**environ, "HUBD_RUNTIME_DIR": str(directory / "run"), "HUBD_STATE_DIR": str(directory / "state")}
+
+
+def _start(directory: Path, log: int) -> subprocess.Popen[bytes]:
+    from hub.shim.start_daemon import DAEMON
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    parent = os.getpid()
+
+    def die_with_us() -> None:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    command = [*DAEMON[: DAEMON.index("serve") + 1], "--config", str(directory / "hubd.toml")]
+    return subprocess.Popen(
+        [*command, "--listen", "127.0.0.1:0", "--auth", "token"],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        cwd="/",
+        env=environment(directory, os.environ),
+        start_new_session=True,  # Ctrl-C at the terminal is for us alone
+        preexec_fn=die_with_us,
+    )
+
+
+def _connected(directory: Path, process: subprocess.Popen[bytes]) -> "ControlClient":
+    """Its control client, once it listens.
+
+    Raises:
+        UsageError: it ended, or does not listen in time.
+    """
+    from hub.control.client import ControlClient
+    from hub.control.errors import HubNotRunning
+
+    until = _now() + LISTEN_S
+    while process.poll() is None and _now() < until:
+        with suppress(HubNotRunning):
+            return ControlClient(directory / "run" / "control.sock")
+        time.sleep(PAUSE_S)  # noqa: TID251 - nothing here runs under trio
+    said = (directory / "log").read_bytes()[-LOG_TAIL:].decode(errors="replace").strip().splitlines()
+    raise UsageError(f"the hub that should try the servers did not start: {said[-1] if said else 'it said nothing'}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Stop the hub in order, and its servers with it. Ctrl-C meanwhile does not keep it from that."""
+    process.terminate()
+    until = _now() + STOP_S
+    interrupted = False
+    while process.poll() is None and _now() < until:
+        try:
+            process.wait(max(0.01, until - _now()))
+        except subprocess.TimeoutExpired:
+            break
+        except KeyboardInterrupt:
+            interrupted = True
+            until = min(until, _now() + 2)
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+        _end_what_is_left()
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def _end_what_is_left() -> None:
+    """End the servers of a hub that was killed: nothing else would before the next hub starts."""
+    from upstreams.transports.stdio.orphans import kill_orphans
+
+    kill_orphans()
+
+
+def _now() -> float:
+    return time.monotonic()  # noqa: TID251 - nothing here runs under trio

@@ -1,0 +1,72 @@
+"""Trying servers before anything is changed: a private hub starts them all, and what becomes of each is watched.
+
+Their package caches are warm afterwards, so that the hub itself starts them in seconds.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from hub.cli.server_watch import ServerOutcome, watch
+from hub.cli.setup.private_hub import private_hub
+from hub.cli.subcommand import Output
+
+if TYPE_CHECKING:
+    from config.hosts.host_servers import Server
+    from hub.cli.render.screen import Block
+
+LIMIT_S: Final = 75.0
+"""Seconds that a server has which is not being installed: as long as one start may take, and its first list."""
+FAILURES: Final = 3
+"""Attempts in a row that have to fail before a server counts as one that does not work."""
+SHOWN: Final = 12
+"""Servers under way that are shown by name."""
+
+
+def probe(
+    servers: "Sequence[tuple[str, Server]]", output: Output, *, variables: bytes = b"", head: str = ""
+) -> dict[str, ServerOutcome]:
+    """Start each server, and say what became of it, by name. `variables`: as in `hubd.env`; `head`: of the live lines.
+
+    Raises:
+        UsageError: the hub that should try them does not start.
+        KeyboardInterrupt: all of them are stopped.
+    """
+    if not servers:
+        return {}
+    if not output.json:
+        output.progress.show(head)
+    with private_hub(configuration(servers), variables) as hub:
+        names = [name for name, _ in servers]
+        return watch(hub, names, output, limit_s=LIMIT_S, failures=FAILURES, draw=progress)
+
+
+def configuration(servers: "Sequence[tuple[str, Server]]") -> str:
+    """A hubd.toml with these servers."""
+    from config.hosts.import_choice import block
+
+    return "\n".join(["drain_s = 1", *(block(name, server) for name, server in servers), ""])
+
+
+def progress(found: Mapping[str, ServerOutcome], waiting: Collection[str]) -> "list[Block]":
+    """The live lines while servers are tried: how many have an answer, and each that has none yet."""
+    ended = [each for name, each in found.items() if name not in waiting]
+    counts = Counter(word(each) for each in ended)
+    tally = ", ".join(f"{count} {what}" for what, count in counts.items())
+    lines: list[Block] = [f"{len(ended)} of {len(found)} tried" + (f": {tally}" if tally else "")]
+    under_way = [found[name] for name in waiting]
+    under_way.sort(key=lambda each: not each.installing)
+    installing = sum(each.installing for each in under_way)
+    if installing:
+        lines[0] = f"{lines[0]}; installing {installing} at a time"
+    lines += [f"  {each.progress}" for each in under_way[:SHOWN]]
+    if len(under_way) > SHOWN:
+        lines.append(f"  and {len(under_way) - SHOWN} more")
+    return lines
+
+
+def word(each: ServerOutcome) -> str:
+    """What became of a server, in two words."""
+    if each.works:
+        return "works" if each.state == "connected" else "starts when called"
+    return "sign-in needed" if each.state == "unauthorized" else "does not work"

@@ -1,0 +1,131 @@
+"""The hub that serves from now on: started as a service where there is one, else in the background."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from hub.cli.setup.undo import Undo
+from hub.cli.subcommand import Output, UsageError, client, now, own_command
+from hub.control.errors import ControlFailed, HubNotRunning
+
+if TYPE_CHECKING:
+    from hub.cli.service_manager import Service
+
+Way = Literal["running", "service", "background"]
+
+
+def is_running() -> bool:
+    """True if a hub of this user runs."""
+    try:
+        with client():
+            return True
+    except HubNotRunning:
+        return False
+
+
+def way_to_start(options: argparse.Namespace) -> Way:
+    """The way in which the hub is started: as a service of systemd where it can be installed, unless that is not
+    wanted; `running`: it need not be started."""
+    if is_running():
+        return "running"
+    return "background" if service(options) is None else "service"
+
+
+def service(options: argparse.Namespace) -> "Service | None":
+    """The service of this user; None: there is no service manager, or it is not wanted."""
+    from hub.cli import service_manager
+
+    if options.no_service:
+        return None
+    try:
+        found = service_manager.user_service(own_command(), os.environ)
+    except UsageError:
+        return None
+    return None if service_manager.refusal(found) else found
+
+
+def start(way: Way, options: argparse.Namespace, undo: Undo) -> None:
+    """Start the hub, or have the one that runs take up its files.
+
+    Raises:
+        UsageError: it does not start, or refuses the files.
+        HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`.
+    """
+    if way == "running":
+        undo.add("the running hub", _reload)
+        _reload()
+    elif way == "service":
+        _start_service(options, undo)
+    else:
+        from hub.cli.start_hub import start_hub
+
+        undo.add("the hub", stop)
+        start_hub()
+
+
+def _reload() -> None:
+    from hub.control.methods import RELOAD
+
+    with client() as hub:
+        problem = hub.request(RELOAD).problem
+    if problem is not None:
+        raise UsageError(f"the running hub refuses its new configuration: {problem}")
+
+
+def _start_service(options: argparse.Namespace, undo: Undo) -> None:
+    from hub.cli.service_manager import RELOAD, ServiceError, call, remove, write
+    from hub.cli.start_hub import start_hub
+
+    found = service(options)
+    assert found is not None
+
+    def take_away() -> None:
+        for arguments in found.disable:
+            call(found, arguments)
+        remove(found, now())
+        call(found, RELOAD)
+
+    undo.add("the service", take_away)
+    try:
+        write(found, now())
+        for arguments in (RELOAD, *found.enable, *found.start):
+            call(found, arguments)
+    except ServiceError as error:
+        raise UsageError(str(error)) from None
+    start_hub()  # the service's socket is there: this waits until the hub listens
+
+
+def stop() -> None:
+    """Stop the hub, if one runs."""
+    try:
+        with client() as hub:
+            hub.stop()
+    except (HubNotRunning, ControlFailed):
+        return
+
+
+def say_start(way: Way, output: Output) -> None:
+    """Report how the hub runs."""
+    output.set(hub=way)
+    if way == "service":
+        output.say("The hub runs as a service of systemd; `hubd service status` shows it.")
+    elif way == "background":
+        output.say("The hub runs in the background; hosts start it again when they need it.")
+
+
+def refuse_other_hub(main: "Path") -> None:
+    """Return unless a hub runs that uses another main file than `main`.
+
+    Raises:
+        UsageError: so it does.
+    """
+    from hub.control.methods import STATUS
+
+    try:
+        with client() as hub:
+            used = hub.request(STATUS).config.watched
+    except HubNotRunning:
+        return
+    if used and str(main) not in used:
+        raise UsageError(f"the hub that runs uses {used[0]}, not {main}: stop it first by `hubd stop`")

@@ -1,0 +1,128 @@
+"""What a setup shows: what was found and tried, the one screen with all that would be written, and what came of it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hub.cli.render.screen import Table, styled
+from hub.cli.setup.outcomes import Verdict
+
+if TYPE_CHECKING:
+    from hub.cli.render.screen import Block, Cell
+    from hub.cli.setup.plan import SetupPlan
+    from hub.cli.setup.survey import Survey
+
+UNDO = "hubd uninstall --all --restore-originals"
+STYLES = {"works": "good", "in the hub": "good", "sign-in needed": "warning", "does not work": "bad", "left": "dim"}
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 server`, `3 servers`."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def below_home(path: Path, home: Path) -> str:
+    """A path as people write it."""
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) and path != home else str(path)
+
+
+# --- what was found ---------------------------------------------------------------------------------------------------
+
+
+def found(survey: "Survey", home: Path) -> "Iterator[Block]":
+    """The hosts, and files that cannot be read."""
+    hosts = counted(len(survey.titles), "host")
+    servers = counted(len(survey.servers), "server")
+    yield f"Found {hosts} with {servers}: {listed(survey.titles)}." if survey.titles else "No host can be changed."
+    for each in survey.unreadable:
+        where = below_home(each.place.path, home)
+        yield styled(f"{each.place.title}: {where} is left as it is: {each.why}", "warning")
+
+
+def tried(found: Sequence[Verdict]) -> "Iterator[Block]":
+    """Each server once: what became of it, and the hosts that have it."""
+    hosts: dict[tuple[str, str], list[Verdict]] = {}
+    for each in found:
+        hosts.setdefault((each.name or each.key, each.did if each.name else each.host), []).append(each)
+    rows: list[list[Cell]] = []
+    notes: list[list[Block]] = []
+    order = list(STYLES)
+    for (name, _), all in sorted(hosts.items(), key=lambda item: order.index(item[1][0].did)):
+        first = all[0]
+        what = {"left": "left alone"}.get(first.did, first.did)
+        titles = ", ".join(dict.fromkeys(each.title for each in all))
+        rows.append([styled(name, "name"), styled(what, STYLES[first.did]), offer(first), titles])
+        stays = "stays there: " if first.stays else ""
+        notes.append([f"{stays}{first.why}"] if first.why else [])
+    if rows:
+        yield Table(("SERVER", "", "OFFERS", "IN"), rows, shorten=("IN",), notes=notes)  # type: ignore[arg-type]
+
+
+def offer(each: Verdict) -> str:
+    """`12 tools, ~3 100 tokens`."""
+    return ", ".join(each.outcome.offers) if each.outcome is not None and each.outcome.works else ""
+
+
+# --- what would be written --------------------------------------------------------------------------------------------
+
+
+def all_changes(plan: "SetupPlan", variables: Sequence[str], secrets: Sequence[str], home: Path) -> "Iterator[Block]":
+    """The one screen: every file, and what changes in it."""
+    from config.hub_paths import backup_dir
+
+    rows: list[list[Cell]] = [
+        ["hubd", below_home(write.path, home), f"{_servers_in(write.after)}"] for write in plan.imported
+    ]
+    if variables:
+        more = f" and {len(variables) - 2} more" if len(variables) > 2 else ""
+        rows.append(["hubd", "hubd.env", f"{', '.join(variables[:2])}{more}"])
+    if secrets:
+        rows.append(["hubd", "the secret store", ", ".join(secrets)])
+    for each in plan.installs:
+        path = each.place.path
+        out = plan.leaves(path)
+        changes = (["the hub"] if each.changes else []) + [f"without {', '.join(out)}"] * bool(out)
+        if changes:
+            rows.append([each.place.title, below_home(path, home), ", ".join(changes)])
+    yield styled("What would be written", "bold")
+    yield Table(("WHERE", "FILE", "CHANGE"), rows, shorten=("FILE",), indent=2)
+    for each in plan.refused:
+        yield styled(
+            f"  {each.place.title}: {below_home(each.place.path, home)} is left as it is: {each.why}", "warning"
+        )
+    for stays in plan.leaving.stays:
+        yield f'  {stays.place.title} keeps "{stays.key}": {stays.why}'
+    if plan.start == "service":
+        yield "  The hub becomes a service of systemd, and is started now."
+    elif plan.start == "background":
+        yield "  The hub is started in the background; hosts start it again when they need it."
+    yield f"Each file is copied to {below_home(backup_dir(), home)} first."
+    yield f"Undone by: {UNDO}"
+
+
+def _servers_in(text: str) -> str:
+    import tomllib
+
+    names = list(tomllib.loads(text).get("upstreams", {}))
+    return counted(len(names), "server")
+
+
+# --- what came of it --------------------------------------------------------------------------------------------------
+
+
+def done(verdicts: Sequence[Verdict], served: Mapping[str, str], out: int, restart: Sequence[str]) -> "Iterator[Block]":
+    """The last lines."""
+    works = sum(not why for why in served.values())
+    staying = sum(each.stays for each in verdicts)
+    text = f"Done: {counted(works, 'server')} through the hub"
+    if staying:
+        text += f"; {counted(staying, 'server')} {'stays with its host' if staying == 1 else 'stay with their hosts'}"
+    yield styled(f"{text}.", "good")
+    if restart:
+        yield f"Restart {listed(restart)}."
+    yield f"Undone by: {UNDO}"

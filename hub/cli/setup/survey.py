@@ -1,0 +1,79 @@
+"""The hosts of this machine, and the servers in their files. Nothing is changed here."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from config.hosts.facts import Host, Machine, Place
+    from config.hosts.host_servers import Server, Skipped
+    from config.hosts.install import Records
+
+
+class Unreadable(Struct, frozen=True):
+    """A file of a host that cannot be read, and is left alone."""
+
+    place: "Place"
+    why: str
+
+
+class Survey(Struct, frozen=True):
+    """What hosts have."""
+
+    places: "list[Place]"
+    """The file of each host that gets the hub."""
+    servers: "list[Server]"
+    """In the order of the hosts."""
+    skipped: "list[Skipped]"
+    """Entries that are no servers to take over."""
+    unreadable: list[Unreadable]
+
+    @property
+    def titles(self) -> list[str]:
+        """The names of the hosts, for people."""
+        return list(dict.fromkeys(place.title for place in self.places))
+
+
+def survey_hosts(hosts: "Sequence[Host]", machine: "Machine", records: "Records") -> Survey:
+    """Read the user's files of these hosts."""
+    from config.editing.text.change import EditRefused
+    from config.errors import EditError
+    from config.hosts.facts import every_user_file, user_places
+
+    found = Survey([], [], [], [])
+    for host in hosts:
+        files = every_user_file(host, machine)
+        broken: set[Path] = set()
+        for place in files:
+            try:
+                servers, skipped = _servers(place, machine, records)
+            except (EditError, EditRefused) as error:
+                found.unreadable.append(Unreadable(place, str(error).removeprefix(f"{place.path}: ")))
+                broken.add(place.path)
+                continue
+            found.servers.extend(servers)
+            found.skipped.extend(skipped)
+        known = {each.path for each in found.places} | broken
+        found.places.extend(place for place in user_places(host, machine) if place.path not in known)
+    return found
+
+
+def _servers(place: "Place", machine: "Machine", records: "Records") -> "tuple[list[Server], list[Skipped]]":
+    """The servers in one file, without our own entry.
+
+    Raises:
+        EditError, EditRefused: it cannot be read.
+    """
+    from config.editing.text import serverfile
+    from config.hosts.entry import KEY
+    from config.hosts.host_servers import survey
+    from config.hosts.install import is_ours, text_at
+
+    text = text_at(place.path, trusted=True)
+    servers, skipped = survey(place, text, machine.environ, machine.home)
+    hub = records.get(place.path)
+    if hub is not None and is_ours(serverfile.entries(place.kept, text).get(KEY), hub):
+        servers = [server for server in servers if server.key != KEY]  # an entry by URL looks like any other server
+    return servers, skipped

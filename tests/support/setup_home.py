@@ -1,0 +1,122 @@
+"""A home with ten hosts as people have them, for `hubd setup`.
+
+Their files are those of `host_homes`. The programs that these name (`npx`, `uvx`, `docker`) are stand-ins that start
+real MCP server processes, or fail as the real ones do.
+"""
+
+import contextlib
+import json
+import os
+import shlex
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support import host_homes
+from tests.support.processes import HUBD, own_directories
+
+SCRIPTED = Path(__file__).with_name("scripted.py")
+HOSTS = (
+    *("claude-desktop", "claude-code", "cursor", "copilot", "junie", "cline", "codex", "gemini", "opencode", "kiro"),
+)
+SENTRY = "https://mcp.sentry.dev/mcp"
+DEAD = "http://127.0.0.1:1/mcp"
+KIRO = """{
+  "mcpServers": {
+    "time": { "command": "uvx", "args": ["mcp-server-time==2025.7.1"], "disabled": false },
+    "knowledge": { "command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory@2025.8.4"] }
+  },
+  "powers": {"enabled": []}
+}
+"""
+TRACE = "Traceback (most recent call last):\n  File \"server.py\", line 1\nModuleNotFoundError: No module named 'x'\n"
+SERVERS = {
+    "server-filesystem": {"tools": ["read_file", "write_file"]},
+    "mcp-server-time": {"tools": ["get_current_time"]},
+    "server-memory": {"tools": ["create_entities"]},
+    "mcp-server-fetch": {"tools": ["fetch"]},
+    "context7-mcp": {"tools": ["resolve"]},
+    "server-everything": {"tools": ["echo", "add"]},
+    "github-mcp-server": {"tools": ["search_code"]},
+    "mcp-remote": {"start": [["stderr", TRACE], ["exit", 1]]},
+}
+"""Scripts of the servers, by a part of their package's name."""
+SLOW = "context7-mcp"
+WORKING = {
+    "claude-desktop": ("filesystem",),
+    "cursor": ("github",),
+    "copilot": ("time",),
+    "junie": ("memory",),
+    "cline": ("fetch",),
+    "codex": ("context7",),
+    "opencode": ("everything",),
+    "kiro": ("time", "knowledge"),
+}
+"""The servers that work in their hosts."""
+
+
+class SetupHome:
+    """The home, and commands that run in it."""
+
+    def __init__(self, directory: Path, *, sentry: str = DEAD, servers: dict[str, list[str]] | None = None) -> None:
+        """`sentry`: the URL that wants a sign-in; `servers`: command lines in place of the scripted ones."""
+        self.directory = directory
+        self.home = directory / "me"
+        self.env = own_directories(directory) | {"HOME": str(self.home), "NO_COLOR": "1"}
+        self.env["XDG_CONFIG_HOME"] = str(self.home / ".config")
+        self.env["XDG_STATE_HOME"] = str(self.home / ".local" / "state")
+        self.env["PATH"] = f"{self._stand_ins(servers or {})}:{HUBD.parent}:/usr/bin:/bin"
+        self.env["LEVEL"] = "info"
+        self.paths = host_homes.write(self.home, *HOSTS)
+        self.paths["kiro"].write_text(KIRO)
+        for host, old, new in (("claude-code", SENTRY, sentry), ("cursor", "http://localhost:4100/mcp", DEAD)):
+            path = self.paths[host]
+            path.write_bytes(path.read_bytes().replace(old.encode(), new.encode()))
+
+    def _stand_ins(self, servers: dict[str, list[str]]) -> Path:
+        folder = self.directory / "bin"
+        folder.mkdir()
+        os.mkfifo(folder / "fetched")
+        python = [sys.executable, "-I", "-S", str(SCRIPTED)]
+        cases = []
+        for name, script in SERVERS.items():
+            command = shlex.join(servers.get(name) or [*python, json.dumps(script)])
+            fetch = shlex.join(["test", "-e", f"{folder}/cached"]) + f" || cat {shlex.quote(f'{folder}/fetched')} >&2; "
+            cases.append(f"    *{name}*) {fetch if name == SLOW else ''}exec {command} ;;")
+        text = "\n".join(["#!/bin/sh", 'case "$*" in', *cases, "esac", 'echo "no such package" >&2', "exit 1", ""])
+        for name in ("npx", "uvx", "docker"):
+            (folder / name).write_text(text)
+            (folder / name).chmod(stat.S_IRWXU)
+        return folder
+
+    def fetch(self) -> None:
+        """Let the slow server be installed: those that wait start, and later ones do so at once."""
+        folder = self.directory / "bin"
+        (folder / "cached").touch()
+        with contextlib.suppress(OSError):  # nobody waits
+            os.close(os.open(folder / "fetched", os.O_WRONLY | os.O_NONBLOCK))
+
+    def contents(self) -> dict[str, bytes]:
+        """The files of all hosts."""
+        return {host: path.read_bytes() for host, path in self.paths.items()}
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """What a command says."""
+        argv = [str(HUBD), *arguments]
+        done = subprocess.run(
+            argv, env=self.env, capture_output=True, text=True, timeout=110, check=False, stdin=subprocess.DEVNULL
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr.replace(TRACE, "")
+        return done.stdout + done.stderr
+
+    def told(self, *arguments: str, code: int = 0) -> dict[str, object]:
+        """The one object that a command prints."""
+        argv = [str(HUBD), *arguments, "--json"]
+        done = subprocess.run(
+            argv, env=self.env, capture_output=True, text=True, timeout=110, check=False, stdin=subprocess.DEVNULL
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        found: dict[str, object] = json.loads(done.stdout)
+        return found
