@@ -1,11 +1,12 @@
 """Configuration: its settings, its files, the files of hosts, and what is remembered. Knows nothing of MCP messages.
 
 Read `settings` first, which declares every setting; `setting_facts` reads that for all others. `loading` makes one
-`HubConfig` of all files, with `errors`, `names` and `name_globs` (names that a setting chooses); `watching` notices
-changes, `diff` says what a change means, and `identity` which upstreams are the same server. `effective`, `json_schema`
-and `secret_detection` show settings. `projects` and `trust` deal with files of projects, `editing` with ours, `hosts`
-with those of hosts. `secret_store` keeps secrets, in the `system_keyring` (asked by `keyring_child`) or a file,
-`secret_uses` finds who uses them, `references` says how texts name them. Below: `child_output` (runs a program),
+`HubConfig` of all files, with `errors`, `names` and `name_globs` (names that a setting chooses); `environment` decides
+which variables servers get. `watching` notices changes, `diff` says what a change means, and `identity` which upstreams
+are the same server. `effective`, `json_schema` and `secret_detection` show settings. `projects` and `trust` deal with
+files of projects, `editing` with ours, `hosts` with those of hosts. `secret_store` keeps secrets, in the
+`system_keyring` (asked by `keyring_child`) or a file, `secret_uses` finds who uses them, `references` says how texts
+name them. Below: `child_output` (runs a program),
 `directories`, `hub_paths`, `files` (replaces a file, with a backup), `saved_state` (lasts between runs), `leftovers`
 (of a killed run).
 

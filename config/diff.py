@@ -77,7 +77,8 @@ def pending(started: HubConfig, now: HubConfig) -> tuple[str, ...]:
 def _settings(old: Struct, new: Struct, table: str = "") -> Iterator[tuple[str, Setting]]:
     """The settings of the hub, or of one of its tables, that differ. None of those that mean nothing by themselves."""
     for name in _differing(old, new):
-        before, after, setting = getattr(old, name), getattr(new, name), declarations(type(old))[name].setting
+        declared = declarations(type(old))[name]
+        before, after, setting = getattr(old, declared.attribute), getattr(new, declared.attribute), declared.setting
         if isinstance(before, Struct):
             yield from _settings(before, after, f"{table}{name}.")
         elif setting.reload is not None:
@@ -95,7 +96,8 @@ def compare(old: UpstreamConfig, new: UpstreamConfig) -> UpstreamChange | None:
 
 
 def _differing(old: Struct, new: Struct) -> tuple[str, ...]:
-    return tuple(name for name in old.__struct_fields__ if getattr(old, name) != getattr(new, name))
+    names = ((name, declared.attribute) for name, declared in declarations(type(old)).items())
+    return tuple(name for name, attribute in names if getattr(old, attribute) != getattr(new, attribute))
 
 
 def _withdraws(old: UpstreamConfig, new: UpstreamConfig) -> bool:

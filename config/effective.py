@@ -48,7 +48,9 @@ def hub_settings(gathered: Gathered, *, defaults: bool) -> list[ShownSetting]:
     for name, declared in declarations(HubConfig).items():
         if declared.table is not None:
             for key, each in declarations(declared.table).items():
-                found += _of_hub((name, key), said.get(name, {}), each, gathered)
+                values = said.get(name, {})
+                if name != "defaults" or key in values:  # what no server has to have of them is shown with each
+                    found += _of_hub((name, key), values, each, gathered)
         elif name != "upstreams":
             found += _of_hub((name,), said, declared, gathered)
     return [setting for setting in found if defaults or setting.origin is not None]
@@ -58,10 +60,16 @@ def _of_hub(keys: Keys, values: Mapping[str, Any], declared: Declaration, gather
     """The setting that stands last in `keys` as `values` say it, or its default, if there is one to be shown."""
     main = gathered.main
     if main is not None and keys[-1] in values:
-        origin = Origin(main.path, main.findings.line(keys), main.layer)
-        yield ShownSetting(keys, masked_setting(keys[-1], declared, values[keys[-1]]), origin)
+        value = values[keys[-1]]
+        for path, each in [(keys, value)] if not isinstance(value, dict) else _each_below(keys, value):
+            origin = Origin(main.path, main.findings.line(path), main.layer)
+            yield ShownSetting(path, masked_setting(path[-1], declared, each), origin)
     elif declared.default is not None:
         yield ShownSetting(keys, _plain(declared.default), None)
+
+
+def _each_below(keys: Keys, values: Mapping[str, Any]) -> list[tuple[Keys, Any]]:
+    return [((*keys, key), value) for key, value in values.items()]
 
 
 def upstreams(gathered: Gathered, *, defaults: bool) -> list[ShownUpstream]:
@@ -100,10 +108,13 @@ def _notes(stack: Stack) -> Iterator[str]:
 
 def _said(name: str, declared: Declaration, stack: Stack, foreign: bool) -> Iterator[ShownSetting]:
     """The values that files give a setting: tables key by key, each from the entry that wins."""
-    saying = [entry for entry in stack.used if name in entry.table.values]
+    saying = [entry for entry in stack.saying if name in entry.table.values]
     if not saying:
         return
     value = saying[0].table.values[name]
+    if declared.setting.adds and isinstance(value, list):
+        lists = [entry.table.values[name] for entry in (saying[0], stack.defaults) if entry in saying and entry]
+        value = [each for values in dict.fromkeys(map(tuple, reversed(lists))) for each in values]
     if not isinstance(value, dict):
         yield ShownSetting((name,), masked_setting(name, declared, value), saying[0].origin((name,)))
         return

@@ -15,21 +15,25 @@ def config_key(config: UpstreamConfig) -> str:
     whoever may read the memory (0600) can tell whether a guess at them is right, and no more. That is one more reason
     to keep secrets out of both.
     """
-    values, names = [], []
+    values, names = [], {}
     for name, declared in declarations(UpstreamConfig).items():
         if declared.setting.identity == "server":
-            value = getattr(config, name)
+            value = getattr(config, declared.attribute)
             if declared.holds_secrets:
-                names.append(sorted(value))
+                names[name] = sorted(value)
             else:
                 values.append(value)
-    return sha256(msgspec.json.encode((values, names))).hexdigest()[:32]
+    return sha256(msgspec.json.encode((values, [names[name] for name in sorted(names)]))).hexdigest()[:32]
 
 
 def source_of(config: UpstreamConfig) -> str:
     """The digest under which hubs share what they read from a server: which it is, and how it is asked. It covers
     secrets, so it is for stores of hubs only."""
     settings = declarations(UpstreamConfig).items()
-    values = {name: getattr(config, name) for name, declared in settings if declared.setting.identity is not None}
+    values = {
+        name: getattr(config, declared.attribute)
+        for name, declared in settings
+        if declared.setting.identity is not None
+    }
     text = msgspec.json.encode(values, enc_hook=reveal, order="deterministic")
     return sha256(text).hexdigest()[:32]

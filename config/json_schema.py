@@ -46,7 +46,7 @@ def _object(type: type[Struct]) -> dict[str, Any]:
     texts, hints = descriptions(type), get_type_hints(type, include_extras=True)
     properties = {}
     for name, declared in declarations(type).items():
-        described = _of(hints[name]) | {"description": texts[name]}
+        described = _of(hints[declared.attribute]) | {"description": texts[name]}
         if declared.default is not None and declared.table is None:
             default = declared.default
             described["default"] = list(default) if isinstance(default, tuple) else default
@@ -88,7 +88,18 @@ def _limits(setting: Setting) -> dict[str, Any]:
 
 @cache
 def descriptions(type: type[Struct]) -> Mapping[str, str]:
-    """The text below each setting in the source, as one line."""
+    """The text below each setting in the source, as one line; by name, in the order of `declarations`."""
+    found: dict[str, str] = {}
+    for each in (type, type.__base__):
+        if each not in (None, Struct):
+            found |= _written_below(each)
+    return {
+        name: found[declared.attribute] for name, declared in declarations(type).items() if declared.attribute in found
+    }
+
+
+def _written_below(type: Any) -> dict[str, str]:
+    """The text below each field that the source of a struct declares."""
     [body] = ast.parse(textwrap.dedent(inspect.getsource(type))).body
     assert isinstance(body, ast.ClassDef)
     found = {}

@@ -132,7 +132,7 @@ def _upstream(name: str, stack: Stack, base: HubConfig) -> UpstreamConfig:
             f'"{name}" is disabled in your own configuration, which a project cannot change: give it a command or url'
         )
         stack.wrong(("disabled",), text)
-    return upstream_of(stack, below)
+    return upstream_of(stack, below, base.defaults)
 
 
 def _digests(root: Path, sources: Sequence[Source]) -> str:

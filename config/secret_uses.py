@@ -15,7 +15,7 @@ def secret_uses(named: Path | None, environ: Mapping[str, str]) -> dict[str, lis
     """The names of servers by the secret that they use, as the files of the configuration say it. Blocks."""
     found: dict[str, list[str]] = {}
     for name, stack in stacks(gather(named, environ).sources).items():
-        values = [entry.table.values for entry in (*stack.used, *stack.shadowed)]
+        values = [entry.table.values for entry in (*stack.saying, *stack.shadowed)]
         for secret in sorted({secret for text in _texts(values) for secret in _USE.findall(text)}):
             found.setdefault(secret, []).append(name)
     return found

@@ -13,6 +13,8 @@ from config.settings import Secret, Setting
 class Declaration(Struct, frozen=True, kw_only=True):
     """One setting as it is declared."""
 
+    attribute: str
+    """The name of its field in the struct: that of the setting, but for words of Python (`pass_`)."""
     value_type: Any
     """The type without its annotation."""
     default: Any
@@ -35,13 +37,16 @@ class Declaration(Struct, frozen=True, kw_only=True):
 
 @cache
 def declarations(type: type[Struct]) -> Mapping[str, Declaration]:
-    """The settings of a struct of `settings` by name, in its order.
+    """The settings of a struct of `settings` by the names that files have for them: its own in its order, then those
+    that it shares with another struct.
 
     Raises:
         TypeError: one has no `Setting`.
     """
     hints = get_type_hints(type, include_extras=True)
-    return {field.name: _declaration(field, hints[field.name]) for field in msgspec.structs.fields(type)}
+    fields, shared = msgspec.structs.fields(type), len(getattr(type.__base__, "__struct_fields__", ()))
+    ordered = (*fields[shared:], *fields[:shared])
+    return {field.encode_name: _declaration(field, hints[field.name]) for field in ordered}
 
 
 def _declaration(field: msgspec.structs.FieldInfo, hint: Any) -> Declaration:
@@ -49,6 +54,7 @@ def _declaration(field: msgspec.structs.FieldInfo, hint: Any) -> Declaration:
     if setting is None:
         raise TypeError(f"the setting {field.name} is declared without a Setting")
     return Declaration(
+        attribute=field.name,
         value_type=plain,
         default=field.default_factory() if field.default is msgspec.NODEFAULT else field.default,
         setting=setting,
@@ -73,8 +79,8 @@ def tables(type: type[Struct]) -> Mapping[str, type[Struct]]:
 
 def secrets_of(values: Struct) -> Iterator[str]:
     """The texts of all secrets in a struct of `settings` and in its tables."""
-    for name, declared in declarations(type(values)).items():
-        value = getattr(values, name)
+    for declared in declarations(type(values)).values():
+        value = getattr(values, declared.attribute)
         if isinstance(value, Struct):
             yield from secrets_of(value)
         elif declared.holds_secrets:

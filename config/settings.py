@@ -1,9 +1,10 @@
 """The configuration as frozen structs. Each setting is declared here once, and nowhere else.
 
-A declaration is `name: Annotated[TYPE, Setting(...)] = DEFAULT`, and below it a sentence for people. `setting_facts`
-reads them for all that deal with settings: bounds (`loading.check`), variables (`loading.one_file`), unknown settings
-(`loading.convert`), what a change means (`diff`), what makes two servers the same (`identity`), what may be shown
-(`effective`), the JSON Schema (`json_schema`). A secret has the type `Secret`. Units are in the names.
+A declaration is `name: Annotated[TYPE, Setting(...)] = DEFAULT`, and below it a sentence for people; a name that Python
+keeps for itself has an underscore here (`pass_`) and none in files. `setting_facts` reads them for all that deal with
+settings: bounds (`loading.check`), variables (`loading.one_file`), unknown settings (`loading.convert`), what a change
+means (`diff`), what makes two servers the same (`identity`), what may be shown (`effective`), the JSON Schema
+(`json_schema`). A secret has the type `Secret`. Units are in the names.
 
 A change is applied by `Hub.apply`, that of a server by `Upstream.adjust`, that of where hosts come in by
 `HttpListener.apply`.
@@ -47,6 +48,8 @@ class Setting(Struct, frozen=True, kw_only=True):
     """The identity that it belongs to, of the server or of sessions with it: what is remembered is kept apart by it."""
     needs: Literal["command", "url"] | None = None
     """The setting beside which alone it makes sense."""
+    adds: bool = False
+    """True if a server's list is added to that of `[defaults]`, and does not replace it."""
     instead_of: tuple[str, ...] = ()
     """Names that other programs have for it, for hints about unknown settings."""
 
@@ -122,31 +125,21 @@ class Restart(Struct, frozen=True, forbid_unknown_fields=True):
     """Failed attempts in a row until it is `failed`, and tried again only when a call needs it; 0: never given up."""
 
 
-class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One MCP server: a command to run (stdio) or a URL (Streamable HTTP, or HTTP+SSE)."""
+class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Settings of all servers: a server's own value wins, tables are joined key by key, and `pass` adds to this one."""
 
-    command: Annotated[str | None, _server(instead_of=("cmd", "program", "executable"))] = None
-    """The program to start: a name that is looked for in PATH, or a path, relative to `cwd`."""
-    args: Annotated[tuple[str, ...], _server(mask="arguments", needs="command")] = ()
-    """Arguments of the program; `${VAR}`, `${VAR:-default}` and `${file:path}` are replaced, as in all texts here."""
     env: Annotated[dict[str, Secret], _server(needs="command", instead_of=("environment", "envs", "environ"))] = {}
-    """Variables for the program, beside the few that every program needs (PATH, HOME, ...)."""
-    cwd: Annotated[str | None, _server(mask="never", needs="command", instead_of=("workdir", "directory"))] = None
-    """Working directory of the program, relative to the configuration file; by default the directory of that file."""
-    url: Annotated[
-        str | None, _server(mask="url", pattern=r"https?://", instead_of=("serverUrl", "httpUrl", "uri", "endpoint"))
-    ] = None
-    """The address of a server that runs already."""
-    headers: Annotated[dict[str, Secret], _server(needs="url", instead_of=("http_headers", "httpHeaders"))] = {}
-    """Sent with each request to `url`."""
+    """Variables for the program, beside those of the hub that are passed on (PATH, HOME, certificates, ...)."""
+    pass_: Annotated[
+        tuple[str, ...],
+        Setting(reload="reconnect", needs="command", adds=True, mask="never", instead_of=("env_vars", "env_pass")),
+    ] = field(default=(), name="pass")
+    """Patterns of further variables of the hub that the program gets; `!` takes out. What looks like a secret is only
+    passed by its full name."""
     transport: Annotated[
         Literal["auto", "stdio", "http", "sse"], Setting(reload="reconnect", identity="server", instead_of=("type",))
     ] = "auto"
     """`http` is Streamable HTTP, `sse` the deprecated HTTP+SSE of 2024-11-05; `auto` finds out."""
-    prefix: Annotated[str | None, Setting(reload="live")] = None
-    """Server id in visible names, the table's name unless said; "": bare names (one upstream only)."""
-    aliases: Annotated[tuple[str, ...], Setting(reload="live")] = ()
-    """Names it had before, by which its tools and prompts can still be called."""
     tools: Annotated[tuple[str, ...], Setting(reload="live", instead_of=("allowed_tools", "allowedTools"))] = ALL
     """Globs over its own names of tools, such as "read_*"; what begins with `!` is taken away, and if all do, the rest
     is left. Tools that are left out do not exist for hosts; `[]`: none of them does."""
@@ -192,6 +185,27 @@ class UpstreamConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Seconds per upstream tool name, in place of `timeouts.call`."""
     cache: Annotated[bool, Setting(reload="live")] = True
     """Resources that were read from it may be cached (`[cache]`)."""
+
+
+class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One MCP server: a command to run (stdio) or a URL (Streamable HTTP, or HTTP+SSE)."""
+
+    command: Annotated[str | None, _server(instead_of=("cmd", "program", "executable"))] = None
+    """The program to start: a name that is looked for in PATH, or a path, relative to `cwd`."""
+    args: Annotated[tuple[str, ...], _server(mask="arguments", needs="command")] = ()
+    """Arguments of the program; `${VAR}`, `${VAR:-default}` and `${file:path}` are replaced, as in all texts here."""
+    cwd: Annotated[str | None, _server(mask="never", needs="command", instead_of=("workdir", "directory"))] = None
+    """Working directory of the program, relative to the configuration file; by default the directory of that file."""
+    url: Annotated[
+        str | None, _server(mask="url", pattern=r"https?://", instead_of=("serverUrl", "httpUrl", "uri", "endpoint"))
+    ] = None
+    """The address of a server that runs already."""
+    headers: Annotated[dict[str, Secret], _server(needs="url", instead_of=("http_headers", "httpHeaders"))] = {}
+    """Sent with each request to `url`."""
+    prefix: Annotated[str | None, Setting(reload="live")] = None
+    """Server id in visible names, the table's name unless said; "": bare names (one upstream only)."""
+    aliases: Annotated[tuple[str, ...], Setting(reload="live")] = ()
+    """Names it had before, by which its tools and prompts can still be called."""
 
 
 class CacheConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -298,6 +312,8 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The cache of resources."""
     replica: Annotated[ReplicaConfig, Setting(reload=None)] = ReplicaConfig()
     """This hub among others."""
+    defaults: Annotated[ServerSettings, Setting(reload=None)] = ServerSettings()
+    """Settings of all servers, but for what says which server one is."""
     include: Annotated[tuple[str, ...], Setting(reload=None)] = ()
     """Further files, as paths or globs relative to this file; TOML or JSON, upstreams only."""
     upstreams: Annotated[

@@ -4,8 +4,9 @@
 """
 
 import logging
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -53,7 +54,7 @@ class Hub:
 
     `reader` finds the projects that hosts work in, None: there are none; `allowances` is the file that says which of
     them the user allows. `run`, the argument, names this run of it, if there are other hubs beside it; `is_elsewhere`
-    tells whether a run is that of another one, and alive.
+    tells whether a run is that of another one, and alive. `environ` are the variables of which servers get their part.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Hub:
         is_elsewhere: Callable[[str], bool] | None = None,
         boot: BootClock | None = None,
         shared: SharedStore | None = None,
+        environ: Mapping[str, str] = os.environ,
     ) -> None:
         self.memory = memory
         self.sealer = sealer
@@ -82,7 +84,7 @@ class Hub:
         upstreams = Upstreams()
         claims = UriClaims.load(memory.get("claims", "all"))
         self.live = LiveCatalog(upstreams, rules_of(config), claims, sealer, memory.save_soon)
-        run_session = run_session or partial(transports.run_session, budget=self.budget)
+        run_session = run_session or partial(transports.run_session, budget=self.budget, environ=environ)
         self.supervisor = self._make_supervisor(upstreams, config, run_session)
         self.levels = LogLevels(self.hosts.log_levels, self.supervisor.set_log_level)
         self.progress = ProgressUpkeep(config.synthetic_progress_s)

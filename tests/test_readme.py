@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
+from config.environment.passing import PASSED
 from config.setting_facts import declarations, tables
 from config.settings import CacheConfig, HubConfig, UpstreamConfig
 from tests.real.flow_list import FLOWS, PAIRS
@@ -52,13 +53,15 @@ def test_every_package_has_a_map():
 
 
 @pytest.mark.parametrize(
-    ("heading", "struct"), [("Servers", UpstreamConfig), ("The hub", HubConfig), ("The cache", CacheConfig)]
+    ("heading", "struct"),
+    [("Servers", UpstreamConfig), ("The hub", HubConfig), ("The cache", CacheConfig)],
 )
 def test_the_reference_has_every_setting_and_its_default(heading: str, struct: type[Struct]) -> None:
     section = (ROOT / "config" / "README.md").read_text(encoding="utf-8")
     section = section.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     words = {word for code in re.findall(r"`([^`]+)`", section) for word in re.findall(r"\w+", code)}
-    names = declarations(struct).keys() - {"cache" if struct is HubConfig else "", "upstreams"}
+    elsewhere = {"cache", "defaults", "upstreams"} if struct is HubConfig else set()
+    names = declarations(struct).keys() - elsewhere
     assert (
         names | {key for name, table in tables(struct).items() if name in names for key in declarations(table)} <= words
     )
@@ -68,6 +71,12 @@ def test_the_reference_has_every_setting_and_its_default(heading: str, struct: t
         found = [declarations(each).get(name) for each in (struct, *tables(struct).values())]
         default = text or int(number.replace(" ", "")) << (20 if unit else 0)
         assert default in [declared.default for declared in found if declared is not None], name
+
+
+def test_the_reference_names_every_variable_that_servers_get() -> None:
+    section = (ROOT / "config" / "README.md").read_text(encoding="utf-8")
+    section = section.partition("\n## The environment of servers\n")[2].partition("\n## ")[0]
+    assert set(PASSED) <= {word for code in re.findall(r"`([^`]+)`", section) for word in code.split()}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -4,7 +4,7 @@
     upstreams.d/*        beside it: upstreams, one or more per file        } layer of the user
     include = [...]      paths and globs in the main file: upstreams       }
     imported/*           beside the main file: what was taken from hosts     layer of the imported
-    hubd.env             beside it: variables that the environment does not have, KEY=VALUE; a service reads it, too
+    hubd.env             beside it: variables that win over those of the environment, KEY=VALUE; a service reads it, too
 
 A main file that is a host's own stands alone: what lies beside it is the host's business. Files of a directory are read
 in the order of their names; names that begin with a dot, and suffixes that are not ours, do not count.
@@ -18,12 +18,13 @@ from typing import Final
 
 from msgspec import Struct
 
+from config.environment.precedence import joined
 from config.errors import ConfigError
 from config.hub_paths import config_file
 from config.loading.document import SUFFIXES
 from config.loading.include_paths import expand, read_pattern
 from config.loading.one_file import Layer, Source, find_config, read_source, resolved_settings
-from config.loading.safe_reading import Findings, refuse_foreign
+from config.loading.safe_reading import Findings, Problem, refuse_foreign
 from config.loading.variables import Unresolved, Variables
 
 DROP_INS: Final = "upstreams.d"
@@ -45,6 +46,8 @@ class Gathered(Struct, frozen=True, kw_only=True):
     """Directories in which new files count, whether they exist or not."""
     named_directories: tuple[Path, ...]
     """The directories that are named and not only found: `upstreams.d`, and the beginnings of patterns."""
+    environ: Mapping[str, str]
+    """The environment, and over it the variables of `hubd.env`."""
     findings: Findings
     """Findings about no single file."""
 
@@ -76,6 +79,7 @@ def gather(named: Path | None, environ: Mapping[str, str], texts: Mapping[Path, 
         files=tuple(dict.fromkeys([path, *(source.path for source in sources), *own])),
         directories=tuple(dict.fromkeys((*named_directories, *directories))),
         named_directories=tuple(dict.fromkeys(named_directories)),
+        environ=environ,
         findings=findings,
     )
 
@@ -95,17 +99,30 @@ def token_of(named: Path | None, environ: Mapping[str, str]) -> str | None:
     return token if isinstance(token, str) else None
 
 
-def _with_own(environ: Mapping[str, str], path: Path, findings: Findings) -> Mapping[str, str]:
-    """`environ`, and what it does not have of the variables in the file `path`, if there is one."""
+def own_variables(path: Path) -> dict[str, str]:
+    """The variables of the `hubd.env` at `path`; none, if there is no such file. Blocks.
+
+    Raises:
+        Problem: someone else could have written it, or it cannot be read.
+    """
     if not os.path.lexists(path):
-        return environ
+        return {}
+    refuse_foreign(path)
+    try:
+        found = Variables({}, path.parent).env_file(path.name)
+    except Unresolved as error:
+        raise Problem((), str(error)) from None
+    for name, value in found.items():
+        if "\0" in value:
+            raise Problem((), f"the value of {name} holds a NUL character, which no variable can have")
+    return found
+
+
+def _with_own(environ: Mapping[str, str], path: Path, findings: Findings) -> Mapping[str, str]:
+    """`environ`, and the variables in the file `path`."""
     its = Findings(path)
     with its.gathered():
-        refuse_foreign(path)
-        try:
-            return {**Variables({}, path.parent).env_file(path.name), **environ}
-        except Unresolved as error:
-            its.wrong((), str(error))
+        return joined(environ, own_variables(path))
     findings.problems += its.problems
     return environ
 

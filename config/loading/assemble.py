@@ -22,9 +22,10 @@ from config.loading.check import (
 )
 from config.loading.convert import UPSTREAM, convert, convert_known, nearest
 from config.loading.one_file import resolved, resolved_settings
-from config.loading.precedence import Origin, Stack, stacks
-from config.loading.safe_reading import Keys, Problem
-from config.settings import HubConfig, UpstreamConfig, reveal
+from config.loading.precedence import Origin, Stack, makes_sense, stacks
+from config.loading.safe_reading import Findings, Keys, Problem
+from config.setting_facts import declarations
+from config.settings import HubConfig, ServerSettings, UpstreamConfig, reveal
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
@@ -45,6 +46,8 @@ class Loaded(Struct, frozen=True, kw_only=True):
     """The files that were there; empty if nothing is configured."""
     unresolved: tuple[Diagnostic, ...] = ()
     """The references that lead nowhere, for which upstreams that the files name are not in `config`."""
+    environ: Mapping[str, str] = {}
+    """The variables of the environment, and of `hubd.env` over them: what servers may get."""
 
     def error(self, problems: Sequence[Diagnostic]) -> ConfigError:
         """The error that this cannot be used because of `problems`."""
@@ -78,6 +81,7 @@ def loaded(gathered: Gathered, *, partly: bool = False) -> Loaded:
         *gathered.findings.problems,
         *(each for source in gathered.sources for each in source.findings.problems),
     ]
+    problems = [*_once(problems)]
     files = (*gathered.files, *(path for source in gathered.sources for path in source.variables.files))
     files = tuple(dict.fromkeys(files))
     warnings = tuple(warning for source in gathered.sources for warning in source.findings.warnings)
@@ -93,10 +97,21 @@ def loaded(gathered: Gathered, *, partly: bool = False) -> Loaded:
         warnings=warnings,
         sources=tuple(source.path for source in gathered.sources),
         unresolved=unresolved,
+        environ=gathered.environ,
     )
     if len(problems) > (len(unresolved) if partly else 0):
         raise found.error(problems)
     return found
+
+
+def _once(problems: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
+    """The problems, those of `[defaults]` once, though each server tells them."""
+    told: set[Diagnostic] = set()
+    for problem in problems:
+        if problem not in told:
+            yield problem
+        if problem.keys[:1] == ("defaults",):
+            told.add(problem)
 
 
 def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
@@ -128,10 +143,13 @@ def _keys(values: Mapping[str, Any]) -> Iterator[Keys]:
         yield from ((key, each) for each in value) if isinstance(value, dict) else ()
 
 
-def upstream_of(stack: Stack, below: UpstreamConfig | None = None) -> UpstreamConfig:
+def upstream_of(
+    stack: Stack, below: UpstreamConfig | None = None, defaults: ServerSettings | None = None
+) -> UpstreamConfig:
     """The upstream that a stack describes; its problems are among the findings.
 
     `below` stands in a layer that was converted before; it counts if no entry of the stack defines the upstream.
+    `defaults` are those of a file that is not in the stack; they count if one does.
     """
     is_disabled = stack.value("disabled") is True
     merged: dict[str, Any] = {}
@@ -139,9 +157,12 @@ def upstream_of(stack: Stack, below: UpstreamConfig | None = None) -> UpstreamCo
         values = resolved(entry.source, entry.table, is_disabled=is_disabled)
         values, upstream = convert_known(values, UpstreamConfig, entry.source.findings, entry.table.place)
         merged = _merged(merged, values)
+    lowest = _plain_defaults(stack, defaults, is_disabled=is_disabled)
     if below is not None and not stack.defines():
         merged = _merged(msgspec.to_builtins(below, enc_hook=reveal), merged)
-    if len(stack.used) > 1 or below is not None:
+    else:
+        merged = _on_defaults(lowest, merged)
+    if len(stack.used) > 1 or below is not None or lowest:
         upstream = convert(merged, UpstreamConfig)
     mistaken = None if upstream.command or upstream.url else _mistaken(stack)
     for problem in problems_of_upstream(upstream):
@@ -153,6 +174,19 @@ def upstream_of(stack: Stack, below: UpstreamConfig | None = None) -> UpstreamCo
     for warning in warnings_of_upstream(upstream):
         stack.warn(warning.keys, str(warning))
     return upstream
+
+
+def _plain_defaults(stack: Stack, defaults: ServerSettings | None, *, is_disabled: bool) -> dict[str, Any]:
+    """The values of `[defaults]` for the server of a stack. What is wrong with them was told of the whole table, but
+    not what cannot be resolved: only servers that need it lack it."""
+    if (entry := stack.defaults) is not None:
+        values = resolved(entry.source, entry.table, is_disabled=is_disabled)
+        return convert_known(values, ServerSettings, Findings(entry.source.path), entry.table.place)[0]
+    if defaults is None or defaults == ServerSettings():
+        return {}
+    plain: dict[str, Any] = msgspec.to_builtins(defaults, enc_hook=reveal)
+    is_url = "command" not in stack.used[-1].table.values
+    return {key: value for key, value in plain.items() if makes_sense(key, value, is_url=is_url)}
 
 
 def _mistaken(stack: Stack) -> tuple[str, str] | None:
@@ -171,6 +205,15 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
+def _on_defaults(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """A server's own values on those of `[defaults]`; of some settings both count."""
+    merged = _merged(defaults, own)
+    for key, declared in declarations(ServerSettings).items():
+        if declared.setting.adds and key in defaults and key in own:
+            merged[key] = [*defaults[key], *own[key]]
+    return merged
+
+
 def check_names(found: Mapping[str, Stack], upstreams: Mapping[str, UpstreamConfig]) -> None:
     """Add problems and warnings about names among all upstreams to the findings of those in `found`."""
     for name, problem in problems_of_names(upstreams):
@@ -184,7 +227,7 @@ def check_names(found: Mapping[str, Stack], upstreams: Mapping[str, UpstreamConf
 def origins_of(name: str, stack: Stack) -> Iterator[tuple[Keys, Origin]]:
     """The origins of the upstream and of each of its settings, tables key by key."""
     yield ("upstreams", name), stack.used[-1].origin(())
-    for entry in reversed(stack.used):  # the later wins
+    for entry in reversed(stack.saying):  # the later wins
         for setting, value in entry.table.values.items():
             yield ("upstreams", name, setting), entry.origin((setting,))
             if isinstance(value, dict):

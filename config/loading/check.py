@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from config.environment.passing import mistakes
 from config.loading.check_fleet import problems_of_sharing, warnings_of_sharing
 from config.loading.safe_reading import Keys, Problem
 from config.name_globs import problem_of
@@ -52,7 +53,7 @@ def problems_of_hub(config: HubConfig) -> Iterator[Problem]:
 def problems_of_bounds(values: Struct, above: Keys = ()) -> Iterator[Problem]:
     """Numbers beyond the bounds that their settings declare, in a struct of `schema` and in its tables."""
     for name, declared in declarations(type(values)).items():
-        value, keys = getattr(values, name), (*above, name)
+        value, keys = getattr(values, declared.attribute), (*above, name)
         if isinstance(value, Struct):
             yield from problems_of_bounds(value, keys)
         elif declared.each is not None:
@@ -195,7 +196,7 @@ def warnings_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
 def _check_text(upstream: UpstreamConfig) -> Iterator[Problem]:
     """Half a character in JSON (`\\ud800`), or bytes of a variable or of a directory's name, which are no text."""
     for name, declared in declarations(UpstreamConfig).items():
-        value = getattr(upstream, name)
+        value = getattr(upstream, declared.attribute)
         if declared.holds_secrets:
             wrong = (key for key, secret in value.items() if not _is_text(key + secret.reveal()))
             yield from (Problem((name, key), _NO_TEXT) for key in wrong)
@@ -226,6 +227,7 @@ def _check_command(upstream: UpstreamConfig, command: str) -> Iterator[Problem]:
             yield Problem(("env", name), "is no name for a variable: it is empty or holds `=`")
         if "\0" in secret.reveal():
             yield Problem(("env", name), "holds a NUL character, which no program can be given")
+    yield from (Problem(("pass",), mistake) for mistake in mistakes(upstream.pass_))
 
 
 def _check_sharing(upstream: UpstreamConfig) -> Iterator[Problem]:
@@ -254,7 +256,7 @@ def _check_needs(upstream: UpstreamConfig, given: Literal["command", "url"]) -> 
     instead = "a program takes `args` and `env`" if given == "command" else "a server reached by URL takes `headers`"
     for name, declared in declarations(UpstreamConfig).items():
         needs = declared.setting.needs
-        if needs not in (None, given) and getattr(upstream, name) != declared.default:
+        if needs not in (None, given) and getattr(upstream, declared.attribute) != declared.default:
             yield Problem((name,), f"belongs to a `{needs}`; {instead}")
 
 

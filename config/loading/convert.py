@@ -8,6 +8,7 @@ mapping in its errors.
 import re
 from collections.abc import Callable
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 import msgspec
@@ -15,10 +16,10 @@ from msgspec import Struct
 
 from config.loading.safe_reading import Findings, Keys
 from config.setting_facts import declarations, tables
-from config.settings import HubConfig, Secret, UpstreamConfig
+from config.settings import HubConfig, Secret, ServerSettings, UpstreamConfig
 
-HUB: Final = frozenset(HubConfig.__struct_fields__)
-UPSTREAM: Final = frozenset(UpstreamConfig.__struct_fields__)
+HUB: Final = frozenset(declarations(HubConfig))
+UPSTREAM: Final = frozenset(declarations(UpstreamConfig))
 T = TypeVar("T", bound=Struct)
 Place = Callable[[Keys], Keys]
 """The keys of a setting as its file has them."""
@@ -26,12 +27,13 @@ Place = Callable[[Keys], Keys]
 
 def convert_known(values: dict[str, Any], type: type[T], findings: Findings, place: Place) -> tuple[dict[str, Any], T]:
     """The values that fit, and their struct. Those that do not fit are among the findings."""
-    values = _known(values, type, (), findings, place)
+    values = _known(values, type, findings, place)
     for setting, declared in declarations(type).items():
         if not isinstance(value := values.get(setting), dict):
             continue
         if declared.table is not None:
-            values[setting] = _known(value, declared.table, (setting,), findings, place)
+            below = partial(_place_below, place, setting)
+            values[setting], _ = convert_known(value, declared.table, findings, below)
         elif declared.holds_secrets:
             values[setting] = _texts(value, (setting,), findings, place)
     try:
@@ -39,12 +41,13 @@ def convert_known(values: dict[str, Any], type: type[T], findings: Findings, pla
     except msgspec.ValidationError:
         pass
     for setting in list(values):  # find all of them
-        if setting in tables(type) and isinstance(values[setting], dict):
-            items = values[setting].items()
-            values[setting] = {key: each for key, each in items if _fits(setting, {key: each}, type, findings, place)}
-        elif not _fits(setting, values[setting], type, findings, place):
+        if not _fits(setting, values[setting], type, findings, place):
             del values[setting]
     return values, convert(values, type)
+
+
+def _place_below(place: Place, setting: str, keys: Keys) -> Keys:
+    return place((setting, *keys))
 
 
 def _fits(setting: str, value: Any, type: type[Struct], findings: Findings, place: Place) -> bool:
@@ -75,16 +78,18 @@ def _secret(type: type, value: Any) -> Any:
     raise NotImplementedError(f"no conversion to {type.__name__}")
 
 
-def _known(values: dict[str, Any], type: type[Struct], path: Keys, findings: Findings, place: Place) -> dict[str, Any]:
-    known = type.__struct_fields__
+def _known(values: dict[str, Any], type: type[Struct], findings: Findings, place: Place) -> dict[str, Any]:
+    known = declarations(type)
     for key in values:
         if key not in known:
-            findings.warn(place((*path, key)), _unknown(key, type))
+            findings.warn(place((key,)), _unknown(key, type))
     return {key: value for key, value in values.items() if key in known}
 
 
 def _unknown(key: str, type: type[Struct]) -> str:
-    known = type.__struct_fields__
+    known = declarations(type)
+    if type is ServerSettings and key in UPSTREAM:
+        return "ignored: it says which server one is; write it below [upstreams.NAME]"
     if type is not HubConfig and key in tables(HubConfig):
         return f"ignored: it is a table of the whole hub; write [{key}] in hubd.toml"
     if type is not HubConfig and key in HUB:
@@ -102,13 +107,13 @@ def _table_of(key: str) -> str | None:
     """The table of the hub, and of nothing else, that this is a setting of."""
     if key in UPSTREAM:
         return None
-    return next((table for table, type in tables(HubConfig).items() if key in type.__struct_fields__), None)
+    return next((table for table, type in tables(HubConfig).items() if key in declarations(type)), None)
 
 
 def nearest(key: str, type: type[Struct]) -> list[str]:
     """The setting that is probably meant by an unknown key, if any."""
     instead = [name for name, declared in declarations(type).items() if key in declared.setting.instead_of]
-    return instead or get_close_matches(key, type.__struct_fields__, 1)
+    return instead or get_close_matches(key, list(declarations(type)), 1)
 
 
 def _texts(values: dict[str, Any], path: Keys, findings: Findings, place: Place) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from config.loading.host_filters import FILTERS, filter_of
 from config.loading.safe_reading import Findings, Keys, Problem
+from config.setting_facts import declarations
 from config.settings import UpstreamConfig
 
 SPELLINGS: Final = {
@@ -131,7 +132,7 @@ class HostEntry:
         env_vars = tuple(self._env_vars())
         if env_file or env_vars:
             self._spelled.setdefault("env", "envFile" if "envFile" in entry else "env_vars")
-        assert values.keys() <= set(UpstreamConfig.__struct_fields__)
+        assert values.keys() <= declarations(UpstreamConfig).keys()
         return Table(name, self._keys, values, self._spelled, env_file or None, env_vars)
 
     def _set(self, setting: str, value: Any, spelling: str) -> None:

@@ -6,7 +6,8 @@ is the work of `assemble`. Nothing here raises: what is wrong is among the file'
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -171,7 +172,16 @@ def _resolved(values: Mapping[str, Any], type: type[Struct], above: Keys, source
             else:
                 if declared.setting.path and found[name]:
                     found[name] = str(source.path.parent / os.path.expanduser(found[name]))
+        elif declared.holds_secrets and isinstance(value, dict):
+            found[name] = dict(_resolvable(value, source))
     return found
+
+
+def _resolvable(values: Mapping[str, Any], source: Source) -> Iterator[tuple[str, Any]]:
+    """Those of `values` that can be resolved. What cannot is told of each server that it is meant for."""
+    for name, value in values.items():
+        with suppress(Unresolved):
+            yield name, source.variables.expand(value) if isinstance(value, str) else value
 
 
 def _expanded(value: Any, path: Keys, source: Source, table: Table) -> Any:

@@ -5,7 +5,7 @@ the user's own files (`hubd.toml`, `upstreams.d/`, `include`), what was imported
 
 An entry with `command` or `url` replaces the one below it. One without adds its settings to it, tables key by key, so
 that `[upstreams.NAME] disabled = true` is enough to turn off what was imported. Within one layer a name stands once;
-only the main file may add to an entry of its own layer.
+only the main file may add to an entry of its own layer. Below all of them are the `[defaults]` of the main file.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,6 +17,8 @@ from msgspec import Struct
 from config.loading.host_files import Table
 from config.loading.one_file import Layer, Source
 from config.loading.safe_reading import Keys
+from config.setting_facts import declarations
+from config.settings import ServerSettings
 
 
 class Origin(Struct, frozen=True):
@@ -49,6 +51,13 @@ class Stack(Struct, frozen=True):
     used: tuple[TableInFile, ...]
     """The first that defines the upstream, and before it those that add to that."""
     shadowed: tuple[TableInFile, ...]
+    defaults: TableInFile | None = None
+    """The settings of all servers that make sense for this one."""
+
+    @property
+    def saying(self) -> tuple[TableInFile, ...]:
+        """The tables that say what holds, the one that wins first."""
+        return self.used if self.defaults is None else (*self.used, self.defaults)
 
     def defines(self) -> bool:
         """True if any entry has `command` or `url`."""
@@ -56,12 +65,12 @@ class Stack(Struct, frozen=True):
 
     def value(self, setting: str) -> Any:
         """The value of a setting as the files have it; None if they have none."""
-        return next((entry.table.values[setting] for entry in self.used if setting in entry.table.values), None)
+        return next((entry.table.values[setting] for entry in self.saying if setting in entry.table.values), None)
 
     def holder(self, path: Keys) -> TableInFile:
         """The entry that says what holds at `path`, or else the one that defines the upstream."""
         for length in range(len(path), 0, -1):
-            for entry in self.used:
+            for entry in self.saying:
                 if _is_there(entry.table.values, path[:length]):
                     return entry
         return self.used[-1]
@@ -97,16 +106,45 @@ def stacks(sources: Iterable[Source]) -> dict[str, Stack]:
     Names that stand twice in a layer are among the findings of the later file.
     """
     found: dict[str, list[TableInFile]] = {}
+    main: Source | None = None
     for source in sources:
+        main = source if source.is_main else main
         for table in source.tables:
             found.setdefault(table.name, []).append(TableInFile(source, table))
-    return {name: _stack(name, entries) for name, entries in found.items()}
+    return {name: _stack(name, entries, main) for name, entries in found.items()}
 
 
-def _stack(name: str, entries: list[TableInFile]) -> Stack:
+def _stack(name: str, entries: list[TableInFile], main: Source | None) -> Stack:
     ordered = [entry for layer in Layer for entry in _of_layer(name, layer, entries)]
     defining = next((at for at, entry in enumerate(ordered) if entry.defines()), len(ordered) - 1)
-    return Stack(tuple(ordered[: defining + 1]), tuple(ordered[defining + 1 :]))
+    used = tuple(ordered[: defining + 1])
+    return Stack(used, tuple(ordered[defining + 1 :]), _defaults(name, used, main))
+
+
+def _defaults(name: str, used: tuple[TableInFile, ...], main: Source | None) -> TableInFile | None:
+    """The `[defaults]` of the main file for one server; None: there are none for it."""
+    values = None if main is None else main.settings.get("defaults")
+    if main is None or not isinstance(values, dict):
+        return None
+    is_url = "command" not in used[-1].table.values
+    fitting = {key: _rest(key, value, used) for key, value in values.items() if makes_sense(key, value, is_url=is_url)}
+    return TableInFile(main, Table(name, ("defaults",), fitting)) if fitting else None
+
+
+def _rest(setting: str, value: Any, used: tuple[TableInFile, ...]) -> Any:
+    """A default without what the server says itself, which may hold references that lead nowhere."""
+    if not isinstance(value, dict):
+        return value
+    own = [table for entry in used if isinstance(table := entry.table.values.get(setting), dict)]
+    return {key: each for key, each in value.items() if not any(key in table for table in own)}
+
+
+def makes_sense(setting: str, value: Any, *, is_url: bool) -> bool:
+    """True if a default is meant for servers of this kind."""
+    if setting == "transport":
+        return value in (("http", "sse") if is_url else ("stdio",))
+    declared = declarations(ServerSettings).get(setting)
+    return declared is not None and declared.setting.needs in (None, "url" if is_url else "command")
 
 
 def _of_layer(name: str, layer: Layer, entries: list[TableInFile]) -> Iterator[TableInFile]:

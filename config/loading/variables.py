@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from config.environment.own_file import NotReadable, assignments
 from config.loading.safe_reading import read_plain
 
 MAX_FILE_BYTES: Final = 1 << 16
@@ -21,10 +22,6 @@ MAX_FILES_BYTES: Final = 1 << 22
 """Bytes of all files that the references of one configuration file lead to."""
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<inner>[^{}]*)\}|\$\{")
 _VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.S)
-_LINE = re.compile(
-    r"(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*"
-    r"(?:(?P<quote>[\"'])(?P<quoted>.*)(?P=quote)\s*(?:#.*)?|(?P<plain>.*))"
-)
 FORMS: Final = "${VAR}, ${VAR:-default}, ${env:VAR} or ${file:path}"
 
 
@@ -98,16 +95,11 @@ class Variables:
             Unresolved: a line is not of that form.
         """
         name = self.expand(name)
-        found: dict[str, str] = {}
-        for number, line in enumerate(self._text(name, name).splitlines(), 1):
-            line = line.strip().removeprefix("export ").strip()
-            if not line or line.startswith("#"):
-                continue
-            if (match := _LINE.fullmatch(line)) is None:
-                raise Unresolved(f"line {number} of {self._path(name)} is not of the form KEY=VALUE")
-            value = match["quoted"] if match["quoted"] is not None else re.sub(r"(^|\s)#.*", "", match["plain"]).strip()
-            found[match["name"]] = value.replace("\\n", "\n") if match["quote"] == '"' else value
-        return found
+        try:
+            return {each.name: each.value for each in assignments(self._text(name, name))}
+        except NotReadable as error:
+            where = self._path(name) if error.line is None else f"line {error.line} of {self._path(name)}"
+            raise Unresolved(f"{where} {error.reason}") from None
 
     def _path(self, name: str) -> Path:
         return self.directory / os.path.expanduser(name)

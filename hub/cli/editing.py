@@ -120,9 +120,10 @@ def _settings_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _refuse_unknown(setting: str) -> None:
+    from config.setting_facts import declarations
     from config.settings import UpstreamConfig
 
-    known = UpstreamConfig.__struct_fields__
+    known = declarations(UpstreamConfig)
     if setting not in known:
         hint = nearest(setting, known) or f"there are: {', '.join(sorted(known))}"
         raise UsageError(f'--set: there is no setting "{setting}"; {hint}')

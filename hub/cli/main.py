@@ -51,7 +51,7 @@ files:
     hubd.toml              the configuration, where --config names no other
     upstreams.d/           further servers, as .toml or in any host's form
     imported/              servers that `hubd import` took over
-    hubd.env               variables that the environment of the hub does not have
+    hubd.env               variables for the hub and its servers; they win over the environment
   .hubd.toml, .mcp.json    servers of a project, once allowed by `hubd trust`
   $XDG_STATE_HOME/hubd (~/.local/state/hubd)
     token, keys            of the HTTP listener; that seal what hosts carry

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from config.diff import Difference
+from config.environment.precedence import CurrentEnvironment
 from config.errors import ConfigError
 from config.loading.assemble import Loaded
 from hub.app import Hub
@@ -59,6 +60,7 @@ class Daemon:
         loaded: Loaded,
         read: Callable[[], Loaded],
         store: "RedisStore | None",
+        environment: CurrentEnvironment,
         *,
         shown: bool,
     ) -> None:
@@ -72,6 +74,7 @@ class Daemon:
             self._apply,
             wall=wall,
             pending=lambda: (*listener.pending, *hub.pending),
+            environment=environment,
             around=self._reloading,
         )
         self._lines = LineServer(hub.router, hub.hosts)

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -24,15 +25,16 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     """`hubd connect` started it: nobody reads its output, and its standard input takes its exit code."""
 
 
-def configuration(options: ServeOptions) -> Loaded:
-    """The configuration to serve: from files, else the demo; the command line wins over both. Blocks.
+def configuration(options: ServeOptions, environ: Mapping[str, str]) -> Loaded:
+    """The configuration to serve: from files, else the demo; the command line wins over both. `environ` is what the hub
+    was started with. Blocks.
 
     Upstreams whose references lead nowhere are left out (`Loaded.unresolved`).
 
     Raises:
         ConfigError: the file cannot be used.
     """
-    loaded = load_all(options.config, os.environ, partly=True)
+    loaded = load_all(options.config, environ, partly=True)
     config = loaded.config if loaded.sources else demo_config()
     changes = {"listen": options.listen, "auth": options.auth}
     config = structs.replace(config, **{name: value for name, value in changes.items() if value is not None})

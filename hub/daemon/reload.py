@@ -22,6 +22,7 @@ import trio
 from msgspec import Struct
 
 from config.diff import Difference, difference
+from config.environment.precedence import CurrentEnvironment
 from config.errors import ConfigError
 from config.loading.all_files import OWN_VARIABLES
 from config.loading.assemble import Loaded
@@ -80,6 +81,7 @@ class Reloader:
     - `read`: reads everything, as at the start; called in a thread. Raises ConfigError.
     - `apply`: applies a configuration as a whole; or raises ConfigError, and nothing is changed.
     - `pending`: the settings that will take effect only at the next start.
+    - `environment`: what servers are started with; what the files make of it counts from then on.
     - `around`: entered around every reload that was asked for, or that changes something.
     - `wall`: the time of day in seconds.
     """
@@ -92,6 +94,7 @@ class Reloader:
         *,
         wall: Callable[[], float],
         pending: Callable[[], tuple[str, ...]] = tuple,
+        environment: CurrentEnvironment | None = None,
         around: Callable[[], AbstractAsyncContextManager[None]] = _plainly,
     ) -> None:
         self.problem: str | None = None
@@ -101,6 +104,7 @@ class Reloader:
         self._read = read
         self._apply = apply
         self._pending = pending
+        self._environment = environment or CurrentEnvironment({})
         self._around = around
         self._wall = wall
         self._wanted = DirtyFlag()
@@ -172,13 +176,16 @@ class Reloader:
         try:
             loaded = await trio.to_thread.run_sync(self._read_all)
             found = difference(self._loaded.config, loaded.config)
+            self._environment.replace(loaded.environ)
             if found:
                 async with around():
                     await self._apply(loaded, found)
         except ConfigError as error:
+            self._environment.replace(self._loaded.environ)
             self._watch_what_is_wrong(error)
             return self._failed(str(error))
         except Exception as error:
+            self._environment.replace(self._loaded.environ)
             log.exception("the configuration could not be applied")
             return self._failed(f"the hub failed to apply it: {type(error).__name__}; its log says more")
         return self._succeeded(loaded, found)
@@ -219,6 +226,9 @@ class Reloader:
     def _succeeded(self, loaded: Loaded, found: Difference) -> Outcome:
         if self.problem is not None or found:
             log.info("configuration reloaded: %s", found)
+        if loaded.environ != self._loaded.environ:
+            log.info("the variables in %s differ: servers get them when they start next", OWN_VARIABLES)
+        if self.problem is not None or found:
             self._watcher.look_again()  # a file may have changed between its look and its reading, and change back
         for warning in loaded.warnings:
             if warning not in self._loaded.warnings:

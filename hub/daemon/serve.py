@@ -16,6 +16,7 @@ from functools import partial
 import trio
 from msgspec import structs
 
+from config.environment.precedence import CurrentEnvironment, for_this_process
 from config.errors import ConfigError
 from config.hub_paths import control_path, key_path, lock_path, socket_path, state_path, trust_path
 from config.loading.assemble import Loaded
@@ -66,8 +67,10 @@ def _run(options: ServeOptions) -> int:
             os.EX_CONFIG,
             ConfigError("too many hubs have started each other: does the configuration of one start a hub?"),
         )
+    started_with = dict(os.environ)
     try:
-        loaded = configuration(options)
+        loaded = configuration(options, started_with)
+        os.environ.update(for_this_process(loaded.environ))  # no thread can be reading it yet
         if is_root():
             log.warning("%s; %s", ROOT, ADVICE)
         for warning in loaded.warnings:
@@ -77,7 +80,7 @@ def _run(options: ServeOptions) -> int:
         if not loaded.sources:
             log.info("no configuration found: serving the demo until %s exists", loaded.files[0])
         serve = serve_stdio if options.stdio else partial(serve_daemon, shown=not options.detached)
-        trio.run(serve, loaded, partial(configuration, options))
+        trio.run(serve, loaded, partial(configuration, options, started_with))
     except ConfigError as error:
         return _failed(os.EX_CONFIG, error)
     except AlreadyRunning as error:
@@ -123,20 +126,22 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: boo
             keys = keys_for(config, key_path())
             store = store_for(loaded, keys)
             durable, fleet = sessions_for(config, keys, store)
+            environment = CurrentEnvironment(loaded.environ)
             hub = Hub(
                 config,
                 memory,
                 Sealer(keys),
                 last_known=last_known(),
-                reader=project_reader(),
+                reader=project_reader(environment),
                 allowances=trust_path(),
                 run="" if fleet is None else durable.run_id,
                 is_elsewhere=None if fleet is None else fleet.membership.is_elsewhere,
                 boot=boot_clock(),
                 shared=store,
+                environ=environment,
             )
             listener = HttpListener(hub, config, tcp, durable, movable=movable, squatted=squatted, fleet=fleet)
-            daemon = Daemon(hub, listener, loaded, read, store, shown=shown)
+            daemon = Daemon(hub, listener, loaded, read, store, environment, shown=shown)
             own = [lock_path()]
             own += [path for path, it in ((socket_path(), given), (control_path(), given_control)) if it is None]
             await daemon.run(signals, lines, control, own)

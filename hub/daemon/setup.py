@@ -5,6 +5,7 @@ store that it shares with other hubs, the last known lists of upstreams, the pro
 import logging
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,6 +101,6 @@ def last_known() -> LastKnown:
     return LastKnown(catalogue_dir(), wall=wall)
 
 
-def project_reader() -> TrustedProjects:
-    """The projects of this user, so far as the user allows them."""
-    return TrustedProjects(Trust(trust_path()), os.environ, Path(os.path.expanduser("~")))
+def project_reader(environ: Mapping[str, str]) -> TrustedProjects:
+    """The projects of this user, so far as the user allows them. `environ`: what their references may name."""
+    return TrustedProjects(Trust(trust_path()), environ, Path(os.path.expanduser("~")))

@@ -7,6 +7,7 @@ from functools import partial
 import trio
 
 from config.diff import Difference
+from config.environment.precedence import CurrentEnvironment
 from config.hub_paths import state_path
 from config.loading.assemble import Loaded
 from config.saved_state import Memory
@@ -27,8 +28,15 @@ async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
     """Serve until the host has gone or a signal comes."""
     keys = keys_for(loaded.config, None)
     store = store_for(loaded, keys)
+    environment = CurrentEnvironment(loaded.environ)
     hub = Hub(
-        loaded.config, Memory(state_path()), Sealer(keys), last_known=last_known(), boot=boot_clock(), shared=store
+        loaded.config,
+        Memory(state_path()),
+        Sealer(keys),
+        last_known=last_known(),
+        boot=boot_clock(),
+        shared=store,
+        environ=environment,
     )
     stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
 
@@ -36,7 +44,7 @@ async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
         await hub.prepare(changed.config)
         hub.apply(changed.config)
 
-    reloader = Reloader(loaded, read, apply, wall=wall, pending=lambda: hub.pending)
+    reloader = Reloader(loaded, read, apply, wall=wall, pending=lambda: hub.pending, environment=environment)
     with received() as signals:
         await kill_orphans()
         async with trio.open_nursery() as life:

@@ -29,7 +29,7 @@ def test_what_came_and_went_and_changed():
     found = difference(old, new)
     assert (found.added, found.removed, [*found.changed], found.moved) == (("d",), ("b",), ["a"], True)
     assert found.settings == ("page_size",)
-    text = "added d; removed b; changed a (command, env, url, headers); upstreams in another order; settings page_size"
+    text = "added d; removed b; changed a (command, url, headers, env); upstreams in another order; settings page_size"
     assert str(found) == text
     assert found
     assert difference(hub(a=A, b=A), hub(b=A, a=A)).moved

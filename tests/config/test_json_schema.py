@@ -31,8 +31,10 @@ def test_it_is_a_schema_and_says_what_each_setting_may_be():
     assert upstream["era"]["enum"] == ["auto", "legacy", "modern"]
     assert upstream["timeouts"]["properties"]["call"]["default"] == 300.0
     assert upstream["roots"]["anyOf"][1] == {"type": "array", "items": {"type": "string"}}
-    assert upstream.keys() == set(UpstreamConfig.__struct_fields__)
-    assert schema()["properties"].keys() == {"$schema", *HubConfig.__struct_fields__}
+    assert upstream.keys() == set(UpstreamConfig.__struct_encode_fields__)
+    assert schema()["properties"].keys() == {"$schema", *HubConfig.__struct_encode_fields__}
+    defaults = schema()["properties"]["defaults"]["properties"]
+    assert upstream.keys() - defaults.keys() == {"command", "args", "cwd", "url", "headers", "prefix", "aliases"}
     assert schema(project=True)["properties"].keys() == {"$schema", "upstreams"}
 
 
@@ -43,6 +45,8 @@ GOOD = [
     '[upstreams.a]\ncommand = "x"\nroots = "host"\nrestart = { attempts = 0 }\n[upstreams.b]\nurl = "http://h"\n',
     '[upstreams.a]\nurl = "https://h/mcp"\ntimeouts = { call = 1 }\ntool_timeouts = { x = 0.5 }\n',
     '[upstreams.a]\nurl = "${URL:-http://h}/mcp"\n',
+    '[defaults]\npass = ["AWS_*", "!DISPLAY"]\nenv = { A = "1" }\ntimeouts = { call = 1 }\n[upstreams.a]\nurl = "http://h"\n',
+    '[upstreams.a]\ncommand = "x"\npass = ["MY_TOKEN"]\n',
 ]  # fmt: skip
 BAD = [
     "listen = 1\n",
@@ -64,6 +68,9 @@ BAD = [
     '[upstreams.a]\nurl = "http://h"\ntool_timeouts = { x = 0 }\n',
     '[upstreams.a]\nurl = "http://h"\nrestart = { attempts = -1 }\n',
     '[upstreams.a]\nurl = "http://h"\nidle_stop_s = -1\n',
+    '[upstreams.a]\ncommand = "x"\npass = "MY_TOKEN"\n',
+    '[defaults]\ncommand = "x"\n',
+    '[defaults]\nera = "late"\n',
 ]
 
 

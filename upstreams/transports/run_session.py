@@ -1,6 +1,7 @@
 """Runs a session over the transport that the configuration of an upstream asks for."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 
 from config.settings import UpstreamConfig
 from hub.link.budget import Budget
@@ -16,10 +17,11 @@ async def run_session(
     started: Callable[[Session], None],
     *,
     budget: Budget | None = None,
+    environ: Mapping[str, str] = os.environ,
 ) -> None:
     """Connect, shake hands, call `started` with the session, serve until the connection ends; then raise why.
 
-    What the session queues and reads is counted in `budget`.
+    What the session queues and reads is counted in `budget`. A process gets its part of `environ`.
 
     Raises:
         HubError: before `started`: the session could not be opened; after: why it ended.
@@ -29,7 +31,7 @@ async def run_session(
     if config.command is not None:
         from upstreams.transports.stdio.session import StdioSession
 
-        await StdioSession(config, name, events, memory, terms, budget).run(started)
+        await StdioSession(config, name, events, memory, terms, budget, environ).run(started)
     else:
         from upstreams.transports.http.detect import run_http_session
 

@@ -57,11 +57,14 @@ def test_files_beside_the_main_file_are_read_in_the_order_of_their_names(write, 
     assert loaded.directories == (tmp_path / "upstreams.d", tmp_path / "imported")
 
 
-def test_variables_that_the_environment_does_not_have_come_from_a_file_beside(write, tmp_path):
-    write("hubd.toml", '[upstreams.a]\ncommand = "x"\nenv = { A = "${ONE}", B = "${TWO}" }\n')
-    path = write("hubd.env", "# as a service has them\nONE=1\nTWO='2'\n")
-    loaded = read(tmp_path, {"TWO": "two"})
-    assert loaded.config.upstreams["a"].env == {"A": Secret("1"), "B": Secret("two")}
+def test_variables_of_the_file_beside_win_over_the_environment(write, tmp_path):
+    """But for those that say where the file is."""
+    write("hubd.toml", '[upstreams.a]\ncommand = "x"\nenv = { A = "${ONE}", B = "${TWO}", C = "${HOME}" }\n')
+    path = write("hubd.env", "# as a service has them\nONE=1\nTWO='2'\nHOME=/no\nXDG_X=/no\nHUBD_X=no\nXDG_Y=/yes\n")
+    given = {"TWO": "two", "HOME": "/home/me", "XDG_X": "/x", "HUBD_X": "x", "ELSE": "e"}
+    loaded = read(tmp_path, given)
+    assert loaded.config.upstreams["a"].env == {"A": Secret("1"), "B": Secret("2"), "C": Secret("/home/me")}
+    assert loaded.environ == {**given, "ONE": "1", "TWO": "2", "XDG_Y": "/yes"}
     assert path in loaded.files
     path.write_text("ONE\n")
     assert any("hubd.env" in each and "KEY=VALUE" in each for each in refusal(tmp_path))

@@ -22,6 +22,7 @@ from typing import Final
 import trio
 from trio.lowlevel import checkpoint
 
+from config.environment.passing import passed
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.token_bucket import TokenBucket
@@ -41,7 +42,6 @@ ABANDON_S: Final = 1.0
 LAST_OUTPUT_S: Final = 0.1
 PIPE_BYTES: Final = 1 << 20
 F_SETPIPE_SZ: Final = 1031
-PASSED_VARIABLES: Final = frozenset({"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TZ", "TMPDIR"})
 UMASK: Final = 0o077
 
 STDERR_READ_BYTES: Final = 1 << 16
@@ -211,13 +211,8 @@ def signal_name(number: int) -> str:
 
 
 def child_environment(config: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """Environment of a child: the safe part of `environ`, and what its configuration declares."""
-    passed = {
-        name: value
-        for name, value in environ.items()
-        if (name in PASSED_VARIABLES or name.startswith("LC_")) and not value.startswith("()")
-    }
-    return passed | {name: value.reveal() for name, value in config.env.items()}
+    """Environment of a child: what of `environ` is passed to it, and over that what its configuration declares."""
+    return passed(environ, config.pass_) | {name: value.reveal() for name, value in config.env.items()}
 
 
 def cannot_start(name: str, config: UpstreamConfig, error: Exception) -> str:

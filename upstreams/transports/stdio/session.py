@@ -7,7 +7,7 @@ what was already written is read for a moment, then calls fail, then the process
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import trio
@@ -51,12 +51,15 @@ class StdioSession(PeerSession):
         memory: EraMemory,
         terms: SessionTerms,
         budget: Budget,
+        environ: Mapping[str, str] = os.environ,
     ) -> None:
+        """`environ`: the variables of which the process gets its part, as they are when it starts."""
         super().__init__(name, events, terms)
         self._budget = budget
         self._account = self._budget.account()
         self._config = config
         self._memory = memory
+        self._environ = environ
 
     async def run(self, started: Callable[[Session], None]) -> None:
         """Run the process, and serve until it ends. A server that dies of the probe is started again, without it."""
@@ -70,7 +73,7 @@ class StdioSession(PeerSession):
 
     async def _run_process(self, expected: Era | None, started: Callable[[Session], None]) -> None:
         """Run one process, from its start to its end."""
-        child = Child(self._config, self.name, os.environ, self.events.said)
+        child = Child(self._config, self.name, self._environ, self.events.said)
         self.pid = child.pid
         refused: HubError | None = None
         exited = False
