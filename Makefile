@@ -7,7 +7,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: help run deps checks test fast repeat conformance fuzz soak load steps idle bench clean
+.PHONY: help run dist deps checks test fast repeat conformance fuzz soak load steps idle bench clean
 
 help: ## show this
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -19,7 +19,7 @@ help: ## show this
 		{ echo "Python's venv module is missing; on Debian: apt install python3-venv" >&2; exit 1; }
 	@touch $@
 
-.venv/.runtime: .venv/.made pyproject.toml hub/command.py
+.venv/.runtime: .venv/.made pyproject.toml hub/command.py hub/package_command.py
 	@echo "installing hubd into .venv"
 	@$(PIP) install --editable .
 	@touch $@
@@ -28,13 +28,16 @@ help: ## show this
 	@$(PIP) install 'uv>=0.8' || echo "there is no uv for this machine; pip does its work"
 	@touch $@
 
-.venv/.dev: .venv/.uv pyproject.toml hub/command.py
+.venv/.dev: .venv/.uv pyproject.toml hub/command.py hub/package_command.py
 	@echo "installing hubd and its development tools into .venv"
 	@tests/deps/install.sh .venv --editable '.[dev]'
 	@touch $@ .venv/.runtime
 
 run: .venv/.runtime ## start the hub in the foreground; ARGS="--listen 127.0.0.1:9000" passes through
 	@exec $(BIN)/hubd serve $(ARGS)
+
+dist: .venv/.dev ## build the source distribution and the wheel, into dist/
+	@$(BIN)/hatchling build --clean -d dist
 
 deps: .venv/.uv ## fetch the real servers and clients that tests drive, into .deps/
 	@PYTHON="$(PYTHON)" tests/deps/setup.sh

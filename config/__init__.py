@@ -8,7 +8,7 @@ files of projects, `editing` with ours, `hosts` with those of hosts. `secret_sto
 `system_keyring` (asked by `keyring_child`) or a file, `secret_uses` finds who uses them, `references` says how texts
 name them. Below: `child_output` (runs a program),
 `directories`, `hub_paths`, `files` (replaces a file, with a backup), `saved_state` (lasts between runs), `leftovers`
-(of a killed run).
+(of a killed run), `program` (the path of our own command).
 
 What always holds: a `HubConfig` was checked as a whole or does not exist; all mistakes are one `ConfigError`, which
 names file, line, key and remedy; a secret is a `Secret` from the moment it is read.

@@ -47,7 +47,7 @@ class Trouble(Struct, frozen=True, kw_only=True):
     ends_lately: int | None = None
     """Number of times that it ended by itself or could not be started, within `lifecycle.LOOP_WINDOW_S`."""
     crash_loop: bool | None = None
-    """That was `lifecycle.LOOP_ENDS` times or more, and it is still tried."""
+    """That was `lifecycle.LOOP_ENDS` times or more, it is a process, and it is still tried."""
 
 
 class Counts(Struct, frozen=True):

@@ -2,12 +2,17 @@
 
 import argparse
 import os
-from os import EX_CONFIG, EX_OK
+from os import EX_CONFIG, EX_OK, EX_UNAVAILABLE
 from pathlib import Path
-from typing import Any
+from select import select
+from typing import Any, Final, NoReturn
 
 from hub.cli import tool_commands
 from hub.cli.subcommand import Output, UsageError, add, add_config, add_no_wait, as_json, as_line, client
+from hub.control.errors import HubNotRunning
+
+WATCH_S: Final = 2.0
+"""Pause of `hubd status --watch`."""
 
 # --- the commands' arguments ------------------------------------------------------------------------------------------
 
@@ -16,13 +21,9 @@ def add_commands(commands: Any) -> None:
     """`serve`, `connect`, `status` and their like."""
     _add_serve(commands)
     add(commands, "connect", _connect, "bridge stdio to the hub (hosts run this); see `hubd connect --help`")
-    add(
-        commands,
-        "status",
-        _status,
-        "how servers, hosts and the configuration are doing, and what is wrong",
-        json=True,
-    )
+    text = "how servers, hosts and the configuration are doing, and what is wrong"
+    status = add(commands, "status", _status, text, json=True)
+    status.add_argument("-w", "--watch", action="store_true", help="show it again every 2 s, until Ctrl-C")
     tool_commands.add_commands(commands)
     restart = add(commands, "restart", _restart, "restart a server and detect its protocol again", json=True)
     restart.add_argument("name", metavar="NAME", nargs="?", help="the server's name as `hubd status` shows it")
@@ -98,10 +99,45 @@ def _status(options: argparse.Namespace) -> int:
     from hub.cli.render.status import status
     from hub.control.methods import STATUS, read
 
+    output: Output = options.output
     with client() as hub:
         answer = hub.request_json(STATUS)
-    print(as_json(answer) if options.json else status(read(STATUS, answer)))
+    if options.watch:
+        return _watch(output, answer)
+    if options.json:
+        print(as_json(answer))
+    else:
+        output.screen.show(*status(read(STATUS, answer)))
     return EX_OK
+
+
+def _watch(output: Output, answer: Any) -> NoReturn:
+    """Show the status again and again. On a terminal the last one stays when Ctrl-C ends it; elsewhere, and with
+    `--json`, all are printed."""
+    from hub.cli.render.status import status
+    from hub.control.methods import STATUS, read
+
+    screen, blocks = output.screen, status(read(STATUS, answer))
+    try:
+        with screen.live_lines() as live:
+            while True:
+                if output.json:
+                    print(as_line(answer), flush=True)
+                elif screen.live:
+                    live.update(blocks)
+                else:
+                    screen.show(*blocks, "")
+                select([], [], [], WATCH_S)
+                try:
+                    with client() as hub:
+                        answer = hub.request_json(STATUS)
+                except HubNotRunning as error:
+                    answer, blocks = {"error": {"code": EX_UNAVAILABLE, "message": str(error)}}, [str(error)]
+                else:
+                    blocks = status(read(STATUS, answer))
+    finally:
+        if screen.live and not output.json:
+            screen.show(*blocks)
 
 
 def _cache(options: argparse.Namespace) -> int:
@@ -110,7 +146,11 @@ def _cache(options: argparse.Namespace) -> int:
 
     with client() as hub:
         answer = hub.request_json(CACHE)
-    print(as_json(answer) if options.json else cache(read(CACHE, answer)))
+    if options.json:
+        print(as_json(answer))
+    else:
+        output: Output = options.output
+        output.screen.show(*cache(read(CACHE, answer)))
     return EX_OK
 
 

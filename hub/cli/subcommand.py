@@ -234,19 +234,21 @@ def now() -> "datetime":
 
 
 def own_command() -> str:
-    """The absolute path by which hosts start hubd: that on PATH if it is this program, since it outlives updates; else
-    this program's own.
+    """The absolute path by which hosts and service managers start hubd. It outlives updates.
 
     Raises:
-        UsageError: the command cannot be found.
+        UsageError: the command cannot be found, or lies where a package runner keeps it for one run only.
     """
-    import shutil
+    from config.program import command_path, lasting_command, passing_place
 
-    beside = Path(sys.executable).with_name("hubd")
-    started = Path(sys.argv[0]) if os.sep in sys.argv[0] and Path(sys.argv[0]).name == "hubd" else beside
-    found = shutil.which("hubd")
-    if found is not None and os.path.isabs(found) and (not started.exists() or os.path.samefile(found, started)):
-        return found
-    if not started.exists():
+    if (lasting := lasting_command()) is not None:
+        return lasting
+    path = command_path()
+    passing = None if path is None else passing_place(path)
+    if passing is None:
         raise UsageError("cannot find the command hubd: put its directory on PATH and run this again")
-    return str(started.absolute())
+    runner, remedy = passing
+    raise UsageError(
+        f"this hubd lives in the cache of {runner} and would vanish from there, and with it the hub from your hosts: "
+        f"run `{remedy}`, then `hubd` and this command again"
+    )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from os import EX_OK
 from typing import TYPE_CHECKING, Any
 
+from hub.cli.render.screen import UNLIMITED, styled
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, as_json, client, nearest
 from hub.control.errors import ControlFailed
 
@@ -42,7 +43,13 @@ def _tools(options: argparse.Namespace) -> int:
         found = hub.request(TOOLS)
         if options.name is not None:
             found = _tools_of(options.name, found, hub.request(STATUS).upstreams)
-    print(as_json(found) if options.json else tools(found))
+    if options.json:
+        print(as_json(found))
+    else:
+        output: Output = options.output
+        output.screen.show(*tools(found))
+        if output.screen.width != UNLIMITED:  # else each line is a tool, for programs
+            output.screen.show(styled(f"{len(found)} {'tool' if len(found) == 1 else 'tools'}", "dim"))
     return EX_OK
 
 

@@ -36,6 +36,8 @@ class HostRow(Struct, frozen=True, kw_only=True):
     idle_s: float = 0.0
     in_flight: int = 0
     asked: int = 0
+    listening: bool = True
+    """Notifications reach it at once: it has a connection, or over HTTP a stream, open for them."""
 
 
 class ProjectRow(Struct, frozen=True, kw_only=True):

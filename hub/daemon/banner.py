@@ -2,12 +2,11 @@
 
 import json
 import logging
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from config.hub_paths import socket_path
+from config.program import lasting_command
 from config.settings import HubConfig
 from hub.app import OPEN_DOOR
 from hub.daemon.http_listener import HttpListener
@@ -35,7 +34,7 @@ def _entries(config: HubConfig, url: str, ways: WaysIn) -> list[str]:
         f"hubd listens on {url} and {socket_path()}",
         "",
         "A host that starts commands (stdio):",
-        json.dumps({"mcpServers": {"hub": {"command": _own_command(), "args": ["connect"]}}}, indent=2),
+        json.dumps({"mcpServers": {"hub": {"command": lasting_command() or "hubd", "args": ["connect"]}}}, indent=2),
     ]
     if config.behind_tls_proxy:
         lines += _entry_by_url(config, "beyond the proxy", ways.proxied or ("https://NAME/mcp",))
@@ -59,8 +58,3 @@ def _entry_by_url(config: HubConfig, whose: str, urls: Sequence[str]) -> list[st
         f"{title} ({'; '.join(notes)}):" if notes else f"{title}:",
         json.dumps({"mcpServers": {"hub": entry}}, indent=2),
     ]
-
-
-def _own_command() -> str:
-    """The absolute path of the `hubd` command, so that a host finds it whatever its PATH."""
-    return str(Path(sys.executable).with_name("hubd"))

@@ -416,6 +416,7 @@ class Host:
             idle_s=0.0 if self.calls else round(now - self.seen, 1),
             in_flight=len(self.calls),
             asked=len(self.asking),
+            listening=self.hears or bool(self.listens),
         )
 
 

@@ -13,8 +13,10 @@ msgspec, no argparse, json, socket, pathlib or typing.
 
 import _json
 import os
+import sys
 
 from config import directories
+from config.program import installed_command, passing_place
 from hub.shim.pump import Pump
 
 MAX_LABEL = 64
@@ -48,6 +50,7 @@ def run(arguments: list[str]) -> int:
     if "help" in options:
         os.write(1, USAGE.encode())
         return os.EX_OK
+    _move_to_installed(arguments)
     try:
         pump = Pump(directories.private_dir(directories.runtime_dir()), preamble(options, _working_directory()))
         code = pump.run()
@@ -58,6 +61,18 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return EX_INTERRUPTED
     return _say(pump.why, code) if pump.why else code
+
+
+def _move_to_installed(arguments: list[str]) -> None:
+    """Go on as the installed hubd, where this one lies in the cache of a package runner: it may vanish while it runs,
+    and could not start a hub again then."""
+    passing = passing_place(sys.prefix)
+    if passing is None:
+        return
+    if (installed := installed_command()) is not None:
+        os.execv(installed, [installed, "connect", *arguments])
+    runner, remedy = passing
+    _say(f"this hubd lives in the cache of {runner} and may vanish from there; to keep it: {remedy}", os.EX_OK)
 
 
 def _say(text: str, code: int) -> int:

@@ -8,13 +8,12 @@ import _socket
 import fcntl
 import os
 import select
-import sys
 from time import monotonic  # noqa: TID251 - nothing here runs under trio
 
 from config import directories
+from config.program import daemon_command
 from hub.net.peer_credentials import ForeignPeer, refuse_foreign_hub
 
-DAEMON = (sys.executable, "-I", "-m", "hub", "serve", "--detached")
 START_LIMIT_S = 15.0
 """Time limit for a new daemon to listen, if none is alive."""
 ALIVE_LIMIT_S = 45.0
@@ -211,6 +210,7 @@ def _spawn() -> _socket.socket:
     """
     ours, theirs = _socket.socketpair()
     log = os.open(log_path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    command = daemon_command()
     first = os.fork()
     if first == 0:
         try:
@@ -223,7 +223,7 @@ def _spawn() -> _socket.socket:
                 os.umask(0o077)
                 # Whoever started us, it is nobody's child (upstreams.transports.stdio.orphans).
                 os.environ["HUBD_INSTANCE"] = "hub"
-                os.execv(DAEMON[0], DAEMON)
+                os.execv(command[0], command)
         finally:
             os._exit(0)
     os.waitpid(first, 0)

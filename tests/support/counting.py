@@ -1,9 +1,25 @@
-"""Work counted in calls and lines, which are the same on every machine."""
+"""Work counted in calls and lines, which are the same on every machine.
 
+The collector waits meanwhile: the finalizers of what other tests left would be counted too.
+"""
+
+import contextlib
+import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def calls_of(work: Callable[[], object]) -> int:
@@ -15,11 +31,12 @@ def calls_of(work: Callable[[], object]) -> int:
         calls += event in ("call", "c_call")
 
     before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
+    with _without_collector():
+        sys.setprofile(count)
+        try:
+            work()
+        finally:
+            sys.setprofile(before)
     return calls
 
 
@@ -33,9 +50,10 @@ def lines_of(work: Callable[[], object]) -> int:
         return count
 
     before = sys.gettrace()
-    sys.settrace(count)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
+    with _without_collector():
+        sys.settrace(count)
+        try:
+            work()
+        finally:
+            sys.settrace(before)
     return lines

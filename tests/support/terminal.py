@@ -1,97 +1,111 @@
-"""A program in a pseudo-terminal: what a person sees of it, and what they type. Waiting is for text, and bounded."""
+"""Commands in a pseudo-terminal of a given size, and what a person would see there."""
 
 import contextlib
 import fcntl
+import io
 import os
-import pty
 import re
 import select
-import signal
 import struct
 import subprocess
 import termios
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\r")
+from rich.cells import cell_len
+
+from hub.cli.render.screen import UNLIMITED, Block, Screen
+
+PATIENCE_S = 30
+CODES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[=>])")
+"""What a program sends to a terminal that is no text."""
 
 
 class Terminal:
-    """A child with a terminal of its own, which is its controlling one."""
+    """A program whose standard streams are a terminal of `columns` times `rows`."""
 
     def __init__(
-        self, argv: Sequence[str | Path], *, env: Mapping[str, str], cwd: Path | None = None, columns: int = 100
+        self,
+        argv: Sequence[str | Path],
+        env: Mapping[str, str],
+        *,
+        columns: int = 80,
+        rows: int = 50,
+        cwd: Path | None = None,
     ) -> None:
-        self._ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-        self._seen = 0
-        self._data = b""
-        self._popen = subprocess.Popen(
-            [str(word) for word in argv],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
+        self._main, child = os.openpty()
+        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        words = [str(word) for word in argv]
+        self.process = subprocess.Popen(
+            words,
+            stdin=child,
+            stdout=child,
+            stderr=child,
             env={"TERM": "xterm", **env},
             cwd=cwd,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=_takes_the_terminal,
         )
-        os.close(theirs)
+        os.close(child)
+        self.output = ""
+        """All that was written so far, codes included."""
 
-    @property
-    def pid(self) -> int:
-        return self._popen.pid
+    def __enter__(self) -> "Terminal":
+        return self
 
-    @property
-    def text(self) -> str:
-        """All that was shown so far, without colours and movements."""
-        return _CONTROL.sub("", self._data.decode(errors="replace"))
-
-    def _read(self, silence_s: float) -> bool:
-        """Read what comes next; False: the terminal is closed, or silent for so long."""
-        ready, _, _ = select.select([self._ours], [], [], silence_s)
-        if not ready:
-            return False
-        try:
-            data = os.read(self._ours, 1 << 16)
-        except OSError:  # the other side is closed
-            data = b""
-        self._data += data
-        return bool(data)
-
-    def wait_for(self, pattern: str, *, silence_s: float = 60) -> re.Match[str]:
-        """Wait until `pattern` is shown, behind what was waited for before."""
-        while (found := re.compile(pattern, re.M).search(self.text, self._seen)) is None:
-            if not self._read(silence_s):
-                raise AssertionError(f"{pattern!r} was never shown:\n{self.text}")
-        self._seen = found.end()
-        return found
+    def __exit__(
+        self, type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._main)
 
     def type(self, text: str) -> None:
-        """Type something; a line ends with `\\n`, and `\\x03` is Ctrl-C."""
-        os.write(self._ours, text.encode())
+        """Press keys; `"\\x03"` is Ctrl-C."""
+        os.write(self._main, text.encode())
 
-    def exit_code(self, *, silence_s: float = 60) -> int:
-        """Wait until it ends; its exit code."""
-        while self._read(silence_s):
+    def resize(self, columns: int, rows: int = 50) -> None:
+        """Give the window another size."""
+        fcntl.ioctl(self._main, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def wait_for(self, pattern: str, after: int = 0) -> int:
+        """Wait until `pattern` was written behind the first `after` characters; the place where it ends."""
+        while (found := re.compile(pattern).search(self.output, after)) is None:
+            assert self._read_more(), f"the program ended without {pattern}:\n{self.output}"
+        return found.end()
+
+    def end(self) -> tuple[int, str]:
+        """The exit code, and all that was written, with `\\n` as line ends."""
+        while self._read_more():
             pass
-        return self._popen.wait(silence_s)
+        return self.process.wait(PATIENCE_S), self.output.replace("\r\n", "\n")
 
-    def close(self) -> None:
-        """Kill what is left of it."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._popen.pid, signal.SIGKILL)
-        self._popen.wait()
-        os.close(self._ours)
+    def _read_more(self) -> bool:
+        assert select.select([self._main], [], [], PATIENCE_S)[0], f"nothing is written any more:\n{self.output}"
+        received = b""
+        with contextlib.suppress(OSError):  # EIO: the last process of the terminal has ended
+            received = os.read(self._main, 1 << 16)
+            while received and select.select([self._main], [], [], 0)[0]:
+                received += os.read(self._main, 1 << 16)
+        self.output += received.decode(errors="replace")
+        return bool(received)
 
 
-@contextlib.contextmanager
-def terminal(
-    argv: Sequence[str | Path], *, env: Mapping[str, str], cwd: Path | None = None, columns: int = 100
-) -> Iterator[Terminal]:
-    """A program in a terminal, during the block."""
-    program = Terminal(argv, env=env, cwd=cwd, columns=columns)
-    try:
-        yield program
-    finally:
-        program.close()
+def _takes_the_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def drawn(*blocks: Block, width: int = UNLIMITED, colour: bool = False) -> str:
+    """Blocks as a screen of this width shows them."""
+    return Screen(io.StringIO(), width=width, colour=colour).render(*blocks)
+
+
+def shown(output: str) -> str:
+    """The text of `output`, without colours and movements of the cursor."""
+    return CODES.sub("", output)
+
+
+def widest(output: str) -> int:
+    """Cells of the widest line."""
+    return max((cell_len(line) for line in shown(output).replace("\r", "").split("\n")), default=0)

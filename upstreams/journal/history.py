@@ -26,6 +26,7 @@ class History:
     def __init__(self, config: UpstreamConfig, journal: Journal, now: float) -> None:
         self.journal = journal
         self.mask = Mask(config)
+        self._is_process = config.command is not None
         self.last_error: str | None = None
         self._error_at = 0.0
         self.restarts = 0
@@ -126,5 +127,5 @@ class History:
             restarts=self.restarts,
             next_attempt_s=None if self._next_at is None else round(max(0.0, self._next_at - now), 1),
             ends_lately=ends,
-            crash_loop=state in TRYING and ends >= LOOP_ENDS,
+            crash_loop=self._is_process and state in TRYING and ends >= LOOP_ENDS,
         )

@@ -1,11 +1,11 @@
-"""`hubd logs`, `hubd tools` and `hubd call` as text. Pure."""
+"""`hubd logs`, `hubd tools` and `hubd call` as text, and as blocks of a screen. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping
 from time import localtime, strftime
 from typing import Any
 
-from hub.cli.render.tables import shorten, table
+from hub.cli.render.screen import Block, Table, styled
 from hub.wire.printable import printable
 from upstreams.status_facts import JournalRecord
 
@@ -16,13 +16,13 @@ def record(entry: JournalRecord) -> str:
     return f"{at}  {printable(entry.kind):6}  {printable(entry.text)}"
 
 
-def tools(entries: Iterable[Mapping[str, Any]]) -> str:
+def tools(entries: Iterable[Mapping[str, Any]]) -> list[Block]:
     """`hubd tools`: a name and the first line of its description per line."""
     rows = []
     for entry in entries:
         description = str(entry.get("description") or entry.get("title") or "").strip()
-        rows.append((entry.get("name"), shorten(description.split("\n")[0], 100)))
-    return "\n".join(table((), rows))
+        rows.append((styled(str(entry.get("name")), "name"), description.partition("\n")[0]))
+    return [Table((), rows, shorten=(1, 0))] if rows else []
 
 
 def result(value: Mapping[str, Any]) -> str:

@@ -1,15 +1,17 @@
-"""`hubd cache` as text. Pure."""
+"""`hubd cache` as blocks of a screen. Pure."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from cache.statistics import CacheCounts, CacheStatistics, StoreStatistics, UpstreamCacheStatistics
-from hub.cli.render.tables import duration, size, table, times
-from hub.wire.printable import printable
+from hub.cli.render.screen import Block, Cell, Table, styled
+from hub.cli.render.tables import duration, size, times
 
-_HEADS: Final = ("UPSTREAM", "RESOURCES", "SIZE", "READS", "HITS", "MISSES", "JOINED", "STALE", "KEPT", "TOO LARGE")
+_HEADS: Final = ("SERVER", "RESOURCES", "SIZE", "READS", "HITS", "MISSES", "JOINED", "STALE", "KEPT", "TOO LARGE")
 _FOUND: Final = "FROM STORE"
 """A column after the misses, if there is a store."""
+_LEAST: Final = ("KEPT", "TOO LARGE", "STALE", "JOINED", "SIZE", "MISSES", "HITS")
+"""Columns that may go, the least important first."""
 _AWAY: Final = (
     "the hub works without it, and retries by itself",
     "check that it runs, and [cache] in hubd.toml; `hubd doctor` tries it now",
@@ -24,17 +26,17 @@ _SLOW: Final = ("the hub skips it for some seconds at a time; see what else that
 _ADVICE: Final[Mapping[str, tuple[str, ...]]] = {"slow": _SLOW, "full": _FULL, "read-only": _READ_ONLY}
 
 
-def cache(data: CacheStatistics) -> str:
+def cache(data: CacheStatistics) -> list[Block]:
     """`hubd cache`: the whole, each upstream, why entries were dropped, the store that hubs share."""
-    lines = _whole(data)
+    blocks: list[Block] = [*_whole(data)]
     if data.upstreams:
-        lines += ["", *_upstreams(data.upstreams, shared=data.store is not None)]
+        blocks += ["", _upstreams(data.upstreams, shared=data.store is not None)]
     causes = [(cause, count) for cause, count in data.invalidations.items() if count]
     if causes:
-        lines += ["", *table(("DROPPED BECAUSE", "RESOURCES"), causes)]
+        blocks += ["", Table(("DROPPED BECAUSE", "RESOURCES"), causes)]
     if data.store:
-        lines += ["", *_store(data.store)]
-    return "\n".join(printable(line) for line in lines)
+        blocks += ["", *_store(data.store)]
+    return blocks
 
 
 def brief(data: CacheStatistics) -> str:
@@ -94,32 +96,33 @@ def _rate(counts: CacheCounts, before: str) -> str:
     return f"{before}{100 * counts.hits / reads:.0f} % hits" if reads else ""
 
 
-def _upstreams(upstreams: Sequence[UpstreamCacheStatistics], *, shared: bool) -> list[str]:
+def _upstreams(upstreams: Sequence[UpstreamCacheStatistics], *, shared: bool) -> Table:
     heads, rows = list(_HEADS), [_upstream(upstream) for upstream in upstreams]
     if shared:
         after = heads.index("MISSES") + 1
         heads.insert(after, _FOUND)
         for row, upstream in zip(rows, upstreams, strict=True):
             row.insert(after, upstream.counts.found)
-    return table(heads, rows)
+    return Table(heads, rows, shorten=("SERVER",), drop=_LEAST)
 
 
-def _upstream(upstream: UpstreamCacheStatistics) -> list[Any]:
+def _upstream(upstream: UpstreamCacheStatistics) -> list[Cell]:
     counts = upstream.counts
     counted = counts.hits, counts.misses, counts.coalesced, counts.stale, counts.stored, counts.refused
-    return [upstream.name, upstream.entries, size(upstream.bytes), _reads(counts), *counted]
+    return [styled(upstream.name, "name"), upstream.entries, size(upstream.bytes), _reads(counts), *counted]
 
 
 # --- the store that hubs share ----------------------------------------------------------------------------------------
 
 
-def _store(store: StoreStatistics) -> list[str]:
+def _store(store: StoreStatistics) -> list[Block]:
     state, hubs = store.state, store.hubs
+    lines: list[Block]
     if state == "connected":
         whose = f", {hubs} {'hub uses' if hubs == 1 else 'hubs use'} it" if hubs else ""
         lines = [f"store: connected for {duration(store.since_s)}{whose}"]
     else:
-        lines = [_loud(store), *(f"  {line}" for line in (_ADVICE.get(state, _AWAY)))]
+        lines = [styled(_loud(store), "bad"), *(f"  {line}" for line in (_ADVICE.get(state, _AWAY)))]
     if late := store.late:
         alone = f", and the store was skipped {times(store.bypasses)}" if store.bypasses else ""
         lines.append(f"  {late} {'answer' if late == 1 else 'answers'} came too late{alone}")

@@ -179,8 +179,9 @@ class LiveLines:
 class Table:
     """Columns as wide as they need to be, numbers to the right, empty cells as `-`; narrower where they have to be.
 
-    Where the width is too little, columns of `shorten` lose their ends, but keep `SHORT_CELLS`; then columns of `drop`
-    go, the first one first; then all that is left is shortened, the widest first. A row never takes two lines.
+    Where the width is too little, columns of `shorten` lose their ends, but keep `least` cells; then columns of `drop`
+    go, those first in which no row says anything, then the first one first; then all that is left is shortened, the
+    widest first. A row never takes two lines.
     """
 
     def __init__(
@@ -190,6 +191,7 @@ class Table:
         *,
         shorten: Sequence[str | int] = (),
         drop: Sequence[str | int] = (),
+        least: int = SHORT_CELLS,
         notes: Sequence[Sequence["str | Text"]] = (),
         indent: int = 0,
     ) -> None:
@@ -199,6 +201,7 @@ class Table:
         self._rows = rows
         self._shorten = [self._at(column) for column in shorten]
         self._drop = [self._at(column) for column in drop]
+        self._least = least
         self._notes = notes
         self._indent = indent
 
@@ -240,14 +243,14 @@ class Table:
                 second = max((widths[other] for other in columns if other != at), default=0)
                 widths[at] = max(least, widths[at] - over, min(second, widths[at] - 1))
 
-        shrink(self._shorten, SHORT_CELLS)
-        for at in self._drop:
+        shrink(self._shorten, self._least)
+        for at in sorted(self._drop, key=lambda at: any(row[at] not in (None, "", 0) for row in self._rows)):
             if excess() <= 0:
                 break
             widths[at] = 0
             for column in self._shorten:  # what one column leaves may be more than was missing
                 widths[column] = min(natural[column], width) if widths[column] else 0
-            shrink(self._shorten, SHORT_CELLS)
+            shrink(self._shorten, self._least)
         shrink(range(len(widths)), TINY_CELLS)
         while excess() > 0:
             widths[max(at for at, each in enumerate(widths) if each)] = 0

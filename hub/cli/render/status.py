@@ -1,45 +1,47 @@
-"""`hubd status` as text. Pure."""
+"""`hubd status` as blocks of a screen. Pure."""
 
-from collections.abc import Sequence
-from textwrap import TextWrapper
-from typing import Final
-
-from msgspec.structs import astuple
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from cache.statistics import StoreStatistics
 from hub.cli.render.cache import brief
-from hub.cli.render.tables import Row, duration, size, table, times
-from hub.control.answers import BufferStatus, ConfigStatus, HostRow, ReplicaStatus, Status, UpstreamRow
-from hub.wire.printable import printable
-from upstreams.status_facts import Counts
+from hub.cli.render.screen import Block, Cell, Table, styled
+from hub.cli.render.tables import duration, size, times
+from hub.control.answers import BufferStatus, ConfigStatus, HostRow, ProjectRow, ReplicaStatus, Status, UpstreamRow
+from upstreams.journal.last_words import error_line
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+QUIET_S: Final = 60.0
+"""An HTTP host without a stream or a call for so long is counted only: nobody can tell whether it is still there."""
 
 
-def status(data: Status) -> str:
-    """`hubd status`: what is wrong with the configuration, then upstreams, attached hosts, projects, warnings."""
-    lines = [f"hubd {data.version}, up {duration(data.uptime_s)}"]
+def status(data: Status) -> list[Block]:
+    """`hubd status`: mistakes in the configuration, then servers, the broken ones first, hosts, projects, warnings."""
+    blocks: list[Block] = [styled(f"hubd {data.version}", "bold") + f", up {duration(data.uptime_s)}"]
     if data.listen:
-        lines.append(f"listens on {printable(data.listen.url)} and {printable(data.listen.socket)}")
+        blocks.append(f"listens on {data.listen.url} and {data.listen.socket}")
     if data.buffer:
-        lines.append(_buffer(data.buffer))
+        blocks.append(_buffer(data.buffer))
     if data.root:
-        lines.append("RUNS AS ROOT, and so does every server it starts (see `hubd doctor`)")
-    lines.append("")
-    lines += _configuration(data.config)
-    lines += _upstreams(data.upstreams) if data.upstreams else ["no upstreams"]
-    lines.append("")
-    host_heads = ("HOST", "TRANSPORT", "VERSION", "ENDPOINT", "ATTACHED", "IDLE", "RUNNING", "QUESTIONS")
-    lines += table(host_heads, [_host(host) for host in data.hosts]) if data.hosts else ["no hosts attached"]
-    if data.projects:
-        rows = [(project.root, project.endpoint, project.hosts) for project in data.projects]
-        lines += ["", *table(("PROJECT", "ENDPOINT", "HOSTS"), rows)]
-    lines += _in_common(data)
-    warnings = [*data.config.warnings, *data.warnings]
-    if data.faults:
-        warnings.append(f"the hub itself failed {times(data.faults)}; see its log")
-    return "\n".join(lines + ([""] if warnings else []) + [f"warning: {printable(text)}" for text in warnings])
+        text = "RUNS AS ROOT, and so does every server it starts (see `hubd doctor`)"
+        blocks.append(styled(text, "warning"))
+    parts = [
+        _configuration(data.config),
+        _upstreams(data.upstreams),
+        _hosts(data.hosts),
+        _projects(data.projects),
+        _in_common(data),
+        _warnings(data),
+    ]
+    for part in parts:
+        blocks += ["", *part] if part else []
+    return blocks
 
 
-def _buffer(buffer: BufferStatus) -> str:
+def _buffer(buffer: BufferStatus) -> "Text":
     """The memory held for hosts and servers, and whether it was too little."""
     used, limit, highest = size(buffer.used), size(buffer.limit), size(buffer.highest)
     text = f"buffers hold {used} of {limit}, {highest} at most so far"
@@ -47,18 +49,18 @@ def _buffer(buffer: BufferStatus) -> str:
         text += f"; full {times(buffer.refused)}"
     if buffer.evicted:
         text += f"; {buffer.evicted} slow {'peer was' if buffer.evicted == 1 else 'peers were'} cut off"
-    return text
+    return styled(text, "warning" if buffer.refused or buffer.evicted else "dim")
 
 
-def _in_common(data: Status) -> list[str]:
+def _in_common(data: Status) -> list[Block]:
     """One line on the cache, one on the other hubs."""
-    lines = []
+    lines: list[Block] = []
     if data.cache:
         lines.append(f"cache: {brief(data.cache)}")
     if data.replica:
         store = data.cache.store if data.cache else None
         lines.append(f"replica: {_replica(data.replica, store)}")
-    return ["", *(printable(line) for line in lines)] if lines else []
+    return lines
 
 
 def _replica(replica: ReplicaStatus, store: StoreStatistics | None) -> str:
@@ -74,52 +76,95 @@ def _replica(replica: ReplicaStatus, store: StoreStatistics | None) -> str:
     return f"{replica.name or replica.run}{url}; {others}"
 
 
-def _configuration(config: ConfigStatus) -> list[str]:
+def _configuration(config: ConfigStatus) -> list[Block]:
     """Problems of the configuration: first and loud, since until then no change has any effect."""
-    lines = []
+    lines: list[Block] = []
     if config.problem:
-        lines += ["Configuration has errors; the previous one is still in use:"]
-        lines += [f"  {printable(line)}" for line in config.problem.splitlines()]
+        lines.append(styled("Configuration has errors; the previous one is still in use:", "bad"))
+        lines += [f"  {line}" for line in config.problem.splitlines()]
     if config.pending:
-        lines += [f"settings that need a restart of the hub: {printable(', '.join(config.pending))}"]
-    return [*lines, ""] if lines else []
-
-
-_HEADS: Final = ("UPSTREAM", "STATE", "AGE", "VERSION", "VIA", "SESSIONS", "TOOLS", "PROMPTS", "RESOURCES", "TMPL")
-SAID_LINES: Final = 4
-"""Lines shown of the last stderr of a process."""
-NOTE_CHARS: Final = 100
-"""Width of the lines below an upstream."""
-_WRAPPER: Final = TextWrapper(
-    NOTE_CHARS, initial_indent="    ", subsequent_indent="      ", break_long_words=False, break_on_hyphens=False
-)
-"""Wraps notes, and keeps paths in one piece."""
-
-
-def _upstreams(upstreams: Sequence[UpstreamRow]) -> list[str]:
-    """The table of upstreams, with the notes of each below its row."""
-    heads, *rows = table(_HEADS, [_upstream(upstream) for upstream in upstreams])
-    lines = [heads]
-    for row, upstream in zip(rows, upstreams, strict=True):
-        lines.append(row)
-        for note in _notes(upstream):
-            lines += _WRAPPER.wrap(printable(note))
+        lines.append(f"settings that need a restart of the hub: {', '.join(config.pending)}")
     return lines
 
 
-def _upstream(upstream: UpstreamRow) -> Row:
+def _projects(projects: Sequence[ProjectRow]) -> list[Block]:
+    rows = [(project.root, project.endpoint, project.hosts) for project in projects]
+    return [Table(("PROJECT", "ENDPOINT", "HOSTS"), rows, shorten=("PROJECT",))] if rows else []
+
+
+def _warnings(data: Status) -> list[Block]:
+    texts = [*data.config.warnings, *data.warnings]
+    if data.faults:
+        texts.append(f"the hub itself failed {times(data.faults)}; see `hubd logs`")
+    return [styled("warning: ", "warning") + text for text in texts]
+
+
+# --- servers ----------------------------------------------------------------------------------------------------------
+
+_HEADS: Final = (
+    *("SERVER", "STATE", "AGE", "TRANSPORT", "VERSION", "SESSIONS", "SHARING"),
+    *("TOOLS", "PROMPTS", "RESOURCES", "TEMPLATES"),
+)
+_LEAST: Final = ("VERSION", "TEMPLATES", "SESSIONS", "PROMPTS", "SHARING", "RESOURCES", "TRANSPORT", "AGE", "TOOLS")
+"""Columns that may go, the least important first."""
+NAME_CELLS: Final = 24
+"""Names are not shortened below this for columns that may go."""
+SAID_LINES: Final = 4
+"""Lines shown of the last stderr of a process, if none of them names the error."""
+NAMES: Final = {"unauthorized": "sign-in needed"}
+"""Names of states on screens, where they are others than in JSON."""
+_BROKEN: Final = frozenset({"failed", "unauthorized", "unresolved", "reconnecting"})
+_STYLES: Final = {"connected": "good", "reconnecting": "warning", "connecting": "warning", "idle": "dim"}
+
+
+def _upstreams(upstreams: Sequence[UpstreamRow]) -> list[Block]:
+    """Servers with the notes of each below its row: the broken ones first, each group by name."""
+    if not upstreams:
+        return ["no servers; `hubd import` takes over those of your hosts, `hubd add` adds one"]
+    found = sorted(upstreams, key=lambda each: (not _is_broken(each), each.name))
+    rows, notes = [_upstream(each) for each in found], [_notes(each) for each in found]
+    return [_count(found), "", Table(_HEADS, rows, shorten=("SERVER",), least=NAME_CELLS, drop=_LEAST, notes=notes)]
+
+
+def _count(upstreams: Iterable[UpstreamRow]) -> str:
+    """The number of servers, and of those in each state."""
+    states = Counter(_state(each) for each in upstreams)
+    total = states.total()
+    counted = ", ".join(f"{number} {state}" for state, number in states.items())
+    return f"{total} {'server' if total == 1 else 'servers'}: {counted}"
+
+
+def _is_broken(upstream: UpstreamRow) -> bool:
+    return upstream.state in _BROKEN or bool(upstream.crash_loop or upstream.stale_config or upstream.degraded)
+
+
+def _state(upstream: UpstreamRow) -> str:
+    return NAMES.get(upstream.state, upstream.state)
+
+
+def _upstream(upstream: UpstreamRow) -> "Sequence[Cell]":
+    style = _STYLES.get(upstream.state, "bad" if _is_broken(upstream) else "dim")
     since = None if upstream.since_s is None else duration(upstream.since_s)
-    sessions, mode = upstream.sessions, upstream.mode
-    shared = sessions if sessions is None or mode in (None, "", "shared") else f"{sessions} {mode}"
-    counts = [None] * len(Counts.__struct_fields__) if upstream.counts is None else astuple(upstream.counts)
-    return (upstream.name, upstream.state, since, upstream.version, upstream.transport, shared, *counts)
+    counts = upstream.counts
+    numbers = [None] * 4 if counts is None else [counts.tools, counts.prompts, counts.resources, counts.templates]
+    return (
+        styled(upstream.name, "name"),
+        styled(_state(upstream), style),
+        since,
+        upstream.transport,
+        upstream.version,
+        upstream.sessions,
+        upstream.mode,
+        *numbers,
+    )
 
 
-def _notes(upstream: UpstreamRow) -> list[str]:
-    """Notes on an upstream, the worst first."""
-    notes = []
+def _notes(upstream: UpstreamRow) -> "list[str | Text]":
+    """Notes on a server, the worst first."""
+    notes: list[str | Text] = []
     if upstream.crash_loop:
-        notes.append(f"crash loop: ended or failed to start {times(upstream.ends_lately or 0)} within 5 min")
+        text = f"crash loop: ended or failed to start {times(upstream.ends_lately or 0)} within 5 min"
+        notes.append(styled(text, "bad"))
     if upstream.stale_config:
         notes.append(f"still runs with its old settings: {upstream.stale_config.partition(chr(10))[0]}")
     notes += _trouble(upstream)
@@ -136,16 +181,15 @@ def _notes(upstream: UpstreamRow) -> list[str]:
     return notes
 
 
-def _trouble(upstream: UpstreamRow) -> list[str]:
-    """The reason why an upstream is or was away, and the next attempt. The whole error
-    is in `--json` and `hubd logs`."""
+def _trouble(upstream: UpstreamRow) -> "list[str | Text]":
+    """The reason why a server is or was away, and the next attempt. The whole error is in `--json` and `hubd logs`."""
     state = upstream.state
     error, *said = (upstream.last_error or "").splitlines() or [""]
     if error and upstream.last_error_ago_s is not None:
         error += f" ({duration(upstream.last_error_ago_s)} ago)"
     if state == "connected":
         return [f"last error: {error}"] if error else []
-    notes = [error, *(f"| {line}" for line in said[-SAID_LINES:])] if error else []
+    notes: list[str | Text] = [error, *_last_words(said)] if error else []
     if upstream.next_attempt_s is not None:
         failures = upstream.failures or 0
         counted = f", after {failures} failures in a row" if failures > 1 else ""
@@ -157,7 +201,43 @@ def _trouble(upstream: UpstreamRow) -> list[str]:
     return notes
 
 
-def _host(host: HostRow) -> Row:
-    shown = host.host if host.label in ("", host.host) else f"{host.host} ({host.label})"
+def _last_words(said: Sequence[str]) -> "list[str | Text]":
+    """The line that names the error; if none does, the last ones."""
+    at = error_line(said)
+    return [styled(f"| {said[at].strip()}", "bad")] if at is not None else [f"| {line}" for line in said[-SAID_LINES:]]
+
+
+# --- hosts ------------------------------------------------------------------------------------------------------------
+
+_HOST_HEADS: Final = ("HOST", "TRANSPORT", "VERSION", "ENDPOINT", "ATTACHED", "IDLE", "RUNNING", "QUESTIONS")
+
+
+def _hosts(hosts: Sequence[HostRow]) -> list[Block]:
+    if not hosts:
+        return ["no hosts attached"]
+    quiet = [host for host in hosts if _is_quiet(host)]
+    rows = sorted((_host(host) for host in hosts if not _is_quiet(host)), key=lambda row: str(row[0]))
+    blocks: list[Block] = []
+    if rows:
+        drop = ("VERSION", "ENDPOINT", "QUESTIONS", "TRANSPORT", "ATTACHED", "RUNNING", "IDLE")
+        blocks.append(Table(_HOST_HEADS, rows, shorten=("HOST", "ENDPOINT"), drop=drop))
+    if quiet:
+        names = Counter(_host_name(host) for host in quiet)
+        listed = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in sorted(names.items()))
+        noun = "host" if len(quiet) == 1 else "hosts"
+        blocks.append(styled(f"{len(quiet)} HTTP {noun} without a stream or a call for a minute: {listed}", "dim"))
+    return blocks
+
+
+def _is_quiet(host: HostRow) -> bool:
+    used = host.listening or host.in_flight or host.asked
+    return host.transport == "http" and not used and host.idle_s >= QUIET_S
+
+
+def _host_name(host: HostRow) -> str:
+    return host.host if host.label in ("", host.host) else f"{host.host} ({host.label})"
+
+
+def _host(host: HostRow) -> "Sequence[Cell]":
     ages = duration(host.attached_s), duration(host.idle_s)
-    return (shown, host.transport, host.version, host.endpoint, *ages, host.in_flight, host.asked)
+    return (_host_name(host), host.transport, host.version, host.endpoint, *ages, host.in_flight, host.asked)

@@ -10,6 +10,7 @@ from hub.link.hub_errors import UpstreamUnavailable
 from hub.wire.mcp import MODERN
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house
+from tests.support.terminal import drawn
 
 URI = "a://b"
 
@@ -29,7 +30,7 @@ async def test_what_is_kept_is_shown_and_can_be_forgotten(autojump_clock):
         assert found == (await house.api.status()).cache
         [upstream] = found.upstreams
         assert (upstream.name, upstream.entries, upstream.counts.hits) == ("one", 1, 2)
-        assert cache(found).splitlines()[1] == "3 reads: 67 % hits, 1 fetched, 0 shared a fetch in flight"
+        assert drawn(*cache(found)).splitlines()[1] == "3 reads: 67 % hits, 1 fetched, 0 shared a fetch in flight"
 
         with pytest.raises(UpstreamUnavailable, match="There is no server nope; there are: one, two"):
             await house.api.cache_clear("nope")

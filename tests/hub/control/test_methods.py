@@ -41,7 +41,7 @@ MEMBERS = {
     " state era version transport pid counts failures health silent_s in_flight degraded sessions mode unattributed"
     " settling parked stale_config connected_ago_s",
     "last_exit": "how code signal ago_s said",
-    "hosts": "host label principal transport version endpoint attached_s idle_s in_flight asked",
+    "hosts": "host label principal transport version endpoint attached_s idle_s in_flight asked listening",
     "projects": "root endpoint hosts",
     "buffer": "used limit highest refused evicted",
     "listen": "url socket wanted squatted",

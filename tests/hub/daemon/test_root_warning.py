@@ -15,6 +15,7 @@ from hub.control.answers import Status
 from hub.daemon.root_warning import ADVICE, CONTAINER_MARKS, CONTAINER_VARIABLE, ROOT, is_root
 from tests.support.attached import DEMO
 from tests.support.processes import HUBD, own_directories, running
+from tests.support.terminal import drawn
 
 
 @pytest.mark.covers("SEC-94")
@@ -60,7 +61,7 @@ def test_it_is_in_the_log_once_and_in_the_status(tmp_path, root):
     log = (tmp_path / "log").read_text()
     assert log.count(ROOT) == root
     assert log.count(ADVICE) == root
-    assert ("RUNS AS ROOT" in shown(msgspec.convert(status, Status))) is root
+    assert ("RUNS AS ROOT" in drawn(*shown(msgspec.convert(status, Status)))) is root
 
 
 def examined(**more):

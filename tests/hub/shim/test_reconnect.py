@@ -18,7 +18,10 @@ from hub.net.unix import Lock, bind_unix, take_lock
 from tests.support import processes
 
 PATIENCE_S = 30
-SHIM = "import sys; from hub.shim import main, start_daemon; start_daemon.DAEMON = sys.argv[1:];sys.exit(main.run([]))"
+SHIM = (
+    "import sys; from hub.shim import main, start_daemon; start_daemon.daemon_command = lambda: sys.argv[1:];"
+    "sys.exit(main.run([]))"
+)
 BYE = {"hubd": 1, "bye": "stopping"}
 UNDERSTOOD = {"hubd": 1, "bye": "understood"}
 INITIALIZE = {"method": "initialize", "params": {"protocolVersion": "2025-11-25"}, "jsonrpc": "2.0", "id": 0}

@@ -299,10 +299,9 @@ create_options = lower.create_initialization_options
 
 
 def with_promises(*args, **kwargs):
-    """Declare the capability for `send_tool_list_changed`, which the SDK does not. Subscriptions, which it does not
-    declare either, are taken all the same."""
+    """Declare the capabilities for `subscribe_resource` and `send_tool_list_changed`, which the SDK does not."""
     made = create_options(*args, **kwargs)
-    assert not made.capabilities.resources.subscribe
+    made.capabilities.resources.subscribe = True
     made.capabilities.tools.listChanged = True
     return made
 

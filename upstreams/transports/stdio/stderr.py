@@ -11,6 +11,7 @@ from typing import Final
 
 from hub.link.token_bucket import TokenBucket
 from hub.wire.printable import printable
+from upstreams.journal.last_words import last_words
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ class StderrLog:
                 break
             if self.dropped_lines and now >= self._said_dropped_at + DROPPED_EVERY_S:
                 self._say_dropped(now)
-            text = self._shown(line)
+            text = self._shown(line.decode(errors="replace"))
             log.info("%s: %s", self._name, text)
             self._hear(text)
         return bool(self._untold)
@@ -85,9 +86,9 @@ class StderrLog:
             self._say_dropped(now)
 
     def tail(self, lines: int = 8) -> str:
-        """The last lines, the unfinished one included."""
-        kept = [each for each in (*self._last, self._partial) if each]
-        return "\n".join(self._shown(each) for each in kept[-lines:])
+        """The last lines, the unfinished one included; the one that names the error is among them."""
+        kept = [each.decode(errors="replace") for each in (*self._last, self._partial) if each]
+        return "\n".join(map(self._shown, last_words(kept, lines)))
 
     def _drop_untold(self) -> None:
         if self._untold:
@@ -101,8 +102,8 @@ class StderrLog:
         self._said_dropped_at = now
         self.dropped_lines = 0
 
-    def _shown(self, line: bytes) -> str:
-        return printable(self._mask(line.decode(errors="replace")))
+    def _shown(self, line: str) -> str:
+        return printable(self._mask(line))
 
 
 def _line(line: bytes) -> bytes:

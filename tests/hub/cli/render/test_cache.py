@@ -6,14 +6,15 @@ from hub.cli.render import cache as screen
 from hub.cli.render import status as status_screen
 from hub.cli.render.tables import size
 from hub.control.methods import CACHE, STATUS, read
+from tests.support.terminal import drawn
 
 
 def status(answer):
-    return status_screen.status(read(STATUS, answer))
+    return drawn(*status_screen.status(read(STATUS, answer))).removesuffix("\n")
 
 
 def cache(answer):
-    return screen.cache(read(CACHE, answer))
+    return drawn(*screen.cache(read(CACHE, answer))).removesuffix("\n")
 
 
 def brief(answer):
@@ -59,9 +60,9 @@ def test_the_whole():
         "1150 reads: 87 % hits, 60 fetched, 40 found in the store, 50 shared a fetch in flight; 2 running now",
         "3 answered with a stale copy, 2 too large to keep, 5 evicted to make room",
         "",
-        "UPSTREAM  RESOURCES  SIZE     READS  HITS  MISSES  FROM STORE  JOINED  STALE  KEPT  TOO LARGE",
-        "files           119  3.4 MiB   1149  1000      99          40      50      3   109          2",
-        r"odd\x1b           1  812 B        1     0       1           0       0      0     1          0",
+        "SERVER   RESOURCES  SIZE     READS  HITS  MISSES  FROM STORE  JOINED  STALE  KEPT  TOO LARGE",
+        "files          119  3.4 MiB   1149  1000      99          40      50      3   109          2",
+        r"odd\x1b          1  812 B        1     0       1           0       0      0     1          0",
         "",
         "DROPPED BECAUSE  RESOURCES",
         "updated                 12",
@@ -75,7 +76,7 @@ def test_without_a_store():
     none = {"counts": FULL["counts"] | {"found": 0}, "store": None}
     lines = cache(FULL | none).splitlines()
     assert lines[1] == "1150 reads: 87 % hits, 100 fetched, 50 shared a fetch in flight; 2 running now"
-    assert lines[4] == "UPSTREAM  RESOURCES  SIZE     READS  HITS  MISSES  JOINED  STALE  KEPT  TOO LARGE"
+    assert lines[4] == "SERVER   RESOURCES  SIZE     READS  HITS  MISSES  JOINED  STALE  KEPT  TOO LARGE"
 
 
 def test_nothing_yet():

@@ -6,9 +6,10 @@ import pytest
 
 from hub.cli.render import status as screen
 from hub.cli.render.answers import record, result, tools
-from hub.cli.render.tables import duration, table
+from hub.cli.render.tables import duration
 from hub.control import methods
 from hub.control.methods import read
+from tests.support.terminal import drawn, widest
 from upstreams.status_facts import JournalRecord
 
 STATUS = {
@@ -56,14 +57,14 @@ STATUS = {
 }
 
 
-def status(answer):
-    return screen.status(read(methods.STATUS, answer))
+def status(answer, **options):
+    return drawn(*screen.status(read(methods.STATUS, answer)), **options).removesuffix("\n")
 
 
 def notes(**upstream):
     """The lines below the row of an upstream."""
     shown = status({"upstreams": [{"name": "time", **upstream}]})
-    return [line[4:] for line in shown.splitlines()[4:] if line.startswith("    ")]
+    return [line[4:] for line in shown.splitlines()[5:] if line.startswith("    ")]
 
 
 def test_past_trouble_of_a_running_upstream_is_told_as_past():
@@ -125,7 +126,7 @@ def test_what_is_wrong_with_the_configuration_comes_first():
     assert "    still runs with its old settings: it does not start" in shown
     assert shown[-2:] == [
         "warning: odd \\x1b[31mkey",
-        "warning: the hub itself failed 2 times; see its log",
+        "warning: the hub itself failed 2 times; see `hubd logs`",
     ]
 
 
@@ -134,20 +135,88 @@ def test_projects_are_shown_if_there_are_any():
     assert shown.endswith("\nPROJECT     ENDPOINT  HOSTS\n/home/me/x  /mcp/p1       2")
 
 
-def test_a_full_table_fits_a_hundred_columns():
-    upstream = {
-        "name": "a-long-name",
-        "state": "reconnecting",
-        "since_s": 7e5,
-        "version": "2025-11-25",
-        "transport": "stdio",
-        "sessions": 32,
-        "mode": "interactive",
-        "counts": {"tools": 1000, "prompts": 10, "resources": 100_000, "templates": 10},
-        "last_error": "word " * 100,
-        "degraded": ["many words " * 30],
-    }
-    assert max(map(len, status({"upstreams": [upstream]}).split("\n"))) <= 100
+FULL = {
+    "version": "1.2.3",
+    "listen": {"url": "http://127.0.0.1:8765/mcp", "socket": "/run/user/1000/hubd/hubd.sock"},
+    "upstreams": [
+        {
+            "name": name,
+            "state": state,
+            "since_s": 7e5,
+            "version": "2025-11-25",
+            "transport": "stdio",
+            "sessions": 32,
+            "mode": "interactive",
+            "counts": {"tools": 1000, "prompts": 10, "resources": 100_000, "templates": 10},
+            "last_error": "word " * 100,
+            "degraded": ["many words " * 30],
+        }
+        for name, state in [("sequential-thinking-of-opencode", "reconnecting"), ("日本語" * 8, "unauthorized")]
+    ],
+    "hosts": [
+        {"host": "Visual Studio Code - Insiders", "label": "vscode-insiders", "transport": "unix", "attached_s": 7e5}
+        | {"version": "2025-11-25", "endpoint": "/mcp/@/home/me/a/long/path"}
+    ],
+    "projects": [{"root": "/home/me/" + "deep/" * 40, "endpoint": "/mcp/@p", "hosts": 1}],
+    "warnings": ["many words " * 30],
+}
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_it_fits_the_screen(width):
+    shown = status(FULL, width=width)
+    assert widest(shown) <= width
+    assert "sign-in needed" in shown
+    assert "reconnecting" in shown
+    head = next(line for line in shown.splitlines() if line.startswith("SERVER"))
+    assert ("RESOURCES" in head, "TEMPLATES" in head) == (width > 60, width > 80)
+    assert "sequential-thinking-of-" in shown
+
+
+def test_broken_servers_come_first_and_each_group_is_in_order():
+    states = {"b": "connected", "d": "failed", "a": "idle", "c": "unauthorized", "e": "disabled"}
+    shown = status({"upstreams": [{"name": name, "state": state} for name, state in states.items()]})
+    assert "5 servers: 1 sign-in needed, 1 failed, 1 idle, 1 connected, 1 disabled" in shown
+    rows = [line.split()[0] for line in shown.splitlines() if line[:1] in states and line[1:2] == " "]
+    assert rows == ["c", "d", "a", "b", "e"]
+
+
+def test_colours_tell_how_it_is():
+    upstreams = [{"name": "a", "state": "connected"}, {"name": "b", "state": "failed", "last_error": "x\x1b[2J"}]
+    shown = status({"upstreams": upstreams}, colour=True)
+    assert "\x1b[32mconnected" in shown
+    assert "\x1b[31mfailed" in shown
+    assert "\x1b[2J" not in shown
+
+
+def test_the_line_that_names_the_error_is_shown_not_the_end_of_a_stack_trace():
+    trace = "Error: Cannot find module 'x'\n    at f (x.js:1)\n  code: 'MODULE_NOT_FOUND'\n}\n\nNode.js v20.18.1"
+    found = notes(state="failed", last_error=f"time exited with status 1\n{trace}", last_error_ago_s=1)
+    assert found[:2] == ["time exited with status 1 (1 s ago)", "| Error: Cannot find module 'x'"]
+    assert "Node" not in "".join(found)
+
+
+def test_http_hosts_that_may_be_gone_are_counted():
+    gone = {"host": "mcporter", "label": "cli", "transport": "http", "idle_s": 61.0, "listening": False}
+    others = [
+        gone | {"listening": True, "host": "one"},
+        gone | {"in_flight": 1, "host": "two"},
+        gone | {"asked": 1, "host": "three"},
+        gone | {"idle_s": 59.0, "host": "four"},
+        gone | {"transport": "unix", "host": "five"},
+        {name: value for name, value in gone.items() if name != "listening"} | {"host": "of-an-older-hub"},
+    ]
+    shown = status({"hosts": [gone, gone, gone | {"label": ""}, *others]}).splitlines()
+    assert [line.split()[0] for line in shown[4:-1]] == [
+        "HOST",
+        "five",
+        "four",
+        "of-an-older-hub",
+        "one",
+        "three",
+        "two",
+    ]
+    assert shown[-1] == "3 HTTP hosts without a stream or a call for a minute: mcporter, mcporter (cli) (2)"
 
 
 def test_records():
@@ -160,16 +229,18 @@ def test_status():
     assert status(STATUS) == (
         "hubd 1.2.3, up 3 min\n"
         "\n"
-        "UPSTREAM  STATE      AGE  VERSION     VIA    SESSIONS       TOOLS  PROMPTS  RESOURCES  TMPL\n"
-        "files     connected  3 h  2025-11-25  stdio  3 interactive     14        0          3     1\n"
-        "    2 calls wait for an answer of a host\n"
-        "    1 question refused: nobody can tell which host it is for\n"
-        "broken    failed     -    -           -      -                  -        -          -     -\n"
+        "2 servers: 1 failed, 1 connected\n"
+        "\n"
+        "SERVER  STATE      AGE  TRANSPORT  VERSION     SESSIONS  SHARING      TOOLS  PROMPTS  RESOURCES  TEMPLATES\n"
+        "broken  failed     -    -          -                  -  -                -        -          -          -\n"
         "    exit 1:\\x1b[31m no\n"
         "    | last words on stderr\n"
         "    retried on the next call; `hubd restart broken` retries now\n"
         "    degraded: too many tools\n"
         "    restarted 5 times\n"
+        "files   connected  3 h  stdio      2025-11-25         3  interactive     14        0          3          1\n"
+        "    2 calls wait for an answer of a host\n"
+        "    1 question refused: nobody can tell which host it is for\n"
         "\n"
         "HOST                  TRANSPORT  VERSION     ENDPOINT  ATTACHED  IDLE  RUNNING  QUESTIONS\n"
         "Claude (claude-code)  unix       2025-06-18  /mcp      2 h       0 s         3          1\n"
@@ -179,8 +250,9 @@ def test_status():
 
 
 def test_an_empty_hub():
-    assert status({}) == "hubd ?, up 0 s\n\nno upstreams\n\nno hosts attached"
-    assert tools([]) == ""
+    none = "no servers; `hubd import` takes over those of your hosts, `hubd add` adds one"
+    assert status({}) == f"hubd ?, up 0 s\n\n{none}\n\nno hosts attached"
+    assert tools([]) == []
     assert result({}) == ""
 
 
@@ -191,12 +263,10 @@ def test_tools_are_one_line_each():
         {"name": "c", "title": "A title"},
         {"name": "d"},
     ]
-    assert tools(entries).split("\n") == [
-        "a__b     First line.",
-        "a__long  " + "x" * 99 + "…",
-        "c        A title",
-        "d        -",
-    ]
+    lines = ["a__b     First line.", "a__long  " + "x" * 200, "c        A title", "d        -"]
+    assert drawn(*tools(entries)).splitlines() == lines
+    lines[1] = lines[1][:79] + "…"
+    assert drawn(*tools(entries), width=80).splitlines() == lines
 
 
 @pytest.mark.covers("SEC-54")
@@ -224,7 +294,6 @@ def test_results_show_text_and_name_the_rest():
 
 def test_small_parts():
     assert [duration(seconds) for seconds in (0.4, 119, 120, 7200, 200_000)] == ["0 s", "119 s", "2 min", "2 h", "2 d"]
-    assert table((), []) == []
 
 
 @pytest.mark.covers("I-5")

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from hub.cli.render.screen import UNLIMITED, Screen, Table, styled
 from hub.wire.printable import Printable
-from tests.support.terminal import Terminal, shown, widest
+from tests.support.terminal import Terminal, drawn, shown, widest
 
 WIDTHS = (20, 60, 80, 120, 200)
 WIDE = "日本語のサーバー"
@@ -21,10 +21,6 @@ class Tty(io.StringIO):
 
     def fileno(self):
         raise OSError("no descriptor")
-
-
-def drawn(*blocks, width=UNLIMITED, colour=False):
-    return Screen(io.StringIO(), width=width, colour=colour).render(*blocks)
 
 
 def table(**options):

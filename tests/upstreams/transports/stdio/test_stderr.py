@@ -168,3 +168,9 @@ def test_what_was_not_logged_in_time_comes_next_and_in_order(caplog):
     said.feed(b"never\nlogged\n")
     said.end(0)
     assert texts(caplog)[-1].startswith("2 lines of its stderr were dropped")
+
+
+def test_the_error_is_told_although_its_stack_trace_is_long():
+    said = StderrLog("c", str)
+    take(said, b"Error: boom \x1b[31m\n" + b"    at f (x.js:1)\n" * 100)
+    assert said.tail(3) == "Error: boom \\x1b[31m\n" + "\n".join(["    at f (x.js:1)"] * 2)

@@ -1,0 +1,88 @@
+"""Commands in terminals of several widths, without colours, and in pipes."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.support import echo_daemon, processes
+from tests.support.terminal import CODES, Terminal, shown, widest
+
+
+@pytest.fixture(scope="module")
+def env(tmp_path_factory):
+    """The environment of a user whose hub runs."""
+    directory = tmp_path_factory.mktemp("place")
+    env = processes.own_directories(directory)
+    argv = [sys.executable, "-I", echo_daemon.__file__, str(directory / "starts")]
+    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE) as daemon:
+        assert daemon.stdout.readline() == b"ready\n"
+        yield env
+        daemon.terminate()
+
+
+def seen(env, command, columns, **more):
+    """The output of a command in a terminal."""
+    with Terminal([processes.HUBD, *command.split()], env | more, columns=columns) as terminal:
+        return terminal.end()[1]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+@pytest.mark.parametrize("command", ["status", "tools", "cache"])
+def test_what_is_drawn_fits(env, command, columns):
+    out = seen(env, command, columns)
+    assert widest(out) <= columns
+    assert "demo" in out
+    assert "\x1b[36mdemo" in out  # a name, in colour
+
+
+@pytest.mark.parametrize(("more", "option"), [({"NO_COLOR": "1"}, ""), ({"TERM": "dumb"}, ""), ({}, " --color never")])
+def test_without_colours(env, more, option):
+    out = seen(env, f"status{option}", 80, **more)
+    assert "demo" in out
+    assert not CODES.search(out)
+    assert widest(out) <= 80
+
+
+def test_in_a_pipe_nothing_is_cut_or_coloured_unless_that_is_wanted(env):
+    def piped(*words, **more):
+        argv = [processes.HUBD, *words]
+        return subprocess.run(argv, env=env | more, capture_output=True, text=True, check=True, timeout=30).stdout
+
+    plain = piped("status")
+    assert not CODES.search(plain)
+    assert "TEMPLATES" in plain
+    for words in (("--color", "always", "status"), ("status", "--color=always")):
+        coloured = piped(*words)
+        assert CODES.sub("", coloured) == plain
+        assert coloured != plain
+    assert widest(piped("status", COLUMNS="60")) <= 60
+    assert piped("tools").splitlines() == ["demo__echo  Say it back", "demo__fail  -"]
+
+
+def test_tools_are_counted_for_people(env):
+    assert seen(env, "tools", 80, NO_COLOR="1").splitlines()[-1] == "2 tools"
+
+
+def test_status_is_shown_again_until_ctrl_c(env):
+    with Terminal([processes.HUBD, "status", "--watch"], env, columns=60) as terminal:
+        first = terminal.wait_for("odd name")
+        again = terminal.wait_for("odd name", first)
+        terminal.resize(100)
+        terminal.wait_for("odd name", again)
+        terminal.type("\x03")
+        code, out = terminal.end()
+    assert code == 130
+    assert "Traceback" not in out
+    assert shown(out).rstrip().endswith("warning: odd name")
+    assert out.endswith("\n")
+
+
+def test_status_is_printed_again_in_a_pipe(env):
+    argv = [processes.HUBD, "status", "--watch", "--json"]
+    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True) as watch:
+        assert watch.stdout.readline() == watch.stdout.readline()
+        os.kill(watch.pid, signal.SIGINT)
+    assert watch.returncode == 130
