@@ -14,6 +14,7 @@ from msgspec import Raw, structs
 
 from hub.bridge.input_requests import check_answers, input_requests, kinds_of, offered
 from hub.bridge.input_rounds import Wanted, answer_until_final, read_wanted
+from hub.bridge.missing_capability import explained
 from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import (
     INVALID,
@@ -28,7 +29,7 @@ from hub.bridge.request_state import (
 )
 from hub.bridge.tasks.task_replies import ABSORBED, Tasks
 from hub.bridge.url_elicitation import AGAIN, PageVisits, UrlElicitations, round_of, wants_visits
-from hub.link.interface import Caller, Exchange, Interim, Operation, Upstream
+from hub.link.interface import Caller, Exchange, HostEnd, Interim, Operation, Upstream
 from hub.wire.capabilities import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, encode, open_object, peek_object, peek_str, raw
 from hub.wire.mcp import MAY_ASK, RESOURCES_READ, TOOLS_CALL, Era, Kind, era_of
@@ -63,7 +64,7 @@ class EraBridge:
             await nursery.start(self.tasks.run)
             task_status.started()
 
-    async def forward(self, upstream: Upstream, operation: Operation, exchange: Exchange, request: Request) -> Reply:
+    async def forward(self, upstream: Upstream, operation: Operation, exchange: HostEnd, request: Request) -> Reply:
         """Send `operation`, made from `request` of the host of `exchange`, and return the reply for that host.
 
         Raises:
@@ -93,20 +94,22 @@ class EraBridge:
             return await self._begin(upstream, operation, exchange, request)
 
     async def _begin(
-        self, upstream: Upstream, operation: Operation, exchange: Exchange, request: Request, *, round: int = 1
+        self, upstream: Upstream, operation: Operation, exchange: HostEnd, request: Request, *, round: int = 1
     ) -> Reply:
         """Begin a call of a modern host. A legacy upstream may ask meanwhile, so its call may outlive the request."""
         caller = exchange.caller
         if era_of(upstream.snapshot.version) is Era.MODERN or not can_be_asked(caller.capabilities):
             reply = self._relay(await upstream.call(operation, exchange), upstream, caller, request)
             reply = await self.tasks.handle_reply(upstream, operation, exchange, reply, request)
+            if exchange.lacking is not None:
+                reply = explained(reply, exchange.lacking, upstream.name)
         else:
             work = partial(self._call_to_the_end, upstream, operation, request)
             reply = await self.parking.begin(work, exchange, request, upstream.name)
         return self._visit(reply, upstream, caller, request, round=round)
 
     async def _resume(
-        self, state: RequestState, upstream: Upstream, operation: Operation, exchange: Exchange, request: Request
+        self, state: RequestState, upstream: Upstream, operation: Operation, exchange: HostEnd, request: Request
     ) -> Reply:
         """Resume the call of `state` with the answers in `request`."""
         if state.mode == PARK:
@@ -126,11 +129,12 @@ class EraBridge:
         return await self.tasks.handle_reply(upstream, operation, exchange, reply, request)
 
     async def _call_to_the_end(
-        self, upstream: Upstream, operation: Operation, request: Request, exchange: Exchange
+        self, upstream: Upstream, operation: Operation, request: Request, exchange: HostEnd
     ) -> Reply:
         """The final reply of `upstream`, tasks included; the host is asked on the way."""
         reply = await call_to_the_end(upstream, operation, exchange)
-        return await self.tasks.handle_reply(upstream, operation, exchange, reply, request)
+        reply = await self.tasks.handle_reply(upstream, operation, exchange, reply, request)
+        return reply if exchange.lacking is None else explained(reply, exchange.lacking, upstream.name)
 
     def _visit(self, reply: Reply, upstream: Upstream, caller: Caller, request: Request, *, round: int = 1) -> Reply:
         """Handle an error that asks for a visit to a page; other replies are returned unchanged."""

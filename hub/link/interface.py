@@ -8,6 +8,7 @@ An upstream's answer, error included, is a `Reply` value. A failure of the hub's
 (`hub.link.hub_errors`).
 """
 
+from collections.abc import Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -108,6 +109,16 @@ class Exchange(Protocol):
 
         It may take as long as people take. Cancellation: withdraws the question.
         """
+        ...
+
+
+class HostEnd(Exchange, Protocol):
+    """The exchange of a request of a host, as the bridge between eras sees it."""
+
+    @property
+    def lacking(self) -> Mapping[str, Mapping[str, object]] | None:
+        """The capabilities that questions needed and that the host, a modern one, did not declare, as
+        `requiredCapabilities` has them; None: there were none."""
         ...
 
 

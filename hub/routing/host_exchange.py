@@ -26,9 +26,10 @@ from hub.wire.mcp import (
     METHOD_NOT_FOUND,
     PROGRESS,
     PROGRESS_TOKEN,
+    Era,
 )
 from hub.wire.progress import read_number, slightly_above
-from hub.wire.questions.question import Question
+from hub.wire.questions.question import Missing, Question, with_missing
 
 PROGRESS_PER_S: Final = 10.0
 """Progress messages per request and second; as many at once after a pause."""
@@ -104,6 +105,7 @@ class HostExchange:
         "_token",
         "caller",
         "host",
+        "lacking",
         "send",
         "view",
     )
@@ -121,6 +123,8 @@ class HostExchange:
         self.view = view
         self.send = send
         self.host = host
+        self.lacking: Missing | None = None
+        """Capabilities that questions needed, and that a modern host did not declare; None: there were none."""
         self._token = progress_token
         self._last_progress = float("-inf")
         self._held: dict[str, Raw] | None = None
@@ -194,6 +198,8 @@ class HostExchange:
             self._has_asked = True
             return await self.host.ask(question, self._say)
         if self._session is None:
+            if self.caller.era is Era.MODERN:
+                self.lacking = with_missing(self.lacking, question, self.caller.capabilities)
             text = f"The tool asked a question, and this caller cannot answer ({question.method})"
             return Failure(METHOD_NOT_FOUND, text)
         if question.method != LIST_ROOTS:  # for those it may be asked at any time

@@ -72,6 +72,12 @@ async def touch(fake, uri, **more):
     await settle()
 
 
+def deafen(fake):
+    """Have an upstream know nothing of subscriptions, and declare none."""
+    fake.capabilities["resources"] = {}
+    fake.on["resources/subscribe"] = lambda *_: Failure(-32601, "Method not found")
+
+
 # --- resources --------------------------------------------------------------------------------------------------------
 
 
@@ -148,7 +154,7 @@ async def test_hosts_are_told_in_the_names_of_their_endpoint(pair, autojump_cloc
 async def test_files_that_several_upstreams_know_are_watched_at_all_that_can(pair, autojump_clock):
     uri = "file:///w/a.md"
     fakes = {name: pair.fake(resources=notes(uri)) for name in ("one", "two", "deaf")}
-    fakes["deaf"].capabilities["resources"] = {}
+    deafen(fakes["deaf"])
     async with pair.house(fakes) as (_, host):
         await host.names("resources")
         await listen(host, uri)
@@ -157,10 +163,28 @@ async def test_files_that_several_upstreams_know_are_watched_at_all_that_can(pai
         assert told(host) == [uri]
 
 
+async def test_who_takes_subscriptions_without_declaring_it_is_asked_where_it_can_be(pair, autojump_clock):
+    """Legacy servers of some SDKs take subscriptions that they never declare; what a modern one declares is so."""
+    fake = pair.fake(resources=notes(A))
+    fake.capabilities["resources"] = {}
+    async with pair.house({"files": fake}) as (_, host):
+        await host.names("resources")
+        if pair.from_legacy and not pair.to_legacy:
+            error = await host.error("resources/subscribe", {"uri": A})
+            assert (error["code"], error["data"]["uri"]) == (-32602, A)
+        else:
+            await listen(host, A)
+        if not pair.from_legacy:
+            (ack,) = host.of("notifications/subscriptions/acknowledged")
+            assert ack["notifications"].get("resourceSubscriptions", []) == ([A] if pair.to_legacy else [])
+        await touch(fake, A)
+        assert told(host) == ([A] if pair.to_legacy else [])
+
+
 @pytest.mark.covers("N-2")
 async def test_what_cannot_be_watched(pair, autojump_clock):
     fakes = {"files": pair.fake(resources=notes(A, B)), "deaf": pair.fake(resources=notes("deaf://x"))}
-    fakes["deaf"].capabilities["resources"] = {}
+    deafen(fakes["deaf"])
     fakes["files"].unwatchable = {B}
     async with pair.house(fakes) as (_, host):
         await host.names("resources")

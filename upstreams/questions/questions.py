@@ -33,6 +33,7 @@ from hub.wire.mcp import (
     PROGRESS_TOKEN,
     QUESTIONS,
     ROOTS_CHANGED,
+    Era,
 )
 from hub.wire.progress import read_number, slightly_above
 from hub.wire.questions.question import (
@@ -40,6 +41,7 @@ from hub.wire.questions.question import (
     Question,
     QuestionRefusal,
     check_capabilities,
+    missing_capabilities,
     too_many_questions,
 )
 from upstreams.questions.attribution import may_ask, owner
@@ -151,6 +153,11 @@ class Questions:
             if known is not None:
                 return _at_once(known)
             found = self._find(question, on)
+        except QuestionRefusal as refused:
+            found = self._undeclared(question, on)
+            if found is None:
+                return _at_once(refused.failure)
+        try:
             self._admit(found)
         except QuestionRefusal as refused:
             return _at_once(refused.failure)
@@ -197,6 +204,20 @@ class Questions:
         if exclusive and (self._welcoming or not self._welcomed.is_set() or question.method == LIST_ROOTS):
             return None
         raise self._unattributed(question)
+
+    def _undeclared(self, question: Question, on: Running | None) -> Running | None:
+        """The operation of a modern host that has not declared what a refused question needs; None: there is none.
+
+        Its exchange refuses the question, too, and tells the host what it lacks if the operation fails.
+        """
+        terms = self.terms
+        if terms.client_features == "none":
+            return None
+        running = self.running.values()
+        found = on or owner(question.params, running, exclusive=terms.exclusive, alone=self._alone, others=self._others)
+        if found is None or found.exchange.caller.era is Era.LEGACY or not may_ask(found.operation, question.params):
+            return None
+        return found if missing_capabilities(question, found.exchange.caller.capabilities) else None
 
     def _unattributed(self, question: Question) -> QuestionRefusal:
         self._events.unattributed(question.method)

@@ -1,4 +1,8 @@
-"""Subscriptions at a legacy upstream: one request for each resource, one to end it."""
+"""Subscriptions at a legacy upstream: one request for each resource, one to end it.
+
+Some SDKs never declare that resources can be subscribed to, whatever their servers do. So an upstream that does not
+declare it is asked for what hosts subscribe to, and its own answer counts; only the hub itself takes it at its word.
+"""
 
 import logging
 from contextlib import suppress
@@ -9,7 +13,7 @@ import trio
 
 from hub.link.hub_errors import DeadlineExceeded, HubError, without_frames
 from hub.wire.jsonrpc import Failure, Reply, raw
-from hub.wire.mcp import SUBSCRIBE, UNSUBSCRIBE
+from hub.wire.mcp import METHOD_NOT_FOUND, SUBSCRIBE, UNSUBSCRIBE
 from upstreams.questions.recent_calls import SEVERAL
 from upstreams.session import Session, capability
 from upstreams.subscriptions.session_subscriptions import ANSWER_S, SessionSubscriptions
@@ -37,7 +41,7 @@ class LegacySubscriptions:
             async with trio.open_nursery() as nursery:
                 while True:
                     for subscription in subscriptions.in_state(SubscriptionState.WANTED):
-                        if offered:
+                        if offered or subscription.subscribers:
                             subscription.state = SubscriptionState.ASKED
                             nursery.start_soon(self._subscribe, subscription, subscriptions.resets)
                         else:
@@ -63,7 +67,8 @@ class LegacySubscriptions:
                 try:
                     reply = await self._ask(SUBSCRIBE, subscription)
                     if isinstance(reply, Failure):
-                        refusal = reply
+                        unknown = reply.code == METHOD_NOT_FOUND
+                        refusal = not_offered(name, subscription.uri) if unknown else reply
                     else:
                         agreed = True
                 except HubError as error:

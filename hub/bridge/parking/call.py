@@ -18,7 +18,7 @@ from hub.link.peer import UPSTREAM_CANCEL_S, last_words
 from hub.link.promise import Promise
 from hub.wire.jsonrpc import Failure, Reply, Request, Result
 from hub.wire.mcp import INVALID_PARAMS, LIST_ROOTS
-from hub.wire.questions.question import Question, QuestionRefusal
+from hub.wire.questions.question import Missing, Question, QuestionRefusal, with_missing
 
 
 class Keeper(Protocol):
@@ -60,6 +60,7 @@ class ParkedCall:
         "_pending",
         "binding",
         "id",
+        "lacking",
         "request",
         "scope",
         "state",
@@ -84,6 +85,8 @@ class ParkedCall:
         """Id in its request states; "" before its first question."""
         self.binding: Binding | None = None
         """Binding of its request states; None before its first question."""
+        self.lacking: Missing | None = None
+        """Capabilities that questions needed, and that the host did not declare; None: there were none."""
         self.scope = trio.CancelScope()
         """Cancels its task."""
         self.attach(exchange)
@@ -207,6 +210,7 @@ class ParkedCall:
         try:
             key = self._keeper.open_question(self, question)
         except QuestionRefusal as refused:
+            self.lacking = with_missing(self.lacking, question, self.caller.capabilities)
             return refused.failure
         if not isinstance(key, str):
             return key

@@ -30,7 +30,7 @@ from hub.bridge.request_state import (
 from hub.link.budget import Budget
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Draining, Executed, HubError, UpstreamLost, without_frames
-from hub.link.interface import Exchange, Interim, Tenant
+from hub.link.interface import Exchange, HostEnd, Interim, Tenant
 from hub.link.recent import Recent
 from hub.wire.jsonrpc import Reply, Request, Result, peek_str
 from hub.wire.mcp import INVALID_PARAMS
@@ -54,7 +54,7 @@ SWEEP_S: Final = 60.0
 _ALONE: Final = (Phase.PARK, Phase.DONE)
 """Phases in which no request is attached."""
 
-Work = Callable[[Exchange], Awaitable[Reply]]
+Work = Callable[[HostEnd], Awaitable[Reply]]
 """Work of a call, on the exchange that it is given."""
 
 

@@ -62,6 +62,10 @@ SAMPLING_REJECTED: Final = -1
 """The error code for a user who rejects a sampling request (the example in the specification)."""
 
 
+Missing = dict[str, dict[str, dict[str, object]]]
+"""Capabilities that a host did not declare, as `requiredCapabilities` has them."""
+
+
 class Question(Struct, frozen=True):
     """A request of an upstream to the host of a running operation: sampling, elicitation or roots (`mcp.QUESTIONS`)."""
 
@@ -113,6 +117,30 @@ def check_capabilities(question: Question, capabilities: Mapping[str, Raw]) -> N
         raise QuestionRefusal(INVALID_PARAMS, f"The messages to sample from have more than {MAX_ITEMS} items")
     if method == SAMPLE and uses_tools(params) and "tools" not in peek_object(capabilities["sampling"]):
         raise QuestionRefusal(INVALID_PARAMS, "The host of this call knows no tools in sampling")
+
+
+def with_missing(known: Missing | None, question: Question, capabilities: Mapping[str, Raw]) -> Missing | None:
+    """`known` with the capabilities that `question` needs, too; None: there are none."""
+    more = missing_capabilities(question, capabilities)
+    if not more:
+        return known
+    known = known or {}
+    return known | {name: {**known.get(name, {}), **parts} for name, parts in more.items()}
+
+
+def missing_capabilities(question: Question, capabilities: Mapping[str, Raw]) -> Missing:
+    """The capabilities that a host with `capabilities` would have to declare in order to be asked `question`, as
+    `requiredCapabilities` has them; empty: it lacks none, or none would help."""
+    if question.method == LIST_ROOTS:
+        return {} if "roots" in capabilities else {"roots": {}}
+    if question.method == ELICIT:
+        mode = mode_of(question)
+        return {} if mode not in (FORM, URL) or mode in elicitation_modes(capabilities) else {"elicitation": {mode: {}}}
+    if question.method != SAMPLE:
+        return {}
+    if uses_tools(question.params):
+        return {} if "tools" in peek_object(capabilities.get("sampling")) else {"sampling": {"tools": {}}}
+    return {} if "sampling" in capabilities else {"sampling": {}}
 
 
 def _has_too_many_items(value: Raw) -> bool:

@@ -299,9 +299,10 @@ create_options = lower.create_initialization_options
 
 
 def with_promises(*args, **kwargs):
-    """Declare the capabilities for `subscribe_resource` and `send_tool_list_changed`, which the SDK does not."""
+    """Declare the capability for `send_tool_list_changed`, which the SDK does not. Subscriptions, which it does not
+    declare either, are taken all the same."""
     made = create_options(*args, **kwargs)
-    made.capabilities.resources.subscribe = True
+    assert not made.capabilities.resources.subscribe
     made.capabilities.tools.listChanged = True
     return made
 

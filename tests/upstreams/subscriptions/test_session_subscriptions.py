@@ -173,15 +173,63 @@ async def test_what_cannot_be_watched_is_refused(autojump_clock, world):
     assert world.fake.watched() == [A, B]
 
 
-@pytest.mark.parametrize("version", [L4, MODERN])
-async def test_an_upstream_without_subscriptions_is_not_asked(autojump_clock, nursery, version):
-    fake = FakeUpstream(version=version)
-    supervisor = Supervisor(Memory(None), lambda name: None, run_session=opener({"files": fake}))
-    await nursery.start(supervisor.run, {"files": UpstreamConfig(command="files")})
-    refusal = await supervisor.upstreams["files"].subscribe(A, Reader())
+@pytest.fixture
+async def undeclared(nursery):
+    """Makes a world whose upstream does not declare subscriptions."""
+
+    async def make(version):
+        fake = FakeUpstream(version=version)
+        supervisor = Supervisor(Memory(None), lambda name: None, run_session=opener({"files": fake}))
+        await nursery.start(supervisor.run, {"files": UpstreamConfig(command="files")})
+        await trio.sleep(1)  # then there is a session
+        return World(fake, supervisor)
+
+    return make
+
+
+async def test_a_modern_upstream_without_subscriptions_is_not_asked(autojump_clock, undeclared):
+    world = await undeclared(MODERN)
+    refusal = await world.upstream.subscribe(A, Reader())
     assert isinstance(refusal, Failure)
     assert (refusal.code, "not subscribable" in refusal.message) == (-32602, True)
-    assert fake.watched() == []
+    assert world.fake.watched() == []
+
+
+async def test_a_legacy_upstream_is_asked_for_hosts_whatever_it_declares(autojump_clock, undeclared):
+    world = await undeclared(L4)
+    one = await world.subscribe(A)
+    await world.touch(A)
+    assert (world.asked("resources/subscribe"), one.heard) == ([A], [A])
+    world.upstream.unsubscribe(A, one)
+    await trio.sleep(LINGER_S + 1)
+    assert world.fake.watched() == []
+
+
+async def test_what_the_hub_wants_for_itself_is_asked_only_where_it_is_declared(autojump_clock, undeclared):
+    world = await undeclared(L4)
+    assert not await world.subscriptions.observe(A)
+    assert world.asked("resources/subscribe") == []
+    one = await world.subscribe(A)
+    world.upstream.unsubscribe(A, one)
+    assert not await world.subscriptions.observe(B)
+    assert world.asked("resources/subscribe") == [A]
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "expected"),
+    [
+        (-32601, "Method not found", (-32602, "files does not take subscriptions to a://x/y: it is not subscribable")),
+        (-32002, "There is no y", (-32002, "There is no y")),
+        (0, "not today", (0, "not today")),
+    ],
+)
+async def test_its_own_answer_counts(autojump_clock, undeclared, code, message, expected):
+    world = await undeclared(L4)
+    world.fake.on = {"resources/subscribe": lambda *_: Failure(code, message)}
+    refusal = await world.upstream.subscribe(A, Reader())
+    assert isinstance(refusal, Failure)
+    assert (refusal.code, refusal.message) == expected
+    assert list(world.subscriptions) == []
 
 
 async def test_a_holder_that_gives_up_holds_nothing(autojump_clock, world):
