@@ -70,7 +70,7 @@ def environment(directory: Path, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _start(directory: Path, log: int) -> subprocess.Popen[bytes]:
-    from hub.shim.start_daemon import DAEMON
+    from config.program import daemon_command
 
     libc = ctypes.CDLL(None, use_errno=True)
     parent = os.getpid()
@@ -80,7 +80,8 @@ def _start(directory: Path, log: int) -> subprocess.Popen[bytes]:
         if os.getppid() != parent:
             os._exit(1)
 
-    command = [*DAEMON[: DAEMON.index("serve") + 1], "--config", str(directory / "hubd.toml")]
+    program = daemon_command()
+    command = [*program[: program.index("serve") + 1], "--config", str(directory / "hubd.toml")]
     return subprocess.Popen(
         [*command, "--listen", "127.0.0.1:0", "--auth", "token"],
         stdin=subprocess.DEVNULL,
