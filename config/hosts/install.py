@@ -239,7 +239,7 @@ def _undone(place: Place, text: str, record: Record | None) -> str:
             if serverfile.plain(shape, serverfile.read(shape, candidate)) == meant:
                 return candidate
         at = text.find(record.new, at + 1)
-    left = serverfile.remove(shape, text, KEY).apply(text)
+    left = serverfile.remove(shape, text, KEY, comments=False).apply(text)  # we wrote none
     if record is not None and record.made_root and shape.format == "json" and not serverfile.entries(shape, left):
         with suppress(EditRefused):
             without_root = jsonc.remove(left, shape.root[:-1], shape.root[-1]).apply(left)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from config.editing.text.change import Edit, EditRefused, line_start, newline, refusal
+from config.editing.text.jsonc_comments import own_text
 from config.loading.json_scanner import BOM, Member, Node, scan, skip
 from config.loading.safe_reading import Problem
 
@@ -58,8 +59,9 @@ def insert(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     return _append(text, node, key, value, unit)
 
 
-def remove(text: str, path: Sequence[str], key: str) -> Edit:
-    """Take the member `key` out of the object that `path` leads to, and one comma with it.
+def remove(text: str, path: Sequence[str], key: str, *, comments: bool = True) -> Edit:
+    """Take the member `key` out of the object that `path` leads to, and one comma with it; with `comments` also those
+    that belong to it.
 
     Raises:
         EditRefused: it is not there, or the text cannot be read.
@@ -69,15 +71,20 @@ def remove(text: str, path: Sequence[str], key: str) -> Edit:
     if member is None:
         raise EditRefused(f'there is no "{key}"')
     at = node.members.index(member)
-    start, end = _with_line(text, member.start), member.end
-    comma = skip(text, end)
+    own, end = own_text(text, node, member) if comments else (member.start, member.end)
+    start = _with_line(text, own)
+    comma = skip(text, member.end)
     followed = text[comma : comma + 1] == ","
     if len(node.members) == 1:
-        inner = text[node.start + 1 : start] + text[(comma + 1 if followed else end) : node.end - 1]
+        inner = text[node.start + 1 : start] + text[max(end, comma + 1 if followed else end) : node.end - 1]
         if not inner.strip():
             return Edit(node.start + 1, text[node.start + 1 : node.end - 1], "")
+    if followed and comma < end:
+        return Edit(start, text[start:end], "")
     if followed:
-        if at == 0 and text[start] not in "\r\n":  # on the line of what follows
+        if (
+            at + 1 < len(node.members) and "\n" not in text[comma : node.members[at + 1].start]
+        ):  # it is on the same line
             after = _INDENT.match(text, comma + 1)
             return _cut(text, member.start, end, comma, after.end() if after else comma + 1)
         return _cut(text, start, end, comma, comma + 1)

@@ -60,13 +60,16 @@ def insert(shape: Shape, text: str, key: str, value: dict[str, Any]) -> Edit:
     return _checked(shape, text, edit, _with(shape, document, key, value))
 
 
-def remove(shape: Shape, text: str, key: str) -> Edit:
-    """Take an entry out.
+def remove(shape: Shape, text: str, key: str, *, comments: bool = True) -> Edit:
+    """Take an entry out; with `comments`, in JSON, also those that belong to it.
 
     Raises:
         EditRefused: it is not there, or it cannot be done for certain.
     """
-    edit = _MODULES[shape.format].remove(text, shape.root, key)
+    if shape.format == "json":
+        edit = jsonc.remove(text, shape.root, key, comments=comments)
+    else:
+        edit = _MODULES[shape.format].remove(text, shape.root, key)
     return _checked(shape, text, edit, without(shape, read(shape, text), key))
 
 

@@ -71,6 +71,19 @@ def test_whatever_hubd_does_meanwhile_originals_are_restored_as_they_were(home):
     assert contents(home) == before
 
 
+def test_the_comment_of_a_server_leaves_and_comes_back_with_it(home):
+    vscode = home[0] / HOMES["vscode"].path
+    before = vscode.read_bytes()
+    hubd(home, "install", "vscode")
+    hubd(home, "import", "vscode", "--disable-originals", "--force", "*")
+    text = vscode.read_text()
+    assert "// public" not in text
+    assert "/* remote ones */" not in text
+    assert "// Shared with the team, see wiki" in text
+    hubd(home, "uninstall", "vscode", "--restore-originals")
+    assert vscode.read_bytes() == before
+
+
 def test_uninstall_says_what_is_still_out(home):
     before = contents(home)
     hubd(home, "install", "claude-desktop", "cline")

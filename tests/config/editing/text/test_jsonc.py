@@ -111,7 +111,7 @@ FIRST = '{\n  "mcpServers": {\n    "hub": {"command": "h"}, // ours\n    "a": {"
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (FIRST, '{\n  "mcpServers": { // ours\n    "a": {"command": "x"}\n  }\n}\n'),
+        (FIRST, '{\n  "mcpServers": {\n    "a": {"command": "x"}\n  }\n}\n'),
         ('{"mcpServers": {"hub": {}, "a": {}}}', '{"mcpServers": {"a": {}}}'),
         ('{"mcpServers": {"a": {}, "hub": {}, "b": {}}}', '{"mcpServers": {"a": {}, "b": {}}}'),
         ('{"mcpServers": {"a": {} /* , */ , "hub": {}}}', '{"mcpServers": {"a": {} /* , */ }}'),
@@ -120,6 +120,51 @@ FIRST = '{\n  "mcpServers": {\n    "hub": {"command": "h"}, // ours\n    "a": {"
 )
 def test_an_entry_is_taken_out_from_anywhere(before, after):
     assert remove(SERVERS, before, "hub").apply(before) == after
+
+
+COMMENTED = {
+    "behind, last": ('"a": {},\n    "hub": {} // demo', '"a": {}'),
+    "behind, first": ('"hub": {}, // demo\n    "a": {} // a', '"a": {} // a'),
+    "behind, before the comma": ('"hub": {} /* demo */,\n    "a": {}', '"a": {}'),
+    "behind, the last comma too": ('"a": {}, // a\n    "hub": {}, // demo', '"a": {}, // a'),
+    "above": ('"a": {},\n    // demo\n    "hub": {},\n    "b": {}', '"a": {},\n    "b": {}'),
+    "above, first": ('// demo\n    "hub": {},\n    "b": {}', '"b": {}'),
+    "above, two lines": ('"a": {}, // a\n    /* demo,\n     for you */\n    // and me\n    "hub": {}', '"a": {} // a'),
+    "above and behind": ('// demo\n    "hub": {\n      "x": 1 // x\n    }, // here\n    "b": {}', '"b": {}'),
+    "alone": ('// demo\n    "hub": {} // it', None),
+    "above, set apart": ('"a": {},\n\n    // demo\n\n    "hub": {}', '"a": {}\n\n    // demo\n'),
+    "of the object": ('// all of them\n\n    // demo\n    "hub": {},\n    "b": {}', '// all of them\n\n    "b": {}'),
+    "of the next": ('"hub": {},\n    // b\n    "b": {}', '// b\n    "b": {}'),
+    "of the next, on its line": ('"hub": {}, /* b */ "b": {}', '/* b */ "b": {}'),
+    "commented out": (
+        '"a": {},\n    // "old": {"command": "x"},\n    "hub": {}',
+        '"a": {}\n    // "old": {"command": "x"},',
+    ),
+    "a part commented out": ('"a": {},\n    // }\n    // demo\n    "hub": {}', '"a": {}\n    // }'),
+    "heading": (
+        '// work\n    "hub": {}, // demo\n    "b": {},\n\n    // at home\n    "c": {}',
+        '// work\n    "b": {},\n\n    // at home\n    "c": {}',
+    ),
+    "heading in the middle": (
+        '// work\n    "a": {},\n\n    // at home\n    "hub": {},\n    "c": {}',
+        '// work\n    "a": {},\n\n    // at home\n    "c": {}',
+    ),
+}
+
+
+@pytest.mark.parametrize("break_", ["\n", "\r\n"])
+@pytest.mark.parametrize("case", COMMENTED)
+def test_comments_go_with_the_entry_they_belong_to(case, break_):
+    before, after = COMMENTED[case]
+    text = f'{{ // mine\n  "mcpServers": {{ // these\n    {before}\n  }}, // end\n  "z": 1\n}}\n'.replace("\n", break_)
+    left = f'{{ // mine\n  "mcpServers": {{ // these\n    {after}\n  }}, // end\n  "z": 1\n}}\n'.replace("\n", break_)
+    edit = remove(SERVERS, text, "hub")
+    if after is not None:
+        assert edit.apply(text) == left
+    else:
+        assert "demo" not in edit.apply(text)
+        assert "// these" in edit.apply(text)
+    assert edit.apply(text)[: edit.start] + edit.old + edit.apply(text)[edit.start + len(edit.new) :] == text
 
 
 def test_one_setting_is_changed():
