@@ -122,6 +122,15 @@ class Import:
             self.had = [each for each in self.had if each[0] != name]
             self.skipped.append(Skipped(taken[1].place, taken[1].key, why))
 
+    def merge(self, name: str, kept: str) -> None:
+        """Let the server `kept` stand for what was taken under `name`: the user says that one of them is enough."""
+        merged = [server for each, server in (*self.taken, *self.known) if each == name]
+        for found in (self.taken, self.known, self.unlike, self.had):
+            found[:] = [each for each in found if each[0] != name]
+        for server in merged:
+            self._known[server.identity] = kept
+            self._is_known(kept, server)
+
     def _free(self, server: Server) -> str:
         host = server.place.host.id
         candidates = [server.name]

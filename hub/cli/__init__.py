@@ -8,7 +8,7 @@ status, cache, ...), `tool_commands` (tools, call), `editing` (add, remove, ...)
 - `drafts`: a changed configuration, shown or saved
 - `server_watch`: waiting until servers are connected
 - `start_hub` (in the background), `served` (the servers that work through the hub)
-- `import_writes`, `import_originals`: what an import writes, and takes out of hosts
+- `import_choices`, `import_writes`, `import_originals`: what an import takes, writes, and takes out of hosts
 - `change_report` and `import_report`: what was done, and why
 - `host_selection`
 - `service_manager`: systemd

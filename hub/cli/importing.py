@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.host_selection import chosen_hosts, project_of
+from hub.cli.import_choices import named_servers, settle_near_duplicates
 from hub.cli.import_originals import ImportedOriginals
 from hub.cli.import_report import say_elsewhere, say_next, summarise
 from hub.cli.import_writes import carry_out_writes, show_writes
@@ -26,6 +27,8 @@ _MEMBERS: Final = """\
   dry_run   whether it was only tried
   servers   of each server of a host: host, title, server (its name there), did (taken, skipped, or known, if the hub or
             this import has it already), name (the hub's), whether it is disabled there, and why
+  near_duplicates
+            of servers that are probably the same: names (the hub's) and why
   files     of each that changes: file, backup (null: it is new) and diff, without secrets
   commands  of hosts that change their files themselves
   stay      of each server that --disable-originals leaves with its host: host, server (its name there), name (the
@@ -38,6 +41,9 @@ def add_commands(commands: Any) -> None:
     parser = add(commands, "import", _import, "take over the MCP servers that hosts have", json=_MEMBERS)
     parser.add_argument("hosts", metavar="HOST", nargs="*", help="such as claude-desktop; all that are found if none")
     parser.add_argument("--project", type=Path, metavar="DIR", help="the hosts' files of this project, too")
+    parser.add_argument(
+        "--server", metavar="NAME", action="append", default=[], help="only this server of theirs; may be repeated"
+    )
     parser.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
     parser.add_argument(
         "--secrets",
@@ -79,6 +85,7 @@ def _import(options: argparse.Namespace) -> int:
     output.set(dry_run=options.dry_run, files=[], commands=[], notes=[])
     records = Records(installed_path())
     servers, skipped, code = _survey(options, machine, records)
+    servers, skipped = named_servers(options, servers, skipped)
     ours = known(config, directory, os.environ)
     dropped = set() if options.again else removed(directory)
 
@@ -89,6 +96,7 @@ def _import(options: argparse.Namespace) -> int:
         return result
 
     result = _decided(options, take, directory)
+    settle_near_duplicates(options, result, config)
     writes = imported_files(result, directory, os.environ)
     originals = ImportedOriginals(options, result, config, machine, records)
     summarise(result, skipped, config, output)
