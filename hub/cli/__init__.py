@@ -1,6 +1,7 @@
 """The command line. It formats, and decides nothing of its own: it asks the running daemon, or edits files by `config`.
 
-`main` is the way in, `subcommand` what all commands share. A module for each family of commands: `hub_commands` (serve,
+`main` is the way in, `parser` the parser of all commands with their help, `subcommand` what all commands share. A
+module for each family of commands: `hub_commands` (serve,
 status, cache, ...), `tool_commands` (tools, call), `editing` (add, remove, ...), `editor` (edit), `config` (show),
 `secret_commands` (secret), `setup`, `install`, `importing`, `service`, `doctor`. Parts of these:
 

@@ -14,15 +14,23 @@ from hub.control.errors import HubNotRunning
 WATCH_S: Final = 2.0
 """Pause of `hubd status --watch`."""
 
+_STARTED: Final = """\
+  started      whether it was started; false: it ran already
+  by           "service" or "command", if it was started
+  version, url, socket
+               of the hub that runs now"""
+
 # --- the commands' arguments ------------------------------------------------------------------------------------------
 
 
 def add_commands(commands: Any) -> None:
     """`serve`, `connect`, `status` and their like."""
     _add_serve(commands)
+    text = "start the hub in the background, unless it runs, and wait until it listens"
+    add(commands, "start", _start, text, json=_STARTED, aliases=("up",))
     add(commands, "connect", _connect, "bridge stdio to the hub (hosts run this); see `hubd connect --help`")
     text = "how servers, hosts and the configuration are doing, and what is wrong"
-    status = add(commands, "status", _status, text, json=True)
+    status = add(commands, "status", _status, text, json=True, aliases=("ls", "list", "ps"))
     status.add_argument("-w", "--watch", action="store_true", help="show it again every 2 s, until Ctrl-C")
     tool_commands.add_commands(commands)
     restart = add(commands, "restart", _restart, "restart a server and detect its protocol again", json=True)
@@ -36,7 +44,7 @@ def add_commands(commands: Any) -> None:
     )
     add(commands, "reload", _reload, "reload the configuration and show what changed", json=True)
     add_config(add(commands, "token", _token, "the bearer token that hosts need over HTTP", json=True))
-    add(commands, "stop", _stop, "stop the hub and wait until it has ended", json=True)
+    add(commands, "stop", _stop, "stop the hub and wait until it has ended", json=True, aliases=("down",))
     add(commands, "version", version, "the version, and the protocol versions that are spoken", json=True)
     _add_cache(commands)
 
@@ -87,6 +95,26 @@ def _serve(options: argparse.Namespace) -> int:
 
     named = ("config", "listen", "auth", "stdio", "detached")
     return run_serve(ServeOptions(**{name: getattr(options, name) for name in named}))
+
+
+def _start(options: argparse.Namespace) -> int:
+    from hub.cli.start_hub import start_hub, start_service
+    from hub.control.methods import STATUS
+
+    output: Output = options.output
+    by_service = start_service(output)
+    started = start_hub()
+    by = "service" if by_service else "command" if started else None
+    with client() as hub:
+        status = hub.request(STATUS)
+    output.set(started=by is not None, **({} if by is None else {"by": by}), version=status.version)
+    did = "the hub runs already" if by is None else "started the service" if by == "service" else "started"
+    where = ""
+    if status.listen:
+        output.set(url=status.listen.url, socket=status.listen.socket)
+        where = f"; it listens on {status.listen.url} and {status.listen.socket}"
+    output.say(f"{did}{where}")
+    return EX_OK
 
 
 def _connect(options: argparse.Namespace) -> int:

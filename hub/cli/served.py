@@ -22,9 +22,9 @@ def served(names: Sequence[str], output: Output, *, main: Path, can_start: bool 
     `main` is the main file that the hub must have; `can_start`: it is the usual one, which a new hub would use.
 
     Raises:
-        UsageError: the hub uses another main file, or cannot be started.
+        UsageError: the hub uses another main file.
         HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`.
-        ConfigError: the directories of the hub cannot be used.
+        ConfigError: the configuration or the directories of the hub cannot be used.
     """
     from hub.cli.server_watch import watch
     from hub.cli.start_hub import start_hub

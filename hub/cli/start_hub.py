@@ -1,17 +1,23 @@
-"""Start of the hub in the background, as `hubd connect` does it."""
+"""Start of the hub in the background: as `hubd connect` does it, or by its service."""
 
+import os
 import select
-import time
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hub.cli.subcommand import UsageError
+from config.errors import ConfigError
+from hub.control.errors import HubNotRunning
+
+if TYPE_CHECKING:
+    from hub.cli.subcommand import Output
 
 
 def start_hub() -> bool:
-    """Start the hub of this user unless one runs; True if it was started. Returns once it listens.
+    """Start the hub of this user in the background unless one runs; True if it was started. Returns once it listens.
 
     Raises:
-        UsageError: it did not start, or does not listen in time.
-        ConfigError: its directories cannot be used.
+        HubNotRunning: it did not start, or does not listen in time.
+        ConfigError: its configuration or its directories cannot be used.
     """
     from config.hub_paths import runtime_dir
     from hub.shim.start_daemon import DaemonStart, Unavailable
@@ -21,13 +27,39 @@ def start_hub() -> bool:
     try:
         while (connection := attempt.step()) is None:
             started = started or attempt.child is not None
-            if attempt.child is not None:
-                select.select([attempt.child], [], [], attempt.pause_s)
-            else:
-                time.sleep(attempt.pause_s)  # noqa: TID251 - nothing here runs under trio
+            select.select([] if attempt.child is None else [attempt.child], [], [], attempt.pause_s)
         connection.close()
-    except (Unavailable, OSError) as error:
-        raise UsageError(str(error)) from None
+    except Unavailable as error:
+        if error.code == os.EX_CONFIG:
+            raise ConfigError(str(error)) from None
+        raise HubNotRunning(str(error)) from None
     finally:
         attempt.close()
     return started
+
+
+def start_service(output: "Output") -> bool:
+    """Have the service manager start the hub, unless it runs; False: it runs, or is no service that can be started.
+
+    A manager that cannot be reached, as in a session without systemd, is noted.
+    """
+    from config import directories
+    from config.hub_paths import runtime_dir
+    from hub.shim.start_daemon import is_alive
+
+    unit = Path(directories.config_dir()).parent / "systemd" / "user" / "hubd.service"
+    if is_alive(str(runtime_dir() / "hubd.lock")) or not unit.exists():
+        return False
+    from hub.cli.service_manager import ServiceError, call, refusal, user_service
+    from hub.cli.subcommand import UsageError, own_command
+
+    try:
+        service = user_service(own_command(), os.environ)
+        if reason := refusal(service):
+            output.note(f"the service is installed, but {reason}; the hub is started without it")
+            return False
+        call(service, ("start", *service.units))
+    except (ServiceError, UsageError) as error:
+        output.note(f"the service cannot be started: {error}; the hub is started without it")
+        return False
+    return True

@@ -3,13 +3,14 @@
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from hub.cli.render.screen import COLOURS, Screen
+from hub.cli.render.screen import COLOURS, LEAST_COLUMNS, Screen
 from hub.wire.printable import printable_json
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ EX_INTERRUPTED: Final = 130
 
 CLOSE: Final = 0.7
 """Similarity above which an unknown name counts as a misspelt one (`difflib`)."""
+
+LISTED: Final = re.compile(r" +\S+(?: \S+)* {2,}")
+"""The name before a text in a list of the help."""
 
 Command = Callable[[argparse.Namespace], int]
 """A command: takes its options, returns the exit code."""
@@ -111,6 +115,12 @@ class Parser(argparse.ArgumentParser):
     hint = ""
     """Advice for an argument too many."""
 
+    def format_help(self) -> str:
+        """The help, with no line wider than the terminal."""
+        from shutil import get_terminal_size
+
+        return _fitted(super().format_help(), max(LEAST_COLUMNS, get_terminal_size().columns))
+
     def error(self, message: str) -> NoReturn:
         """Raises: UsageError, which argparse would end the process for."""
         raise UsageError(message, self.format_usage())
@@ -138,6 +148,28 @@ class Parser(argparse.ArgumentParser):
         name = option.partition("=")[0]
         meant = nearest(name, [name for action in self._actions for name in action.option_strings])
         self.error(f"there is no option {name}; {meant or f'`{self.prog} --help` lists them'}")
+
+
+def _fitted(text: str, width: int) -> str:
+    """`text` with no line wider than `width`: paragraphs are filled anew, parts of a list go on below their texts."""
+    from itertools import groupby
+
+    lines: list[str] = []
+    for is_prose, group in groupby(text.split("\n"), lambda line: line[:1] not in ("", " ")):
+        found = list(group)
+        if is_prose and max(map(len, found)) > width:
+            found = [" ".join(found)]
+        lines += (line if len(line) <= width else _folded(line, width) for line in found)
+    return "\n".join(lines)
+
+
+def _folded(line: str, width: int) -> str:
+    from textwrap import fill
+
+    listed = LISTED.match(line)
+    blank = len(line) - len(line.lstrip())
+    indent = listed.end() if listed and listed.end() < width // 2 else blank + 2 if blank else 0
+    return fill(line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -170,13 +202,16 @@ def agreed(question: str, *, default: bool) -> bool:
     return answer in ("y", "yes") or (default and not answer)
 
 
-def add(commands: Any, name: str, command: Command, text: str, *, json: bool | str = False) -> Parser:
+def add(
+    commands: Any, name: str, command: Command, text: str, *, json: bool | str = False, aliases: Sequence[str] = ()
+) -> Parser:
     """Add a command. `text` says what it does or shows; `json` gives it the option `--json`, and may describe its
-    members."""
+    members; `aliases` are other names of it."""
     members = f"--json prints one object:\n{json}\n\n" if isinstance(json, str) else ""
     parser: Parser = commands.add_parser(
         name,
         help=text,
+        aliases=aliases,
         description=text[0].upper() + text[1:] + ".",
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,

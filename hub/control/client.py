@@ -110,7 +110,7 @@ class ControlClient:
         message = {"jsonrpc": "2.0", "id": self._last_id, "method": method.name, "params": given}
         line = self._line(method, method.patience_s, json.dumps(message).encode() + b"\n")
         if not line:
-            raise HubNotRunning("the hub stopped before it answered; `hubd serve` starts it again")
+            raise HubNotRunning("the hub stopped before it answered; `hubd start` starts it again")
         answer = _object(method, line)
         if "error" in answer:
             raise ControlFailed(_message(method, answer["error"]))
@@ -171,7 +171,7 @@ class ControlClient:
 
     def _not_running(self, error: OSError) -> HubNotRunning:
         if isinstance(error, FileNotFoundError | ConnectionRefusedError):
-            return HubNotRunning(f"no hub is running (nothing listens on {self._path}); `hubd serve` starts one")
+            return HubNotRunning(f"no hub is running (nothing listens on {self._path}); `hubd start` starts one")
         return HubNotRunning(f"the hub on {self._path} cannot be reached: {error.strerror or error}")
 
 

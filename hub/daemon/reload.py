@@ -197,7 +197,7 @@ class Reloader:
             raise loaded.error(unresolved)
         if gone := self._gone(loaded):
             text = f"{gone}: is gone; what it said still holds. Put it back; or, to do without it, run `hubd stop`, and"
-            text += " the next host or `hubd serve` starts the hub anew"
+            text += " the next host or `hubd start` starts the hub again"
             raise ConfigError(text)
         return loaded
 

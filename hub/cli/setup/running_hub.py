@@ -49,7 +49,8 @@ def start(way: Way, options: argparse.Namespace, undo: Undo) -> None:
     """Start the hub, or have the one that runs take up its files.
 
     Raises:
-        UsageError: it does not start, or refuses the files.
+        UsageError: it refuses the files.
+        ConfigError: it cannot use them.
         HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`.
     """
     if way == "running":

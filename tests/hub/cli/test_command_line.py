@@ -72,7 +72,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 def test_without_a_hub_one_sentence_says_what_to_do(place, command):
     code, out, err = place.run(*command.split())
     assert (code, out) == (69, "")
-    assert re.fullmatch(r"hubd: no hub is running \(nothing listens on .*\); `hubd serve` starts one\n", err)
+    assert re.fullmatch(r"hubd: no hub is running \(nothing listens on .*\); `hubd start` starts one\n", err)
 
 
 @pytest.mark.parametrize(

@@ -86,3 +86,39 @@ def test_status_is_printed_again_in_a_pipe(env):
         assert watch.stdout.readline() == watch.stdout.readline()
         os.kill(watch.pid, signal.SIGINT)
     assert watch.returncode == 130
+
+
+# --- help -------------------------------------------------------------------------------------------------------------
+
+
+def words_of(*words, env, code):
+    done = subprocess.run([processes.HUBD, *words], env=env, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == code, done.stderr
+    return done.stdout or done.stderr
+
+
+def test_hubd_alone_prints_a_page(env):
+    page = words_of(env=env, code=2).splitlines()
+    assert len(page) <= 25
+    listed = [line.split()[0] for line in page if line.startswith("    ")]
+    assert {"status", "add", "doctor", "start", "logs", "call"} <= set(listed)
+    known = words_of("help", env=env, code=0)
+    assert all(f"\n    {name} " in known for name in listed)
+
+
+def test_help_of_a_command(env):
+    for words in (("cache", "clear"), ("status",), ()):
+        assert words_of("help", *words, env=env, code=0) == words_of(*words, "--help", env=env, code=0)
+    assert 'did you mean "status"' in words_of("help", "stauts", env=env, code=2)
+    assert words_of("-v", env=env, code=0) == words_of("version", env=env, code=0)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_help_fits(env, columns):
+    known = words_of("help", env=env, code=0).partition("hubd help COMMAND")[0]
+    commands = [line.split()[0] for line in known.splitlines() if line.startswith("    ") and line[4:5].islower()]
+    assert len(commands) > 25
+    for command in ("", *commands[:: 6 if columns != 80 else 1]):
+        out = words_of("help", *command.split(), env=env | {"COLUMNS": str(columns)}, code=0)
+        assert widest(out) <= columns, command
+    assert widest(words_of(env=env | {"COLUMNS": str(columns)}, code=2)) <= max(80, columns)

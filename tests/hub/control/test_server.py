@@ -203,7 +203,7 @@ async def test_other_users_are_refused(tmp_path, monkeypatch, caplog):
 
 def test_nothing_there_is_one_helpful_sentence(tmp_path):
     path = tmp_path / "c"
-    with pytest.raises(HubNotRunning, match=r"no hub is running \(nothing listens on .*\); `hubd serve` starts one"):
+    with pytest.raises(HubNotRunning, match=r"no hub is running \(nothing listens on .*\); `hubd start` starts one"):
         ControlClient(path)
     bind_unix(path).close()
     with pytest.raises(HubNotRunning, match="no hub is running"):
