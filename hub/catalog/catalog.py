@@ -6,7 +6,7 @@ entries of one upstream are kept in its `UpstreamEntries` and taken over while i
 encoded when a list is first asked for, once per revision of hosts.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Final
@@ -16,6 +16,7 @@ from msgspec import Raw, Struct
 from hub.catalog.entries import NAME_KINDS, NOTHING, Route, UpstreamEntries, UpstreamRule, VisibleEntry, quote_some
 from hub.catalog.instructions import heading, joined, one_line
 from hub.catalog.rewrite import Change, unchanged
+from hub.catalog.token_cost import TokenCost, cost_of
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View
 from hub.link.sealing import InvalidSeal, Sealer, load_keys
@@ -120,6 +121,7 @@ class Catalog:
         self._varies = varies
         self._emitters: dict[str, Change] = {}
         self._instructions: str | None = None
+        self._costs: Mapping[str, TokenCost] | None = None
         self._digests: dict[Kind, str] = {}
         self._routes: dict[Kind, dict[str, Route]] = {}
         self._hidden: dict[tuple[Kind, str], frozenset[str]] = {}
@@ -321,6 +323,12 @@ class Catalog:
         """The catalogue of the one server that `view` shows, under its own names and URIs; None: an empty one."""
         parts = [] if part is None else [part.scoped()]
         return Catalog(parts, self._rules, self._claims, self._sealer, settling=self._settling, view=view)
+
+    def costs(self) -> Mapping[str, TokenCost]:
+        """By upstream, the cost of its tools for a model; counted when first asked for."""
+        if self._costs is None:
+            self._costs = {part.name: cost_of(part.tool_bytes(self._hidden_of(Kind.TOOL, part))) for part in self.parts}
+        return self._costs
 
     @property
     def instructions(self) -> str:

@@ -4,7 +4,7 @@ Made anew for each snapshot; `hub.catalog.catalog` puts the entries of all upstr
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Raw, Struct
@@ -13,6 +13,7 @@ from config.name_globs import ALL, NameChoice
 from hub.catalog.apps import for_model, for_views, is_for_model, is_for_views
 from hub.catalog.names import NameKind, name_id, visible_name
 from hub.catalog.rewrite import UI_KEYS, localise_meta
+from hub.catalog.token_cost import tool_bytes
 from hub.catalog.uri_claims import UriClaims
 from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirrored
 from hub.wire.jsonrpc import EMPTY, encode, peek_object, raw
@@ -90,6 +91,7 @@ class UpstreamEntries:
         self._bare = scoped or rule.prefix == ""
         self._scoped: UpstreamEntries | None = None
         self._chunks: dict[tuple[Kind, str, bool, frozenset[str]], bytes] = {}
+        self._tool_bytes: dict[str, int] | None = None
         self.shown = self._all_shown()
         self.routes = {
             kind: {each.visible: Route(self.name, each.original) for each in its} for kind, its in self.shown.items()
@@ -146,6 +148,15 @@ class UpstreamEntries:
             # Most revisions see the same: keep the bytes once.
             chunk = self._chunks[key] = next((other for other in self._chunks.values() if other == chunk), chunk)
         return chunk
+
+    def tool_bytes(self, hidden: frozenset[str] = NOTHING) -> Mapping[str, int]:
+        """By visible name, the size of each tool that the model may see, for its cost in tokens; counted once."""
+        if self._tool_bytes is None:
+            shown = self.entries(Kind.TOOL, ui=False)
+            self._tool_bytes = {each.visible: tool_bytes(each.visible, each.fields) for each in shown}
+        if not hidden:
+            return self._tool_bytes
+        return {name: size for name, size in self._tool_bytes.items() if name not in hidden}
 
     def encode(self, kind: Kind, host_version: str, shown: VisibleEntry, *, ui: bool = False) -> bytes:
         """One entry as JSON, with the hub's own `_meta`."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from hub.cli.render.last_words import last_words
-from hub.cli.render.tables import duration
+from hub.cli.render.tables import about, duration
 from hub.cli.subcommand import EX_FAILED, Output
 from hub.wire.printable import printable
 
@@ -93,7 +93,7 @@ class ServerOutcome(Struct, frozen=True, kw_only=True):
             if count or (count == 0 and noun == "tool" and not (self.prompts or self.resources)):
                 yield f"{count} {noun}{'s' * (count != 1)}"
         if self.tokens:
-            yield f"~{self.tokens:,} tokens".replace(",", " ")
+            yield f"{about(self.tokens)} tokens"
 
     def as_object(self) -> dict[str, Any]:
         """For programs."""

@@ -10,6 +10,13 @@ from cache.statistics import CacheStatistics
 from upstreams.status_facts import JournalRecord, UpstreamStatus
 
 
+class LargestTool(Struct, frozen=True):
+    """The tool whose definition takes most of a model's context."""
+
+    name: str = ""
+    tokens: int = 0
+
+
 class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
     """One upstream as the hub uses it. State `unresolved`: left out, since a reference of its configuration leads
     nowhere."""
@@ -18,6 +25,9 @@ class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
     """Calls that wait for answers of hosts."""
     stale_config: str | None = None
     """The reason why it still runs with its earlier settings; None: it does not."""
+    tokens: int | None = None
+    """About how many tokens the definitions of its tools take in a model's context (`hub.catalog.token_cost`)."""
+    largest: LargestTool | None = None
     connected_ago_s: float | None = None
     """Seconds since it was connected and had listed what it offers, in this run of the hub or an earlier one; 0: it is
     connected. None: not within a day."""
@@ -38,6 +48,10 @@ class HostRow(Struct, frozen=True, kw_only=True):
     asked: int = 0
     listening: bool = True
     """Notifications reach it at once: it has a connection, or over HTTP a stream, open for them."""
+    tools: int | None = None
+    """Tools that its model is shown."""
+    tokens: int | None = None
+    """About how many tokens these and the instructions take."""
 
 
 class ProjectRow(Struct, frozen=True, kw_only=True):
@@ -133,6 +147,8 @@ class Status(Struct, frozen=True, kw_only=True):
     faults: int = 0
     """Failures of the hub's own, each with a traceback in its log."""
     replica: ReplicaStatus | UnsetType = UNSET
+    instructions_tokens: int = 0
+    """About how many tokens the instructions of all servers take."""
 
 
 class Cleared(Struct, frozen=True):

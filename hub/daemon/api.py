@@ -18,11 +18,16 @@ from msgspec import UNSET, Raw, structs
 from cache.entry import DropCause
 from cache.statistics import CacheStatistics
 from config.hub_paths import socket_path
+from config.name_globs import ALL
 from hub.app import OPEN_DOOR, Hub
+from hub.catalog.token_cost import text_bytes, tokens_of
+from hub.catalog.view import View
 from hub.control.answers import (
     BufferStatus,
     Cleared,
     ConfigStatus,
+    HostRow,
+    LargestTool,
     ListenStatus,
     Logs,
     Reloaded,
@@ -85,7 +90,7 @@ class DaemonApi:
             uptime_s=round(trio.current_time() - hub.started_at, 1),
             settled=hub.router.settled.is_set(),
             upstreams=(*map(self._upstream, hub.supervisor.upstreams.values()), *self._unresolved()),
-            hosts=tuple(hub.hosts.status()),
+            hosts=tuple(self._host(host.view, row) for host, row in zip(hub.hosts, hub.hosts.status(), strict=True)),
             projects=() if hub.projects is None else tuple(hub.projects.status()),
             cache=hub.reads.statistics(),
             buffer=BufferStatus(**hub.budget.facts()),
@@ -96,14 +101,20 @@ class DaemonApi:
             loop=UNSET if self._watch is None else self._watch.status(),
             faults=0 if self._faults is None else self._faults.count,
             replica=UNSET if membership is None else membership.status(),
+            instructions_tokens=tokens_of(text_bytes(hub.live.everything.instructions)),
         )
 
     def _upstream(self, upstream: Upstream) -> UpstreamRow:
+        status, cost = upstream.status(), self._hub.live.cost_of(upstream.name)
+        if cost is not None and status.counts is not None and upstream.config.tools != ALL:
+            status = structs.replace(status, counts=structs.replace(status.counts, tools=cost.tools))
         return UpstreamRow(
-            **structs.asdict(upstream.status()),
+            **structs.asdict(status),
             parked=self._hub.bridge.parking.parked(upstream.name),
             connected_ago_s=self._connected_ago_s(upstream),
             stale_config=self._stale(upstream.name),
+            tokens=None if cost is None else cost.tokens,
+            largest=None if cost is None or not cost.tools else LargestTool(cost.largest, cost.largest_tokens),
         )
 
     def _connected_ago_s(self, upstream: Upstream) -> float | None:
@@ -111,6 +122,13 @@ class DaemonApi:
             return 0.0
         ago_s = self._hub.supervisor.last_connected.ago_s(upstream.config)
         return None if ago_s is None else round(ago_s, 1)
+
+    def _host(self, view: View, row: HostRow) -> HostRow:
+        """The row with what the host is shown, and what that costs."""
+        catalog = self._hub.live.of(view)
+        costs = catalog.costs().values()
+        size = sum(cost.bytes for cost in costs) + text_bytes(catalog.instructions)
+        return structs.replace(row, tools=sum(cost.tools for cost in costs), tokens=tokens_of(size))
 
     def _unresolved(self) -> Iterator[UpstreamRow]:
         """Upstreams that the files name and the hub leaves out."""

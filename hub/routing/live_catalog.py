@@ -18,8 +18,9 @@ from msgspec import Struct, structs
 
 from hub.catalog.catalog import Catalog, Rules, merge
 from hub.catalog.entries import UpstreamRule
+from hub.catalog.token_cost import TokenCost
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view import EVERYTHING, View, server_view
+from hub.catalog.view import EVERYTHING, View, home_of, server_view
 from hub.link.sealing import Sealer
 from hub.wire.mcp import Kind
 from upstreams.upstream import Upstream
@@ -118,6 +119,11 @@ class LiveCatalog:
         if name in self.upstreams:
             return server_view(name)
         return next((view for view in self._projects if view.name == name and view in self._catalogs), None)
+
+    def cost_of(self, upstream: str) -> TokenCost | None:
+        """The cost of an upstream's tools for the model of a host that sees it; None: its lists are in no view yet."""
+        _, home = home_of(upstream)
+        return self.of(home).costs().get(upstream)
 
     async def wait(self, view: View) -> None:
         """Wait until the lists of `view` can be shown."""

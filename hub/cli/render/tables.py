@@ -49,6 +49,12 @@ def size(count: int) -> str:
     return f"{number:.1f}".removesuffix(".0") + f" {unit}" if number < 9.95 else f"{number:.0f} {unit}"
 
 
+def about(count: int) -> str:
+    """A number that is only an estimate, with two digits: `~13`, `~4 100`, `~91 000`."""
+    digits = max(0, len(str(count)) - 2)
+    return f"~{round(count, -digits):,}".replace(",", " ")
+
+
 def times(number: int) -> str:
     """`once`, `3 times`."""
     return "once" if number == 1 else f"{number} times"

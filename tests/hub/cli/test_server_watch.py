@@ -136,8 +136,8 @@ def test_enable_restart_and_edit_say_whether_it_works(home, tmp_path):
     spent.touch()
     dies_later = good(once=str(spent), start=[["stderr", TRACE], ["exit", 1]])
     home.run("add", "x", "--disabled", "--", *dies_later)
-    assert home.run("enable", "x").endswith("x: connected, 1 tool\n")
-    assert home.run("restart", "x") == "restarting x\nx: connected, 1 tool\n"
+    assert home.run("enable", "x").endswith("x: connected, 1 tool, ~13 tokens\n")
+    assert home.run("restart", "x") == "restarting x\nx: connected, 1 tool, ~13 tokens\n"
     spent.unlink()
     said = home.run("restart", "x", code=1)
     assert "No module named 'nowhere'" in said
@@ -155,7 +155,7 @@ def test_enable_restart_and_edit_say_whether_it_works(home, tmp_path):
     words = json.dumps(good()[1:])
     edited.write_text(edited.read_text().replace("args = []", f"args = {words}"))
     said = home.run("edit", VISUAL=f"cp {shlex.quote(str(edited))}")
-    assert said.endswith("new: connected, 1 tool\n"), "only those that were edited are waited for"
+    assert said.endswith("new: connected, 1 tool, ~13 tokens\n"), "only those that were edited are waited for"
 
 
 @pytest.mark.covers("FH-6")

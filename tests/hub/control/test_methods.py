@@ -36,12 +36,13 @@ def test_the_api_has_every_method_as_the_table_says(method):
 
 MEMBERS = {
     "status": "version uptime_s settled upstreams hosts projects cache buffer warnings listen config root loop faults"
-    " replica",
+    " replica instructions_tokens",
     "upstreams": "since_s last_error last_error_ago_s last_exit restarts next_attempt_s ends_lately crash_loop name"
     " state era version transport pid counts failures health silent_s in_flight degraded sessions mode unattributed"
-    " settling parked stale_config connected_ago_s",
+    " settling parked stale_config tokens largest connected_ago_s",
     "last_exit": "how code signal ago_s said",
-    "hosts": "host label principal transport version endpoint attached_s idle_s in_flight asked listening",
+    "hosts": "host label principal transport version endpoint attached_s idle_s in_flight asked listening tools tokens",
+    "largest": "name tokens",
     "projects": "root endpoint hosts",
     "buffer": "used limit highest refused evicted",
     "listen": "url socket wanted squatted",

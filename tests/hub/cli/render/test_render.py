@@ -6,7 +6,7 @@ import pytest
 
 from hub.cli.render import status as screen
 from hub.cli.render.answers import record, result, tools
-from hub.cli.render.tables import duration
+from hub.cli.render.tables import about, duration
 from hub.control import methods
 from hub.control.methods import read
 from tests.support.terminal import drawn, widest
@@ -290,6 +290,13 @@ def test_results_show_text_and_name_the_rest():
         "[new: unknown type, 0 bytes; --raw shows it]",
     ]
     assert result({"content": [], "structuredContent": {"a": "ü"}}) == '{\n  "a": "ü"\n}'
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(0, "~0"), (7, "~7"), (13, "~13"), (145, "~140"), (4139, "~4 100"), (91_427, "~91 000")]
+)
+def test_an_estimate_has_two_digits(count, shown):
+    assert about(count) == shown
 
 
 def test_small_parts():
