@@ -50,6 +50,8 @@ class Host(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     variables: str = ""
     skeleton: str = ""
     note: str = ""
+    tool_limit: int | None = None
+    spare_tokens: int | None = None
 
     @property
     def shape(self) -> Shape:

@@ -20,6 +20,7 @@ def add_commands(commands: Any) -> None:
     """`tools` and `call`."""
     tools = add(commands, "tools", _tools, "the tools of all servers, or of one, as hosts see them", json=True)
     tools.add_argument("name", metavar="NAME", nargs="?", help="a server name or a tool-name prefix")
+    tools.add_argument("--cost", action="store_true", help="about how many tokens they take in a model's context")
     call = add(commands, "call", _call, "call a tool and print its answer")
     call.add_argument("name", metavar="NAME", help="the tool's name as `hubd tools` shows it")
     call.add_argument(
@@ -39,10 +40,14 @@ def _tools(options: argparse.Namespace) -> int:
     from hub.cli.render.answers import tools
     from hub.control.methods import STATUS, TOOLS
 
+    if options.cost and options.name is None:
+        return _costs(options)
     with client() as hub:
         found = hub.request(TOOLS)
         if options.name is not None:
             found = _tools_of(options.name, found, hub.request(STATUS).upstreams)
+    if options.cost:
+        return _costs_of(options, found)
     if options.json:
         print(as_json(found))
     else:
@@ -50,6 +55,31 @@ def _tools(options: argparse.Namespace) -> int:
         output.screen.show(*tools(found))
         if output.screen.width != UNLIMITED:  # else each line is a tool, for programs
             output.screen.show(styled(f"{len(found)} {'tool' if len(found) == 1 else 'tools'}", "dim"))
+    return EX_OK
+
+
+def _costs(options: argparse.Namespace) -> int:
+    from hub.cli.render.costs import costs, costs_json
+    from hub.control.methods import STATUS
+
+    with client() as hub:
+        status = hub.request(STATUS)
+    output: Output = options.output
+    if options.json:
+        print(as_json(costs_json(status)))
+    else:
+        output.screen.show(*costs(status))
+    return EX_OK
+
+
+def _costs_of(options: argparse.Namespace, tools: list[dict[str, Any]]) -> int:
+    from hub.cli.render.costs import costs_of, tool_costs
+
+    found, output = costs_of(tools), options.output
+    if options.json:
+        print(as_json({"tools": found}))
+    else:
+        output.screen.show(*tool_costs(found))
     return EX_OK
 
 

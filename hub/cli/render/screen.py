@@ -176,6 +176,11 @@ class LiveLines:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
+def _is_number(cell: Cell) -> bool:
+    """True for numbers, estimates such as `~4 100`, and empty cells."""
+    return isinstance(cell, int | None) or (isinstance(cell, str) and cell.startswith("~"))
+
+
 class Table:
     """Columns as wide as they need to be, numbers to the right, empty cells as `-`; narrower where they have to be.
 
@@ -215,7 +220,7 @@ class Table:
         if not table:
             return []
         widths = self._fit([max(cell.cell_len for cell in column) for column in zip(*table, strict=True)], width)
-        right = [bool(rows) and all(isinstance(row[at], int | None) for row in self._rows) for at in range(len(widths))]
+        right = [bool(rows) and all(_is_number(row[at]) for row in self._rows) for at in range(len(widths))]
         lines = [self._line(row, widths, right) for row in table]
         if not self._notes:
             return lines

@@ -4,10 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import astuple
+
 from cache.statistics import StoreStatistics
 from hub.cli.render.cache import brief
+from hub.cli.render.costs import warning_of
 from hub.cli.render.screen import Block, Cell, Table, styled
-from hub.cli.render.tables import duration, size, times
+from hub.cli.render.tables import about, duration, size, times
 from hub.control.answers import BufferStatus, ConfigStatus, HostRow, ProjectRow, ReplicaStatus, Status, UpstreamRow
 from upstreams.journal.last_words import error_line
 
@@ -94,6 +97,8 @@ def _projects(projects: Sequence[ProjectRow]) -> list[Block]:
 
 def _warnings(data: Status) -> list[Block]:
     texts = [*data.config.warnings, *data.warnings]
+    if warning := warning_of(data.hosts):
+        texts.append(f"{warning}; `hubd tools --cost` shows what is large")
     if data.faults:
         texts.append(f"the hub itself failed {times(data.faults)}; see `hubd logs`")
     return [styled("warning: ", "warning") + text for text in texts]
@@ -103,9 +108,20 @@ def _warnings(data: Status) -> list[Block]:
 
 _HEADS: Final = (
     *("SERVER", "STATE", "AGE", "TRANSPORT", "VERSION", "SESSIONS", "SHARING"),
-    *("TOOLS", "PROMPTS", "RESOURCES", "TEMPLATES"),
+    *("TOOLS", "TOKENS", "PROMPTS", "RESOURCES", "TEMPLATES"),
 )
-_LEAST: Final = ("VERSION", "TEMPLATES", "SESSIONS", "PROMPTS", "SHARING", "RESOURCES", "TRANSPORT", "AGE", "TOOLS")
+_LEAST: Final = (
+    "VERSION",
+    "TEMPLATES",
+    "SESSIONS",
+    "PROMPTS",
+    "SHARING",
+    "RESOURCES",
+    "TRANSPORT",
+    "AGE",
+    "TOKENS",
+    "TOOLS",
+)
 """Columns that may go, the least important first."""
 NAME_CELLS: Final = 24
 """Names are not shortened below this for columns that may go."""
@@ -146,7 +162,8 @@ def _upstream(upstream: UpstreamRow) -> "Sequence[Cell]":
     style = _STYLES.get(upstream.state, "bad" if _is_broken(upstream) else "dim")
     since = None if upstream.since_s is None else duration(upstream.since_s)
     counts = upstream.counts
-    numbers = [None] * 4 if counts is None else [counts.tools, counts.prompts, counts.resources, counts.templates]
+    tools, *others = [None] * 4 if counts is None else astuple(counts)
+    tokens = about(upstream.tokens) if tools and upstream.tokens is not None else None
     return (
         styled(upstream.name, "name"),
         styled(_state(upstream), style),
@@ -155,7 +172,9 @@ def _upstream(upstream: UpstreamRow) -> "Sequence[Cell]":
         upstream.version,
         upstream.sessions,
         upstream.mode,
-        *numbers,
+        tools,
+        tokens,
+        *others,
     )
 
 
@@ -209,7 +228,10 @@ def _last_words(said: Sequence[str]) -> "list[str | Text]":
 
 # --- hosts ------------------------------------------------------------------------------------------------------------
 
-_HOST_HEADS: Final = ("HOST", "TRANSPORT", "VERSION", "ENDPOINT", "ATTACHED", "IDLE", "RUNNING", "QUESTIONS")
+_HOST_HEADS: Final = (
+    *("HOST", "TRANSPORT", "VERSION", "ENDPOINT", "ATTACHED", "IDLE", "RUNNING", "QUESTIONS"),
+    *("TOOLS", "TOKENS"),
+)
 
 
 def _hosts(hosts: Sequence[HostRow]) -> list[Block]:
@@ -219,7 +241,7 @@ def _hosts(hosts: Sequence[HostRow]) -> list[Block]:
     rows = sorted((_host(host) for host in hosts if not _is_quiet(host)), key=lambda row: str(row[0]))
     blocks: list[Block] = []
     if rows:
-        drop = ("VERSION", "ENDPOINT", "QUESTIONS", "TRANSPORT", "ATTACHED", "RUNNING", "IDLE")
+        drop = ("VERSION", "ENDPOINT", "QUESTIONS", "TRANSPORT", "ATTACHED", "RUNNING", "IDLE", "TOOLS", "TOKENS")
         blocks.append(Table(_HOST_HEADS, rows, shorten=("HOST", "ENDPOINT"), drop=drop))
     if quiet:
         names = Counter(_host_name(host) for host in quiet)
@@ -239,5 +261,16 @@ def _host_name(host: HostRow) -> str:
 
 
 def _host(host: HostRow) -> "Sequence[Cell]":
+    tokens = None if host.tokens is None else about(host.tokens)
     ages = duration(host.attached_s), duration(host.idle_s)
-    return (_host_name(host), host.transport, host.version, host.endpoint, *ages, host.in_flight, host.asked)
+    return (
+        _host_name(host),
+        host.transport,
+        host.version,
+        host.endpoint,
+        *ages,
+        host.in_flight,
+        host.asked,
+        host.tools,
+        tokens,
+    )

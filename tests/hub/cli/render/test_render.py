@@ -28,6 +28,8 @@ STATUS = {
             "parked": 2,
             "unattributed": 1,
             "counts": {"tools": 14, "prompts": 0, "resources": 3, "templates": 1},
+            "tokens": 1139,
+            "largest": {"name": "files__search_files", "tokens": 141},
             "last_error": None,
             "restarts": 0,
             "degraded": [],
@@ -51,6 +53,8 @@ STATUS = {
             "idle_s": 0.4,
             "in_flight": 3,
             "asked": 1,
+            "tools": 14,
+            "tokens": 1650,
         }
     ],
     "warnings": ["two tools share a name"],
@@ -231,19 +235,22 @@ def test_status():
         "\n"
         "2 servers: 1 failed, 1 connected\n"
         "\n"
-        "SERVER  STATE      AGE  TRANSPORT  VERSION     SESSIONS  SHARING      TOOLS  PROMPTS  RESOURCES  TEMPLATES\n"
-        "broken  failed     -    -          -                  -  -                -        -          -          -\n"
+        "SERVER  STATE      AGE  TRANSPORT  VERSION     SESSIONS  SHARING      TOOLS  TOKENS  PROMPTS  RESOURCES"
+        "  TEMPLATES\n"
+        "broken  failed     -    -          -                  -  -                -       -        -          -"
+        "          -\n"
         "    exit 1:\\x1b[31m no\n"
         "    | last words on stderr\n"
         "    retried on the next call; `hubd restart broken` retries now\n"
         "    degraded: too many tools\n"
         "    restarted 5 times\n"
-        "files   connected  3 h  stdio      2025-11-25         3  interactive     14        0          3          1\n"
+        "files   connected  3 h  stdio      2025-11-25         3  interactive     14  ~1 100        0          3"
+        "          1\n"
         "    2 calls wait for an answer of a host\n"
         "    1 question refused: nobody can tell which host it is for\n"
         "\n"
-        "HOST                  TRANSPORT  VERSION     ENDPOINT  ATTACHED  IDLE  RUNNING  QUESTIONS\n"
-        "Claude (claude-code)  unix       2025-06-18  /mcp      2 h       0 s         3          1\n"
+        "HOST                  TRANSPORT  VERSION     ENDPOINT  ATTACHED  IDLE  RUNNING  QUESTIONS  TOOLS  TOKENS\n"
+        "Claude (claude-code)  unix       2025-06-18  /mcp      2 h       0 s         3          1     14  ~1 600\n"
         "\n"
         "warning: two tools share a name"
     )

@@ -1,0 +1,152 @@
+"""`hubd tools --cost` as blocks of a screen, and a warning about hosts that are shown more than they take."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from hub.catalog.token_cost import tokens_of, tool_bytes
+from hub.cli.render.screen import Block, Cell, Table, styled
+from hub.cli.render.tables import about
+from hub.control.answers import HostRow, Status, UpstreamRow
+
+if TYPE_CHECKING:
+    from config.hosts.facts import Host
+
+REMEDY: Final = "leave tools out with `tools` of a server in hubd.toml, or turn servers off with `hubd disable NAME`"
+
+
+def costs(data: Status) -> list[Block]:
+    """`hubd tools --cost`: servers, the most expensive first, and below them hosts."""
+    servers: list[tuple[Cell, ...]] = [
+        (styled(each.name, "name"), _tools(each), _about(each.tokens), _largest(each)) for each in _servers(data)
+    ]
+    if data.instructions_tokens:
+        servers.append((styled("instructions", "dim"), None, about(data.instructions_tokens), None))
+    blocks: list[Block] = []
+    if servers:
+        blocks.append(Table(("SERVER", "TOOLS", "TOKENS", "LARGEST"), servers, shorten=("LARGEST", "SERVER")))
+    hosts = [(*_host(each), styled(_limit(each), "warning" if over_limit(each) else "dim")) for each in _hosts(data)]
+    if hosts:
+        blocks += ["", Table(("HOST", "ENDPOINT", "TOOLS", "TOKENS", "LIMIT"), hosts, shorten=("HOST", "ENDPOINT"))]
+    if warning := warning_of(data.hosts):
+        blocks += ["", styled("warning: ", "warning") + warning]
+    return blocks or ["no server has any tools; `hubd status` shows how they are"]
+
+
+def costs_json(data: Status) -> dict[str, Any]:
+    """The same for programs."""
+    servers = [
+        {
+            "name": each.name,
+            "tools": _tools(each),
+            "tokens": each.tokens,
+            "largest": None if each.largest is None else msgspec.to_builtins(each.largest),
+        }
+        for each in _servers(data)
+    ]
+    hosts = [
+        {
+            "host": each.host,
+            "label": each.label,
+            "endpoint": each.endpoint,
+            "tools": each.tools,
+            "tokens": each.tokens,
+            "tool_limit": None if (known := _known(each)) is None else known.tool_limit,
+            "spare_tokens": None if known is None else known.spare_tokens,
+        }
+        for each in _hosts(data)
+    ]
+    return {"servers": servers, "instructions_tokens": data.instructions_tokens, "hosts": hosts}
+
+
+def costs_of(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The cost of each tool as the hub lists it, the most expensive first."""
+    sizes = {
+        str(tool.get("name")): tool_bytes(
+            str(tool.get("name")), {name: Raw(msgspec.json.encode(value)) for name, value in tool.items()}
+        )
+        for tool in tools
+    }
+    return [{"name": name, "tokens": tokens_of(sizes[name])} for name in sorted(sizes, key=lambda name: -sizes[name])]
+
+
+def tool_costs(found: Sequence[Mapping[str, Any]]) -> list[Block]:
+    """`hubd tools NAME --cost`."""
+    rows = [(styled(each["name"], "name"), about(each["tokens"])) for each in found]
+    return [Table(("TOOL", "TOKENS"), rows, shorten=("TOOL",))] if rows else []
+
+
+def warning_of(hosts: Iterable[HostRow]) -> str:
+    """The hosts that are shown more than they take, and what helps; "": there are none."""
+    texts = dict.fromkeys(text for host in hosts if (text := over_limit(host)))
+    return f"{'; '.join(texts)}: {REMEDY}" if texts else ""
+
+
+def over_limit(host: HostRow) -> str:
+    """The limit that a host is beyond, as a clause; "" if none is known."""
+    known = _known(host)
+    if known is None:
+        return ""
+    tools, tokens = host.tools or 0, host.tokens or 0
+    if known.tool_limit is not None and tools > known.tool_limit:
+        return f"{known.id} is shown {tools} tools and takes {known.tool_limit}"
+    if known.spare_tokens is not None and tokens > known.spare_tokens:
+        return f"{known.id} is shown {about(tokens)} tokens of tools and has {about(known.spare_tokens)} to spare"
+    return ""
+
+
+def _known(host: HostRow) -> "Host | None":
+    """The host as `hosts.toml` knows it: by the label that `hubd install` gave it, else by the name it gives itself."""
+    from config.hosts.facts import all_hosts
+
+    hosts = all_hosts()
+    named = (each for each in hosts.values() if host.host in (each.title, *each.clients))
+    return hosts.get(host.label) or next(named, None)
+
+
+def _servers(data: Status) -> list[UpstreamRow]:
+    """The servers with tools, the most expensive first."""
+    return sorted((each for each in data.upstreams if _tools(each)), key=lambda each: (-(each.tokens or 0), each.name))
+
+
+def _hosts(data: Status) -> Iterator[HostRow]:
+    """Hosts, one of those that are alike."""
+    seen = set()
+    for each in sorted(data.hosts, key=lambda each: (each.label or each.host, each.endpoint)):
+        if (key := (*_host(each), each.host)) not in seen:
+            seen.add(key)
+            yield each
+
+
+def _host(host: HostRow) -> tuple[Cell, ...]:
+    name = host.host if host.label in ("", host.host) else f"{host.host} ({host.label})"
+    return name, host.endpoint, host.tools, _about(host.tokens)
+
+
+def _limit(host: HostRow) -> str:
+    known = _known(host)
+    if known is None:
+        return "-"
+    if known.tool_limit is not None and (host.tools or 0) > known.tool_limit:
+        return f"takes {known.tool_limit} tools"
+    if over_limit(host):
+        return f"{about(known.spare_tokens or 0)} tokens"
+    return "-" if known.tool_limit is None else f"{known.tool_limit} tools"
+
+
+def _tools(upstream: UpstreamRow) -> int:
+    return 0 if upstream.counts is None else upstream.counts.tools
+
+
+def _about(tokens: int | None) -> str | None:
+    return None if tokens is None else about(tokens)
+
+
+def _largest(upstream: UpstreamRow) -> str | None:
+    """The name of the most expensive tool without its server's, and its cost."""
+    if upstream.largest is None:
+        return None
+    name = upstream.largest.name
+    return f"{name.partition('__')[2] or name} {about(upstream.largest.tokens)}"

@@ -1,0 +1,99 @@
+"""`hubd tools --cost`, and the warning about hosts that are shown more than they take."""
+
+import pytest
+
+from config.hosts.facts import all_hosts
+from hub.cli.render import status as screen
+from hub.cli.render.costs import costs, costs_json, costs_of, over_limit, tool_costs, warning_of
+from hub.control.answers import HostRow, LargestTool, Status, UpstreamRow
+from tests.support.terminal import drawn, widest
+from upstreams.status_facts import Counts
+
+
+def server(name, tools, tokens, largest=""):
+    found = LargestTool(f"{name}__{largest}", tokens // 4) if largest else None
+    return UpstreamRow(name=name, state="connected", counts=Counts(tools), tokens=tokens, largest=found)
+
+
+def host(label, tools, tokens, name="x"):
+    return HostRow(host=name, label=label, endpoint="/mcp", tools=tools, tokens=tokens)
+
+
+DATA = Status(
+    upstreams=(server("files", 14, 1139, "search_files"), server("github", 101, 24_100, "create"), server("off", 0, 0)),
+    hosts=(host("cursor", 115, 25_900), host("windsurf", 115, 25_900), host("windsurf", 115, 25_900)),
+    instructions_tokens=500,
+)
+
+
+def test_servers_hosts_and_what_helps():
+    assert drawn(*costs(DATA), width=80) == (
+        "SERVER        TOOLS   TOKENS  LARGEST\n"
+        "github          101  ~24 000  create ~6 000\n"
+        "files            14   ~1 100  search_files ~280\n"
+        "instructions      -     ~500  -\n"
+        "\n"
+        "HOST          ENDPOINT  TOOLS   TOKENS  LIMIT\n"
+        "x (cursor)    /mcp        115  ~26 000  -\n"
+        "x (windsurf)  /mcp        115  ~26 000  takes 100 tools\n"
+        "\n"
+        "warning: windsurf is shown 115 tools and takes 100: leave tools out with\n"
+        "  `tools` of a server in hubd.toml, or turn servers off with `hubd disable NAME`\n"
+    )
+
+
+@pytest.mark.parametrize("width", [20, 60, 80, 120, 200])
+def test_it_fits(width):
+    assert widest(drawn(*costs(DATA), width=width)) <= width
+
+
+def test_nothing_to_show():
+    assert "no server has any tools" in drawn(*costs(Status()))
+    assert tool_costs([]) == []
+
+
+def test_for_programs():
+    found = costs_json(DATA)
+    assert [each["name"] for each in found["servers"]] == ["github", "files"]
+    assert found["servers"][1]["largest"] == {"name": "files__search_files", "tokens": 284}
+    assert found["instructions_tokens"] == 500
+    assert [(each["label"], each["tool_limit"], each["spare_tokens"]) for each in found["hosts"]] == [
+        ("cursor", None, None),
+        ("windsurf", 100, 20_000),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (host("windsurf", 100, 900), ""),
+        (host("windsurf", 101, 900), "windsurf is shown 101 tools and takes 100"),
+        (host("gemini", 128, 20_001), "gemini is shown ~20 000 tokens of tools and has ~20 000 to spare"),
+        (host("lm-studio", 10, 4_500), "lm-studio is shown ~4 500 tokens of tools and has ~4 000 to spare"),
+        (host("", 129, 900, "opencode"), "opencode is shown 129 tools and takes 128"),
+        (host("claude-code", 999, 200_000), ""),
+        (host("unheard-of", 999, 200_000), ""),
+        (HostRow(label="windsurf"), ""),
+    ],
+)
+def test_only_known_limits_are_told(row, said):
+    assert over_limit(row) == said
+    assert warning_of([row, row]).partition(": ")[0] == said
+    assert (said in drawn(*screen.status(Status(hosts=(row,))))) or not said
+
+
+def test_the_limits_of_hosts_are_data():
+    limits = {id: (host.tool_limit, host.spare_tokens) for id, host in all_hosts().items() if host.tool_limit}
+    assert limits.pop("windsurf") == (100, 20_000)
+    assert limits.pop("lm-studio") == (128, 4_000)
+    assert set(limits) == {"gemini", "cline", "roo", "continue", "goose", "zed", "opencode"}
+    assert set(limits.values()) == {(128, 20_000)}
+
+
+def test_the_tools_of_one_server_the_most_expensive_first():
+    small = {"name": "a__small", "inputSchema": {}}
+    large = {"name": "a__large", "description": "x" * 400, "inputSchema": {}, "_meta": {"dev.hubd/server": "a" * 999}}
+    found = costs_of([small, large])
+    assert [each["name"] for each in found] == ["a__large", "a__small"]
+    assert 100 < found[0]["tokens"] < 120
+    assert drawn(*tool_costs(found)) == "TOOL      TOKENS\na__large    ~110\na__small      ~9\n"
