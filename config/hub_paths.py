@@ -10,6 +10,8 @@ from config.directories import NotPrivate
 from config.errors import ConfigError
 
 log = logging.getLogger("hubd.config")
+SECRETS_FILE: Final = "secrets.json"
+"""Its name in the state directory."""
 MAX_SOCKET_BYTES: Final = 107
 """Length of a unix socket's path on Linux, without the final NUL."""
 
@@ -114,7 +116,7 @@ def trust_path() -> Path:
 
 def secrets_path() -> Path:
     """The secrets of `hubd secret` (`config.secret_store`)."""
-    return state_dir() / "secrets.json"
+    return state_dir() / SECRETS_FILE
 
 
 def _socket(name: str) -> Path:

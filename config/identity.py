@@ -1,11 +1,17 @@
 """Digests of what makes two upstreams the same: the settings that are declared with an `identity`. Pure."""
 
+import secrets
 from hashlib import sha256
+from typing import Any, Final
 
 import msgspec
 
+from config.deferred import references_of
+from config.references import shown
 from config.setting_facts import declarations
 from config.settings import UpstreamConfig, reveal
+
+_THIS_RUN: Final = secrets.token_bytes(16)
 
 
 def config_key(config: UpstreamConfig) -> str:
@@ -22,13 +28,24 @@ def config_key(config: UpstreamConfig) -> str:
             if declared.holds_secrets:
                 names[name] = sorted(value)
             else:
-                values.append(value)
+                values.append(_shown(value))
     return sha256(msgspec.json.encode((values, [names[name] for name in sorted(names)]))).hexdigest()[:32]
+
+
+def _shown(value: Any) -> Any:
+    """A value as files write it: a server remains the same when a secret that it refers to changes."""
+    if isinstance(value, str):
+        return shown(value)
+    return tuple(map(_shown, value)) if isinstance(value, tuple) else value
 
 
 def source_of(config: UpstreamConfig) -> str:
     """The digest under which hubs share what they read from a server: which it is, and how it is asked. It covers
-    secrets, so it is for stores of hubs only."""
+    secrets, so it is for stores of hubs only.
+
+    What a reference stands for is not known here. A changed secret has another version, which no other hub has; of a
+    credential or a command nobody knows what it was in another run, so nothing is shared with that.
+    """
     settings = declarations(UpstreamConfig).items()
     values = {
         name: getattr(config, declared.attribute)
@@ -36,4 +53,5 @@ def source_of(config: UpstreamConfig) -> str:
         if declared.setting.identity is not None
     }
     text = msgspec.json.encode(values, enc_hook=reveal, order="deterministic")
-    return sha256(text).hexdigest()[:32]
+    apart = _THIS_RUN if any(each.kind != "secret" for each in references_of(config)) else b""
+    return sha256(text + apart).hexdigest()[:32]

@@ -33,7 +33,7 @@ _NAMED = re.compile(
 """`--token=x`, `TOKEN=x`, and a header such as `Authorization: x`."""
 _NAMES = re.compile(r".*_env_var|env_vars|env_http_headers")
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-_OUR_REFERENCE = re.compile(r"\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*\}|\$\{file:[^{}]*\}")
+_OUR_REFERENCE = re.compile(r"\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*\}|\$\{(?:file|secret|credential|cmd):[^{}]*\}")
 _SCHEME = re.compile(r"(?i:(?:bearer|basic|token|apikey)\s*)?")
 
 

@@ -87,3 +87,5 @@ def secrets_of(values: Struct) -> Iterator[str]:
             yield from (secret.reveal() for secret in value.values())
         elif isinstance(value, Secret):
             yield value.reveal()
+        elif isinstance(value, tuple):
+            yield from (each.reveal() for each in value if isinstance(each, Secret))

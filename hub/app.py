@@ -40,6 +40,7 @@ from hub.routing.resource_reads import ResourceReads
 from hub.routing.router import Router
 from hub.routing.subscriptions import Subscriptions
 from upstreams.inventory.last_known import LastKnown
+from upstreams.resolution.sources import read_references
 from upstreams.sessions.connector import RunSession
 from upstreams.supervisor import Supervisor, Upstreams
 from upstreams.transports import run_session as transports
@@ -54,7 +55,8 @@ class Hub:
 
     `reader` finds the projects that hosts work in, None: there are none; `allowances` is the file that says which of
     them the user allows. `run`, the argument, names this run of it, if there are other hubs beside it; `is_elsewhere`
-    tells whether a run is that of another one, and alive. `environ` are the variables of which servers get their part.
+    tells whether a run is that of another one, and alive. `environ` are the variables of which servers get their part,
+    and programs that print a value all.
     """
 
     def __init__(
@@ -85,7 +87,7 @@ class Hub:
         claims = UriClaims.load(memory.get("claims", "all"))
         self.live = LiveCatalog(upstreams, rules_of(config), claims, sealer, memory.save_soon)
         run_session = run_session or partial(transports.run_session, budget=self.budget, environ=environ)
-        self.supervisor = self._make_supervisor(upstreams, config, run_session)
+        self.supervisor = self._make_supervisor(upstreams, config, run_session, environ)
         self.levels = LogLevels(self.hosts.log_levels, self.supervisor.set_log_level)
         self.progress = ProgressUpkeep(config.synthetic_progress_s)
         self.states = RequestStates(
@@ -108,12 +110,15 @@ class Hub:
         """The configuration in effect."""
         return self.servers.config
 
-    def _make_supervisor(self, upstreams: Upstreams, config: HubConfig, run_session: RunSession) -> Supervisor:
+    def _make_supervisor(
+        self, upstreams: Upstreams, config: HubConfig, run_session: RunSession, environ: Mapping[str, str]
+    ) -> Supervisor:
         return Supervisor(
             self.memory,
             self.live.changed,
             upstreams=upstreams,
             run_session=run_session,
+            read_references=partial(read_references, environ=environ),
             last_known=self.last_known,
             on_new=self.reads.register,
             on_elicited=self.hosts.elicited,

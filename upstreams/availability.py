@@ -6,18 +6,29 @@ called by the runner; everybody else reads, waits for `news`, or asks for an att
 
 import logging
 from math import ceil
+from typing import Final
 
 import trio
 
 from config.settings import UpstreamConfig
 from hub.link.backoff import jitter
 from hub.link.flag_and_bell import Bell
-from hub.link.hub_errors import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable, UpstreamVersionError
+from hub.link.hub_errors import (
+    HubError,
+    UpstreamLoop,
+    UpstreamUnauthorized,
+    UpstreamUnavailable,
+    UpstreamUnresolved,
+    UpstreamVersionError,
+)
 from upstreams.journal.history import History
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import TRANSITIONS, Backoff, Event, State
 
 log = logging.getLogger(__name__)
+
+GIVEN_UP: Final = frozenset({State.FAILED, State.UNAUTHORIZED, State.UNRESOLVED})
+"""States in which nothing is tried until a call needs the upstream."""
 
 
 class Availability:
@@ -67,7 +78,7 @@ class Availability:
 
     def retry_if_due(self) -> None:
         """Have the upstream tried, if an attempt is due: a host needs it, or looks at lists that include it."""
-        if self.state in (State.FAILED, State.UNAUTHORIZED) and self.backoff.retry_in_s(trio.current_time()) <= 0:
+        if self.state in GIVEN_UP and self.backoff.retry_in_s(trio.current_time()) <= 0:
             self._wanted.set()
 
     def refuse_if_hopeless(self) -> None:
@@ -82,7 +93,7 @@ class Availability:
         self.refuse_if_disabled()
         if self.state is State.IDLE:
             self._wanted.set()
-        if self.state in (State.FAILED, State.UNAUTHORIZED):
+        if self.state in GIVEN_UP:
             wait_s = self.backoff.retry_in_s(trio.current_time())
             if wait_s > 0:
                 raise self.unavailable(f"{self._name} is not available", retry_after_s=wait_s)
@@ -139,6 +150,8 @@ class Availability:
         event = Event.LOST
         if isinstance(error, UpstreamUnauthorized):
             event = Event.REFUSED
+        elif isinstance(error, UpstreamUnresolved):
+            event = Event.UNRESOLVED
         elif pause_s is None or isinstance(error, UpstreamVersionError | UpstreamLoop):
             event = Event.GAVE_UP
         if event is not Event.LOST or pause_s is None:

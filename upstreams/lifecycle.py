@@ -5,9 +5,10 @@
 An upstream is `CONNECTING` until its first session opens or fails, and `RECONNECTING` from then on, between attempts
 and during them. After `restart.attempts` attempts in a row that failed it is `FAILED`: nothing is tried until a call
 needs it, and then once in `FAILED_PAUSE_S` (half open: one attempt that fails leads back at once). `UNAUTHORIZED` is
-`FAILED` for want of credentials. `IDLE` is an upstream that no host needs: it is lazy and was not called yet, or was
-stopped after `idle_stop_s`; it costs nothing, and the first call starts it. Only another configuration, which makes
-another upstream, leads out of `DISABLED`. `RESTART`, by command, starts over from every other state.
+`FAILED` for want of credentials, and `UNRESOLVED` for want of a value that its configuration refers to. `IDLE` is an
+upstream that no host needs: it is lazy and was not called yet, or was stopped after `idle_stop_s`; it costs nothing,
+and the first call starts it. Only another configuration, which makes another upstream, leads out of `DISABLED`.
+`RESTART`, by command, starts over from every other state.
 """
 
 import sys
@@ -35,6 +36,7 @@ class State(Enum):
     FAILED = "failed"
     DISABLED = "disabled"
     UNAUTHORIZED = "unauthorized"
+    UNRESOLVED = "unresolved"
 
 
 class Event(Enum):
@@ -48,22 +50,43 @@ class Event(Enum):
     GAVE_UP = "gave up"
     REFUSED = "refused"
     """The credentials are not good enough."""
+    UNRESOLVED = "unresolved"
+    """A reference of the configuration has no value."""
     UNUSED = "unused"
     """Nobody has needed it for `idle_stop_s`."""
     RESTART = "restart"
 
 
 _COMMANDS: Final = {Event.RESTART: State.CONNECTING}
-_ENDS: Final = {Event.LOST: State.RECONNECTING, Event.GAVE_UP: State.FAILED, Event.REFUSED: State.UNAUTHORIZED}
+_ENDS: Final = {
+    Event.LOST: State.RECONNECTING,
+    Event.GAVE_UP: State.FAILED,
+    Event.REFUSED: State.UNAUTHORIZED,
+}
+_UNRESOLVED: Final = {Event.UNRESOLVED: State.UNRESOLVED}
 _REST: Final = {Event.UNUSED: State.IDLE}
 
 TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
     State.IDLE: {Event.START: State.CONNECTING, **_COMMANDS},
-    State.CONNECTING: {Event.START: State.CONNECTING, Event.OPENED: State.CONNECTED, **_ENDS, **_COMMANDS},
+    State.CONNECTING: {
+        Event.START: State.CONNECTING,
+        Event.OPENED: State.CONNECTED,
+        **_UNRESOLVED,
+        **_ENDS,
+        **_COMMANDS,
+    },
     State.CONNECTED: {**_ENDS, **_REST, **_COMMANDS},
-    State.RECONNECTING: {Event.START: State.RECONNECTING, Event.OPENED: State.CONNECTED, **_ENDS, **_REST, **_COMMANDS},
+    State.RECONNECTING: {
+        Event.START: State.RECONNECTING,
+        Event.OPENED: State.CONNECTED,
+        **_UNRESOLVED,
+        **_ENDS,
+        **_REST,
+        **_COMMANDS,
+    },
     State.FAILED: {Event.START: State.RECONNECTING, **_COMMANDS},
     State.UNAUTHORIZED: {Event.START: State.RECONNECTING, **_COMMANDS},
+    State.UNRESOLVED: {Event.START: State.RECONNECTING, **_COMMANDS},
     State.DISABLED: {},
 }
 FIRST: Final = (State.IDLE, State.DISABLED)

@@ -15,7 +15,14 @@ from typing import Final
 
 import trio
 
-from hub.link.hub_errors import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamVersionError
+from hub.link.hub_errors import (
+    HubError,
+    UpstreamLoop,
+    UpstreamUnauthorized,
+    UpstreamUnresolved,
+    UpstreamVersionError,
+    without_frames,
+)
 from hub.wire.hub_loops import EXPERIMENTAL, HubChain, join_chains, read_chain
 from hub.wire.mcp import Kind
 from upstreams.inventory.lists import Listing
@@ -117,6 +124,10 @@ class MainSession:
 
     async def run(self, slots: trio.Semaphore) -> HubError | None:
         """Open the session and keep it until it ends; why it ended, None: it was closed."""
+        try:
+            await self._upstream.values.read_anew()
+        except UpstreamUnresolved as error:
+            return without_frames(error)
         return await self._pooled.run(slots, self._opened, self._upstream.main_lost)
 
     def _opened(self, nursery: trio.Nursery) -> None:

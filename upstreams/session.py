@@ -6,7 +6,7 @@ Nobody above writes for a transport or an era: `run_session` chooses the transpo
 for the era.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 from msgspec import Raw, Struct
@@ -33,6 +33,10 @@ class CallTimeouts(Struct, frozen=True):
     """In all, whatever is reported."""
 
 
+RenewedHeaders = Callable[[Mapping[str, str]], Awaitable[Mapping[str, str] | None]]
+"""Takes the headers that were refused, returns those to send in their place; None: there are none to try."""
+
+
 class SessionTerms(Struct, frozen=True):
     """Terms of a session: what it declares, whom it serves, how it is kept alive."""
 
@@ -49,6 +53,8 @@ class SessionTerms(Struct, frozen=True):
     """URIs that answer `roots/list`; None: the roots of the host do."""
     ping_s: float = 60.0
     """Seconds of silence after which a legacy session is pinged; 0: never."""
+    renewed_headers: RenewedHeaders | None = None
+    """Gives the headers to send once more with what the server refused (401); None: they never change."""
 
 
 COMMON: Final = SessionTerms()

@@ -31,6 +31,7 @@ from upstreams.inventory.late_reports import LateReports
 from upstreams.journal.journal import Journals
 from upstreams.last_connected import LastConnected
 from upstreams.lifecycle import State
+from upstreams.resolution.sources import ReadReferences, read_references
 from upstreams.runner import UpstreamRunner
 from upstreams.sessions.connector import RunSession
 from upstreams.sessions.pool import Memory
@@ -112,6 +113,7 @@ class Supervisor:
         on_new: Callable[[Upstream], None] = lambda upstream: None,
         on_elicited: Callable[[str, str], None] = lambda upstream, id: None,
         listener_for: Callable[[str, UpstreamConfig], InvalidationListener] = lambda name, config: NO_LISTENER,
+        read_references: ReadReferences = read_references,
         drain_s: float = 30.0,
         wall: Callable[[], float] = lambda: 0.0,
     ) -> None:
@@ -129,7 +131,9 @@ class Supervisor:
         self._on_new = on_new
         self._log_level: str | None = None
         slots = trio.Semaphore(STARTS_AT_ONCE)
-        self._parts = UpstreamParts(memory, run_session, slots, self._changed, on_elicited, listener_for)
+        self._parts = UpstreamParts(
+            memory, run_session, slots, self._changed, on_elicited, listener_for, read_references
+        )
         self._unsettled: set[str] = set()
         self._generations: dict[str, Generation] = {}
         """The generations that serve, by name: those of `upstreams`."""

@@ -37,6 +37,8 @@ from upstreams.inventory.refresh import ListRefresh, Reading
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import Event, State
 from upstreams.notifications import NotificationSink
+from upstreams.resolution.reference_values import ReferenceValues
+from upstreams.resolution.sources import ReadReferences, read_references
 from upstreams.sessions.calls import Calls
 from upstreams.sessions.connector import RunSession, SessionConnector, SessionParts
 from upstreams.sessions.dual_era_sessions import LegacySessions
@@ -60,6 +62,7 @@ class UpstreamParts(Struct, frozen=True):
     on_elicited: Callable[[str, str], None]
     """Called with the name of an upstream and the id of an elicitation at a URL that is done there."""
     listener_for: Callable[[str, UpstreamConfig], InvalidationListener]
+    read_references: ReadReferences = read_references
 
 
 class Upstream:
@@ -93,7 +96,11 @@ class Upstream:
             on_elicited=partial(parts.on_elicited, name),
             listener=listener,
         )
-        session_parts = SessionParts(self.notifications, parts.memory, parts.run_session, parts.slots, listener)
+        self.values = ReferenceValues(name, config, parts.read_references, history.mask)
+        """The values of references in its configuration."""
+        session_parts = SessionParts(
+            self.notifications, parts.memory, parts.run_session, parts.slots, listener, self.values
+        )
         self.pool = Pool(name, config, parts.memory, self._moved)
         self.connector = SessionConnector(self.pool, session_parts)
         self.legacy_sessions = LegacySessions(name, config, session_parts, self._moved)
@@ -440,7 +447,7 @@ class Upstream:
             return not self.offered.listed
         if self.state is State.IDLE and self.offered.known:
             return False
-        return self.state not in (State.DISABLED, State.UNAUTHORIZED)
+        return self.state not in (State.DISABLED, State.UNAUTHORIZED, State.UNRESOLVED)
 
     def status(self) -> UpstreamStatus:
         """For `hubd status`."""

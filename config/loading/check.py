@@ -18,6 +18,7 @@ from config.loading.check_fleet import problems_of_sharing, warnings_of_sharing
 from config.loading.safe_reading import Keys, Problem
 from config.name_globs import problem_of
 from config.names import is_server_id, is_usable, suggest_id
+from config.references import blanked, references_in
 from config.setting_facts import declarations
 from config.settings import HubConfig, Setting, UpstreamConfig
 
@@ -220,12 +221,12 @@ def _check_command(upstream: UpstreamConfig, command: str) -> Iterator[Problem]:
     if upstream.transport in ("http", "sse"):
         yield Problem(("transport",), f'"{upstream.transport}" needs a `url`; leave it out beside `command`')
     for name, value in (("command", command), ("cwd", upstream.cwd or ""), *_each("args", upstream.args)):
-        if "\0" in value:
+        if "\0" in blanked(value):
             yield Problem((name,), "holds a NUL character, which no program can be given")
     for name, secret in upstream.env.items():
         if not _ENV_NAME.fullmatch(name):
             yield Problem(("env", name), "is no name for a variable: it is empty or holds `=`")
-        if "\0" in secret.reveal():
+        if "\0" in blanked(secret.reveal()):
             yield Problem(("env", name), "holds a NUL character, which no program can be given")
     yield from (Problem(("pass",), mistake) for mistake in mistakes(upstream.pass_))
 
@@ -265,6 +266,8 @@ def _check_url(upstream: UpstreamConfig, url: str) -> Iterator[Problem]:
     if upstream.transport == "stdio":
         yield Problem(("transport",), '"stdio" needs a `command`; leave it out beside `url`')
     problem = Problem(("url",), 'expected an address such as "https://example.com/mcp"')
+    begins_later = url.startswith("\0") and references_in(url)  # what it is then is checked when it is known
+    url = "https://x/" if begins_later else blanked(url)
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -283,7 +286,7 @@ def _check_url(upstream: UpstreamConfig, url: str) -> Iterator[Problem]:
     for name, secret in upstream.headers.items():
         if not _TOKEN.fullmatch(name):
             yield Problem(("headers", name), "is no name for a header: letters, digits and dashes")
-        value = secret.reveal()
+        value = blanked(secret.reveal())
         if not _HEADER_VALUE.fullmatch(value) or value != value.strip() or not value.isascii():
             text = "is no value for a header: printable ASCII without line breaks or outer spaces"
             yield Problem(("headers", name), text)

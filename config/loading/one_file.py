@@ -19,7 +19,8 @@ from config.loading.convert import HUB
 from config.loading.document import parse
 from config.loading.host_files import SUFFIXES, Table, is_dialect, refuse_crowd, servers
 from config.loading.safe_reading import Content, Findings, Keys, Problem, decoded, fetch, refuse_large
-from config.loading.variables import Missing, Unresolved, Variables
+from config.loading.variables import NO_NUL, Missing, Unresolved, Variables
+from config.references import NUL, blanked, references_in
 from config.setting_facts import declarations
 from config.settings import HubConfig, UpstreamConfig
 
@@ -181,7 +182,7 @@ def _resolvable(values: Mapping[str, Any], source: Source) -> Iterator[tuple[str
     """Those of `values` that can be resolved. What cannot is told of each server that it is meant for."""
     for name, value in values.items():
         with suppress(Unresolved):
-            yield name, source.variables.expand(value) if isinstance(value, str) else value
+            yield name, source.variables.expand_for_server(value) if isinstance(value, str) else value
 
 
 def _expanded(value: Any, path: Keys, source: Source, table: Table) -> Any:
@@ -193,10 +194,15 @@ def _expanded(value: Any, path: Keys, source: Source, table: Table) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return source.variables.expand(value)
+        text = source.variables.expand_for_server(value)
     except Unresolved as error:
         source.findings.wrong(table.place(path), str(error), unresolved=_unresolved_upstream(error, table))
         return value
+    for each in references_in(text):
+        if each.kind == "secret" and not each.version:
+            todo = f"the server starts once `hubd secret set {each.text}` has kept it"
+            source.findings.warn(table.place(path), f"there is no secret {each.text} yet: {todo}")
+    return text
 
 
 def _unresolved_upstream(error: Unresolved, table: Table) -> str:
@@ -216,6 +222,9 @@ def _add_variables(values: dict[str, Any], source: Source, table: Table) -> None
             added |= source.variables.env_file(table.env_file)
         except Unresolved as error:
             source.findings.wrong(table.place(("env",)), str(error), unresolved=_unresolved_upstream(error, table))
+    if any(NUL in value for value in added.values()):
+        source.findings.wrong(table.place(("env",)), NO_NUL)
+        added = {}
     values["env"] = {**added, **env}
 
 
@@ -225,7 +234,7 @@ def _make_absolute(values: dict[str, Any], directory: Path) -> None:
     So does a child's own idea of where it is: without `cwd` it runs in the directory of the file that has `command`.
     """
     command, cwd = values.get("command"), values.get("cwd")
-    if isinstance(cwd, str) or (isinstance(command, str) and cwd is None):
+    if (isinstance(cwd, str) and not cwd.startswith(NUL)) or (isinstance(command, str) and cwd is None):
         values["cwd"] = cwd = str(directory / os.path.expanduser(cwd or ""))
-    if isinstance(command, str) and isinstance(cwd, str) and "/" in command:
+    if isinstance(command, str) and isinstance(cwd, str) and "/" in blanked(command) and not command.startswith(NUL):
         values["command"] = str(Path(cwd) / os.path.expanduser(command))

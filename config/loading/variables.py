@@ -1,5 +1,8 @@
 """`${VAR}`, `${VAR:-default}`, `${env:VAR}`, `${file:path}` in configuration values. `$${` stands for a plain `${`.
 
+In the strings of servers there are also `${secret:NAME}`, `${credential:NAME}` and `${cmd:ARGV}`. They are not replaced
+here, but marked (`config.references`): their values are read when the server starts.
+
 Beside the environment there are the names that editors provide: `${userHome}`, `${/}`, and in files of a project
 `${workspaceFolder}`.
 
@@ -14,8 +17,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from config import directories
 from config.environment.own_file import NotReadable, assignments
+from config.hub_paths import SECRETS_FILE
 from config.loading.safe_reading import read_plain
+from config.loading.secrets_file import SecretsUnreadable, read_secrets
+from config.references import NUL, Malformed, Reference, marked, read
 
 MAX_FILE_BYTES: Final = 1 << 16
 MAX_FILES_BYTES: Final = 1 << 22
@@ -23,6 +30,8 @@ MAX_FILES_BYTES: Final = 1 << 22
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<inner>[^{}]*)\}|\$\{")
 _VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.S)
 FORMS: Final = "${VAR}, ${VAR:-default}, ${env:VAR} or ${file:path}"
+SERVER_FORMS: Final = f"{FORMS.replace(' or', ',')}, ${{secret:NAME}}, ${{credential:NAME}} or ${{cmd:ARGV}}"
+NO_NUL: Final = "holds a NUL character, which no program can be given"
 
 
 class Unresolved(Exception):
@@ -43,6 +52,7 @@ class Variables:
         self.files: dict[Path, bytes] = {}
         """The files that were read, and those that could not be, which have no content."""
         self._total = 0
+        self._is_project = project is not None
         self._provided = {"userHome": os.path.expanduser("~"), "/": "/", "pathSeparator": "/"}
         if project is not None:
             self._provided |= {"workspaceFolder": str(project), "workspaceFolderBasename": project.name}
@@ -58,19 +68,57 @@ class Variables:
             return text
         return _REFERENCE.sub(self._replace, text)
 
-    def _replace(self, match: re.Match[str]) -> str:
+    def expand_for_server(self, text: str) -> str:
+        """`text` of a server's setting, likewise, with references to what is read later marked.
+
+        Raises:
+            Missing, Unresolved: as `expand`.
+        """
+        if NUL in text:
+            raise Unresolved(NO_NUL)
+        return _REFERENCE.sub(self._replace_or_mark, text) if "${" in text else text
+
+    def _replace_or_mark(self, match: re.Match[str]) -> str:
+        try:
+            reference = None if match["inner"] is None else read(match["inner"])
+        except Malformed as error:
+            raise Unresolved(str(error)) from None
+        if reference is not None:
+            return marked(self._deferred(reference))
+        if NUL in (text := self._replace(match, SERVER_FORMS)):
+            raise Unresolved(NO_NUL)
+        return text
+
+    def _deferred(self, reference: Reference) -> Reference:
+        """The reference to what is read when the server starts; that to a secret with its version."""
+        if reference.kind == "cmd" and self._is_project:
+            text = f"`{reference}` runs a program, and counts only in your own files, not in those of a project"
+            raise Unresolved(f"{text}: write ${{secret:NAME}}, and run `hubd secret set NAME`")
+        if reference.kind != "secret":
+            return reference
+        path = Path(directories.state_dir(), SECRETS_FILE)
+        self.files.setdefault(path, b"")
+        try:
+            kept = read_secrets(path).get(reference.text)
+        except SecretsUnreadable as error:
+            raise Missing(str(error)) from None
+        return reference if kept is None else reference._replace(version=kept.version)
+
+    def _replace(self, match: re.Match[str], forms: str = FORMS) -> str:
         if match[0] == "$${":
             return "${"
         inner = match["inner"]
         if inner is None:
             raise Unresolved("`${` has no `}`; write `$${` for a plain `${`")
+        if inner.startswith(("secret:", "credential:", "cmd:")):
+            raise Unresolved(f"`${{{inner}}}` counts only in the settings of servers: write ${{file:path}} here")
         if inner.startswith("file:"):
             return self._file(inner.removeprefix("file:"))
         if inner in self._provided and inner not in self.environ:
             return self._provided[inner]
         found = _VARIABLE.fullmatch(inner)
         if found is None or inner.startswith("workspaceFolder"):
-            raise Unresolved(_meaningless(inner))
+            raise Unresolved(_meaningless(inner, forms))
         value = self.environ.get(found["name"])
         default = found["default"]
         if default is not None:
@@ -128,7 +176,7 @@ class Variables:
         self.files[path] = data
 
 
-def _meaningless(inner: str) -> str:
+def _meaningless(inner: str, forms: str) -> str:
     kind = inner.partition(":")[0]
     if kind == "input":
         return (
@@ -137,4 +185,4 @@ def _meaningless(inner: str) -> str:
         )
     if kind.startswith("workspaceFolder"):
         return f"`${{{inner}}}` has a meaning only in the files of a project, .hubd.toml and .mcp.json: write a path"
-    return f"`${{{inner}}}` means nothing here: write {FORMS}"
+    return f"`${{{inner}}}` means nothing here: write {forms}"

@@ -84,6 +84,10 @@ class UpstreamLoop(UpstreamUnavailable):
     retryable = False
 
 
+class UpstreamUnresolved(UpstreamUnavailable):
+    """What its configuration refers to cannot be read now: a secret is not set, or the keyring is locked."""
+
+
 class UpstreamLost(HubError):
     """The process or stream died while the call was with it."""
 

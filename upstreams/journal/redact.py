@@ -8,7 +8,8 @@ are too short to be told from other words, and the words that settings are made 
 """
 
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec import Raw, UnsetType
@@ -22,6 +23,8 @@ MASK: Final = "***"
 MIN_CHARS: Final = 4
 MIN_PART_CHARS: Final = 8
 """Shortest word within a value that is masked alone: the token behind `Bearer`, a line of a key."""
+MAX_LEARNT: Final = 16
+"""Readings of values that change all the time which are still masked."""
 MAX_ERROR_BYTES: Final = 65_536
 """Bytes of an error's message, and of its data, that are searched; a longer message is cut, longer data is left out."""
 PLAIN: Final = frozenset(
@@ -37,7 +40,19 @@ class Mask:
     """Called with a text, returns it without the secrets."""
 
     def __init__(self, config: UpstreamConfig) -> None:
-        found = sorted({part for value in secrets_of(config) for part in _parts(value)}, key=len, reverse=True)
+        self._configured = {part for value in secrets_of(config) for part in _parts(value)}
+        self._learnt: deque[frozenset[str]] = deque(maxlen=MAX_LEARNT)
+        self._compile()
+
+    def learn(self, values: Sequence[str]) -> None:
+        """Mask these values from now on, too; of those that were learnt before, the last ones are still masked."""
+        parts = frozenset(part for value in values for part in _parts(value))
+        if parts and parts not in self._learnt:
+            self._learnt.append(parts)
+            self._compile()
+
+    def _compile(self) -> None:
+        found = sorted(self._configured.union(*self._learnt), key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, found))) if found else None
 
     def __repr__(self) -> str:

@@ -13,14 +13,14 @@ from functools import partial
 from typing import Protocol
 
 import trio
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import Caller, Exchange, Tenant
 from hub.wire.mcp import Kind
 from upstreams.invalidation import InvalidationListener
-from upstreams.journal.redact import Mask
+from upstreams.resolution.reference_values import ReferenceValues
 from upstreams.session import EraMemory, Exit, Session, SessionEvents, SessionTerms, UpstreamEvents
 from upstreams.sessions.pool import Memory, Pool
 from upstreams.sessions.pooled_session import GUARD_S, PooledSession
@@ -55,6 +55,8 @@ class SessionParts(Struct, frozen=True):
     slots: trio.Semaphore
     """Bounds how many sessions of all upstreams start at once."""
     listener: InvalidationListener
+    values: ReferenceValues
+    """The values of references in the configuration."""
 
 
 class _Events:
@@ -192,9 +194,13 @@ class SessionConnector:
         *,
         on_ended: Callable[[], None] | None = None,
     ) -> None:
-        parts = self._parts
+        parts, terms = self._parts, pooled.terms
+        await parts.values.read_once()
+        config = parts.values.fill(self.pool.config)
+        if parts.values.renews_headers:
+            terms = structs.replace(terms, renewed_headers=parts.values.renewed_headers)
         events = _Events(parts.events, pooled, on_ended or partial(self.pool.session_ended, pooled))
-        await parts.run_session(self.pool.config, self._name, events, parts.memory, pooled.terms, started)
+        await parts.run_session(config, self._name, events, parts.memory, terms, started)
 
     def _failure(self, error: HubError | None) -> HubError:
         """The error of a call whose session could not be opened; each call gets its own."""
@@ -217,7 +223,7 @@ class SessionConnector:
         finally:
             self.pool.session_closed(pooled)
         if error is not None:
-            Mask(self.pool.config).error(error)
+            self._parts.values.mask.error(error)
         if error is not None and not pooled.is_open:
             self._pacing.failed(str(error))
             self.refused_with = error

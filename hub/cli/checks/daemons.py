@@ -81,6 +81,9 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
                 f"sign in there, which hubd cannot do yet, run it by `npx -y mcp-remote URL`; {again}"
             )
             yield Finding("upstream", "problem", f"{name}: sign-in needed", reason, fix, name)
+        elif upstream.state == "unresolved" and upstream.failures is not None:
+            fix = f"do what it says, {again}"
+            yield Finding("upstream", "problem", f"{name}: unresolved", reason, fix, name)
         elif upstream.state == "failed" or upstream.crash_loop:
             what = "failed" if upstream.state == "failed" else "keeps exiting"
             why = "; ".join((reason, *(f'it said "{line}"' for line in said[-1:])))

@@ -21,6 +21,7 @@ from config.hosts.host_servers import Identity, identities
 from config.hosts.unwrap import bare, package_of
 from config.loading.document import parse
 from config.loading.safe_reading import Problem, fetch
+from config.references import NUL
 from config.secret_detection import secrets_in
 from config.settings import HubConfig
 from hub.cli.checks.evidence import GUI_PATH, Examined, Finding
@@ -63,7 +64,7 @@ def commands(examined: Examined) -> Iterator[Finding]:
     """Programs that do not exist, or only on the PATH of a shell."""
     path = examined.machine.environ.get("PATH", os.defpath)
     for name, upstream in examined.upstreams():
-        if upstream.command is None:
+        if upstream.command is None or NUL in upstream.command:  # a reference, which is read at the start
             continue
         own = upstream.env["PATH"].reveal() if "PATH" in upstream.env else None
         found = shutil.which(upstream.command, path=own or path)
@@ -87,7 +88,7 @@ def commands(examined: Examined) -> Iterator[Finding]:
 def working_directories(examined: Examined) -> Iterator[Finding]:
     """Working directories that do not exist."""
     for name, upstream in examined.upstreams():
-        if upstream.cwd is not None and not os.path.isdir(upstream.cwd):
+        if upstream.cwd is not None and NUL not in upstream.cwd and not os.path.isdir(upstream.cwd):
             what = f"{name}: its cwd {upstream.cwd} is not a directory"
             yield Finding(
                 "cwd", "problem", what, "the server cannot start", "make that directory, or correct cwd", name
@@ -129,7 +130,8 @@ def _unpinned(words: list[str]) -> str | None:
 
 def addresses(examined: Examined) -> Iterator[Finding]:
     """URLs at which nothing listens. All are tried at once."""
-    wanted = [(name, upstream.url) for name, upstream in examined.upstreams() if upstream.url]
+    urls = [(name, upstream.url) for name, upstream in examined.upstreams() if upstream.url]
+    wanted = [(name, url) for name, url in urls if NUL not in url]
     reasons: dict[str, Future[str]] = {url: Future() for _, url in wanted}
     for url, future in reasons.items():  # not an executor, which would wait for all of them in the end
         threading.Thread(target=_try, args=(url, future), daemon=True).start()

@@ -213,7 +213,7 @@ def _trouble(upstream: UpstreamRow) -> "list[str | Text]":
         failures = upstream.failures or 0
         counted = f", after {failures} failures in a row" if failures > 1 else ""
         notes.append(f"next attempt in {duration(upstream.next_attempt_s)}{counted}")
-    elif state in ("failed", "unauthorized"):
+    elif state in ("failed", "unauthorized") or (state == "unresolved" and upstream.failures is not None):
         notes.append(f"retried on the next call; `hubd restart {upstream.name}` retries now")
     elif state == "idle":
         notes.append("started by the first call that needs it")

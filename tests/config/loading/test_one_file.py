@@ -176,7 +176,7 @@ def test_variables_are_replaced_where_they_are_allowed(file, tmp_path):
         ("${file:absent}", "cannot read"),
         ("${file:.}", "it is not a plain file"),
         ("${input:token}", "an editor asks for, and hubd cannot ask: put it into an environment variable or a file"),
-        ("${config:token}", "write ${VAR}, ${VAR:-default}, ${env:VAR} or ${file:path}"),
+        ("${config:token}", "write ${VAR}, ${VAR:-default}, ${env:VAR}, ${file:path}, ${secret:NAME}"),
         ("${workspaceFolder}/x", "has a meaning only in the files of a project"),
         ("${A B}", "means nothing here"),
         ("${A", "has no `}`"),
@@ -194,7 +194,7 @@ def test_files_that_are_no_secrets_are_refused(file, tmp_path):
     text = '[upstreams.a]\ncommand = "${file:%s}"'
     assert "is larger than 64 KB" in refusal(file(text % "large"))
     assert "is not UTF-8 text" in refusal(file(text % "binary"))
-    assert "no file can have this name" in refusal(file(text % "a\\u0000b"))
+    assert "holds a NUL character" in refusal(file(text % "a\\u0000b"))
 
 
 @pytest.mark.parametrize("listen", ["localhost:1", "127.9.9.9:1", "[::1]:0"])

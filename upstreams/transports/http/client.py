@@ -27,6 +27,7 @@ from hub.link.hub_errors import (
 )
 from hub.wire.http.request_head import HeadParser
 from hub.wire.mcp import HUB_NAME, HUBD_VERSION
+from upstreams.session import RenewedHeaders
 from upstreams.transports.http.connection import (
     CONNECT_S,
     RECEIVE_BYTES,
@@ -233,8 +234,10 @@ class HttpClient:
         tls: ssl.SSLContext | None = None,
         connect_s: float = CONNECT_S,
         account: Account | None = None,
+        renewed_headers: RenewedHeaders | None = None,
     ) -> None:
         """Without I/O. `headers` go with every request; those that are the hub's own to set are left out.
+        `renewed_headers` gives others when these are refused (401): what was refused is then sent once more.
 
         `connect_s`: how long it may take to connect. `account` counts answers while they are read.
 
@@ -246,6 +249,8 @@ class HttpClient:
         self.account = account
         self._tls = tls
         self._connect_s = connect_s
+        self._headers = headers or {}
+        self._renewed_headers = renewed_headers
         self._fields = _static_fields(url, headers or {})
         self._prefixes: dict[tuple[str, str], bytes] = {}
         self._idle: list[Connection] = []
@@ -264,11 +269,13 @@ class HttpClient:
         *,
         target: str | None = None,
         resend: bool = False,
+        renews: bool = True,
     ) -> HttpReply:
         """Send a request, return when the head of its answer has come.
 
         `headers` are whole lines, each with its CRLF. `resend`: the request may be sent again when a kept connection
-        turns out to be dead; else only if not a byte of it was taken.
+        turns out to be dead; else only if not a byte of it was taken. `renews`: it may be sent again with other headers
+        when these are refused, which executed nothing.
 
         Raises:
             UpstreamUnavailable: no connection, nothing sent.
@@ -281,11 +288,15 @@ class HttpClient:
             data = b"".join((prefix, headers, b"\r\n"))
         else:
             data = b"".join((prefix, headers, b"Content-Length: %d\r\n\r\n" % len(body), body))
+        sent = self._headers
         while True:
             connection = self._reuse() or await self._connect()
             self._active.add(connection)
             try:
-                return await self._exchange(connection, data)
+                reply = await self._exchange(connection, data)
+                if reply.status != 401 or self._renewed_headers is None or not renews:
+                    return reply
+                break
             except Died as died:
                 self.drop(connection)
                 if self._closed or died.answered or not connection.used or (died.sent and not resend):
@@ -296,6 +307,30 @@ class HttpClient:
             except BaseException:
                 self.drop(connection)
                 raise
+
+        if not await self._renew(reply, sent):
+            return reply
+        return await self.request(method, headers, body, target=target, resend=resend, renews=False)
+
+    async def _renew(self, refusal: HttpReply, refused: Mapping[str, str]) -> bool:
+        """True if there are headers to send in place of those that were refused; then the refusal is discarded."""
+        assert self._renewed_headers is not None
+        try:
+            headers = await self._renewed_headers(refused)
+            if headers is None:
+                return False
+            fields = _static_fields(self.url, headers)
+        except ValueError as error:
+            log.warning("%s refuses its credentials, and the new ones cannot be sent: %s", self.name, error)
+            return False
+        except BaseException:
+            refusal.discard()
+            raise
+        refusal.discard()
+        if headers != self._headers:
+            self._headers, self._fields = headers, fields
+            self._prefixes.clear()
+        return True
 
     def sweep(self) -> None:
         """Close idle connections that are past their time or were closed by the server."""

@@ -58,7 +58,9 @@ async def run_http_session(
     headers = {field: value.reveal() for field, value in config.headers.items()}
     account = budget.account(f"upstream {name}")
     try:
-        client = HttpClient(name, parse_url(config.url or ""), headers, account=account)
+        client = HttpClient(
+            name, parse_url(config.url or ""), headers, account=account, renewed_headers=terms.renewed_headers
+        )
     except ValueError as error:
         raise UpstreamUnavailable(f"{name} is configured wrongly: {error}", upstream=name) from None
     try:

@@ -3,7 +3,7 @@
 import gzip
 import socket
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -626,3 +626,79 @@ async def test_tls_to_a_peer_that_says_nothing(autojump_clock: trio.abc.Clock) -
     with pytest.raises(UpstreamUnavailable, match="no TLS handshake"):
         await fetch(client)
     await listener.aclose()
+
+
+# --- headers that are refused -----------------------------------------------------------------------------------------
+
+
+async def wants(talk: Talk, request: PeerRequest, token: str) -> None:
+    """200 for this token, else 401."""
+    is_known = request.headers["authorization"] == f"Bearer {token}"
+    await talk.raw(OK if is_known else b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno")
+
+
+@asynccontextmanager
+async def renewing_client(
+    handler: Handler, *given: str | None
+) -> AsyncIterator[tuple[HttpClient, HttpPeer, list[Mapping[str, str]]]]:
+    """A client that begins with the token `old` and gets `given`, one after the other; and what was refused."""
+    left, refused = list(given), []
+
+    async def renewed(headers: Mapping[str, str]) -> Mapping[str, str] | None:
+        refused.append(headers)
+        await trio.lowlevel.checkpoint()
+        token = left.pop(0) if len(left) > 1 else left[0]
+        return None if token is None else {"Authorization": f"Bearer {token}"}
+
+    async with http_peer(handler) as peer:
+        headers = {"Authorization": "Bearer old"}
+        client = HttpClient("far", parse_url(peer.url), headers, renewed_headers=renewed)
+        try:
+            yield client, peer, refused
+        finally:
+            client.close()
+
+
+async def test_what_was_refused_is_sent_once_more_with_new_headers() -> None:
+    async def handler(request: PeerRequest, talk: Talk) -> None:
+        await wants(talk, request, "new")
+
+    async with renewing_client(handler, "new") as (client, peer, refused):
+        assert await fetch(client, b"12345") == b"ok"
+        assert [request.body for request in peer.requests] == [b"12345"] * 2
+        assert await fetch(client) == b"ok"  # and they are kept
+        assert len(peer.requests) == 3
+        assert refused == [{"Authorization": "Bearer old"}]
+
+
+@pytest.mark.parametrize("given", ["old", "wrong"])
+async def test_a_second_refusal_stands(given: str) -> None:
+    async def handler(request: PeerRequest, talk: Talk) -> None:
+        await wants(talk, request, "new")
+
+    async with renewing_client(handler, given) as (client, peer, refused):
+        with await client.request("POST", body=b"{}") as reply:
+            assert (reply.status, await reply.read()) == (401, b"no")
+        assert len(peer.requests) == 2
+        assert len(refused) == 1
+
+
+@pytest.mark.parametrize("given", [None, "a\r\nX: b"])
+async def test_without_headers_that_can_be_sent_the_refusal_stands(given: str | None) -> None:
+    async def handler(request: PeerRequest, talk: Talk) -> None:
+        await wants(talk, request, "new")
+
+    async with renewing_client(handler, given) as (client, peer, _):
+        with await client.request("POST", body=b"{}") as reply:
+            assert (reply.status, await reply.read()) == (401, b"no")
+        assert len(peer.requests) == 1
+
+
+async def test_each_of_several_says_which_headers_were_refused() -> None:
+    async def handler(request: PeerRequest, talk: Talk) -> None:
+        await wants(talk, request, "new")
+
+    async with renewing_client(handler, "new") as (client, _, refused), trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(fetch, client)
+    assert refused == [{"Authorization": "Bearer old"}] * 10
