@@ -12,7 +12,10 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+from config.editing.text import serverfile
+from config.hosts.facts import all_hosts
 from tests.support import host_homes
 from tests.support.processes import HUBD, own_directories
 
@@ -96,6 +99,21 @@ class SetupHome:
         (folder / "cached").touch()
         with contextlib.suppress(OSError):  # nobody waits
             os.close(os.open(folder / "fetched", os.O_WRONLY | os.O_NONBLOCK))
+
+    def unfetch(self) -> None:
+        """Let the slow server be installed anew at its next start."""
+        (self.directory / "bin" / "cached").unlink()
+
+    def entries(self, host: str, *, all: bool = False) -> list[dict[str, Any]]:
+        """The entries of a host's file by which it starts programs, or all that are not turned off."""
+        known = all_hosts()[host]
+        found = serverfile.entries(known.shape, self.paths[host].read_text()).values()
+        on = [each for each in found if not (known.off and each.items() >= known.off.items())]
+        return [each for each in on if all or "command" in each]
+
+    def hub_files(self) -> list[Path]:
+        """The hub's own configuration."""
+        return sorted(path for path in (self.home / ".config" / "hubd").rglob("*") if path.is_file())
 
     def contents(self) -> dict[str, bytes]:
         """The files of all hosts."""

@@ -50,6 +50,7 @@ class Terminal:
         os.close(child)
         self.output = ""
         """All that was written so far, codes included."""
+        self._seen = 0
 
     def __enter__(self) -> "Terminal":
         return self
@@ -74,6 +75,17 @@ class Terminal:
         while (found := re.compile(pattern).search(self.output, after)) is None:
             assert self._read_more(), f"the program ended without {pattern}:\n{self.output}"
         return found.end()
+
+    @property
+    def text(self) -> str:
+        """All that was written so far, as `shown`, with `\\n` as line ends."""
+        return shown(self.output).replace("\r", "")
+
+    def see(self, pattern: str) -> None:
+        """Wait until the text shows `pattern`, behind what was seen before. `^` and `$` are the ends of its lines."""
+        while (found := re.compile(pattern, re.M).search(self.text, self._seen)) is None:
+            assert self._read_more(), f"the program ended without {pattern}:\n{self.text}"
+        self._seen = found.end()
 
     def end(self) -> tuple[int, str]:
         """The exit code, and all that was written, with `\\n` as line ends."""

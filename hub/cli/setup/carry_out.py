@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from os import EX_OK
 from typing import TYPE_CHECKING
 
-from hub.cli.change_report import as_object, as_sentence
+from hub.cli.change_report import as_object
 from hub.cli.server_watch import ServerOutcome, watch
 from hub.cli.setup import running_hub
 from hub.cli.setup.interrupts import held_back
 from hub.cli.setup.plan import SetupPlan, plan_installs, what_leaves
+from hub.cli.setup.probe import FAILURES, progress
 from hub.cli.setup.undo import Undo
 from hub.cli.subcommand import EX_FAILED, Output, client, now
 
@@ -42,12 +43,14 @@ class CarryOut:
         Raises:
             KeyboardInterrupt, UsageError, EditError, HubNotRunning, ControlFailed: everything is as it was.
         """
+        if self._plan.start == "running":
+            self._undo.add("the running hub", running_hub.reload)  # once the files are as they were
         try:
             with held_back():
                 self._write_own_files()
             running_hub.start(self._plan.start, self._options, self._undo)
             with client() as hub:
-                self.outcomes = watch(hub, names, self._output, limit_s=LIMIT_S, failures=3)
+                self.outcomes = watch(hub, names, self._output, limit_s=LIMIT_S, failures=FAILURES, draw=progress)
         except BaseException:
             with held_back():
                 for failure in self._undo.run():
@@ -63,9 +66,9 @@ class CarryOut:
         records: "Records",
         places: "Sequence[Place]",
         served: "Served",
-    ) -> tuple[int, "Leaving", list[str]]:
+    ) -> "tuple[int, Leaving, list[Place]]":
         """Put the hub into hosts, and take out of them what it serves. A failure of one file does not stop the others.
-        The exit code; what left, and what stays; the hosts to restart.
+        The exit code; what left, and what stays; the files that were changed.
 
         Raises:
             KeyboardInterrupt: all of it was done.
@@ -74,7 +77,7 @@ class CarryOut:
             code, changed = self._install(plan_installs(places, machine, records), records, machine)
             left = what_leaves(result, config, machine, records, served, without_hub=False)
             code = max(code, self._take_out(left, machine, changed))
-        return code, left, list(dict.fromkeys(changed))
+        return code, left, changed
 
     # --- the hub's own files
 
@@ -92,7 +95,7 @@ class CarryOut:
 
     # --- the hosts' files
 
-    def _install(self, plans: "list[Plan]", records: "Records", machine: "Machine") -> tuple[int, list[str]]:
+    def _install(self, plans: "list[Plan]", records: "Records", machine: "Machine") -> "tuple[int, list[Place]]":
         from config.errors import EditError
         from config.files import locked
         from config.hosts.install import carry_out
@@ -110,13 +113,12 @@ class CarryOut:
                     remember_originals(planned)
                     output.append("hosts", as_object(planned, backup))
                     if planned.changes:
-                        changed.append(planned.place.title)
-                        output.say(as_sentence(planned, None))
+                        changed.append(planned.place)
                 except EditError as error:
                     code = output.fail(EX_FAILED, f"{planned.place.title}: {error}")
         return code, changed
 
-    def _take_out(self, left: "Leaving", machine: "Machine", changed: list[str]) -> int:
+    def _take_out(self, left: "Leaving", machine: "Machine", changed: "list[Place]") -> int:
         from config.errors import EditError
         from config.files import locked
         from config.hosts.host_commands import run_program
@@ -137,10 +139,8 @@ class CarryOut:
                     code = output.fail(EX_FAILED, str(error))
                     continue
                 output.append("files", {"file": str(write.path), "backup": backup and str(backup)})
-                keys = ", ".join(each.key for each in write.originals)
                 assert write.place is not None
-                changed.append(write.place.title)
-                output.say(f"{write.place.title}: the hub has {keys} now")
+                changed.append(write.place)
             for call in left.programs:
                 try:
                     remembered.add(call.path, [call.original])
@@ -149,5 +149,4 @@ class CarryOut:
                     code = output.fail(EX_FAILED, str(error))
                     continue
                 output.append("commands", shlex.join(call.command))
-                output.say(f"ran {shlex.join(call.command)}")
         return code

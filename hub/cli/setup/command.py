@@ -2,14 +2,19 @@
 
 import argparse
 import os
+from collections.abc import Sequence
 from os import EX_OK
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, Output, UsageError, add
 
 if TYPE_CHECKING:
+    from config.hosts.host_servers import Server
     from config.hosts.import_choice import Import
-    from hub.cli.server_watch import ServerOutcome
+    from hub.cli.setup.outcomes import Verdict
+    from hub.cli.setup.plan import SetupPlan
+    from hub.cli.setup.running_hub import Way
+    from hub.cli.setup.survey import Survey
 
 _MEMBERS: Final = """\
   dry_run  whether it was only tried
@@ -66,7 +71,8 @@ class _Journey:
         self._records = Records(installed_path())
         self._directory = imported_dir(None)
         self._config = load_all(None, os.environ).config
-        self._ours = known(self._config, self._directory, os.environ)
+        self._known = known(self._config, self._directory, os.environ)
+        self._ours = frozenset(self._known.values())
         self._removed = removed(self._directory)
         self.state_of_files = "nothing was changed"
         """What an interruption leaves, for people."""
@@ -75,65 +81,93 @@ class _Journey:
     def run(self) -> int:
         """The whole journey; the exit code."""
         from hub.cli.host_selection import chosen_hosts
-        from hub.cli.setup import plan, questions, running_hub, screens
-        from hub.cli.setup.carry_out import CarryOut
-        from hub.cli.setup.outcomes import keep_what_works, verdicts
+        from hub.cli.setup import questions, running_hub, screens
         from hub.cli.setup.survey import survey_hosts
 
-        output, options, machine = self._output, self._options, self._machine
+        output, options = self._output, self._options
         output.set(dry_run=options.dry_run, servers=[], hosts=[], files=[], notes=[], undo=screens.UNDO)
-        survey = survey_hosts(chosen_hosts(options, machine), machine, self._records)
+        survey = survey_hosts(chosen_hosts(options, self._machine), self._machine, self._records)
         if not survey.places and not survey.unreadable:
             return output.fail(EX_FAILED, "no hosts are found on this machine; name one to set it up anyway")
-        self._show(*screens.found(survey, machine.home))
+        self._show(*screens.found(survey, self._machine.home))
         result = self._take(survey.servers)
-        outcomes = self._tried(result)
-        ours = set(self._ours.values())
-        found = verdicts(result, survey.skipped, ours, outcomes)
-        output.set(servers=[each.as_object() for each in found])
-        self._show("", *screens.tried(found))
-        keep_what_works(result, ours, outcomes, {})
+        verdicts = self._tried(result, survey)
         way = running_hub.way_to_start(options)
-        all = plan.planned(result, self._config, machine, self._records, survey.places, self._directory, way)
-        names = list(dict.fromkeys(name for name, _ in (*result.taken, *result.known)))
-        if not all.changes and way == "running":
-            self._show("", "All is well: there is nothing to change.")
-            output.set(hub=way)
+        plan = self._plan(result, survey, way)
+        output.set(hub=way)
+        if not plan.changes and way == "running":
+            self._show("", *screens.all_is_well(verdicts, running_hub.states()))
             return EX_OK
-        self._show("", *screens.all_changes(all, [], [], machine.home))
+        self._show("", *screens.all_changes(plan, self._machine.home))
         if options.dry_run:
-            output.set(hub=way)
             return EX_OK
-        if questions.may_ask(options) and not questions.write_it([], output):
+        if questions.may_ask(options) and not questions.write_it(screens.diffs(plan), output):
             return output.fail(EX_FAILED, "nothing was changed")
-        work = CarryOut(all, options)
-        served = work.serve(names)
-        self.state_of_files = "the setup is complete"
-        code, left, changed = work.change_hosts(result, self._config, machine, self._records, survey.places, served)
-        for sentence in left.sentences:
-            output.note(sentence)
-        running_hub.say_start(way, output)
-        self._show("", *screens.done(found, served, len(left.writes), changed))
-        return code
+        return self._carry_out(plan, result, survey, verdicts)
 
     def _show(self, *blocks: Any) -> None:
         if not self._output.json:
             self._output.screen.show(*blocks)
 
-    def _take(self, servers: "list[Any]") -> "Import":
+    # --- finding and trying
+
+    def _take(self, servers: "list[Server]") -> "Import":
         """The import of all these servers, without those that the hub could not use."""
         from config.hosts.import_choice import Import
         from config.hosts.import_files import imported_files
 
-        result = Import(self._ours, self._config.upstreams, "keep", self._removed)
+        result = Import(self._known, self._config.upstreams, "keep", self._removed)
         for server in servers:
             result.add(server)
         imported_files(result, self._directory, os.environ)
         return result
 
-    def _tried(self, result: "Import") -> "dict[str, ServerOutcome]":
+    def _tried(self, result: "Import", survey: "Survey") -> "list[Verdict]":
+        """Try the servers; the verdict on each. What is left in `result` is what the hub is to have."""
+        from hub.cli.setup import screens
+        from hub.cli.setup.outcomes import keep_what_works, verdicts
         from hub.cli.setup.probe import probe
 
         servers = [(name, server) for name, server in result.taken if not server.off]
-        count = f"{len(servers)} server{'s' * (len(servers) != 1)}"
-        return probe(servers, self._output, head=f"Trying {count}. Nothing is changed yet; Ctrl-C leaves all as it is.")
+        head = f"Trying {screens.counted(len(servers), 'server')}. Nothing is changed yet; Ctrl-C leaves all as it is."
+        outcomes = probe(servers, self._output, head=head)
+        found = verdicts(result, survey.skipped, self._ours, outcomes)
+        self._output.set(servers=[each.as_object() for each in found])
+        self._show("", *screens.tried(found))
+        keep_what_works(result, self._ours, outcomes, {})
+        return found
+
+    def _plan(self, result: "Import", survey: "Survey", way: "Way") -> "SetupPlan":
+        from config.hosts.import_files import imported_files
+        from hub.cli.served import reasons
+        from hub.cli.setup import running_hub
+        from hub.cli.setup.plan import SetupPlan, plan_installs, what_leaves
+
+        imported = imported_files(result, self._directory, os.environ)
+        names = [name for name, _ in (*result.taken, *result.known)]
+        served = dict.fromkeys(names, "")
+        if (status := running_hub.status()) is not None:
+            served |= reasons([name for name in served if name in self._ours], status)
+        leaving = what_leaves(result, self._config, self._machine, self._records, served)
+        installs = plan_installs(survey.places, self._machine, self._records)
+        return SetupPlan(imported, installs, leaving, way)
+
+    # --- doing
+
+    def _carry_out(self, plan: "SetupPlan", result: "Import", survey: "Survey", verdicts: "Sequence[Verdict]") -> int:
+        from hub.cli.setup import running_hub, screens
+        from hub.cli.setup.carry_out import CarryOut
+
+        output = self._output
+        work = CarryOut(plan, self._options)
+        try:
+            served = work.serve([name for name, _ in (*result.taken, *result.known)])
+        except UsageError as error:
+            return output.fail(EX_FAILED, f"{error}; everything is as it was")
+        self.state_of_files = "everything was written"
+        code, left, changed = work.change_hosts(
+            result, self._config, self._machine, self._records, survey.places, served
+        )
+        running_hub.say_start(plan.start, output)
+        self._show("", *screens.done(verdicts, served, left, changed))
+        return code

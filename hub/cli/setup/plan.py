@@ -51,30 +51,6 @@ class SetupPlan(Struct, frozen=True):
         return [*keys, *(call.original.key for call in self.leaving.programs if call.path == path)]
 
 
-def planned(
-    result: "Import",
-    config: "HubConfig",
-    machine: "Machine",
-    records: "Records",
-    places: "Sequence[Place]",
-    directory: Path,
-    start: "Way",
-) -> SetupPlan:
-    """The plan, if the hub serves everything in `result`.
-
-    Raises:
-        EditError: a file of the hub cannot be read.
-        UsageError: the command `hubd` cannot be found.
-    """
-    from config.hosts.import_files import imported_files
-
-    imported = imported_files(result, directory, machine.environ)
-    hoped = dict.fromkeys((name for name, _ in (*result.taken, *result.known)), "")
-    return SetupPlan(
-        imported, plan_installs(places, machine, records), what_leaves(result, config, machine, records, hoped), start
-    )
-
-
 def plan_installs(places: "Sequence[Place]", machine: "Machine", records: "Records") -> "list[Plan]":
     """Our entry in each file; one that cannot be read is a refusal."""
     from config.errors import EditError

@@ -51,8 +51,7 @@ def configuration(servers: "Sequence[tuple[str, Server]]") -> str:
 def progress(found: Mapping[str, ServerOutcome], waiting: Collection[str]) -> "list[Block]":
     """The live lines while servers are tried: how many have an answer, and each that has none yet."""
     ended = [each for name, each in found.items() if name not in waiting]
-    counts = Counter(word(each) for each in ended)
-    tally = ", ".join(f"{count} {what}" for what, count in counts.items())
+    tally = ", ".join(f"{count} {what}" for what, count in Counter(map(_word, ended)).items())
     lines: list[Block] = [f"{len(ended)} of {len(found)} tried" + (f": {tally}" if tally else "")]
     under_way = [found[name] for name in waiting]
     under_way.sort(key=lambda each: not each.installing)
@@ -65,8 +64,7 @@ def progress(found: Mapping[str, ServerOutcome], waiting: Collection[str]) -> "l
     return lines
 
 
-def word(each: ServerOutcome) -> str:
-    """What became of a server, in two words."""
+def _word(each: ServerOutcome) -> str:
     if each.works:
-        return "works" if each.state == "connected" else "starts when called"
-    return "sign-in needed" if each.state == "unauthorized" else "does not work"
+        return "up"
+    return "want a sign-in" if each.state == "unauthorized" else "do not start"

@@ -8,6 +8,7 @@ from hub.cli.subcommand import Output, ask
 
 if TYPE_CHECKING:
     from config.hosts.host_servers import Server
+    from hub.cli.render.screen import Block
 
 
 def may_ask(options: argparse.Namespace) -> bool:
@@ -47,7 +48,7 @@ def brief(values: Mapping[str, object]) -> str:
     return masked(text, list(secrets_in(dict(values))))
 
 
-def write_it(show_changes: "Sequence[str]", output: Output) -> bool:
+def write_it(changes: "Sequence[Block]", output: Output) -> bool:
     """Ask for the one yes; `d` shows the changes of the files first. No answer is a no."""
     from hub.cli.subcommand import UsageError
 
@@ -61,4 +62,4 @@ def write_it(show_changes: "Sequence[str]", output: Output) -> bool:
         if answer in ("n", "no"):
             return False
         if answer == "d":
-            output.progress.show(*show_changes)
+            output.progress.show(*changes)

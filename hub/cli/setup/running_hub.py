@@ -11,23 +11,32 @@ from hub.control.errors import ControlFailed, HubNotRunning
 
 if TYPE_CHECKING:
     from hub.cli.service_manager import Service
+    from hub.control.answers import Status
 
 Way = Literal["running", "service", "background"]
 
 
-def is_running() -> bool:
-    """True if a hub of this user runs."""
+def status() -> "Status | None":
+    """The status of the hub of this user; None: none runs."""
+    from hub.control.methods import STATUS
+
     try:
-        with client():
-            return True
+        with client() as hub:
+            return hub.request(STATUS)
     except HubNotRunning:
-        return False
+        return None
+
+
+def states() -> dict[str, str]:
+    """The state of each server of the running hub."""
+    found = status()
+    return {} if found is None else {row.name: row.state for row in found.upstreams}
 
 
 def way_to_start(options: argparse.Namespace) -> Way:
     """The way in which the hub is started: as a service of systemd where it can be installed, unless that is not
     wanted; `running`: it need not be started."""
-    if is_running():
+    if status() is not None:
         return "running"
     return "background" if service(options) is None else "service"
 
@@ -54,8 +63,7 @@ def start(way: Way, options: argparse.Namespace, undo: Undo) -> None:
         HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`.
     """
     if way == "running":
-        undo.add("the running hub", _reload)
-        _reload()
+        reload()
     elif way == "service":
         _start_service(options, undo)
     else:
@@ -65,7 +73,7 @@ def start(way: Way, options: argparse.Namespace, undo: Undo) -> None:
         start_hub()
 
 
-def _reload() -> None:
+def reload() -> None:
     from hub.control.methods import RELOAD
 
     with client() as hub:
@@ -121,12 +129,7 @@ def refuse_other_hub(main: "Path") -> None:
     Raises:
         UsageError: so it does.
     """
-    from hub.control.methods import STATUS
-
-    try:
-        with client() as hub:
-            used = hub.request(STATUS).config.watched
-    except HubNotRunning:
-        return
+    found = status()
+    used = () if found is None else found.config.watched
     if used and str(main) not in used:
         raise UsageError(f"the hub that runs uses {used[0]}, not {main}: stop it first by `hubd stop`")

@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hub.cli.render.screen import Table, styled
+from hub.cli.server_watch import UP
 from hub.cli.setup.outcomes import Verdict
 
 if TYPE_CHECKING:
+    from config.hosts.facts import Place
+    from config.hosts.leaving import Leaving
     from hub.cli.render.screen import Block, Cell
     from hub.cli.setup.plan import SetupPlan
     from hub.cli.setup.survey import Survey
@@ -58,9 +61,16 @@ def tried(found: Sequence[Verdict]) -> "Iterator[Block]":
         titles = ", ".join(dict.fromkeys(each.title for each in all))
         rows.append([styled(name, "name"), styled(what, STYLES[first.did]), offer(first), titles])
         stays = "stays there: " if first.stays else ""
-        notes.append([f"{stays}{first.why}"] if first.why else [])
+        notes.append([f"{stays}{_short(first)}"] if first.why else [])
     if rows:
-        yield Table(("SERVER", "", "OFFERS", "IN"), rows, shorten=("IN",), notes=notes)  # type: ignore[arg-type]
+        yield Table(("SERVER", "RESULT", "OFFERS", "IN"), rows, shorten=("IN",), notes=notes)  # type: ignore[arg-type]
+
+
+def _short(each: Verdict) -> str:
+    """The reason, without advice on what to write into the hub's files: it is not there yet."""
+    if each.did == "sign-in needed":
+        return "its host can sign in to it, the hub cannot yet"
+    return each.why.partition(": set it in")[0]
 
 
 def offer(each: Verdict) -> str:
@@ -71,18 +81,16 @@ def offer(each: Verdict) -> str:
 # --- what would be written --------------------------------------------------------------------------------------------
 
 
-def all_changes(plan: "SetupPlan", variables: Sequence[str], secrets: Sequence[str], home: Path) -> "Iterator[Block]":
+def all_changes(plan: "SetupPlan", home: Path) -> "Iterator[Block]":
     """The one screen: every file, and what changes in it."""
     from config.hub_paths import backup_dir
 
-    rows: list[list[Cell]] = [
-        ["hubd", below_home(write.path, home), f"{_servers_in(write.after)}"] for write in plan.imported
-    ]
-    if variables:
-        more = f" and {len(variables) - 2} more" if len(variables) > 2 else ""
-        rows.append(["hubd", "hubd.env", f"{', '.join(variables[:2])}{more}"])
-    if secrets:
-        rows.append(["hubd", "the secret store", ", ".join(secrets)])
+    rows: list[list[Cell]] = []
+    if plan.imported:
+        number = sum(_servers_in(write.after) - _servers_in(write.before or "") for write in plan.imported)
+        folder = plan.imported[0].path.parent
+        files = counted(len(plan.imported), "file")
+        rows.append(["hubd", f"{below_home(folder, home)}/", f"{counted(number, 'server')}, in {files}"])
     for each in plan.installs:
         path = each.place.path
         out = plan.leaves(path)
@@ -90,13 +98,13 @@ def all_changes(plan: "SetupPlan", variables: Sequence[str], secrets: Sequence[s
         if changes:
             rows.append([each.place.title, below_home(path, home), ", ".join(changes)])
     yield styled("What would be written", "bold")
-    yield Table(("WHERE", "FILE", "CHANGE"), rows, shorten=("FILE",), indent=2)
+    if rows:
+        yield Table(("WHERE", "FILE", "CHANGE"), rows, shorten=("FILE",), indent=2)
     for each in plan.refused:
-        yield styled(
-            f"  {each.place.title}: {below_home(each.place.path, home)} is left as it is: {each.why}", "warning"
-        )
+        where = below_home(each.place.path, home)
+        yield styled(f"  {each.place.title}: {where} is left as it is: {each.why}", "warning")
     for stays in plan.leaving.stays:
-        yield f'  {stays.place.title} keeps "{stays.key}": {stays.why}'
+        yield f"  {stays.place.title} keeps {stays.key}: {stays.why}"
     if plan.start == "service":
         yield "  The hub becomes a service of systemd, and is started now."
     elif plan.start == "background":
@@ -105,24 +113,58 @@ def all_changes(plan: "SetupPlan", variables: Sequence[str], secrets: Sequence[s
     yield f"Undone by: {UNDO}"
 
 
-def _servers_in(text: str) -> str:
+def _servers_in(text: str) -> int:
     import tomllib
 
-    names = list(tomllib.loads(text).get("upstreams", {}))
-    return counted(len(names), "server")
+    return len(tomllib.loads(text).get("upstreams", {}))
+
+
+def diffs(plan: "SetupPlan") -> "list[Block]":
+    """The changes of all files as diffs, without secrets."""
+    from hub.cli.change_report import configuration_diff, host_diff
+
+    found = [configuration_diff(write.path, write.before or "", write.after) for write in plan.imported]
+    found += [host_diff(each.place, each.before or b"", each.after or b"") for each in plan.added if not each.program]
+    for write in plan.leaving.writes:
+        if write.place is not None:
+            found.append(host_diff(write.place, (write.before or "").encode(), write.after.encode()))
+    return [text for text in found if text]
 
 
 # --- what came of it --------------------------------------------------------------------------------------------------
 
 
-def done(verdicts: Sequence[Verdict], served: Mapping[str, str], out: int, restart: Sequence[str]) -> "Iterator[Block]":
+def all_is_well(verdicts: Sequence[Verdict], states: Mapping[str, str]) -> "Iterator[Block]":
+    """There was nothing to do."""
+    works = sum(state in UP for state in states.values())
+    others = [name for name, state in states.items() if state not in UP and state != "disabled"]
+    staying = sum(each.stays for each in verdicts)
+    text = f"nothing to change. {counted(works, 'server')} through the hub{_staying(staying)}."
+    yield styled(f"All is well: {text}" if not others else f"There is {text}", "good" if not others else "warning")
+    if others:
+        yield f"Not connected: {listed(others)}; `hubd status` says why."
+
+
+def _staying(number: int) -> str:
+    if not number:
+        return ""
+    return f"; {counted(number, 'server')} {'stays with its host' if number == 1 else 'stay with their hosts'}"
+
+
+def done(
+    verdicts: Sequence[Verdict], served: Mapping[str, str], left: "Leaving", changed: "Sequence[Place]"
+) -> "Iterator[Block]":
     """The last lines."""
     works = sum(not why for why in served.values())
-    staying = sum(each.stays for each in verdicts)
-    text = f"Done: {counted(works, 'server')} through the hub"
-    if staying:
-        text += f"; {counted(staying, 'server')} {'stays with its host' if staying == 1 else 'stay with their hosts'}"
-    yield styled(f"{text}.", "good")
-    if restart:
-        yield f"Restart {listed(restart)}."
+    staying = sum(each.stays for each in verdicts) + len(left.stays)
+    yield styled(f"Done: {counted(works, 'server')} through the hub{_staying(staying)}.", "good")
+    for stays in left.stays:
+        yield styled(f"  {stays.place.title} keeps {stays.key}: {stays.why}", "warning")
+    notes: list[str] = []
+    for place in changed:
+        note = place.host.note or f"restart {place.title}"
+        notes.append(note if place.host.title in note else f"{place.title}: {note}")
+    if notes:
+        yield "So that your hosts see it:"
+        yield from (f"  {note}" for note in dict.fromkeys(notes))
     yield f"Undone by: {UNDO}"

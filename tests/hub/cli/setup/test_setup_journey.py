@@ -1,0 +1,128 @@
+"""The journey of `hubd setup` as a person sees it: ten hosts, a pseudo-terminal, one yes, and the undo."""
+
+import json
+import subprocess
+
+import pytest
+
+from tests.support.processes import HUBD
+from tests.support.setup_home import WORKING, SetupHome
+from tests.support.stdio_host import StdioHost
+from tests.support.terminal import Terminal
+from tests.support.unauthorized_server import unauthorized_server
+
+CTRL_C = "\x03"
+
+
+@pytest.fixture
+def home(tmp_path):
+    with unauthorized_server() as url:
+        home = SetupHome(tmp_path, sentry=url)
+        yield home
+        subprocess.run([HUBD, "stop"], env=home.env, capture_output=True, check=False, timeout=60)
+
+
+def setup(home, *options):
+    return Terminal([HUBD, "setup", "--no-service", *options], home.env, columns=100)
+
+
+def reached(home, host):
+    """The tools that a host reaches with all its entries, as their servers name them."""
+    found = set()
+    for entry in home.entries(host):
+        with StdioHost(entry, home.env) as server:
+            found |= {name.rpartition("__")[2] for name in server.tools()}
+    return found
+
+
+@pytest.mark.covers("FH-1")
+def test_the_whole_journey(home):
+    before = home.contents()
+    home.fetch()
+    worked = {host: reached(home, host) for host in WORKING}
+    assert all(worked.values())
+    home.unfetch()
+
+    with setup(home) as screen:
+        screen.see(r"Found 11 hosts with 15 servers: Claude Desktop, ")
+        screen.see(r"Trying \d+ servers\. Nothing is changed yet; Ctrl-C leaves all as it is\.")
+        screen.see(r"10 of 11 tried: 7 up, ")
+        screen.see(r"context7: (connecting|installing) \d+ s")
+        assert home.contents() == before
+        home.fetch()
+        screen.see(r"^SERVER +RESULT +OFFERS +IN")
+        screen.see(r"^filesystem +works +2 tools")
+        screen.see(r"^time +works +1 tool +Copilot CLI, Kiro")
+        screen.see(r"^sentry +sign-in needed +- +Claude Code\n +stays there: its host can sign in")
+        screen.see(r"^linear +does not work +- +Claude Desktop\n +stays there: [^+]*ModuleNotFoundError")
+        screen.see(r"What would be written")
+        screen.see(r"Claude Desktop .*the hub, without filesystem")
+        screen.see(r"Undone by: hubd uninstall --all --restore-originals")
+        screen.see(r"Write this\? \[Y/n, d shows the changes\] ")
+        assert home.contents() == before
+        screen.type("d\n")
+        screen.see(r"^\+.*connect")
+        screen.see(r"Write this\?")
+        assert "ghp_" not in screen.text
+        screen.type("\n")
+        screen.see(r"Done: 8 servers through the hub; 6 servers stay with their hosts\.")
+        screen.see(r"quit Claude Desktop and start it again")
+        assert screen.end()[0] == 0, screen.text
+
+    for host, tools in worked.items():
+        assert reached(home, host) >= tools, host
+    for text in home.contents().values():
+        assert b"connect" in text
+    (sentry,) = [each for each in home.entries("claude-code", all=True) if "url" in each]
+    assert sentry["url"] in before["claude-code"].decode()
+
+    home.run("uninstall", "--all", "--restore-originals")
+    assert home.contents() == before
+    home.fetch()
+    assert {host: reached(home, host) for host in WORKING} == worked
+
+
+@pytest.mark.covers("FH-1")
+def test_a_no_changes_nothing(home):
+    before = home.contents()
+    home.fetch()
+    with setup(home) as screen:
+        screen.see(r"Write this\?")
+        screen.type("n\n")
+        screen.see("nothing was changed")
+        assert screen.end()[0] == 1
+    assert home.contents() == before
+    assert not home.hub_files()
+
+
+@pytest.mark.covers("FH-1")
+@pytest.mark.parametrize("at", [r"Trying", r"10 of 11 tried", r"Write this\?"])
+def test_ctrl_c_before_the_yes_leaves_everything_as_it_was(home, at):
+    before = home.contents()
+    if "Write" in at:
+        home.fetch()
+    with setup(home) as screen:
+        screen.see(at)
+        screen.type(CTRL_C)
+        screen.see("interrupted; nothing was changed")
+        assert screen.end()[0] == 130
+    assert home.contents() == before
+    assert not home.hub_files()
+
+
+@pytest.mark.covers("FH-1")
+def test_ctrl_c_while_the_hub_starts_its_servers_undoes_what_was_written(home):
+    before = home.contents()
+    home.fetch()
+    with setup(home) as screen:
+        screen.see(r"Write this\?")
+        home.unfetch()
+        screen.type("\n")
+        screen.see(r"7 of 8 tried")
+        assert home.hub_files()
+        screen.type(CTRL_C)
+        screen.see("interrupted; nothing was changed")
+        assert screen.end()[0] == 130
+    assert home.contents() == before
+    assert not home.hub_files()
+    assert json.loads(home.run("status", "--json", code=69).partition("\nhubd: ")[0])["error"]["code"] == 69
