@@ -159,7 +159,7 @@ def outcome(name: str, row: "UpstreamRow | None", waited_s: float) -> ServerOutc
         tools=None if counts is None else counts.tools,
         prompts=None if counts is None else counts.prompts,
         resources=None if counts is None else counts.resources + counts.templates,
-        tokens=getattr(row, "tokens", None) if counts else None,
+        tokens=row.tokens if counts else None,
         why=_why(row, waited_s),
         waited_s=waited_s,
     )

@@ -91,7 +91,7 @@ class _Journey:
             return output.fail(EX_FAILED, "no hosts are found on this machine; name one to set it up anyway")
         self._show(*screens.found(survey, self._machine.home))
         result = self._take(survey.servers)
-        verdicts = self._tried(result, survey)
+        verdicts = self._settled(self._tried(result, survey), result)
         way = running_hub.way_to_start(options)
         plan = self._plan(result, survey, way)
         output.set(hub=way)
@@ -132,9 +132,22 @@ class _Journey:
         head = f"Trying {screens.counted(len(servers), 'server')}. Nothing is changed yet; Ctrl-C leaves all as it is."
         outcomes = probe(servers, self._output, head=head)
         found = verdicts(result, survey.skipped, self._ours, outcomes)
-        self._output.set(servers=[each.as_object() for each in found])
         self._show("", *screens.tried(found))
-        keep_what_works(result, self._ours, outcomes, {})
+        keep_what_works(result, self._ours, outcomes)
+        return found
+
+    def _settled(self, found: "list[Verdict]", result: "Import") -> "list[Verdict]":
+        """Ask about servers that are probably the same; the verdicts then.
+
+        Raises:
+            UsageError: there was no answer.
+        """
+        from hub.cli.import_choices import settle_near_duplicates
+        from hub.cli.setup.outcomes import renamed
+
+        settle_near_duplicates(self._options, result, self._config)
+        found = renamed(found, result)
+        self._output.set(servers=[each.as_object() for each in found])
         return found
 
     def _plan(self, result: "Import", survey: "Survey", way: "Way") -> "SetupPlan":

@@ -1,9 +1,9 @@
 """What becomes of each server that hosts have: the hub takes it, or it stays with its host, and why. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hub.cli.server_watch import ServerOutcome
 
@@ -80,19 +80,17 @@ def _verdict(name: str, server: "Server", ours: Collection[str], outcomes: Mappi
     return Verdict(host=place.host.id, title=place.title, key=server.key, did=did, name=name, why=why, outcome=tried)
 
 
-def keep_what_works(
-    result: "Import", ours: Collection[str], outcomes: Mapping[str, ServerOutcome], merged: Mapping[str, str]
-) -> None:
-    """Leave in `result` only what the hub is to have. `merged`: servers that another one stands for from now on."""
+def keep_what_works(result: "Import", ours: Collection[str], outcomes: Mapping[str, ServerOutcome]) -> None:
+    """Leave in `result` only what the hub is to have."""
 
-    def is_kept(name: str) -> bool:
-        return name in ours or (name in outcomes and outcomes[name].works)
+    def is_kept(name: str, server: "Server") -> bool:
+        return name in ours or (not server.off and name in outcomes and outcomes[name].works)
 
-    def pairs() -> "Iterator[tuple[str, Server]]":
-        for name, server in (*result.known, *(each for each in result.taken if each[0] in merged)):
-            yield merged.get(name, name), server
+    for found in (result.taken, result.known, result.unlike, result.had):
+        found[:] = [each for each in found if is_kept(*each)]
 
-    result.known[:] = [(name, server) for name, server in pairs() if is_kept(name)]
-    result.taken[:] = [
-        (name, server) for name, server in result.taken if name not in merged and not server.off and is_kept(name)
-    ]
+
+def renamed(found: Sequence[Verdict], result: "Import") -> list[Verdict]:
+    """The verdicts, with the names under which the hub has the servers after some were merged."""
+    names = {(server.place.host.id, server.place.title, server.key): name for name, server in result.known}
+    return [structs.replace(each, name=names.get((each.host, each.title, each.key), each.name)) for each in found]

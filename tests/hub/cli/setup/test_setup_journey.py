@@ -51,10 +51,14 @@ def test_the_whole_journey(home):
         assert home.contents() == before
         home.fetch()
         screen.see(r"^SERVER +RESULT +OFFERS +IN")
-        screen.see(r"^filesystem +works +2 tools")
-        screen.see(r"^time +works +1 tool +Copilot CLI, Kiro")
+        screen.see(r"^filesystem +works +2 tools, ~[0-9 ]+ tokens")
+        screen.see(r"^time +works +1 tool, ~[0-9 ]+ tokens +Copilot CLI, Kiro")
         screen.see(r"^sentry +sign-in needed +- +Claude Code\n +stays there: its host can sign in")
         screen.see(r"^linear +does not work +- +Claude Desktop\n +stays there: [^+]*ModuleNotFoundError")
+        screen.see(r"probably the same \(the package @modelcontextprotocol/server-memory\):\n +1 +memory: npx .*Junie")
+        screen.see(r" +2 +knowledge: npx .*Kiro")
+        screen.see(r"Keep which\?")
+        screen.type("1\n")
         screen.see(r"What would be written")
         screen.see(r"Claude Desktop .*the hub, without filesystem")
         screen.see(r"Undone by: hubd uninstall --all --restore-originals")
@@ -65,7 +69,7 @@ def test_the_whole_journey(home):
         screen.see(r"Write this\?")
         assert "ghp_" not in screen.text
         screen.type("\n")
-        screen.see(r"Done: 8 servers through the hub; 6 servers stay with their hosts\.")
+        screen.see(r"Done: 7 servers through the hub; 6 servers stay with their hosts\.")
         screen.see(r"quit Claude Desktop and start it again")
         assert screen.end()[0] == 0, screen.text
 
@@ -87,6 +91,8 @@ def test_a_no_changes_nothing(home):
     before = home.contents()
     home.fetch()
     with setup(home) as screen:
+        screen.see(r"Keep which\?")
+        screen.type("\n")
         screen.see(r"Write this\?")
         screen.type("n\n")
         screen.see("nothing was changed")
@@ -96,12 +102,15 @@ def test_a_no_changes_nothing(home):
 
 
 @pytest.mark.covers("FH-1")
-@pytest.mark.parametrize("at", [r"Trying", r"10 of 11 tried", r"Write this\?"])
+@pytest.mark.parametrize("at", [r"Trying", r"10 of 11 tried", r"Keep which\?", r"Write this\?"])
 def test_ctrl_c_before_the_yes_leaves_everything_as_it_was(home, at):
     before = home.contents()
-    if "Write" in at:
+    if at.endswith("?"):
         home.fetch()
     with setup(home) as screen:
+        if "Write" in at:
+            screen.see(r"Keep which\?")
+            screen.type("\n")
         screen.see(at)
         screen.type(CTRL_C)
         screen.see("interrupted; nothing was changed")
@@ -115,6 +124,8 @@ def test_ctrl_c_while_the_hub_starts_its_servers_undoes_what_was_written(home):
     before = home.contents()
     home.fetch()
     with setup(home) as screen:
+        screen.see(r"Keep which\?")
+        screen.type("\n")
         screen.see(r"Write this\?")
         home.unfetch()
         screen.type("\n")
