@@ -110,10 +110,16 @@ class Availability:
             text += f" or let the user run `hubd enable {self._name}`"
             raise UpstreamUnavailable(text, upstream=self._name)
 
-    def unavailable(self, text: str, *, retry_after_s: float = 0.0) -> HubError:
-        """The error of a call: `text` says what happened; added are the reason, and what to do."""
+    def unavailable(self, text: str, *, progress: str = "", retry_after_s: float = 0.0) -> HubError:
+        """The error of a call: `text` says what happened; added are the reason, and what to do. `progress`: the reason
+        is that the upstream is on its way."""
         kind = UpstreamUnauthorized if self.state is State.UNAUTHORIZED else self._failure
         reason = (self.history.last_error or "").partition("\n")[0] or self.waits_for or "No reason is known"
+        if progress:
+            text += (
+                f" (state: {self.state.value}): {progress}. Try again in a minute; `hubd status` shows how far it is."
+            )
+            return UpstreamUnavailable(text, upstream=self._name)
         text += f" (state: {self.state.value}). {reason}."
         if retry_after_s:
             text += f" Try again in {ceil(retry_after_s)} seconds, or let the user look at `hubd status`"

@@ -25,6 +25,7 @@ from hub.link.hub_errors import (
 )
 from hub.wire.hub_loops import EXPERIMENTAL, HubChain, join_chains, read_chain
 from hub.wire.mcp import Kind
+from upstreams.cold_start.gate import StartGate
 from upstreams.inventory.lists import Listing
 from upstreams.lifecycle import Event, State
 from upstreams.subscriptions.modern import keep_subscribed
@@ -38,9 +39,9 @@ UNKNOWN_RETRY_S: Final = 300.0
 class UpstreamRunner:
     """Runs one upstream. `on_settled` is called whenever it has listed what it offers, or failed."""
 
-    def __init__(self, upstream: Upstream, slots: trio.Semaphore, on_settled: Callable[[], None]) -> None:
+    def __init__(self, upstream: Upstream, gate: StartGate, on_settled: Callable[[], None]) -> None:
         self.upstream = upstream
-        self._slots = slots
+        self._gate = gate
         self._on_settled = on_settled
         self._scope = trio.CancelScope()
 
@@ -81,7 +82,7 @@ class UpstreamRunner:
             await upstream.availability.until_wanted()
         while True:
             upstream.availability.move(Event.START)
-            error = await MainSession(upstream, self._on_settled).run(self._slots)
+            error = await MainSession(upstream, self._on_settled).run(self._gate)
             if upstream.state is State.IDLE:
                 await upstream.availability.until_wanted()
                 continue
@@ -122,13 +123,13 @@ class MainSession:
         self._pooled = upstream.connector.make_main()
         self._on_listed = on_listed
 
-    async def run(self, slots: trio.Semaphore) -> HubError | None:
+    async def run(self, gate: StartGate) -> HubError | None:
         """Open the session and keep it until it ends; why it ended, None: it was closed."""
         try:
             await self._upstream.values.read_anew()
         except UpstreamUnresolved as error:
             return without_frames(error)
-        return await self._pooled.run(slots, self._opened, self._upstream.main_lost)
+        return await self._pooled.run(gate, self._opened, self._upstream.main_lost)
 
     def _opened(self, nursery: trio.Nursery) -> None:
         if self._is_loop(read_chain(self._pooled.session.facts.capabilities.get(EXPERIMENTAL))):

@@ -131,6 +131,10 @@ class SessionEvents(UpstreamEvents, Protocol):
         """True if the upstream can say anything unasked now. Sessions that always can do not report this."""
         ...
 
+    def at_work(self) -> float:
+        """The package runner that is to start the upstream was at work just now; the time until which it may go on."""
+        ...
+
 
 class EraMemory(Protocol):
     """Remembers which era upstreams spoke; `config.saved_state.Memory` is one."""

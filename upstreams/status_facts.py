@@ -64,6 +64,12 @@ class UpstreamStatus(Trouble, frozen=True, kw_only=True):
 
     name: str = ""
     state: str = ""
+    installing: bool = False
+    """It is being connected, and a package runner is at work for that."""
+    installing_s: float | None = None
+    """Seconds since that began; None: it is not."""
+    queued: bool = False
+    """It is to be installed, and waits until others have been."""
     era: str | None = None
     version: str | None = None
     transport: str | None = None

@@ -25,6 +25,8 @@ from config.settings import UpstreamConfig
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.flag_and_bell import Bell
 from hub.link.hub_errors import UpstreamUnavailable
+from upstreams.cold_start.gate import StartGate
+from upstreams.cold_start.start import StartLimits
 from upstreams.invalidation import NO_LISTENER, InvalidationListener
 from upstreams.inventory.last_known import LastKnown
 from upstreams.inventory.late_reports import LateReports
@@ -40,7 +42,6 @@ from upstreams.upstream import Upstream, UpstreamParts
 
 log = logging.getLogger(__name__)
 
-STARTS_AT_ONCE: Final = 8
 URGE_S: Final = 30.0
 """Seconds between attempts to start a replacement while its predecessor still serves."""
 
@@ -96,10 +97,10 @@ class Supervisor:
     """Keeps every configured upstream running.
 
     `settled` is set once every upstream has listed what it offers, now or in an earlier run, or has failed; one that
-    late the last time (`note_late`) is not waited for. `on_new` is called with every new upstream before any call can
-    reach it, `on_change` with the name of an upstream whenever what it offers may differ, `on_elicited` with the name
-    of an upstream and the id of an elicitation at a URL that is done. `listener_for` makes the listener of invalidation
-    events of an upstream. `last_known` is kept up to date.
+    was late the last time (`note_late`) is not waited for. `on_new` is called with every new upstream before any call
+    can reach it, `on_change` with the name of an upstream whenever what it offers may differ, `on_elicited` with the
+    name of an upstream and the id of an elicitation at a URL that is done. `listener_for` makes the listener of
+    invalidation events of an upstream. `last_known` is kept up to date.
     """
 
     def __init__(
@@ -115,6 +116,7 @@ class Supervisor:
         listener_for: Callable[[str, UpstreamConfig], InvalidationListener] = lambda name, config: NO_LISTENER,
         read_references: ReadReferences = read_references,
         drain_s: float = 30.0,
+        start_limits: StartLimits | None = None,
         wall: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.upstreams = Upstreams() if upstreams is None else upstreams
@@ -130,9 +132,9 @@ class Supervisor:
         self._on_change = on_change
         self._on_new = on_new
         self._log_level: str | None = None
-        slots = trio.Semaphore(STARTS_AT_ONCE)
+        gate = StartGate(memory, start_limits)
         self._parts = UpstreamParts(
-            memory, run_session, slots, self._changed, on_elicited, listener_for, read_references
+            memory, run_session, gate, self._changed, on_elicited, listener_for, read_references
         )
         self._unsettled: set[str] = set()
         self._generations: dict[str, Generation] = {}
@@ -297,7 +299,7 @@ class Supervisor:
         self._on_new(upstream)
         if config.disabled:
             return Generation(upstream, None)
-        return Generation(upstream, UpstreamRunner(upstream, self._parts.slots, partial(self._report, upstream)))
+        return Generation(upstream, UpstreamRunner(upstream, self._parts.gate, partial(self._report, upstream)))
 
     def _take_in(self, generation: Generation, *, at_once: bool = False) -> None:
         """Let calls find the upstream, and start it: `at_once`, or when its predecessors are gone."""

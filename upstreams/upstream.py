@@ -29,6 +29,7 @@ from hub.link.interface import Caller, Exchange, Operation, Tenant
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import Era, Kind, Snapshot, era_of
 from upstreams.availability import Availability
+from upstreams.cold_start.gate import StartGate
 from upstreams.host_subscriptions import HostSubscriptions
 from upstreams.invalidation import InvalidationListener
 from upstreams.inventory.freshness import declares_changes
@@ -55,8 +56,8 @@ class UpstreamParts(Struct, frozen=True):
 
     memory: Memory
     run_session: RunSession
-    slots: trio.Semaphore
-    """Bounds how many sessions start at once."""
+    gate: StartGate
+    """Lets sessions start in turns."""
     on_change: Callable[["Upstream"], None]
     """Called whenever what an upstream offers may differ."""
     on_elicited: Callable[[str, str], None]
@@ -99,10 +100,12 @@ class Upstream:
         self.values = ReferenceValues(name, config, parts.read_references, history.mask)
         """The values of references in its configuration."""
         session_parts = SessionParts(
-            self.notifications, parts.memory, parts.run_session, parts.slots, listener, self.values
+            self.notifications, parts.memory, parts.run_session, parts.gate, listener, self.values
         )
         self.pool = Pool(name, config, parts.memory, self._moved)
         self.connector = SessionConnector(self.pool, session_parts)
+        if last_known is not None:  # by a hubd that remembered nothing else of its start, too
+            parts.gate.connected(config)
         self.legacy_sessions = LegacySessions(name, config, session_parts, self._moved)
         self.pools = self.pool, self.legacy_sessions.pool
         """The pools with all sessions."""
@@ -455,9 +458,14 @@ class Upstream:
         lists = self.snapshot.lists
         silent_s = session.silent_s if session else None
         trouble = self.availability.history.trouble(self.state, trio.current_time())
+        start = self.connector.main_start
+        installing_s = start.installing_s(trio.current_time()) if start else None
         return UpstreamStatus(
             name=self.name,
             state=self.state.value,
+            installing=installing_s is not None,
+            installing_s=None if installing_s is None else round(installing_s, 1),
+            queued=start is not None and start.is_queued,
             era=session.era.value if session else None,
             version=self.snapshot.version or None,
             transport=session.transport if session else configured_transport(self.config),

@@ -263,6 +263,7 @@ async def test_an_upstream_that_a_reload_adds_is_known_at_once_if_it_was_before(
         assert len(host.of(CHANGED)) == 1
 
 
+@pytest.mark.covers("FH-7")
 async def test_a_server_that_was_late_delays_no_list_of_the_next_run(autojump_clock, tmp_path):
     await first_run(tmp_path, {"files": FakeUpstream()})
     for waits_s in (5, 0, 0):

@@ -11,12 +11,13 @@ from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L4, MODERN, Kind, ListEntry
 from tests.support.fakes import FakeHost, FakeSession, FakeUpstream
+from upstreams.cold_start.start import StartLimits
 from upstreams.inventory.last_known import LastKnown
 from upstreams.inventory.refresh import CALM_READINGS, RETRY_LIST_S
 from upstreams.lifecycle import FAILED_PAUSE_S, State
 from upstreams.runner import UNKNOWN_RETRY_S
 from upstreams.status import empty_snapshot, is_local
-from upstreams.supervisor import STARTS_AT_ONCE, Supervisor
+from upstreams.supervisor import Supervisor
 
 ECHO = Operation("tools/call", {"name": raw("echo")})
 HANG = Operation("tools/call", {"name": raw("hang")})
@@ -102,11 +103,11 @@ async def test_upstreams_are_connected_and_listed(nursery, autojump_clock, versi
 
 @pytest.mark.covers("G-6", "I-3", "F-P-03")
 async def test_one_that_hangs_does_not_delay_the_others(nursery, autojump_clock):
-    hanging = [FakeUpstream() for _ in range(STARTS_AT_ONCE)]
+    hanging = [FakeUpstream() for _ in range(StartLimits().at_once)]
     for fake in hanging:
         fake.on["initialize"] = lambda message, to: None
     there = await house(nursery, *hanging, FakeUpstream(), settle=False)
-    good = there["abcdefghijklmnop"[STARTS_AT_ONCE]]
+    good = there["abcdefghijklmnop"[StartLimits().at_once]]
     assert isinstance(await attempt(good), Result)
     assert trio.current_time() < 6
     assert not there.supervisor.settled.is_set()

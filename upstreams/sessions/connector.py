@@ -19,11 +19,15 @@ from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import Caller, Exchange, Tenant
 from hub.wire.mcp import Kind
+from upstreams.cold_start.gate import StartGate
+from upstreams.cold_start.mending import forget_mending, mend
+from upstreams.cold_start.npx_cache import BrokenNpxCache
+from upstreams.cold_start.start import GUARD_S, Start
 from upstreams.invalidation import InvalidationListener
 from upstreams.resolution.reference_values import ReferenceValues
 from upstreams.session import EraMemory, Exit, Session, SessionEvents, SessionTerms, UpstreamEvents
 from upstreams.sessions.pool import Memory, Pool
-from upstreams.sessions.pooled_session import GUARD_S, PooledSession
+from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.reopening_pace import Pacing
 from upstreams.sessions.sharing import is_welcoming, terms_of
 from upstreams.subscriptions.modern import keep_subscribed
@@ -52,8 +56,8 @@ class SessionParts(Struct, frozen=True):
     events: UpstreamEvents
     memory: Memory
     run_session: RunSession
-    slots: trio.Semaphore
-    """Bounds how many sessions of all upstreams start at once."""
+    gate: StartGate
+    """Lets sessions of all upstreams start in turns."""
     listener: InvalidationListener
     values: ReferenceValues
     """The values of references in the configuration."""
@@ -75,6 +79,9 @@ class _Events:
 
     def hears(self, on: bool) -> None:
         self._pooled.hears(on)
+
+    def at_work(self) -> float:
+        return self._pooled.start.at_work(trio.current_time())
 
     def ended(self) -> None:
         self._on_ended()
@@ -111,6 +118,8 @@ class SessionConnector:
         self.pool = pool
         self.refused_with: HubError | None = None
         """The reason why the last session could not be opened."""
+        self.main_start: Start | None = None
+        """The latest attempt to open the main session."""
         self._name = pool.name
         self._parts = parts
         self._severity = severity
@@ -134,7 +143,8 @@ class SessionConnector:
         """The main session, unopened."""
         config = self.pool.config
         run = partial(self._run_session, on_ended=self._parts.events.ended)
-        return PooledSession(self._name, config.timeouts, run, terms_of(config), listener=self._parts.listener)
+        self.main_start = start = self._parts.gate.start_of(config)
+        return PooledSession(self._name, config.timeouts, run, terms_of(config), start, listener=self._parts.listener)
 
     # --- opening ------------------------------------------------------------------------------------------------------
 
@@ -157,7 +167,7 @@ class SessionConnector:
             with trio.move_on_after(start_s + 2 * GUARD_S):
                 await pooled.opened.wait()
             if not pooled.is_open:
-                raise self._failure(pooled.error)
+                raise self._failure(pooled.error, pooled.start.progress(trio.current_time()))
             if is_welcoming(pooled.terms):
                 await pooled.welcome(exchange, start_s, partial(self.pool.session_ready, pooled))
             if self.pool.retired:  # meanwhile: the call goes to whoever is in its place
@@ -178,11 +188,12 @@ class SessionConnector:
             not_before=not_before,
             listener=self._parts.listener,
         )
+        start = self._parts.gate.start_of(config)
         if isinstance(owner, str):
-            pooled = make(terms_of(config), principal=owner)
+            pooled = make(terms_of(config), start, principal=owner)
         else:
             known = self.pool.host_capabilities(owner, caller)
-            pooled = make(terms_of(config, known), tenant=owner, host_capabilities=known)
+            pooled = make(terms_of(config, known), start, tenant=owner, host_capabilities=known)
         self.pool.add_opening(owner, pooled)
         nursery.start_soon(self._keep, pooled)
         return pooled
@@ -194,16 +205,30 @@ class SessionConnector:
         *,
         on_ended: Callable[[], None] | None = None,
     ) -> None:
-        parts, terms = self._parts, pooled.terms
+        parts, terms, configured = self._parts, pooled.terms, self.pool.config
         await parts.values.read_once()
-        config = parts.values.fill(self.pool.config)
+        config = parts.values.fill(configured)
         if parts.values.renews_headers:
             terms = structs.replace(terms, renewed_headers=parts.values.renewed_headers)
         events = _Events(parts.events, pooled, on_ended or partial(self.pool.session_ended, pooled))
-        await parts.run_session(config, self._name, events, parts.memory, terms, started)
 
-    def _failure(self, error: HubError | None) -> HubError:
+        def connected(session: Session) -> None:
+            if pooled.start.run is not None:
+                parts.gate.connected(configured)
+                forget_mending(configured, parts.memory)
+            started(session)
+
+        try:
+            await parts.run_session(config, self._name, events, parts.memory, terms, connected)
+        except BrokenNpxCache as error:
+            parts.gate.forget(configured)
+            raise await mend(self._name, configured, error.breakage, parts.memory) from None
+
+    def _failure(self, error: HubError | None, progress: str = "") -> HubError:
         """The error of a call whose session could not be opened; each call gets its own."""
+        if error is None and progress:
+            text = f"{self._name} could not be connected for this host yet: {progress}. Try again in a minute."
+            return UpstreamUnavailable(text, upstream=self._name)
         if error is None:
             text = f"{self._name} could not be connected for this host in time, or is being stopped; try again"
             return UpstreamUnavailable(text, upstream=self._name)
@@ -218,7 +243,7 @@ class SessionConnector:
     async def _keep(self, pooled: PooledSession) -> None:
         try:
             error = await pooled.run(
-                self._parts.slots, partial(self._opened, pooled), partial(self.pool.session_ended, pooled)
+                self._parts.gate, partial(self._opened, pooled), partial(self.pool.session_ended, pooled)
             )
         finally:
             self.pool.session_closed(pooled)

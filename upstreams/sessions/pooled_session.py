@@ -1,6 +1,6 @@
 """Pooled session: one session with an upstream, from the attempt to open it to its end.
 
-    made -> run: waits for a slot -> opens the session -> serves calls, which hold it -> closed, or ended by itself
+    made -> run: waits for its turn -> opens the session -> serves calls, which hold it -> closed, or ended by itself
 
 There is one for every session: the main one, which the runner keeps, and those that `connector` opens for some hosts.
 """
@@ -9,7 +9,6 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
 
 import trio
 from msgspec import Raw
@@ -21,6 +20,8 @@ from hub.wire.capabilities import covers
 from hub.wire.handshake import detached
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION
+from upstreams.cold_start.gate import StartGate
+from upstreams.cold_start.start import Start
 from upstreams.invalidation import NO_LISTENER, InvalidationListener
 from upstreams.questions.recent_calls import SUSPECT_S
 from upstreams.session import Session, SessionTerms
@@ -30,11 +31,6 @@ from upstreams.subscriptions.notification_coverage import Coverage
 from upstreams.subscriptions.session_subscriptions import SessionSubscriptions
 
 log = logging.getLogger(__name__)
-
-SLOT_S: Final = 5.0
-"""Time for which an upstream that is starting keeps others from it: a server that hangs delays nobody for longer."""
-GUARD_S: Final = 0.5
-"""Seconds beyond `timeouts.start`: a session that knows more than that it took too long says so itself."""
 
 
 class PooledSession:
@@ -49,6 +45,7 @@ class PooledSession:
         timeouts: Timeouts,
         run_session: Callable[["PooledSession", Callable[[Session], None]], Awaitable[None]],
         terms: SessionTerms,
+        start: Start,
         *,
         tenant: Tenant | None = None,
         principal: str | None = None,
@@ -99,7 +96,8 @@ class PooledSession:
         self.subscriptions = SessionSubscriptions(name, listener, self.coverage, self.others)
         """The subscriptions of hosts and the hub over this session."""
         self.scope = trio.CancelScope()
-        self._start_s = timeouts.start
+        self.start = start
+        """The attempt to open it."""
         self._run_session = run_session
         self._not_before = not_before
         self._listener = listener
@@ -262,7 +260,7 @@ class PooledSession:
     # --- its life -----------------------------------------------------------------------------------------------------
 
     async def run(
-        self, slots: trio.Semaphore, on_open: Callable[[trio.Nursery], None], on_end: Callable[[], None]
+        self, gate: StartGate, on_open: Callable[[trio.Nursery], None], on_end: Callable[[], None]
     ) -> HubError | None:
         """Open the session and keep it until it ends; why it ended, None: it was closed.
 
@@ -274,7 +272,7 @@ class PooledSession:
         try:
             with self.scope:
                 async with trio.open_nursery() as nursery:
-                    await self._open(nursery, slots, on_open, on_end)
+                    await self._open(nursery, gate, on_open, on_end)
         except* Exception as group:
             log.exception("the hub failed over %s", self.name)
             found: BaseException = group
@@ -287,28 +285,36 @@ class PooledSession:
             del found  # or it and this frame would hold each other
         finally:
             self._end(on_end)
+            self.start.end()
             self.opened.set()
         return self.error
 
     async def _open(
         self,
         nursery: trio.Nursery,
-        slots: trio.Semaphore,
+        gate: StartGate,
         on_open: Callable[[trio.Nursery], None],
         on_end: Callable[[], None],
     ) -> None:
         await trio.sleep_until(self._not_before)
-        async with slots:
-            give_up_at = trio.current_time() + self._start_s + GUARD_S
-            nursery.start_soon(self._serve, nursery, on_open, on_end)
-            with trio.move_on_after(SLOT_S):
-                await self.opened.wait()
-        with trio.move_on_at(give_up_at) as scope:
-            await self.opened.wait()
-        if scope.cancelled_caught:
-            text = f"{self.name} did not become ready within {self._start_s:g} seconds"
+        start = self.start
+        async with gate.package(start):
+            async with gate.slot(start):
+                start.begin(trio.current_time())
+                nursery.start_soon(self._serve, nursery, on_open, on_end)
+                await self._opened_by(lambda: start.slot_until)
+            await self._opened_by(lambda: start.package_until)
+        await self._opened_by(lambda: start.gives_up_at)
+        if not self.opened.is_set():
+            text = f"{self.name} did not become ready within {start.spent_s(trio.current_time()):g} seconds"
             self.error = UpstreamUnavailable(text, upstream=self.name)
             nursery.cancel_scope.cancel()
+
+    async def _opened_by(self, until: Callable[[], float]) -> None:
+        """Wait until the session is open, or that time has come, which may be put off meanwhile."""
+        while not self.opened.is_set() and (at := until()) > trio.current_time():
+            with trio.move_on_at(at):
+                await self.opened.wait()
 
     async def _serve(
         self, nursery: trio.Nursery, on_open: Callable[[trio.Nursery], None], on_end: Callable[[], None]
@@ -317,6 +323,7 @@ class PooledSession:
             self.session, self.is_open, self.idle_since = session, True, trio.current_time()
             on_open(nursery)
             nursery.start_soon(self.level.keep, session)
+            self.start.end()
             self.opened.set()
 
         try:

@@ -71,7 +71,10 @@ class SessionSelector:
         finally:
             self.waiting -= 1
             self.needed_at = trio.current_time()
-        raise self._availability.unavailable(f"{self._name} did not become ready within {self._start_s:g} seconds")
+        start = self._connector.main_start
+        progress = start.progress(trio.current_time()) if start else ""
+        text = f"{self._name} did not become ready within {self._start_s:g} seconds"
+        raise self._availability.unavailable(text, progress=progress)
 
     def peek(self, caller: Caller) -> PooledSession | None:
         """The open session that a call of `caller` would use at once, without claiming it. Raises nothing."""

@@ -155,7 +155,12 @@ def _is_broken(upstream: UpstreamRow) -> bool:
 
 
 def _state(upstream: UpstreamRow) -> str:
-    return NAMES.get(upstream.state, upstream.state)
+    return "installing" if upstream.installing else NAMES.get(upstream.state, upstream.state)
+
+
+def _state_and_progress(upstream: UpstreamRow) -> str:
+    installing_s = upstream.installing_s
+    return _state(upstream) if installing_s is None else f"{_state(upstream)} {duration(installing_s)}"
 
 
 def _upstream(upstream: UpstreamRow) -> "Sequence[Cell]":
@@ -166,7 +171,7 @@ def _upstream(upstream: UpstreamRow) -> "Sequence[Cell]":
     tokens = about(upstream.tokens) if tools and upstream.tokens is not None else None
     return (
         styled(upstream.name, "name"),
-        styled(_state(upstream), style),
+        styled(_state_and_progress(upstream), style),
         since,
         upstream.transport,
         upstream.version,
@@ -189,6 +194,8 @@ def _notes(upstream: UpstreamRow) -> "list[str | Text]":
     notes += _trouble(upstream)
     if upstream.silent_s is not None:
         notes.append(f"not answering pings for {duration(upstream.silent_s)}; calls are still sent")
+    if upstream.queued:
+        notes.append("other servers are being installed first")
     notes += [f"degraded: {reason}" for reason in upstream.degraded or ()]
     if upstream.restarts:
         notes.append(f"restarted {times(upstream.restarts)}")

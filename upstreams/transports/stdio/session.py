@@ -21,10 +21,13 @@ from hub.link.outbox import Outbox
 from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import Era
+from upstreams.cold_start.npx_cache import BrokenNpxCache, find_breakage
+from upstreams.cold_start.package_runner import is_failure_of_npm, recognise
+from upstreams.cold_start.patience import Patience
 from upstreams.session import EraMemory, Exit, Session, SessionEvents, SessionTerms
 from upstreams.transports.negotiation import about, expected_era, remember, shake_hands
 from upstreams.transports.peer_session import PeerSession
-from upstreams.transports.stdio.process import Child, signal_name
+from upstreams.transports.stdio.process import Child, child_environment, signal_name
 
 LAST_READ_S: Final = 0.2
 """Time to read on after the process has exited or closed its input."""
@@ -36,6 +39,9 @@ EXIT_DELAY_S: Final = 0.1
 
 class DiedInHandshake(UpstreamUnavailable):
     """The process ended before it could be used."""
+
+    of_the_probe = True
+    """False: for another reason than that it was asked what it does not know."""
 
 
 class StdioSession(PeerSession):
@@ -60,20 +66,23 @@ class StdioSession(PeerSession):
         self._config = config
         self._memory = memory
         self._environ = environ
+        self._package_run = recognise(config.command, config.args)
 
     async def run(self, started: Callable[[Session], None]) -> None:
         """Run the process, and serve until it ends. A server that dies of the probe is started again, without it."""
         expected = expected_era(self._config, self._memory)
         try:
             await self._run_process(expected, started)
-        except DiedInHandshake:
-            if self._config.era != "auto" or expected is Era.LEGACY:
+        except DiedInHandshake as error:
+            if self._config.era != "auto" or expected is Era.LEGACY or not error.of_the_probe:
                 raise
             await self._run_process(Era.LEGACY, started)
 
     async def _run_process(self, expected: Era | None, started: Callable[[Session], None]) -> None:
         """Run one process, from its start to its end."""
-        child = Child(self._config, self.name, self._environ, self.events.said)
+        child = Child(self._config, self.name, self._environ, self._said)
+        at_work = None if self._package_run is None else self.events.at_work
+        self._patience = Patience(self._config.timeouts.start, at_work)
         self.pid = child.pid
         refused: HubError | None = None
         exited = False
@@ -92,7 +101,7 @@ class StdioSession(PeerSession):
             await child.stop()
             self.pid = None
             self._tell_exit(child, by_itself)
-        raise self._reason(child, refused, exited)
+        raise self._broken_install(child) or self._reason(child, refused, exited)
 
     def _connect(self, child: Child, nursery: trio.Nursery) -> None:
         broken = trio.Event()
@@ -104,18 +113,21 @@ class StdioSession(PeerSession):
         nursery.start_soon(self._read, child)
         nursery.start_soon(self._last_read, child.gone)
         nursery.start_soon(self._last_read, broken)
+        nursery.start_soon(self._patience.watch, child.pid)
+
+    def _said(self, line: str, pid: int) -> None:
+        self.events.said(line, pid)
+        self._patience.note_work()
 
     async def _shake_hands(self, expected: Era | None, started: Callable[[Session], None]) -> HubError | None:
         """Shake hands; why that cannot be, unless it is that the process ends, which then cancels us."""
-        start_s = self._config.timeouts.start
+        facts = None
         try:
-            with trio.fail_after(start_s):
+            with self._patience.scope:
                 facts = await shake_hands(self.peer, self._config, expected, self.terms.capabilities)
-        except trio.TooSlowError:
-            text = f"{self.name} did not complete the handshake within {start_s:g} seconds"
-            if self.peer.bad_messages and not self.peer.messages:
-                text += "; what it writes to its standard output is not MCP, see `hubd logs`: is it a server?"
-            return UpstreamUnavailable(text, upstream=self.name)
+            self._patience.end()
+            if facts is None:
+                return self._too_slow()
         except HubError as error:
             return without_frames(about(error, self.name))
         except RemoteProtocolError as error:
@@ -126,6 +138,12 @@ class StdioSession(PeerSession):
         remember(self._config, self._memory, facts)
         started(self)
         return None
+
+    def _too_slow(self) -> HubError:
+        text = f"{self.name} did not complete the handshake within {self._patience.given_s:g} seconds"
+        if self.peer.bad_messages and not self.peer.messages:
+            text += "; what it writes to its standard output is not MCP, see `hubd logs`: is it a server?"
+        return UpstreamUnavailable(text, upstream=self.name)
 
     async def _read(self, child: Child) -> None:
         await self._listen()
@@ -147,6 +165,16 @@ class StdioSession(PeerSession):
         how = child.ending() if by_itself else f"stopped: {child.ending()}"
         self.events.exited(Exit(child.pid, how, code if code >= 0 else None, killed, by_itself, said))
 
+    def _broken_install(self, child: Child) -> BrokenNpxCache | None:
+        """The error of a server that could not start because its folder in the cache of npx is broken; None: it did."""
+        if self._package_run is None or not self._package_run.npx_folder or self.facts.version:
+            return None
+        env = child_environment(self._config, self._environ)
+        breakage = find_breakage(child.said.unmasked(), self._package_run.npx_folder, env)
+        if breakage is None:
+            return None
+        return BrokenNpxCache(f"{self.name} cannot start: {breakage.folder} is broken", breakage, upstream=self.name)
+
     def _reason(self, child: Child, refused: HubError | None, exited: bool) -> HubError:
         """The reason why the session is over, with the last words of the process as a note, which is for status
         only."""
@@ -161,7 +189,8 @@ class StdioSession(PeerSession):
             if opened:
                 error = UpstreamLost(f"{name} {how}", upstream=name)
             else:
-                error = DiedInHandshake(f"{name} {how} before it could be used", upstream=name)
+                error = died = DiedInHandshake(f"{name} {how} before it could be used", upstream=name)
+                died.of_the_probe = not (self._package_run and is_failure_of_npm(child.said.unmasked()))
         if said := child.said.tail():
             error.add_note(said)
         return error

@@ -90,6 +90,10 @@ class StderrLog:
         kept = [each.decode(errors="replace") for each in (*self._last, self._partial) if each]
         return "\n".join(map(self._shown, last_words(kept, lines)))
 
+    def unmasked(self) -> str:
+        """The last lines as they came, secrets included: to be looked at, not to be shown."""
+        return b"\n".join((*self._last, self._partial)).decode(errors="replace")
+
     def _drop_untold(self) -> None:
         if self._untold:
             self.dropped_lines += self._untold.count(b"\n") + 1

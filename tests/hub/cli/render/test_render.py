@@ -101,6 +101,15 @@ def test_a_crash_loop_says_so_first_and_when_it_is_tried_again():
     ]
 
 
+@pytest.mark.covers("FH-3")
+def test_a_server_that_is_being_installed_says_so_and_for_how_long():
+    row = {"name": "time", "state": "connecting", "since_s": 55.0, "installing": True, "installing_s": 40.4}
+    shown = status({"upstreams": [row]})
+    assert "1 server: 1 installing" in shown
+    assert "installing 40 s" in shown
+    assert notes(state="connecting", queued=True) == ["other servers are being installed first"]
+
+
 def test_who_waits_for_a_call_says_so():
     assert notes(state="idle") == ["started by the first call that needs it"]
     assert notes(state="failed", last_error="no") == [

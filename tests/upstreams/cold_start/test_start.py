@@ -1,0 +1,83 @@
+"""How long an attempt to start a server may take."""
+
+import pytest
+
+from upstreams.cold_start.package_runner import PackageRun
+from upstreams.cold_start.start import GUARD_S, RUNNER_GUARD_S, SLOT_S, Start, StartLimits
+
+NPX = PackageRun("npx", "npx foo")
+LIMITS = StartLimits()
+
+
+def begun(run=NPX, *, cold=True, start_s=12.0):
+    start = Start(run, LIMITS, start_s, cold=cold)
+    start.begin(100)
+    return start
+
+
+def test_a_package_runner_has_ten_minutes_while_it_is_at_work():
+    start = begun()
+    assert start.gives_up_at == 100 + 15 + RUNNER_GUARD_S, "it has shown no sign of work yet"
+    for now in range(101, 685):
+        assert start.at_work(now) == now + 15
+        assert start.gives_up_at == start.slot_until + RUNNER_GUARD_S == now + 15 + RUNNER_GUARD_S
+    assert start.at_work(690) == 700
+    assert start.at_work(699) == 700
+    assert start.gives_up_at == 700 + RUNNER_GUARD_S
+
+
+def test_it_has_what_every_server_has_at_least():
+    start = begun(start_s=60.0)
+    assert start.gives_up_at == 160 + RUNNER_GUARD_S
+    assert start.slot_until == 115
+    assert start.package_until == start.gives_up_at
+    assert begun(start_s=900).gives_up_at == 1000 + RUNNER_GUARD_S
+
+
+def test_other_servers_have_their_timeout():
+    start = begun(None)
+    assert (start.gives_up_at, start.slot_until) == (112 + GUARD_S, 100 + SLOT_S)
+    assert start.package_until < 100
+    start.at_work(110)
+    assert start.gives_up_at == 112 + GUARD_S
+    assert start.installing_s(105) is None
+
+
+def test_a_warm_start_keeps_others_for_as_long_as_every_server_does():
+    start = begun(cold=False)
+    start.at_work(120)
+    assert start.slot_until == 100 + SLOT_S
+    assert start.package_until == 135
+    assert start.gives_up_at == 135 + RUNNER_GUARD_S
+
+
+@pytest.mark.parametrize(("cold", "shown"), [(True, [0, 3, 13, 20]), (False, [None, None, 13, 20])])
+def test_an_install_is_shown_while_it_is_one(cold, shown):
+    start = begun(cold=cold)
+    found = []
+    for now in (100, 103, 113, 120):
+        start.at_work(now)
+        found.append(start.installing_s(now))
+    assert found == shown
+    assert start.progress(120) == "its package is being installed by npx, for 20 s so far"
+    assert start.installing_s(136) is None, "it is not at work any more"
+    start.end()
+    assert start.installing_s(120) is None
+    assert start.progress(120) == ""
+
+
+def test_it_waits_for_its_turn():
+    start = Start(NPX, LIMITS, 12, cold=True)
+    assert start.is_queued
+    assert start.progress(5) == "other servers are being installed first"
+    assert start.installing_s(5) is None
+    start.begin(6)
+    assert not start.is_queued
+    assert not Start(None, LIMITS, 12, cold=True).is_queued, "nothing is installed"
+
+
+def test_what_is_told_of_the_time():
+    start = begun(start_s=1.5)
+    assert start.spent_s(102) == 1.5
+    assert start.spent_s(140.2) == 40
+    assert "begun" in repr(start)

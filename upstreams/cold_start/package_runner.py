@@ -1,0 +1,240 @@
+"""Package runners: programs that install what they run. Pure.
+
+A command is recognised with whatever options it has, also behind `env` and behind a shell that runs one simple command.
+What it installs is only told from what another command installs: two that install the same have the same key, and two
+that have the same key may wait for each other needlessly, no more.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from hashlib import sha512
+from typing import Final
+
+from msgspec import Struct
+
+SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash"})
+MAX_DEPTH: Final = 4
+"""Wrappers around wrappers that are looked through."""
+
+
+class PackageRun(Struct, frozen=True):
+    """A run of a package runner."""
+
+    runner: str
+    """As one calls it: `npx`, `uv run`."""
+    key: str
+    """The same for all commands that install the same packages to the same place."""
+    npx_folder: str = ""
+    """The name of the folder that npx installs it in, below `_npx`; "": it is not npx, or nobody can say."""
+
+
+class _Runner(Struct, frozen=True):
+    shown: str
+    words: tuple[str, ...] = ()
+    """Subcommands that must follow, after options."""
+    family: str = ""
+    """Runners of one family install to the same place."""
+    values: frozenset[str] = frozenset()
+    """Options that are followed by a value."""
+    packages: frozenset[str] = frozenset()
+    """Options whose value is a package; then the first argument is none."""
+
+
+def _runner(shown: str, words: str = "", *, family: str = "", values: str = "", packages: str = "") -> _Runner:
+    return _Runner(
+        shown,
+        tuple(words.split()),
+        family or shown,
+        frozenset(values.split()) | frozenset(packages.split()),
+        frozenset(packages.split()),
+    )
+
+
+_NPM_VALUES: Final = "-c --call -w --workspace --registry --cache --prefix --userconfig --loglevel --node-options"
+_UV_VALUES: Final = (
+    "--with --with-editable --with-requirements --python -p --index --index-url -i --default-index --extra-index-url "
+    "--find-links -f --directory --project --env-file --cache-dir --config-file --refresh-package --upgrade-package -P "
+    "--extra --group --only-group --resolution --prerelease --exclude-newer --link-mode --python-platform --package "
+    "--color --constraints -c --overrides --allow-insecure-host --keyring-provider --config-setting -C -m --module"
+)
+_DOCKER_VALUES: Final = (
+    "-e --env --env-file -v --volume --mount --name --network --net -p --publish -w --workdir -u --user --entrypoint "
+    "--platform -l --label -m --memory --memory-swap --cpus -c --add-host --device --gpus -h --hostname --pull "
+    "--restart --runtime --security-opt --shm-size --tmpfs --ulimit --cap-add --cap-drop --dns --ipc --pid --userns "
+    "--log-driver --log-opt --volumes-from --stop-signal --stop-timeout --group-add --cidfile --label-file --context "
+    "-H --host --config --log-level --network-alias --ip --mac-address --sysctl --expose --link -a --attach"
+)
+
+_RUNNERS: Final[Mapping[str, tuple[_Runner, ...]]] = {
+    "npx": (_runner("npx", values=_NPM_VALUES, packages="-p --package"),),
+    "npm": (
+        _runner("npm exec", "exec", family="npx", values=_NPM_VALUES, packages="-p --package"),
+        _runner("npm exec", "x", family="npx", values=_NPM_VALUES, packages="-p --package"),
+    ),
+    "bunx": (_runner("bunx", packages="-p --package"),),
+    "bun": (_runner("bunx", "x", packages="-p --package"),),
+    "pnpx": (_runner("pnpm dlx", packages="--package"),),
+    "pnpm": (_runner("pnpm dlx", "dlx", values="--config -C --dir --reporter", packages="--package"),),
+    "yarn": (_runner("yarn dlx", "dlx", packages="-p --package"),),
+    "uvx": (_runner("uvx", family="uv", values=_UV_VALUES, packages="--from"),),
+    "uv": (
+        _runner("uv tool run", "tool run", family="uv", values=_UV_VALUES, packages="--from"),
+        _runner("uv run", "run", values=_UV_VALUES),
+    ),
+    "pipx": (_runner("pipx run", "run", values="--python --pip-args --index-url -i", packages="--spec"),),
+    "docker": (
+        _runner("docker run", "run", values=_DOCKER_VALUES),
+        _runner("docker run", "container run", values=_DOCKER_VALUES),
+    ),
+    "podman": (
+        _runner("podman run", "run", values=_DOCKER_VALUES),
+        _runner("podman run", "container run", values=_DOCKER_VALUES),
+    ),
+    "deno": (_runner("deno run", "run", values="-c --config --import-map --lock -r --seed"),),
+}
+_PLACES: Final = frozenset({"--directory", "--project", "--with-requirements", "--with-editable"})
+"""Options of `uv run` that say which project is installed."""
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_NOT_PLAIN = re.compile(r"[;|<>()`\n]")
+_NAME_OF_PACKAGE = re.compile(r"(@[^/@\s]+/)?[^@=<>!~\[\s:]*")
+
+
+def recognise(command: str | None, args: Sequence[str]) -> PackageRun | None:
+    """The package runner that a command starts; None: it is none, or that is not plain."""
+    if command is None:
+        return None
+    words: list[str] | None = [command, *args]
+    for _ in range(MAX_DEPTH):
+        if not words:
+            return None
+        program = _base(words[0])
+        if program in _RUNNERS:
+            return _run_of(program, words[1:])
+        words = _unwrapped(program, words[1:])
+    return None
+
+
+def is_failure_of_npm(said: str) -> bool:
+    """True if npm itself says that it failed: the server never ran."""
+    return any(line.startswith(("npm error", "npm ERR!")) for line in said.splitlines())
+
+
+def _run_of(program: str, words: list[str]) -> PackageRun | None:
+    for runner in _RUNNERS[program]:
+        rest = _after(runner, words)
+        if rest is not None:
+            return _run_by(runner, rest)
+    return None
+
+
+def _run_by(runner: _Runner, words: list[str]) -> PackageRun:
+    packages, places = _installed(runner, words)
+    is_bare = runner.family in ("docker run", "podman run", "deno run")
+    names = sorted(packages if is_bare else map(_bare, packages))
+    folder = _npx_folder(packages) if runner.family == "npx" else ""
+    return PackageRun(runner.shown, " ".join([runner.family, *names, *places]), folder)
+
+
+def _npx_folder(packages: list[str]) -> str:
+    """As libnpmexec names it. How it orders several packages depends on a locale; those are left out."""
+    if len(packages) != 1 or packages[0].startswith((".", "/", "~", "file:")):
+        return ""
+    return sha512(packages[0].encode(errors="replace")).hexdigest()[:16]
+
+
+def _after(runner: _Runner, words: list[str]) -> list[str] | None:
+    """The words without the subcommand, options that stand before it included; None: it is another one."""
+    if not runner.words:
+        return words
+    before: list[str] = []
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        width = 2 if words[at] in runner.values else 1
+        before += words[at : at + width]
+        at += width
+    end = at + len(runner.words)
+    return [*before, *words[end:]] if tuple(words[at:end]) == runner.words else None
+
+
+def _installed(runner: _Runner, words: list[str]) -> tuple[list[str], list[str]]:
+    """What is installed, as it is called, and for which project."""
+    packages: list[str] = []
+    places: list[str] = []
+    at = 0
+    while at < len(words) and words[at] != "--" and words[at].startswith("-"):
+        option, equals, value = words[at].partition("=")
+        at += 1
+        if not equals and option in runner.values:
+            value = words[at] if at < len(words) else ""
+            at += 1
+        if option in runner.packages and value:
+            packages.append(value)
+        elif option in _PLACES:
+            places.append(value)
+    at += at < len(words) and words[at] == "--"
+    return packages or words[at : at + 1], places
+
+
+def _bare(package: str) -> str:
+    """A package without its version and extras; an address stays whole."""
+    match = _NAME_OF_PACKAGE.match(package)
+    return (match[0] if match and "://" not in package else "") or package
+
+
+def _unwrapped(program: str, words: list[str]) -> list[str] | None:
+    """The command that a wrapper runs; None: it is no wrapper, or one that does more than that."""
+    if program == "env":
+        return _after_env(words)
+    if program in SHELLS:
+        return _in_shell(words)
+    return None
+
+
+def _after_env(words: list[str]) -> list[str] | None:
+    rest = list(words)
+    while rest:
+        word = rest[0]
+        if word in ("-u", "--unset", "-C", "--chdir"):
+            rest = rest[2:]
+        elif word in ("-S", "--split-string"):
+            split = _simple(rest[1]) if len(rest) > 1 else None
+            return None if split is None else _after_env([*split, *rest[2:]])
+        elif word.startswith("-") or _ASSIGNMENT.match(word):
+            rest = rest[1:]
+        else:
+            return rest
+    return None
+
+
+def _in_shell(words: list[str]) -> list[str] | None:
+    """The one simple command of `sh -c TEXT`."""
+    for at, word in enumerate(words):
+        if not word.startswith("-"):
+            return None
+        if not word.startswith("--") and "c" in word:
+            split = _simple(words[at + 1]) if at + 1 < len(words) else None
+            if split is None:
+                return None
+            while split and (split[0] == "exec" or _ASSIGNMENT.match(split[0])):
+                split = split[1:]
+            return split
+    return None
+
+
+def _simple(text: str) -> list[str] | None:
+    """The words of the last of some commands that are joined by `&&`; None: there is more to it."""
+    if _NOT_PLAIN.search(text):
+        return None
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return None
+    while "&&" in words:
+        words = words[words.index("&&") + 1 :]
+    return None if any("&" in word for word in words) else words
+
+
+def _base(word: str) -> str:
+    return word.rpartition("/")[2]

@@ -1,0 +1,126 @@
+"""Start: one attempt to start a server, and how long it may take. Pure: time is an argument.
+
+    made -> begun, when it is its turn -> at work, seen now and then -> over: the server is ready, or the attempt failed
+
+A server gets `timeouts.start`. A package runner gets as long as it is at work, `allowance_s` at most: it may be in the
+midst of an install, which would have to begin anew, or would leave a broken one behind.
+"""
+
+import os
+from math import inf
+from typing import Final
+
+from msgspec import Struct
+
+from upstreams.cold_start.package_runner import PackageRun
+
+SLOT_S: Final = 5.0
+"""Time for which a server that is starting keeps others from it: one that hangs delays nobody for longer."""
+GUARD_S: Final = 0.5
+RUNNER_GUARD_S: Final = 5.0
+"""Seconds beyond all limits: a session that knows more than that it took too long says so itself. That of a package
+runner looks at it once more before."""
+
+
+class StartLimits(Struct, frozen=True):
+    """Limits of starts."""
+
+    allowance_s: float = 600.0
+    """Most that a package runner gets."""
+    quiet_s: float = 15.0
+    """Without a sign of work for so long, a package runner is not at work any more."""
+    at_once: int = 8
+    """Starts of all servers together that begin at the same time."""
+    cold_at_once: int = max(2, os.cpu_count() or 1)
+    """Package runners that may be installing at the same time."""
+
+
+class Start:
+    """One attempt. `cold`: nothing says that what the package runner runs has been installed before."""
+
+    def __init__(self, run: PackageRun | None, limits: StartLimits, start_s: float, *, cold: bool) -> None:
+        self.run = run
+        self.cold = cold and run is not None
+        self._limits = limits
+        self._start_s = start_s
+        self._begun_at: float | None = None
+        self._busy_at = -inf
+        self._is_over = False
+
+    def __repr__(self) -> str:
+        state = "over" if self._is_over else "waits" if self._begun_at is None else "begun"
+        return f"<Start by {self.run.runner if self.run else 'a program'}{', cold' if self.cold else ''}, {state}>"
+
+    def begin(self, now: float) -> None:
+        """It is its turn."""
+        self._begun_at = self._busy_at = now
+
+    def at_work(self, now: float) -> float:
+        """The package runner was at work just now; the time until which it may go on."""
+        self._busy_at = now
+        return self.gives_up_at - RUNNER_GUARD_S
+
+    def end(self) -> None:
+        """The server is ready, or the attempt has failed."""
+        self._is_over = True
+
+    # --- how long -----------------------------------------------------------------------------------------------------
+
+    @property
+    def slot_until(self) -> float:
+        """Until when it keeps others from starting."""
+        return self._patience_until if self.cold else self.begun_at + SLOT_S
+
+    @property
+    def package_until(self) -> float:
+        """Until when it keeps others from installing the same."""
+        if self.run is None:
+            return -inf
+        return self.gives_up_at if self.cold else self._patience_until
+
+    @property
+    def gives_up_at(self) -> float:
+        """The time at which the attempt has failed, if the server is not ready."""
+        until = self.begun_at + self._start_s
+        if self.run is None:
+            return until + GUARD_S
+        return max(until, self._patience_until) + RUNNER_GUARD_S
+
+    @property
+    def begun_at(self) -> float:
+        """The time at which it was its turn."""
+        assert self._begun_at is not None
+        return self._begun_at
+
+    @property
+    def _patience_until(self) -> float:
+        """Until when the package runner counts as being at work."""
+        return min(self.begun_at + self._limits.allowance_s, self._busy_at + self._limits.quiet_s)
+
+    def spent_s(self, now: float) -> float:
+        """Seconds that an attempt had that has failed now, as one tells them."""
+        spent_s = now - self.begun_at
+        return self._start_s if spent_s <= self._start_s + 1 else round(spent_s)
+
+    # --- for status ---------------------------------------------------------------------------------------------------
+
+    def installing_s(self, now: float) -> float | None:
+        """Seconds for which the package runner has been at work on something new; None: it is not."""
+        if self.run is None or self._begun_at is None or self._is_over:
+            return None
+        is_new = self.cold or now > self._begun_at + self._start_s
+        if not is_new or now > self._patience_until:
+            return None
+        return now - self._begun_at
+
+    @property
+    def is_queued(self) -> bool:
+        """True if others are being installed first."""
+        return self.cold and self._begun_at is None and not self._is_over
+
+    def progress(self, now: float) -> str:
+        """A clause for those who wait for an install; "": there is none."""
+        installing_s = self.installing_s(now)
+        if installing_s is not None and self.run is not None:
+            return f"its package is being installed by {self.run.runner}, for {installing_s:.0f} s so far"
+        return "other servers are being installed first" if self.is_queued else ""
