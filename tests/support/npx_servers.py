@@ -1,0 +1,73 @@
+"""A hub whose servers npx installs into a cache of its own, which is empty at first."""
+
+import contextlib
+import json
+import shutil
+import subprocess
+from hashlib import sha512
+from pathlib import Path
+
+from tests.real.recorded import table
+from tests.support.processes import HUBD, own_directories, running_hub
+from tests.support.restarts import TICK
+
+MEMORY = "@modelcontextprotocol/server-memory@2026.8.31"
+THINKING = "@modelcontextprotocol/server-sequential-thinking@2026.8.31"
+FEW = {"memory": [MEMORY], "thinking": [THINKING]}
+MANY = {
+    **FEW,
+    "everything": ["@modelcontextprotocol/server-everything@2026.8.31"],
+    "files": ["@modelcontextprotocol/server-filesystem@2026.8.31", "."],
+    "context7": ["@upstash/context7-mcp@4.1.1"],
+    "playwright": ["@playwright/mcp@0.0.83"],
+    "notion": ["@notionhq/notion-mcp-server@2.5.2"],
+    "github": ["@modelcontextprotocol/server-github@2025.4.8"],
+}
+
+
+class ColdHub:
+    """A hub, and the cache of its servers."""
+
+    def __init__(self, env: dict[str, str]) -> None:
+        self._env = env
+        self.npx = Path(env["HOME"], ".npm", "_npx")
+
+    def folder(self, package: str) -> Path:
+        """The folder that npx installs one package in."""
+        return self.npx / sha512(package.encode()).hexdigest()[:16]
+
+    def hubd(self, *argv: str) -> str:
+        """What a command prints."""
+        found = subprocess.run([HUBD, *argv], env=self._env, capture_output=True, text=True, timeout=300)
+        assert found.returncode == 0, found.stderr
+        return found.stdout
+
+    def servers(self) -> dict[str, dict]:
+        """The servers as status shows them, by name."""
+        return {each["name"]: each for each in json.loads(self.hubd("status", "--json"))["upstreams"]}
+
+    def until(self, condition, *, within_s: float):
+        """Wait for what the servers do; the servers as they are then."""
+        for _ in range(int(within_s / 0.5)):
+            servers = self.servers()
+            if condition(servers):
+                return servers
+            TICK.wait(0.5)
+        raise AssertionError(f"it never came to that: {servers}")
+
+    def until_connected(self, *, within_s: float):
+        return self.until(lambda all: {each["state"] for each in all.values()} == {"connected"}, within_s=within_s)
+
+
+@contextlib.contextmanager
+def a_cold_hub(directory: Path, servers: dict[str, list[str]], *, start_s: float):
+    """A hub that runs during the block."""
+    env = own_directories(directory)
+    npmrc = Path("~/.npmrc").expanduser()
+    if npmrc.exists():
+        shutil.copy(npmrc, env["HOME"])
+    config = [
+        table(name, command="npx", args=["-y", *args], timeouts={"start": start_s}) for name, args in servers.items()
+    ]
+    with running_hub(directory, "\n".join(config), auth="none") as hub:
+        yield ColdHub(hub.env)
