@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from config.editing.text import serverfile
 from config.hosts.facts import Place
+from config.hosts.secret_literals import spots_of
 from config.hosts.unwrap import is_as_good, unwrapped
 from config.loading.host_entry import SPELLINGS, is_hub
 from config.loading.host_files import Table, servers
@@ -20,7 +21,6 @@ from config.loading.safe_reading import Findings, Problem
 from config.loading.variables import Unresolved, Variables
 from config.name_globs import ALL
 from config.names import is_server_id, short_id
-from config.secret_detection import looks_secret, secret_arguments
 from config.settings import HubConfig
 
 _TOOLS_KEPT: Final = " is kept: hubd offers no other tools of it"
@@ -63,21 +63,7 @@ class Server(Struct, frozen=True, kw_only=True):
 
     def spots(self) -> list[tuple[str, str]]:
         """The places of its secrets: the setting, and the name or position in it."""
-        found = [
-            (setting, name)
-            for setting in ("env", "headers")
-            for name, value in _table(self.values.get(setting)).items()
-            if isinstance(name, str) and isinstance(value, str) and looks_secret(name, value)
-        ]
-        words = [word if isinstance(word, str) else "" for word in self.values.get("args") or ()]
-        found += [("args", str(at)) for at, _ in secret_arguments(words)]
-        url = self.values.get("url")
-        return [*found, ("url", "")] if isinstance(url, str) and looks_secret("", url) else found
-
-
-def _table(value: object) -> Mapping[Any, Any]:
-    """`value`, or an empty table if it is none: problems of an entry are told when it is checked."""
-    return value if isinstance(value, Mapping) else {}
+        return spots_of(self.values)
 
 
 class Skipped(Struct, frozen=True):

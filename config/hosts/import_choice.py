@@ -5,11 +5,10 @@ that file is as a whole is for `config.editing.imported` to say.
 """
 
 import json
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import structs
 
@@ -17,15 +16,16 @@ from config.editing.imported import digest_of
 from config.editing.text import toml
 from config.editing.text.change import EditRefused
 from config.hosts.host_servers import Identity, Server, Skipped, Spot, identity, is_about_tools
+from config.hosts.secret_literals import NewSecrets, Spots, referring, stored
 from config.loading.document import parse
 from config.loading.host_entry import SPELLINGS
 from config.loading.variables import Variables
 from config.name_globs import ALL, union
 from config.names import MAX_ID, is_server_id, short_id
-from config.secret_detection import secret_arguments
 
-Secrets = Literal["keep", "reference", "skip"]
-"""Ways to treat secrets: copy them, replace them by references to variables, or leave out their servers."""
+Secrets = Literal["keep", "store", "reference", "skip"]
+"""Ways to treat secrets: copy them, move them to the store of `hubd secret` (`Import.store_literals`), replace them by
+references to variables, or leave out their servers."""
 
 
 class Import:
@@ -38,8 +38,11 @@ class Import:
         secrets: Secrets,
         removed: Collection[str] = (),
         offered: Mapping[str, Sequence[str]] = {},
+        own_file: str = "hubd.env",
     ) -> None:
-        """`offered`: the setting `tools` of servers that hubd has already, by name."""
+        """`offered`: the setting `tools` of servers that hubd has already, by name. `own_file`: the hubd.env of
+        the hub, for people."""
+        self._own_file = own_file
         self._known = dict(known)
         self._names = {_folded(name) for name in names}
         self._secrets = secrets
@@ -82,7 +85,7 @@ class Import:
         name = self._free(server)
         self.had.append((name, server))
         if spots and self._secrets == "reference":
-            server = _with_references(server, name, spots)
+            server = _with_references(server, name, spots, self._own_file)
         self._names.add(_folded(name))
         self._known[server.identity] = name
         if server.remote is not None:
@@ -114,6 +117,14 @@ class Import:
             self.taken[at] = (name, _with_tools(first, both, remark, self._of_taken.get(name, "")))
             self._of_taken[name] = remark
         self.remarks[server.spot] = remark
+
+    def store_literals(self, new: NewSecrets) -> None:
+        """Put references in the places of secrets, in all servers that are taken. They are added to `new`, which keeps
+        them."""
+        self.taken = [
+            (name, structs.replace(server, values=stored(server.values, name, server.spots(), new)))
+            for name, server in self.taken
+        ]
 
     def refuse(self, name: str, why: str) -> None:
         """Give back what was taken under that name: the hub could not use it."""
@@ -155,42 +166,18 @@ def _folded(name: str) -> str:
     return name.lower().replace("-", "_")
 
 
-def _with_references(server: Server, name: str, spots: list[tuple[str, str]]) -> Server:
+def _with_references(server: Server, name: str, spots: Spots, own_file: str) -> Server:
     """Secrets replaced by variables, which have to be set in the environment of the hub."""
-    values = {setting: _copied(value) for setting, value in server.values.items()}
-    prefix = re.sub(r"[^A-Z0-9]", "_", name.upper())
-    words = [word if isinstance(word, str) else "" for word in values.get("args") or ()]
-    starts = dict(secret_arguments(words))
-    missing = []
-    for setting, at in spots:
-        if setting == "env":
-            variable = at
-            values["env"][at] = f"${{{variable}}}"
-        elif setting == "headers":
-            old = values["headers"][at]
-            variable = f"{prefix}_{'TOKEN' if at.lower() == 'authorization' else re.sub(r'[^A-Z0-9]', '_', at.upper())}"
-            values["headers"][at] = f"{_scheme(old)}${{{variable}}}"
-        elif setting == "args":
-            word, start = words[int(at)], starts[int(at)]
-            named = re.sub(r"[^A-Z0-9]", "_", word[:start].strip("-=: ").upper())
-            variable = f"{prefix}_{named or f'ARG_{at}'}"
-            values["args"][int(at)] = f"{word[:start]}{_scheme(word[start:])}${{{variable}}}"
-        else:
-            variable = f"{prefix}_URL"
-            values["url"] = f"${{{variable}}}"
-        missing.append(variable)
-    text = f"set {', '.join(missing)} in hubd.env, beside hubd.toml"
-    return structs.replace(server, values=values, off=server.off or text)
+    values, missing = referring(server.values, name, spots)
+    are = "is" if len(missing) == 1 else "are"
+    return structs.replace(
+        server, values=values, off=server.off or f"until {', '.join(missing)} {are} set in {own_file}"
+    )
 
 
-def _scheme(header: str) -> str:
-    """The word before the secret in the value of a header, if there is one."""
-    found = re.match(r"(?:Bearer|Basic|token) +", header, re.I)
-    return found[0] if found else ""
-
-
-def _copied(value: Any) -> Any:
-    return dict(value) if isinstance(value, dict) else list(value) if isinstance(value, list) else value
+def disabled_because(off: str) -> str:
+    """`disabled: WHY`, or `disabled until SOMETHING`."""
+    return f"disabled {off}" if off.startswith("until ") else f"disabled: {off}"
 
 
 # --- the file they go to ----------------------------------------------------------------------------------------------
@@ -204,7 +191,7 @@ def block(name: str, server: Server) -> str:
         setting: value for setting, value in server.values.items() if value not in ({}, [], None) or setting == "tools"
     }
     if server.off:
-        lines.append(toml.comment_of(f"Disabled: {server.off}"))
+        lines.append(toml.comment_of(f"D{disabled_because(server.off)[1:]}"))
         lines.append(f"# Then run `hubd enable {name}`.")
         values["disabled"] = True
     order = [*SPELLINGS, "transport"]

@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -21,12 +22,14 @@ from config.hosts.host_servers import Identity, identities, survey
 from config.hosts.import_choice import Import, block, identities_in, unfit
 from config.hosts.install import text_at
 from config.hosts.originals import Original
+from config.hosts.secret_literals import opened
 from config.hub_paths import backup_dir, config_file
 from config.loading.all_files import IMPORTED
 from config.loading.assemble import load_all
 from config.loading.safe_reading import Problem, read
 from config.loading.variables import Variables
 from config.projects import PROJECT_FILES
+from config.secret_store import SecretStore, SecretUnavailable
 from config.settings import HubConfig
 
 
@@ -53,7 +56,22 @@ def known(config: HubConfig, directory: Path, environ: Mapping[str, str]) -> dic
     for path in sorted(directory.glob("*.toml")):
         with suppress(Problem):
             found |= identities_in(read(path), Variables(environ, path.parent))
-    return found | identities(config)
+    return _opened(found | identities(config))
+
+
+def _opened(found: dict[Identity, str]) -> dict[Identity, str]:
+    """The same, with the secrets that URLs and arguments refer to: hosts have them literally."""
+    if not any("secret:" in str(each) for each in found):
+        return found
+    store = SecretStore.open()
+    return {opened(each, partial(_secret, store)): name for each, name in found.items()}
+
+
+def _secret(store: SecretStore, name: str) -> str | None:
+    try:
+        return store.get(name)
+    except SecretUnavailable:
+        return None
 
 
 def removed(directory: Path) -> set[str]:

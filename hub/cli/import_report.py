@@ -67,7 +67,9 @@ def summarise(result: "Import", skipped: list["Skipped"], config: "HubConfig", o
 
 
 def _remarks(server: "Server") -> str:
-    return "; ".join((*((f"disabled: {server.off}",) if server.off else ()), *server.notes))
+    from config.hosts.import_choice import disabled_because
+
+    return "; ".join((*((disabled_because(server.off),) if server.off else ()), *server.notes))
 
 
 def say_elsewhere(
@@ -90,12 +92,12 @@ def say_elsewhere(
                     servers, _ = survey(local_place(file, folder), text, machine.environ, machine.home)
                     count = sum(each.identity not in known and each.original not in known for each in servers)
                     if count:
-                        where = _below_home(folder, machine.home)
+                        where = below_home(folder, machine.home)
                         command = f"hubd import {file.host.id} --project {where}"
                         output.note(f"{count} server{'s' * (count != 1)} of {where}: `{command}`")
 
 
-def _below_home(path: Path, home: Path) -> str:
+def below_home(path: Path, home: Path) -> str:
     """A path as people write it in a shell, with `~`."""
     if path.is_relative_to(home) and path != home:
         return f"~/{shlex.quote(str(path.relative_to(home)))}"

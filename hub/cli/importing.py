@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from hub.cli.host_selection import chosen_hosts, project_of
 from hub.cli.import_choices import named_servers, settle_near_duplicates
 from hub.cli.import_originals import ImportedOriginals
-from hub.cli.import_report import say_elsewhere, say_next, summarise
+from hub.cli.import_report import below_home, say_elsewhere, say_next, summarise
 from hub.cli.import_writes import carry_out_writes, show_writes
+from hub.cli.secret_commands import say_kept
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, agreed, ask
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _MEMBERS: Final = """\
   near_duplicates
             of servers that are probably the same: names (the hub's) and why
   files     of each that changes: file, backup (null: it is new) and diff, without secrets
+  secrets   names under which secrets are kept (--secrets store)
   commands  of hosts that change their files themselves
   stay      of each server that --disable-originals leaves with its host: host, server (its name there), name (the
             hub's) and why
@@ -47,8 +49,9 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
     parser.add_argument(
         "--secrets",
-        choices=("keep", "reference", "skip"),
-        help="copy them, refer to variables of the same names, or leave out servers that hold any",
+        choices=("store", "keep", "reference", "skip"),
+        help="move them to where `hubd secret` keeps them, copy them, refer to variables of the same names, or leave "
+        "out servers that hold any",
     )
     parser.add_argument(
         "--disable-originals",
@@ -75,9 +78,12 @@ def _import(options: argparse.Namespace) -> int:
     from config.hosts.import_choice import Import
     from config.hosts.import_files import imported_dir, imported_files, known, removed
     from config.hosts.install import Records
+    from config.hosts.secret_literals import NewSecrets
     from config.hub_paths import installed_path
+    from config.loading.all_files import OWN_VARIABLES
     from config.loading.assemble import load_all
     from config.secret_detection import secrets_in
+    from config.secret_store import SecretStore
 
     output: Output = options.output
     machine, directory = Machine.this(), imported_dir(options.config)
@@ -89,25 +95,37 @@ def _import(options: argparse.Namespace) -> int:
     ours = known(config, directory, os.environ)
     dropped = set() if options.again else removed(directory)
 
+    own_file = below_home(directory.with_name(OWN_VARIABLES), machine.home)
+
     def take(secrets: "Secrets") -> "Import":
-        result = Import(ours, config.upstreams, secrets, dropped, _offered(config))
+        result = Import(ours, config.upstreams, secrets, dropped, _offered(config), own_file)
         for server in servers:
             result.add(server)
         return result
 
-    result = _decided(options, take, directory)
+    result, stores = _decided(options, take, directory)
     settle_near_duplicates(options, result, config)
+    held = [secret for _, server in result.taken for secret in secrets_in(server.values)]
+    new = NewSecrets(SecretStore.open()) if stores else None
+    if new is not None:
+        result.store_literals(new)
     writes = imported_files(result, directory, os.environ)
+    if new is not None:
+        new.forget_unused([write.after for write in writes])
+        output.set(secrets=sorted(new.values))
     originals = ImportedOriginals(options, result, config, machine, records)
     summarise(result, skipped, config, output)
     say_elsewhere(options, machine, ours, output)
-    secrets = [secret for _, server in result.taken for secret in secrets_in(server.values)]
     if options.dry_run:
-        show_writes(writes, secrets, output)
+        for name in () if new is None else new.values:
+            output.say(f"would be kept as by `hubd secret set`: {name}")
+        show_writes(writes, held, output)
         return max(code, originals.show())
     if not _may_write(options, writes, originals):
         return output.fail(EX_FAILED, "nothing was changed")
-    carry_out_writes(writes, secrets, output)
+    if new is not None:
+        say_kept(new.keep(), output)
+    carry_out_writes(writes, held, output)
     _remember(result)
     code = max(code, originals.take_out())
     say_next(options, result, machine, records, output)
@@ -183,19 +201,22 @@ def _places(options: argparse.Namespace, machine: "Machine") -> Iterator["Place"
 # --- questions --------------------------------------------------------------------------------------------------------
 
 
-def _decided(options: argparse.Namespace, take: "Callable[[Secrets], Import]", directory: Path) -> "Import":
-    """The import, after the decision about secrets. A trial asks nothing, and says so.
+def _decided(
+    options: argparse.Namespace, take: "Callable[[Secrets], Import]", directory: Path
+) -> tuple["Import", bool]:
+    """The import, after the decision about secrets; True if they go to the store. A trial asks nothing, and says so.
 
     Raises:
         UsageError: as `_secrets`.
     """
     result = take("keep")
     if not any(server.spots() for _, server in result.taken):
-        return result
+        return result, False
     if options.dry_run and options.secrets is None:
         trial = "It is shown as if they were kept; an import without --secrets asks what becomes of them."
         options.output.note(f"{_held(result)}\n{trial}")
-    return take(_secrets(options, result, directory))
+    chosen = _secrets(options, result, directory)
+    return take(chosen), chosen == "store"
 
 
 def _secrets(options: argparse.Namespace, result: "Import", directory: Path) -> "Secrets":
@@ -211,13 +232,14 @@ def _secrets(options: argparse.Namespace, result: "Import", directory: Path) -> 
         return "keep"
     text = _held(result)
     if not options.output.is_attended():
-        raise UsageError(f"{text}\nsay what becomes of them: --secrets keep, reference or skip")
+        raise UsageError(f"{text}\nsay what becomes of them: --secrets store, keep, reference or skip")
     print(text, file=sys.stderr)
-    print(f"[k]eep them, in files only you can read in {directory};", file=sys.stderr)
+    print("[m]ove them to where `hubd secret` keeps them, in the keyring or a file only you can read;", file=sys.stderr)
+    print(f"[k]eep them in files only you can read in {directory};", file=sys.stderr)
     print("[r]efer to environment variables that you set for the hub; or [s]kip these servers?", file=sys.stderr)
-    answers: dict[str, Secrets] = {"k": "keep", "r": "reference", "s": "skip"}
+    answers: dict[str, Secrets] = {"m": "store", "k": "keep", "r": "reference", "s": "skip"}
     while True:
-        answer = ask("k, r or s:")[:1]
+        answer = ask("m, k, r or s:")[:1]
         if answer in answers:
             return answers[answer]
 

@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from collections.abc import Mapping
 from os import EX_OK
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,9 +11,10 @@ from hub.cli.render.screen import Table
 from hub.cli.subcommand import EX_FAILED, Output, Parser, UsageError, add, add_config
 
 if TYPE_CHECKING:
-    from config.secret_store import SecretStore
+    from config.secret_store import SecretStore, Stored
 
-PLACES: Final = {"keyring": "the keyring", "file": "a file"}
+PLACES: Final = {"keyring": "the keyring", "file": "a file only you can read"}
+_LISTED_PLACES: Final = {"keyring": "the keyring", "file": "a file", None: "not set"}
 _LISTED: Final = """\
   secrets  of each: name, kept ("keyring" or "file"; null: it is not set) and servers, those that use it"""
 _SET: Final = """\
@@ -62,6 +64,15 @@ def _set(options: argparse.Namespace) -> int:
     return EX_OK
 
 
+def say_kept(kept: "Mapping[str, Stored]", output: Output) -> None:
+    """Report where secrets are kept that another command has moved."""
+    for place, where in PLACES.items():
+        names = [name for name, stored in kept.items() if stored.place == place]
+        if names:
+            why = next((f": {stored.why}" for stored in kept.values() if stored.why), "") if place == "file" else ""
+            output.say(f"kept in {where}, as by `hubd secret set`: {', '.join(names)}{why}")
+
+
 def _asked(options: argparse.Namespace) -> str:
     """The secret: asked for without showing it, or the first line of standard input.
 
@@ -96,7 +107,7 @@ def _ls(options: argparse.Namespace) -> int:
     if not rows:
         options.output.say("there are no secrets; `hubd secret set NAME` keeps one")
         return EX_OK
-    cells = [(name, PLACES.get(kept.get(name, ""), "not set"), ", ".join(uses.get(name, []))) for name in names]
+    cells = [(name, _LISTED_PLACES[kept.get(name)], ", ".join(uses.get(name, []))) for name in names]
     if not options.output.json:
         options.output.screen.show(Table(("NAME", "KEPT IN", "USED BY"), cells, shorten=("USED BY",)))
     return EX_OK

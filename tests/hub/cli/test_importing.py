@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import stat
 import subprocess
 import threading
@@ -28,7 +29,7 @@ def home(tmp_path):
 def test_import_asks_before_it_takes_secrets(home):
     said = hubd(home, "import", code=2)
     assert "github (Cursor): env.GITHUB_PERSONAL_ACCESS_TOKEN" in said
-    assert "--secrets keep, reference or skip" in said
+    assert "--secrets store, keep, reference or skip" in said
     assert not (home[0] / ".config" / "hubd").exists()
 
 
@@ -48,6 +49,36 @@ def test_import_writes_a_file_for_each_host(home):
     again = hubd(home, "import")
     assert "imported as" not in again
     assert "hubd has it as linear" in again
+
+
+def test_secrets_are_moved_to_the_store_and_their_servers_stay_on(home):
+    home[1]["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
+    held = {"command": "x", "args": ["--api-key", "hunter2-hunter2"]}
+    (home[0] / HOMES["zed"].path).write_text(json.dumps({"context_servers": {"argument": held}}))
+    before = contents(home)
+    shown = hubd(home, "import", "--dry-run", "--secrets", "store")
+    assert "would be kept as by `hubd secret set`: GITHUB_GITHUB_PERSONAL_ACCESS_TOKEN" in shown
+    said = hubd(home, "import", "--secrets", "store", "--yes")
+    assert "kept in a file only you can read, as by `hubd secret set`:" in said
+    imported = home[0] / ".config" / "hubd" / "imported"
+    text = "".join(path.read_text() for path in imported.iterdir())
+    assert "${secret:GITHUB_GITHUB_PERSONAL_ACCESS_TOKEN}" in text
+    assert "${secret:ARGUMENT_ARG_1}" in text
+    for place in (shown, said, text, hubd(home, "secret", "ls"), hubd(home, "config", "--effective")):
+        assert not re.search(r"ghp_|hunter2", place)
+    tables = tomllib.loads((imported / "cursor.toml").read_text())["upstreams"]
+    assert "disabled" not in tables["github"]
+    assert contents(home) == before
+    again = hubd(home, "import", "--secrets", "store")
+    assert "imported as" not in again
+    assert "hubd has it as argument" in again
+
+
+def test_secrets_that_are_to_be_set_say_where(home):
+    said = hubd(home, "import", "cursor", "--secrets", "reference", "--yes")
+    assert "disabled until GITHUB_PERSONAL_ACCESS_TOKEN is set in ~/.config/hubd/hubd.env" in " ".join(said.split())
+    text = (home[0] / ".config" / "hubd" / "imported" / "cursor.toml").read_text()
+    assert "# Disabled until GITHUB_PERSONAL_ACCESS_TOKEN is set in ~/.config/hubd/hubd.env" in text
 
 
 def test_a_server_of_two_hosts_is_taken_once(home):

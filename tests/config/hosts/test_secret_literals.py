@@ -1,0 +1,107 @@
+"""Secrets in settings of servers, and references in their places."""
+
+import pytest
+
+from config.errors import EditError
+from config.hosts.secret_literals import NewSecrets, opened, spots_of, stored
+from config.secret_store import SecretStore
+from config.system_keyring import NoKeyring
+
+CANARY = "s3cret-canary-0123456789"
+
+
+class NoneAtAll:
+    def get(self, name):
+        raise NoKeyring("no keyring answers here")
+
+    set = delete = lambda self, *_: self.get("")
+
+
+@pytest.fixture
+def store(tmp_path):
+    return SecretStore(tmp_path / "secrets.json", NoneAtAll())
+
+
+def moved(store, values, name="my-server"):
+    new = NewSecrets(store)
+    return (
+        stored(values, name, spots_of(values), new),
+        {name: value.reveal() for name, value in new.values.items()},
+        new,
+    )
+
+
+def test_each_secret_has_a_name_of_its_server_and_place(store):
+    values = {
+        "command": "x",
+        "args": ["--api-key", CANARY, f"--token=Bearer {CANARY}1", "plain"],
+        "env": {"API_KEY": f"{CANARY}2", "LEVEL": "debug"},
+        "headers": {"Authorization": f"Bearer {CANARY}3", "X-Api-Key": f"{CANARY}4"},
+        "url": f"https://x/?api_key={CANARY}5",
+    }
+    found, kept, _ = moved(store, values)
+    assert found == {
+        "command": "x",
+        "args": ["--api-key", "${secret:MY_SERVER_ARG_1}", "--token=Bearer ${secret:MY_SERVER_TOKEN_2}", "plain"],
+        "env": {"API_KEY": "${secret:MY_SERVER_API_KEY}", "LEVEL": "debug"},
+        "headers": {
+            "Authorization": "Bearer ${secret:MY_SERVER_TOKEN}",
+            "X-Api-Key": "${secret:MY_SERVER_X_API_KEY}",
+        },
+        "url": "${secret:MY_SERVER_URL}",
+    }
+    assert set(kept.values()) == {CANARY, *(f"{CANARY}{n}" for n in range(1, 5)), f"https://x/?api_key={CANARY}5"}
+    assert values["env"]["API_KEY"] == f"{CANARY}2"
+
+
+def test_an_escape_is_none_in_the_store_and_a_reference_stays(store):
+    values = {"env": {"A_KEY": "a$${b}c-0123456789", "B_KEY": "x-${HOME}-0123456789"}}
+    found, kept, _ = moved(store, values)
+    assert found["env"] == {"A_KEY": "${secret:MY_SERVER_A_KEY}", "B_KEY": "x-${HOME}-0123456789"}
+    assert kept == {"MY_SERVER_A_KEY": "a${b}c-0123456789"}
+
+
+def test_a_name_that_another_secret_has_is_not_taken_from_it(store):
+    store.set("MY_SERVER_API_KEY", "another")
+    found, kept, new = moved(store, {"env": {"API_KEY": CANARY}})
+    assert found["env"]["API_KEY"] == "${secret:MY_SERVER_API_KEY_2}"
+    new.keep()
+    assert store.get("MY_SERVER_API_KEY") == "another"
+    assert store.get("MY_SERVER_API_KEY_2") == CANARY
+    found, kept, _ = moved(store, {"env": {"API_KEY": CANARY}})
+    assert (found["env"]["API_KEY"], kept) == ("${secret:MY_SERVER_API_KEY_2}", {})
+
+
+def test_long_names_fit_and_stay_apart(store):
+    long = "A" * 100 + "_KEY"
+    found, kept, new = moved(store, {"env": {long: CANARY, f"{long}_KEY": f"{CANARY}2"}})
+    assert len(kept) == 2
+    assert all(len(name) <= 64 for name in kept)
+    new.keep()
+    assert CANARY not in repr(new)
+    assert found["env"][long] == f"${{secret:{next(iter(kept))}}}"
+
+
+def test_what_is_not_written_is_not_kept(store):
+    _, _, new = moved(store, {"env": {"API_KEY": CANARY, "B_KEY": CANARY}})
+    new.forget_unused(["x = '${secret:MY_SERVER_B_KEY}'"])
+    assert list(new.keep()) == ["MY_SERVER_B_KEY"]
+    assert store.names() == {"MY_SERVER_B_KEY": "file"}
+
+
+def test_a_store_that_cannot_be_used_says_so_before_anything_is_written(store):
+    store.path.write_text("{")
+    store.path.chmod(0o600)
+    with pytest.raises(EditError, match="damaged"):
+        NewSecrets(store)
+
+
+def test_references_are_compared_by_what_they_stand_for():
+    secrets = {"A": "one"}
+    given = ("command", "x", ("${secret:A}", "\0secret:ab:A\0", "$${secret:A}", "${secret:B}"), frozenset({"E"}))
+    assert opened(given, secrets.get) == (
+        "command",
+        "x",
+        ("one", "one", "$${secret:A}", "${secret:B}"),
+        frozenset({"E"}),
+    )
