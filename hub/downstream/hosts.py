@@ -90,6 +90,10 @@ class Router(Protocol):
     settled: trio.Event
     """Set once lists are answered."""
 
+    async def wait_shown(self, view: View) -> None:
+        """Wait until the lists of `view` can be shown."""
+        ...
+
     def digests(self, view: View) -> dict[str, str]: ...
 
     def mirrors(self, tool: str, view: View) -> tuple[Mirror, ...]: ...
@@ -169,9 +173,11 @@ class Hosts:
         messages = [(method, encode_notification(method, {})) for method in methods]
         self.list_changes.set()
         for host in list(self._attached.values()):
-            if host.open and host.view == view:
-                for method, message in messages:
-                    host.tell(method, message)
+            if host.view == view:
+                if host.open:
+                    for method, message in messages:
+                        host.tell(method, message)
+                host.lists_told()
 
     def elicited(self, upstream: str, id: str) -> None:
         """Tell the hosts that `upstream` sent to the page `id`, and no others, that the visit is done."""
@@ -262,6 +268,9 @@ class Host:
     def tell(self, subject: str, message: bytes) -> None:
         """Send a notification that belongs to no request. Never blocks; an undelivered one of `subject` is replaced."""
         raise NotImplementedError
+
+    def lists_told(self) -> None:
+        """Note that the host has been told of all changes of its lists. Here: nothing."""
 
     def log(self, params: dict[str, Raw]) -> None:
         """Pass on a log message that belongs to no request. Of undelivered ones the newest is kept."""

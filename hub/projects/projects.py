@@ -256,6 +256,7 @@ class Projects:
             if host.open:
                 for method in LIST_CHANGED:
                     host.tell(method, encode_notification(method, {}))
+            host.lists_told()
 
     def _watch(self) -> None:
         places = {host.workplace for host in self._hosts if host.workplace is not None}

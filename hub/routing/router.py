@@ -96,6 +96,10 @@ class Router:
         """The view of the endpoint /mcp/<name>; None: there is none."""
         return self._live.find_view(name)
 
+    async def wait_shown(self, view: View) -> None:
+        """Wait until the lists of `view` can be shown."""
+        await self._live.wait(view)
+
     def digests(self, view: View) -> dict[str, str]:
         """By kind, a digest of the list that `view` shows, comparable between runs of the hub."""
         catalog = self._live.of(view)

@@ -2,5 +2,5 @@
 
 `main` is the way in, `pump` the loop, `pipes` its two directions, `hub_search` the way to the next hub and
 `start_daemon` a connection to a daemon that may have to be started; `replay` what a new daemon is told of the
-conversation, `envelope` what is read of JSON-RPC.
+conversation, `seen_lists` of which lists the host is told that they changed, `envelope` what is read of JSON-RPC.
 """

@@ -144,8 +144,9 @@ _quoted = _json.encode_basestring_ascii
 
 
 def preamble(options: dict[str, str], cwd: str = "") -> bytes:
-    """The line before the host's own lines. `bye`: this shim understands a hub that says goodbye."""
-    members = ['"hubd":1', '"bye":true']
+    """The line before the host's own lines. `bye`: this shim understands a hub that says goodbye; `lists`: it compares
+    the lists of one hub with those of the next."""
+    members = ['"hubd":1', '"bye":true', '"lists":true']
     members += [f'"{name}":{_quoted(value)}' for name, value in options.items()]
     if cwd:
         members.append(f'"cwd":{_quoted(cwd)}')

@@ -13,6 +13,8 @@ The new hub gets the state of the old one, and its unanswered requests:
     all others               answered with an error at once: nobody knows whether they were carried out
     questions of the hub     withdrawn; the new hub has other ids, so late answers mean nothing to it
 
+Lists are said to have changed only where they differ, if both hubs say digests of them. `lists` holds back until then.
+
 A line is remembered once the hub has received all of it; before that it cannot have acted upon it.
 """
 
@@ -33,6 +35,7 @@ from hub.shim.envelope import (
     updated,
     written,
 )
+from hub.shim.seen_lists import SeenLists
 from hub.wire.vocabulary import (
     ACKNOWLEDGED,
     CANCELLED,
@@ -113,7 +116,8 @@ class Replay:
         self._handshake: tuple[Id, bytes] | None = None
         self._version: object = None
         self._lists: list[str] = []
-        """Notifications that the hub sends when lists change."""
+        """Lists, by their flags, of which the hub says when they change."""
+        self._seen = SeenLists()
         self._initialized = b""
         self._level: tuple[Id, bytes] | None = None
         self._subscribed: dict[str, tuple[Id, bytes]] = {}
@@ -223,8 +227,9 @@ class Replay:
         if data.startswith(ACKNOWLEDGES, start):
             return self._acknowledges(params_of(data[start:end], {}))
         if data.startswith(SHIM_LINE, start):
-            self.stopping = self.stopping or "bye" in as_object(parse(data[start:end]))
-            return b""
+            said = as_object(parse(data[start:end]))
+            self.stopping = self.stopping or "bye" in said
+            return self._seen.told(as_object(said["lists"])) if "lists" in said else b""
         if data.startswith(REFUSES, start) and not self.served:
             self.refusal = _error(parse(data[start:end]))
             return None if self.greeted else b""
@@ -263,8 +268,8 @@ class Replay:
             abilities = as_object(result.get("capabilities"))
             self._handshake, self._version = (id, request.line), result.get("protocolVersion")
             self._lists = [
-                method
-                for method in LIST_FLAGS.values()
+                flag
+                for flag, method in LIST_FLAGS.items()
                 if as_object(abilities.get(method.split("/")[1])).get("listChanged") is True
             ]
             self._initialized, self._level = b"", None
@@ -294,7 +299,11 @@ class Replay:
         self._acknowledged.remove(id)
         meta = f'"_meta":{{{quoted(SUBSCRIPTION_KEY)}:{written(id)}}}'
         listened = as_object(params.get("notifications"))
-        said = [notification(method, meta) for flag, method in LIST_FLAGS.items() if listened.get(flag) is True]
+        said = [
+            self._seen.changed(flag, notification(method, meta))
+            for flag, method in LIST_FLAGS.items()
+            if listened.get(flag) is True
+        ]
         uris = listened.get("resourceSubscriptions")
         said += [updated(str(uri), "," + meta) for uri in (uris if isinstance(uris, list) else ())]
         return b"".join(said)
@@ -303,6 +312,7 @@ class Replay:
 
     def lost(self) -> bytes:
         """The hub is lost; the lines that the host gets at once."""
+        self._seen.hub_lost(announced=self.greeted and not self._acknowledged)
         said = [cancelled(id) for id in self.questions]
         for id, request in list(self._running.items()):
             again = request.method == LISTEN or not (self.stopping or (request.again and request.method != INITIALIZE))
@@ -387,7 +397,7 @@ class Replay:
         elif self._version is not None and as_object(answer.get("result")).get("protocolVersion") != self._version:
             self.refusal = f"it does not speak revision {self._version} of MCP any more"
         elif self._initialized:
-            return b"".join(notification(method) for method in self._lists)
+            return b"".join(self._seen.changed(flag, notification(LIST_FLAGS[flag])) for flag in self._lists)
         return b""
 
 

@@ -17,6 +17,7 @@ from trio.lowlevel import checkpoint
 from hub.catalog.view import EVERYTHING, View
 from hub.downstream.batch import read_batch, run_batch, wants_answer
 from hub.downstream.hosts import Host, Hosts, Router
+from hub.downstream.lines.preamble import VERSION
 from hub.downstream.request_pipeline import answer, overloaded, take_on
 from hub.link.budget import FREE_BYTES, NO_ROOM, Account
 from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, OutboxFull
@@ -37,6 +38,7 @@ from hub.wire.jsonrpc import (
     Result,
     decode,
     detach,
+    encode,
     encode_notification,
     encode_response,
     is_batch,
@@ -49,6 +51,8 @@ from hub.wire.mcp import (
     INITIALIZE,
     INVALID_PARAMS,
     INVALID_REQUEST,
+    LIST_CHANGED,
+    LIST_FLAGS,
     LISTEN,
     MODERN_VERSIONS,
     PING,
@@ -90,11 +94,12 @@ async def serve_lines(
     workplace: Path | None = None,
     is_bound: bool = False,
     goodbyes: bool = False,
+    digests: bool = False,
 ) -> None:
     """Serve one host until it is gone. The stream stays the caller's; `received` was read off it already.
 
     `workplace` is the directory the host works in, if it is known; `is_bound`: the user says so. `goodbyes`: the host
-    understands them (`hub.downstream.lines.preamble`).
+    understands them (`hub.downstream.lines.preamble`). `digests`: it wants those of its lists.
 
     A host that ends its input but still reads, as `printf ... | hubd serve --stdio` does, gets the answers it is
     waiting for, within `EOF_GRACE_S`.
@@ -129,6 +134,8 @@ async def serve_lines(
         try:
             if hosts.workplaces is not None and workplace is not None and view == EVERYTHING:
                 await hosts.workplaces.arrived(host)
+            if digests:
+                host.promise_digests()
             if await host.read():
                 await host.finish(lambda: _is_read(writing))
             with trio.move_on_after(FLUSH_S):
@@ -182,6 +189,7 @@ class LineHost(Host):
         self._nursery = nursery
         self._untold: dict[str, bytes] = {}
         self._idle = trio.Event()
+        self._says_digests = False
         self._account = account
         self.parted = parted
         """Set once the host, told goodbye, sends no more requests; None: the host does not understand goodbyes."""
@@ -237,6 +245,23 @@ class LineHost(Host):
         """Ask the host to send no more requests, if it understands."""
         if self.parted is not None:
             self._write(GOODBYE)
+
+    def promise_digests(self) -> None:
+        """Say that digests of the lists will come, and say them once lists are shown."""
+        self._write(_digests_line({}))
+        self._nursery.start_soon(self._begin_digests)
+
+    async def _begin_digests(self) -> None:
+        await self._router.wait_shown(self.view)
+        self._says_digests = True
+        self.lists_told()
+
+    def lists_told(self) -> None:
+        if self._says_digests:
+            shown = self._router.digests(self.view)
+            told = {flag: "".join(shown[kind.value] for kind in LIST_CHANGED[LIST_FLAGS[flag]]) for flag in LIST_FLAGS}
+            self._untold.pop("digests", None)  # they follow what they are about
+            self.tell("digests", _digests_line(told))
 
     async def flush(self) -> None:
         """Wait until the host has got everything, or has gone."""
@@ -404,6 +429,10 @@ class LineHost(Host):
         await run_batch(self, self._router, messages, notify=self.send, asked=self, reply=replies.append)
         if replies and wants_answer(messages):
             self._write(b"[%b]" % b",".join(replies))
+
+
+def _digests_line(digests: dict[str, str]) -> bytes:
+    return encode({"hubd": VERSION, "lists": digests})
 
 
 _NEITHER: Final = f"Send initialize first, or put {' or '.join(MODERN_VERSIONS)} into params._meta, as {VERSION_KEY}"

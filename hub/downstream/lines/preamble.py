@@ -3,9 +3,13 @@
     {"hubd":1,"host":"...","upstream":"...",...}    the shim, before the host's own bytes: who connects
     {"hubd":1,"bye":"stopping"}                     the hub is about to stop, and asks for no more requests
     {"hubd":1,"bye":"understood"}                   the shim has sent its last request; the rest is for the next hub
+    {"hubd":1,"lists":{}}                           the hub will say what its lists are
+    {"hubd":1,"lists":{"toolsListChanged":"..."}}   digests of the lists that the host may see now; each time that it
+                                                    was told of a change, after that
 
-The goodbye goes only to shims with `"bye":true` in their preamble. Shims and hubs ignore members that they do not know.
-A program that connects and speaks MCP at once is served too, without a name.
+The goodbye goes only to shims with `"bye":true` in their preamble, the digests to those with `"lists":true`: after a
+restart of the hub they tell their host of the lists that differ, and no others. Shims and hubs ignore members that
+they do not know. A program that connects and speaks MCP at once is served too, without a name.
 """
 
 from typing import Final
@@ -29,6 +33,8 @@ class Preamble(Struct, frozen=True, kw_only=True):
     upstream: str | None = None
     bye: bool = False
     """True if the host understands a goodbye."""
+    lists: bool = False
+    """True if the host wants digests of lists."""
     cwd: str | None = None
     """Directory in which the host started the shim."""
     project: str | None = None

@@ -108,6 +108,7 @@ class LineServer:
             view=view,
             received=rest,
             goodbyes=preamble.bye,
+            digests=preamble.lists,
             workplace=_workplace(preamble),
             is_bound=bool(preamble.project),
         )

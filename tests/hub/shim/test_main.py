@@ -275,7 +275,10 @@ def test_help(capfd):
 
 
 def test_labels_are_json():
-    assert preamble({"host": 'a"b\\c'}, "/é") == b'{"hubd":1,"bye":true,"host":"a\\"b\\\\c","cwd":"/\\u00e9"}\n'
+    assert (
+        preamble({"host": 'a"b\\c'}, "/é")
+        == b'{"hubd":1,"bye":true,"lists":true,"host":"a\\"b\\\\c","cwd":"/\\u00e9"}\n'
+    )
 
 
 def test_places_that_cannot_be_told_are_left_out(place):
@@ -319,6 +322,7 @@ def test_it_imports_nothing_heavy():
         "hub.shim.pipes",
         "hub.shim.pump",
         "hub.shim.replay",
+        "hub.shim.seen_lists",
         "hub.shim.start_daemon",
         "hub.wire",
         "hub.wire.vocabulary",

@@ -292,6 +292,91 @@ def test_a_listen_is_opened_again_and_its_host_told_of_changes():
     assert replay.received(first) == first, "of another listen under this id"
 
 
+# --- lists that differ, and lists that do not -------------------------------------------------------------------------
+
+FLAGS = list(mcp.LIST_FLAGS)
+PROMISE = b'{"hubd":1,"lists":{}}\n'
+
+
+def digests(*values):
+    """What a hub says of its tools, prompts and resources."""
+    return json.dumps({"hubd": 1, "lists": dict(zip(FLAGS, values, strict=True))}).encode() + b"\n"
+
+
+def shown(*values):
+    """A conversation with a hub that has said these digests."""
+    replay = Replay()
+    assert replay.greeting() == replay.rest() == b""
+    assert replay.received(PROMISE) == b""
+    replay.sent(INITIALIZE)
+    assert replay.received(WELCOME) == WELCOME
+    replay.sent(INITIALIZED)
+    assert replay.received(digests(*values)) == b""
+    return replay
+
+
+def next_hub(replay, *lines):
+    """What the host hears from the next hub, when it says these lines, and the answer to the handshake where WELCOME
+    is."""
+    assert replay.lost() == b""
+    assert replay.greeting() == INITIALIZE
+    return messages(b"".join(map(replay.received, lines)))
+
+
+def test_after_a_restart_the_host_hears_of_lists_that_differ():
+    replay = shown("a", "b", "c")
+    assert next_hub(replay, PROMISE, WELCOME, digests("a", "b", "c")) == []
+    assert next_hub(replay, PROMISE, WELCOME, digests("a", "x", "c")) == [CHANGED[1]]
+    assert next_hub(replay, PROMISE, digests("a", "x", "y"), WELCOME) == [CHANGED[2]]
+    assert next_hub(replay, PROMISE, digests("a", "x", "y"), WELCOME) == []
+
+
+def test_what_the_hub_has_told_since_is_known():
+    replay = shown("a", "b", "c")
+    told = line(method="notifications/tools/list_changed")
+    assert replay.received(told + digests("A", "b", "c")) == told
+    assert next_hub(replay, PROMISE, WELCOME, digests("A", "b", "c")) == []
+    assert next_hub(replay, PROMISE, WELCOME, digests("a", "b", "c")) == [CHANGED[0]]
+
+
+def test_a_hub_that_is_lost_before_its_lists_were_compared_hides_no_change():
+    replay = shown("a", "b", "c")
+    assert next_hub(replay, PROMISE, WELCOME) == [], "it has yet to say them"
+    assert next_hub(replay, PROMISE, digests("x", "b", "c")) == [], "it has yet to answer the handshake"
+    assert next_hub(replay, PROMISE, WELCOME, digests("x", "b", "c")) == [CHANGED[0]]
+
+
+def test_a_hub_that_says_no_digests_has_all_lists_announced():
+    replay = shown("a", "b", "c")
+    assert next_hub(replay, WELCOME) == CHANGED
+    assert next_hub(replay, PROMISE, WELCOME, digests("a", "b", "c")) == CHANGED, "nobody knows what it showed"
+    assert next_hub(replay, PROMISE, WELCOME, digests("a", "b", "c")) == []
+
+
+def test_a_listen_hears_of_lists_that_differ():
+    replay = Replay()
+    replay.sent(LISTEN)
+    first = acknowledgement(toolsListChanged=True, promptsListChanged=True)
+    assert replay.received(PROMISE + first + digests("a", "b", "c")) == first
+    for said, expected in [("abc", []), ("xbc", [CHANGED[0]]), ("xbz", []), ("xyz", [CHANGED[1]])]:
+        for in_order in (True, False):
+            assert replay.lost() == b""
+            assert replay.greeting() == b""
+            assert replay.rest() == LISTEN
+            lines = [first, digests(*said)] if in_order else [digests(*said), first]
+            assert messages(replay.received(PROMISE + b"".join(lines))) == expected
+            expected = []
+
+
+@pytest.mark.parametrize("odd", [b"[]", b"7", b'{"toolsListChanged":[1]}', b'{"x":"y"}', b"null"])
+def test_odd_digests_are_harmless(odd):
+    replay = shown("a", "b", "c")
+    assert next_hub(replay, PROMISE, WELCOME, b'{"hubd":1,"lists":' + odd + b"}\n", digests("a", "b", "c")) in (
+        [],
+        CHANGED,
+    )
+
+
 def test_a_listen_that_was_not_acknowledged_is_acknowledged_once():
     replay = Replay()
     replay.sent(LISTEN)

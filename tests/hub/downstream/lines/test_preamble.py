@@ -27,7 +27,7 @@ async def read(*pieces: bytes) -> tuple[Preamble, bytes]:
 )
 async def test_what_the_shim_writes_is_read(options, autojump_clock):
     line = written({name: value for name, value in options.items() if name != "cwd"}, options.get("cwd", ""))
-    expected = Preamble(bye=True, **options)
+    expected = Preamble(bye=True, lists=True, **options)
     assert parse_preamble(line) == expected
     assert await read(line) == (expected, b"")
     assert await read(line + b'{"jsonrpc"') == (expected, b'{"jsonrpc"')

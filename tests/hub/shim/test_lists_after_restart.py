@@ -1,0 +1,124 @@
+"""After a restart of the hub, hosts on `hubd connect` hear of the lists that differ, and of no others."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import HUBD, own_directories
+
+LIMIT_S = 120
+SERVER = """
+import json, sys
+names = open(sys.argv[1]).read().split()
+tools = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    reply = {"jsonrpc": "2.0", "id": message["id"]}
+    if message["method"] == "initialize":
+        can = {"tools": {}, "prompts": {}}
+        about = {"name": "s", "version": "1"}
+        version = message["params"]["protocolVersion"]
+        reply["result"] = {"protocolVersion": version, "capabilities": can, "serverInfo": about}
+    elif message["method"] == "tools/list":
+        reply["result"] = {"tools": tools}
+    elif message["method"] == "prompts/list":
+        reply["result"] = {"prompts": [{"name": "p"}]}
+    elif message["method"] == "ping":
+        reply["result"] = {}
+    else:
+        reply["error"] = {"code": -32601, "message": "no"}
+    print(json.dumps(reply), flush=True)
+"""
+
+
+class Host:
+    """A host on `hubd connect`, which starts its hub."""
+
+    def __init__(self, env):
+        pipe = subprocess.PIPE
+        argv = [HUBD, "connect", "--host", "desk"]
+        self._popen = subprocess.Popen(argv, stdin=pipe, stdout=pipe, env=env, text=True)
+        self._limit = threading.Timer(LIMIT_S, self._popen.kill)
+        self._limit.start()
+        self._id = 0
+        self.told = []
+        """Methods of the notifications that came."""
+
+    def say(self, **message):
+        self._popen.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        self._popen.stdin.flush()
+
+    def hear(self):
+        line = self._popen.stdout.readline()
+        assert line, "the shim has ended"
+        message = json.loads(line)
+        if "id" not in message:
+            self.told.append(message["method"])
+        return message
+
+    def ask(self, method, **params):
+        self._id += 1
+        self.say(id=self._id, method=method, params=params)
+        while (message := self.hear()).get("id") != self._id:
+            pass
+        return message["result"]
+
+    def close(self):
+        self._popen.stdin.close()
+        self._popen.wait(30)
+        self._popen.stdout.close()
+        self._limit.cancel()
+
+
+@pytest.fixture
+def place(tmp_path):
+    """The environment of a hub whose one server offers the tools named in a file."""
+    env = own_directories(tmp_path)
+    (tmp_path / "server.py").write_text(SERVER)
+    (tmp_path / "tools").write_text("one two")
+    args = json.dumps([str(tmp_path / "server.py"), str(tmp_path / "tools")])
+    config = Path(env["XDG_CONFIG_HOME"], "hubd", "hubd.toml")
+    config.parent.mkdir(parents=True)
+    server = f"[upstreams.files]\ncommand = {json.dumps(sys.executable)}\nargs = {args}\n"
+    config.write_text(f'listen = "127.0.0.1:0"\n{server}')
+    yield env
+    subprocess.run([HUBD, "stop"], env=env, capture_output=True, timeout=60, check=False)
+
+
+def kill_hub(env):
+    os.kill(int(Path(env["XDG_RUNTIME_DIR"], "hubd", "hubd.lock").read_text()), signal.SIGKILL)
+
+
+def names(host):
+    return [tool["name"] for tool in host.ask("tools/list")["tools"]]
+
+
+@pytest.mark.covers("F-H-22")
+def test_only_lists_that_differ_are_announced(place, tmp_path):
+    with contextlib.closing(Host(place)) as host:
+        about = {"name": "desk", "version": "1"}
+        host.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=about)
+        host.say(method="notifications/initialized")
+        for _ in range(3):
+            assert names(host) == ["files__one", "files__two"]
+        host.told.clear()
+        for _ in range(2):
+            kill_hub(place)
+            for _ in range(3):  # by the second answer of the new hub the first ones have passed whatever came before
+                assert names(host) == ["files__one", "files__two"]
+            assert host.told == []
+        (tmp_path / "tools").write_text("one three")
+        kill_hub(place)
+        while "notifications/tools/list_changed" not in host.told:
+            host.ask("ping")
+        assert names(host) == ["files__one", "files__three"]
+        assert set(host.told) == {"notifications/tools/list_changed"}
