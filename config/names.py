@@ -1,6 +1,6 @@
 """Server ids: the names that an upstream may have. Pure.
 
-The rule is lower-case words joined by single dashes, at most 16 characters: short enough for hosts' limits, legal in a
+The rule is lower-case words joined by single dashes, at most 32 characters: short enough for hosts' limits, legal in a
 URI scheme, and free of underscores, so that `<server>__<tool>` splits in one way only. Names that break it without
 making that ambiguous are usable, since hub.catalog.names makes a URI-safe id of them; they deserve a warning.
 """
@@ -10,8 +10,12 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Final
 
-MAX_ID: Final = 16
-MAX_USABLE: Final = 30
+MAX_ID: Final = 32
+FORMER_MAX_ID: Final = 16
+"""The longest id that earlier versions made of a host's name."""
+RULE: Final = f"lower-case words joined by single dashes, at most {MAX_ID} characters"
+RESERVED: Final = "hub"
+"""The hub's own name, and that of its entry in hosts; of no server."""
 SERVER_ID: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 """The form of a server id, which may stand in a URI scheme; how long it may be is for the caller to say."""
 _USABLE = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]|_(?!_|$))*")
@@ -24,15 +28,20 @@ def is_server_id(name: str) -> bool:
 
 def is_usable(name: str) -> bool:
     """True if tools can be named after `name` without ambiguity."""
-    return len(name) <= MAX_USABLE and _USABLE.fullmatch(name) is not None
+    return len(name) <= MAX_ID and _USABLE.fullmatch(name) is not None
 
 
-def suggest_id(name: str) -> str:
+def is_reserved(name: str) -> bool:
+    """True if `name` is the hub's own, in any spelling."""
+    return name.lower() == RESERVED
+
+
+def suggest_id(name: str, length: int = MAX_ID) -> str:
     """A legal server id that resembles `name`; the same for the same name."""
     words = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     if not words[:1].isalpha():
         words = f"s{words}"
-    return words[:MAX_ID].rstrip("-")
+    return words[:length].rstrip("-")
 
 
 def short_id(name: str, length: int = MAX_ID) -> str:
@@ -48,17 +57,17 @@ def short_id(name: str, length: int = MAX_ID) -> str:
     return suggest_id("-".join(words))[:length].rstrip("-")
 
 
-def derive_ids(names: Iterable[str]) -> dict[str, str]:
+def derive_ids(names: Iterable[str], length: int = MAX_ID) -> dict[str, str]:
     """Name -> legal id, all different even after `-` became `_`. Legal names stay; of others that meet, hashes tell."""
     names = list(names)
-    ids = {name: name for name in names if is_server_id(name)}
+    ids = {name: name for name in names if is_server_id(name) and len(name) <= length and not is_reserved(name)}
     taken = set(ids.values())
     for name in names:
         if name in ids:
             continue
-        id = suggest_id(name)
-        if id in taken:
-            id = f"{id[:11].rstrip('-')}-{sha256(name.encode()).hexdigest()[:4]}"
+        id = suggest_id(name, length)
+        if id in taken or is_reserved(id):
+            id = f"{id[: length - 5].rstrip('-')}-{sha256(name.encode()).hexdigest()[:4]}"
         ids[name] = id
         taken.add(id)
     return {name: ids[name] for name in names}

@@ -323,4 +323,4 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             instead_of=("mcpServers", "mcp_servers", "mcpservers", "servers", "context_servers", "server", "mcp"),
         ),
     ] = field(default_factory=dict)
-    """The MCP servers by name: lower-case words joined by single dashes, at most 16 characters."""
+    """The MCP servers by name: lower-case words joined by single dashes, at most 32 characters."""

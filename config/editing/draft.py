@@ -29,7 +29,7 @@ from config.loading.assemble import load_all
 from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES
 from config.loading.one_file import Layer, Source
 from config.loading.precedence import Stack, TableInFile, stacks
-from config.names import is_usable, suggest_id
+from config.names import RULE, is_reserved, is_usable, suggest_id
 
 OWN: Final = Shape("toml", ("upstreams",))
 SCHEMA_FILE: Final = "hubd.schema.json"
@@ -78,10 +78,9 @@ class Draft:
             EditError: the name cannot be one or is taken, or the file cannot be edited for certain.
         """
         if not is_usable(name):
-            raise EditError(
-                f'"{name}" cannot name a server: use lower-case words joined by single dashes, at most 16 characters, '
-                f'for instance "{suggest_id(name)}"'
-            )
+            raise EditError(f'"{name}" cannot name a server: use {RULE}, for instance "{suggest_id(name)}"')
+        if is_reserved(name):
+            raise EditError(f'"{name}" is the name of the hub itself; give the server another one')
         if name in self.upstreams:
             raise EditError(f'there is a server "{name}" already, in {_place(self.upstreams[name].used[-1])}')
         self._edit(self._own_main(), lambda text: serverfile.insert(OWN, text, name, values), name)

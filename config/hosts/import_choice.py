@@ -21,7 +21,7 @@ from config.loading.document import parse
 from config.loading.host_entry import SPELLINGS
 from config.loading.variables import Variables
 from config.name_globs import ALL, union
-from config.names import MAX_ID, is_server_id, short_id
+from config.names import MAX_ID, is_reserved, is_server_id, short_id
 
 Secrets = Literal["keep", "store", "reference", "skip"]
 """Ways to treat secrets: copy them, move them to the store of `hubd secret` (`Import.store_literals`), replace them by
@@ -147,9 +147,9 @@ class Import:
         candidates = [server.name]
         candidates += [f"{server.name}-{word}" for word in (host, host.split("-")[0])]
         candidates += [f"{short_id(server.name, MAX_ID - len(host) - 1)}-{host}"]
-        candidates = [name for name in candidates if is_server_id(name)]
+        candidates = [name for name in candidates if is_server_id(name) and not is_reserved(name)]
         digest = sha256(f"{server.place.path}\0{server.key}".encode()).hexdigest()
-        candidates += [f"{server.name[:11].rstrip('-')}-{digest[at : at + 4]}" for at in range(32)]
+        candidates += [f"{server.name[: MAX_ID - 5].rstrip('-')}-{digest[at : at + 4]}" for at in range(32)]
         return next(name for name in candidates if _folded(name) not in self._names)
 
 

@@ -16,6 +16,7 @@ from config.loading.check import (
     problems_of_hub,
     problems_of_names,
     problems_of_upstream,
+    reserved_names,
     warnings_of_hub,
     warnings_of_names,
     warnings_of_upstream,
@@ -219,6 +220,9 @@ def check_names(found: Mapping[str, Stack], upstreams: Mapping[str, UpstreamConf
     for name, problem in problems_of_names(upstreams):
         if name in found:
             found[name].wrong(problem.keys, str(problem))
+    for name, problem in reserved_names(upstreams):
+        if name in found:
+            found[name].wrong(problem.keys, str(problem), unresolved=name)
     for name, problem in warnings_of_names(upstreams):
         if name in found:
             found[name].warn(problem.keys, str(problem))

@@ -17,12 +17,11 @@ from config.environment.passing import mistakes
 from config.loading.check_fleet import problems_of_sharing, warnings_of_sharing
 from config.loading.safe_reading import Keys, Problem
 from config.name_globs import problem_of
-from config.names import is_server_id, is_usable, suggest_id
+from config.names import RULE, is_reserved, is_server_id, is_usable, suggest_id
 from config.references import blanked, references_in
 from config.setting_facts import declarations
 from config.settings import HubConfig, Setting, UpstreamConfig
 
-RULE: Final = "lower-case words joined by single dashes, at most 16 characters"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 _FILE_URI = re.compile(r"file://(localhost)?/[!-~]*")
@@ -148,6 +147,15 @@ def problems_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple
                 text = f'only one upstream can have bare names, and "{bare}" has them; leave prefix out here'
                 yield name, Problem(("prefix",), text)
             bare = bare or name
+
+
+def reserved_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:
+    """Names of upstreams that are the hub's own; these upstreams are left out, each with the name of the upstream."""
+    for name, upstream in upstreams.items():
+        for id, where in _claimed(name, upstream):
+            if is_reserved(id):
+                text = f'"{id}" is the name of the hub itself, so this server is left out; give it another name'
+                yield name, Problem(where, text)
 
 
 def warnings_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:

@@ -2,11 +2,12 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Final, TypeGuard
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from config.loading.host_filters import FILTERS, filter_of
 from config.loading.safe_reading import Findings, Keys, Problem
@@ -72,6 +73,21 @@ def is_hub(entry: Any) -> bool:
     return hubd_command(entry) in ("connect", "serve")
 
 
+def names_said(files: Iterable[Iterable["Table"]]) -> Counter[str]:
+    """How many tables of all files have or say each name, without case and kinds of dashes: as their own, as prefix or
+    as alias."""
+    found: Counter[str] = Counter()
+    for table in (each for tables in files for each in tables):
+        aliases = table.values.get("aliases")
+        names = [table.name, table.values.get("prefix"), *(aliases if isinstance(aliases, list) else ())]
+        found.update({_folded(name) for name in names if isinstance(name, str)})
+    return found
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("-", "_")
+
+
 class Table(Struct, frozen=True):
     """One upstream in a file: its id, the keys that lead to it, and its settings by our names."""
 
@@ -84,6 +100,21 @@ class Table(Struct, frozen=True):
     """A file of variables for the program."""
     env_vars: tuple[str, ...] = ()
     """Variables of the hub's own environment that the program is given, if they are set."""
+    former: str = ""
+    """The id that earlier versions made of the host's name; "": the same."""
+
+    def settled(self, said: Mapping[str, int]) -> "Table":
+        """The table with its former id as an alias, given how many tables of all files say each name. If other tables
+        mean it by its former id, or mean another by the new one, it keeps the former."""
+        if not self.former:
+            return self
+        former, now = _folded(self.former), _folded(self.name)
+        aliases = self.values.get("aliases", [])
+        if now != former and (said.get(former) or said.get(now, 0) > 1):
+            return structs.replace(self, name=self.former, former="")
+        if not isinstance(aliases, list):
+            return self
+        return structs.replace(self, values={**self.values, "aliases": [*aliases, self.former]}, former="")
 
     def __repr__(self) -> str:  # the values may be secrets
         return f"<Table {self.name}: {', '.join(self.values)}>"

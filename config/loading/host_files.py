@@ -12,12 +12,14 @@ from collections.abc import Iterator, Sized
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import structs
+
 from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES
 from config.loading.host_entry import SPELLINGS, HostEntry, is_hub
 from config.loading.host_entry import Table as Table
 from config.loading.safe_reading import Findings, Keys, Problem
 from config.loading.text_limits import MAX_SERVERS
-from config.names import derive_ids
+from config.names import FORMER_MAX_ID, derive_ids, is_reserved
 
 SUFFIXES: Final = (*JSON_SUFFIXES, *YAML_SUFFIXES)
 ROOTS: Final = ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp", "extensions")
@@ -41,7 +43,7 @@ def servers(tree: Any, findings: Findings) -> list[Table]:
     host = _host(findings.path, root, entries)
     refuse_crowd(entries, root)
     kept = {name: entry for name, entry in entries.items() if not _is_passed_over(entry)}
-    ids = derive_ids(kept)
+    ids, former = derive_ids(kept), derive_ids(kept, FORMER_MAX_ID)
     tables = []
     for name, (at, entry) in kept.items():
         keys = (*root, at)
@@ -50,7 +52,9 @@ def servers(tree: Any, findings: Findings) -> list[Table]:
                 raise Problem(keys, "expected an object with `command` or `url`")
             if ids[name] != name:
                 findings.warn(keys, f'"{name}" is called "{ids[name]}" here, a name that all hosts accept')
-            tables.append(HostEntry(entry, keys, host, findings).table(ids[name]))
+            table = HostEntry(entry, keys, host, findings).table(ids[name])
+            changed = former[name] != ids[name] and not is_reserved(name)
+            tables.append(structs.replace(table, former=former[name]) if changed else table)
     return tables
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from config.loading.host_entry import names_said
 from config.loading.host_files import Table
 from config.loading.one_file import Layer, Source
 from config.loading.safe_reading import Keys
@@ -81,10 +82,10 @@ class Stack(Struct, frozen=True):
         keys = entry.table.place(path)
         return any(problem.unresolved and problem.keys == keys for problem in entry.source.findings.problems)
 
-    def wrong(self, path: Keys, text: str) -> None:
-        """Add a problem of a setting to the findings of the file that has it."""
+    def wrong(self, path: Keys, text: str, *, unresolved: str = "") -> None:
+        """Add a problem of a setting to the findings of the file that has it; `unresolved` as in `Diagnostic`."""
         entry = self.holder(path)
-        entry.source.findings.wrong(entry.table.place(path), text)
+        entry.source.findings.wrong(entry.table.place(path), text, unresolved=unresolved)
 
     def warn(self, path: Keys, text: str) -> None:
         """Add a warning about a setting to the findings of the file that has it."""
@@ -105,11 +106,13 @@ def stacks(sources: Iterable[Source]) -> dict[str, Stack]:
 
     Names that stand twice in a layer are among the findings of the later file.
     """
+    sources = list(sources)
     found: dict[str, list[TableInFile]] = {}
     main: Source | None = None
+    said = names_said(source.tables for source in sources)
     for source in sources:
         main = source if source.is_main else main
-        for table in source.tables:
+        for table in (each.settled(said) for each in source.tables):
             found.setdefault(table.name, []).append(TableInFile(source, table))
     return {name: _stack(name, entries, main) for name, entries in found.items()}
 

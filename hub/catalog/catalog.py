@@ -180,7 +180,7 @@ class Catalog:
 
     def suspect(self, visible: str) -> str | None:
         """The upstream that an unknown name would belong to; its list is read again before the host is refused."""
-        sids = {part.rule.sid: part.name for part in self.parts if part.rule.prefix != ""}
+        sids = {part.sid: part.name for part in self.parts if part.rule.prefix != ""}
         return sids.get(visible.partition("__")[0])
 
     def unprefixed(self) -> list[str]:
@@ -341,7 +341,7 @@ class Catalog:
 
 
 def _heading(part: UpstreamEntries) -> str:
-    return heading(_title(part.snapshot), None if part.rule.prefix == "" else part.rule.sid)
+    return heading(_title(part.snapshot), None if part.rule.prefix == "" else part.sid)
 
 
 def _title(snapshot: Snapshot) -> str:

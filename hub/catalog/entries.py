@@ -53,10 +53,9 @@ class UpstreamRule(Struct, frozen=True):
     tools: tuple[str, ...] = ALL
     """Globs over its own names of tools; others do not exist for hosts."""
 
-    @property
-    def sid(self) -> str:
-        """The server id in visible names."""
-        return name_id(self.prefix or self.name)
+    def sid(self, budget: int) -> str:
+        """The server id in visible names of so many characters."""
+        return name_id(self.prefix or self.name, budget)
 
 
 class VisibleEntry(Struct, frozen=True):
@@ -87,6 +86,8 @@ class UpstreamEntries:
         self.name = snapshot.upstream
         self.warnings: list[str] = []
         self.rule, self._budget, self._claims = rule, budget, claims
+        self.sid = rule.sid(budget)
+        """The server id in visible names."""
         self._identity = scoped
         self._bare = scoped or rule.prefix == ""
         self._scoped: UpstreamEntries | None = None
@@ -123,9 +124,11 @@ class UpstreamEntries:
         """Routes of the visible names that its entries would have under its former names."""
         if self._bare or kind not in NAME_KINDS:
             return {}
+        sids = {name_id(alias, self._budget) for alias in self.rule.aliases}
+        sids |= {name_id(name) for name in (self.rule.prefix or self.name, *self.rule.aliases)}  # of other budgets
         return {
-            visible_name(NAME_KINDS[kind], name_id(alias), each.original, self._budget): Route(self.name, each.original)
-            for alias in self.rule.aliases
+            visible_name(NAME_KINDS[kind], sid, each.original, self._budget): Route(self.name, each.original)
+            for sid in sids - {self.sid}
             for each in self.shown[kind]
         }
 
@@ -167,7 +170,7 @@ class UpstreamEntries:
             if kind not in NAME_KINDS:
                 if shown.visible != shown.original:
                     meta[HUB_ORIGINAL_URI] = raw(shown.original)
-            elif not self._bare and shown.visible != f"{self.rule.sid}__{shown.original}":
+            elif not self._bare and shown.visible != f"{self.sid}__{shown.original}":
                 meta[HUB_ORIGINAL_NAME] = raw(shown.original)
             if ui and kind is Kind.TOOL and not self._bare:
                 meta = for_views(meta) if shown.is_alias else for_model(meta)
@@ -200,7 +203,7 @@ class UpstreamEntries:
         return [entry for entry in entries if distinct[entry.key] is entry]
 
     def _visible_names(self, kind: NameKind, originals: Sequence[str]) -> list[str]:
-        sid, budget = self.rule.sid, self._budget
+        sid, budget = self.sid, self._budget
         names = [visible_name(kind, sid, original, budget) for original in originals]
         if len(set(names)) == len(names):
             return names

@@ -8,18 +8,21 @@ import re
 from hashlib import sha256
 from typing import Final, Literal
 
-from config.names import SERVER_ID
+from config.names import MAX_ID, SERVER_ID
 
 NameKind = Literal["tool", "prompt"]
 
-MAX_NAME_ID: Final = 30
+BUDGET: Final = 50
+"""Characters of a visible name, unless the configuration says otherwise."""
+ROOM: Final = 18
+"""Characters that a server id leaves of the budget: for `__`, seven of a name, and `_` with its hash."""
 
 _HASHED = re.compile(r"_[0-9a-f]{8}$")
 _UNCLEAN = re.compile(r"[^A-Za-z0-9_-]")
-_NAME_ID = re.compile(rf"[A-Za-z][A-Za-z0-9_-]{{0,{MAX_NAME_ID - 1}}}")
+_NAME_ID = re.compile(rf"[A-Za-z][A-Za-z0-9_-]{{0,{MAX_ID - 1}}}")
 
 
-def visible_name(kind: NameKind, sid: str, raw: str, budget: int = 50, *, digits: int = 8) -> str:
+def visible_name(kind: NameKind, sid: str, raw: str, budget: int = BUDGET, *, digits: int = 8) -> str:
     """The name that hosts use for `raw` of server `sid`: `<sid>__<raw>`, or `<sid>__<stem>_<hash>` if that will not do.
 
     At most `budget` characters, for budgets that leave room for id and hash. `digits` 16 is for two changed names of
@@ -30,6 +33,7 @@ def visible_name(kind: NameKind, sid: str, raw: str, budget: int = 50, *, digits
     if raw and clean == raw and len(plain) <= budget and not _HASHED.search(raw):
         return plain
     seed = b"\0".join((b"hub-name/1", kind.encode(), sid.encode(), raw.encode()))
+    digits = max(8, min(digits, budget - len(sid) - 4))
     room = max(0, budget - len(sid) - 3 - digits)
     stem = clean[:room].rstrip("_-") or "x"
     return f"{sid}__{stem}_{sha256(seed).hexdigest()[:digits]}"
@@ -37,13 +41,18 @@ def visible_name(kind: NameKind, sid: str, raw: str, budget: int = 50, *, digits
 
 def server_id(name: str) -> str:
     """`name` itself if it may stand in a URI scheme, else an id made of it: lower case, dashes, four digits of hash."""
-    if len(name) <= MAX_NAME_ID and SERVER_ID.fullmatch(name):
+    if len(name) <= MAX_ID and SERVER_ID.fullmatch(name):
         return name
     words = re.sub(r"[^a-z0-9]+", "-", name.lower())[:11].strip("-")
     stem = words if words[:1].isalpha() else f"s{words}"
     return f"{stem}-{sha256(name.encode()).hexdigest()[:4]}"
 
 
-def name_id(name: str) -> str:
-    """The server id in visible names: `name` itself if hosts accept it there, else `server_id(name)`."""
-    return name if _NAME_ID.fullmatch(name) else server_id(name)
+def name_id(name: str, budget: int = BUDGET) -> str:
+    """The server id in visible names: `name` itself if hosts accept it there, else `server_id(name)`. One that leaves
+    too little of the budget is cut, and ends with eight digits of a hash of the whole."""
+    id = name if _NAME_ID.fullmatch(name) else server_id(name)
+    if len(id) <= budget - ROOM:
+        return id
+    digest = sha256(b"hub-id/1\0" + id.encode()).hexdigest()[:8]
+    return f"{id[: budget - ROOM - 9].rstrip('-')}-{digest}"

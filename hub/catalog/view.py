@@ -19,6 +19,8 @@ from config.names import suggest_id
 
 _MARK: Final = "@"
 """First character of a project's name, and of no server's."""
+_MAX_FOLDER: Final = 16
+"""Characters of a folder's name in that of its project."""
 
 
 class View(Struct, frozen=True):
@@ -50,7 +52,7 @@ def server_view(name: str) -> View:
 def project_view(root: Path) -> View:
     """The view of the project in the folder `root`."""
     digest = sha256(str(root).encode(errors="surrogateescape")).hexdigest()
-    return View(f"{_MARK}{suggest_id(root.name)}-{digest[:8]}")
+    return View(f"{_MARK}{suggest_id(root.name, _MAX_FOLDER)}-{digest[:8]}")
 
 
 def home_of(name: str) -> tuple[str, View]:

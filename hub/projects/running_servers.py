@@ -62,10 +62,11 @@ class RunningServers:
     def _run(self) -> None:
         before = dict(self._supervisor.upstreams)
         self._supervisor.apply(self.config.upstreams | self._of_projects, drain_s=self.config.drain_s)
+        budget = self.config.name_budget
         for name in before.keys() - self._supervisor.upstreams.keys():
             _, home = home_of(name)
             self._reads.forget_upstream(name)
-            self._router.removed(name, rule_of(name, before[name].config).sid, home)
+            self._router.removed(name, rule_of(name, before[name].config).sid(budget), home)
 
 
 def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:

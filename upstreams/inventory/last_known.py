@@ -37,6 +37,8 @@ MAX_FILE_BYTES: Final = 40 << 20
 SAVE_AFTER_S: Final = 1.0
 """Time that changes are gathered before they are written."""
 RETRY_S: Final = 30.0
+MAX_STEM: Final = 16
+"""Characters of an upstream's name that its file is called by; longer names have a hash there."""
 KEEP_DAYS: Final = 30
 """Days for which the file of an upstream that is not configured any more is kept."""
 
@@ -191,9 +193,9 @@ class _Newer(ValueError):
 
 def file_name(upstream: str) -> str:
     """A file name that is valid on every system and belongs to no other upstream."""
-    if is_server_id(upstream):
+    if len(upstream) <= MAX_STEM and is_server_id(upstream):
         return f"{upstream}.json"
-    return f"{suggest_id(upstream)}-{sha256(upstream.encode()).hexdigest()[:16]}.json"
+    return f"{suggest_id(upstream, MAX_STEM)}-{sha256(upstream.encode()).hexdigest()[:16]}.json"
 
 
 def _decode(data: bytes) -> tuple[_Head, Draft]:

@@ -424,14 +424,14 @@ def test_what_the_hub_has_by_url_is_known_but_not_the_same(machine):
 @pytest.mark.parametrize(
     ("key", "name"),
     [
-        ("Everything Server", "everything"),
-        ("everything", "everything"),
+        ("sequential-thinking", "sequential-thinking"),
+        ("notionApi", "notionapi"),
+        ("Everything Server", "everything-server"),
         ("My Time", "my-time"),
-        ("mcp-server-context7", "context7"),
-        ("mcp-server-mcp-server", "mcp-server-mcp"),
-        ("google-workspace-calendar-mcp", "google-workspace"),
-        ("averyveryverylongname", "averyveryverylon"),
-        ("a_quite-long.name of words", "a-quite-long"),
+        ("mcp-server-context7", "mcp-server-context7"),
+        ("mcp-server-mcp-server-mcp-server-mcp", "mcp-server-mcp-server-mcp-server"),
+        ("google-workspace-calendar-mcp-server-of-mine", "google-workspace-calendar-of"),
+        ("averyveryverylongname" * 2, ("averyveryverylongname" * 2)[:32]),
         ("2nd", "s2nd"),
     ],
 )
@@ -443,7 +443,11 @@ def test_names_are_cut_between_words(machine, key, name):
 def test_a_name_that_is_taken_gets_the_host_s(machine):
     text = '{"mcpServers": {"filesystem": {"command": "x"}, "db": {"command": "y"}}}'
     servers = surveyed(machine, "claude-desktop", text)[0]
-    assert [name for name, _ in taken(servers, names=["filesystem", "db"]).taken][1] == "db-claude"
+    assert [name for name, _ in taken(servers, names=["filesystem", "db"]).taken][1] == "db-claude-desktop"
+    (server,) = surveyed(machine, "opencode", '{"mcp": {"context7": {"type": "local", "command": ["x"]}}}')[0]
+    assert taken([server], names=["context7"]).taken[0][0] == "context7-opencode"
+    (server,) = surveyed(machine, "cursor", '{"mcpServers": {"HUB": {"command": "x"}}}')[0]
+    assert taken([server]).taken[0][0] == "hub-cursor", "the hub's own name is taken, too"
 
 
 def test_a_package_and_its_version():

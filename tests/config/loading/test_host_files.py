@@ -111,7 +111,10 @@ def test_names_become_legal_ids_that_do_not_meet():
     ]
     text = json.dumps({name: {"command": "x"} for name in names})
     ids = [table.name for table in found(text)[0]]
-    assert ids == ["my-server-7115", "my-server-b129", "my-server", "s3d", "modelcontextprot", "s", "sequential-think"]
+    assert ids == [
+        *("my-server-7115", "my-server-b129", "my-server", "s3d", "modelcontextprotocol-server-file", "s"),
+        "sequential-thinking",
+    ]
     assert ids == [table.name for table in found(text)[0]]
 
 

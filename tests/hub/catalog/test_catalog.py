@@ -554,3 +554,15 @@ def test_equal_titles_are_told_apart_by_the_names_of_the_tools():
         "# Everything\n\nUse get-a.\n\n# Everything (tools: shown__*)\n\nUse get-b."
     )
     assert merged(snapshot("a", title="t" * 200, text="x")).instructions == f"# {'t' * 80} (tools: a__*)\n\nx"
+
+
+def test_a_long_id_is_cut_for_a_small_budget_and_calls_find_it_by_its_whole():
+    name = "sequential-thinking"
+    catalog = merged(snapshot(name, ["think"]), rule=rules(UpstreamRule(name, aliases=("old",)), budget=36))
+    (visible,) = ids(catalog, Kind.TOOL)
+    assert visible.startswith("sequentia-")
+    assert len(visible) <= 36
+    for asked in (visible, f"{name}__think", "old__think"):
+        assert catalog.route(Kind.TOOL, asked) == Route(name, "think")
+    assert catalog.suspect(f"{visible.partition('__')[0]}__new") == name
+    assert ids(merged(snapshot(name, ["think"])), Kind.TOOL) == [f"{name}__think"]

@@ -1,5 +1,7 @@
 """Visible names of tools and prompts, and the ids of servers in them."""
 
+from hashlib import sha256
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -79,6 +81,34 @@ def test_server_ids():
     assert server_id("my_server").startswith("my-server-")
     assert name_id("my server") == server_id("my server")
     assert server_id("数") == "s-" + server_id("数")[2:]
+
+
+BUDGET_VECTORS = [
+    ("sequential-thinking", 50, "sequential-thinking"),
+    ("a" * 32, 50, "a" * 32),
+    ("sequential-thinking", 37, "sequential-thinking"),
+    ("sequential-thinking", 36, ""),
+    ("my-long-server-1", 32, ""),
+]
+
+
+@pytest.mark.parametrize(("name", "budget", "id"), BUDGET_VECTORS)
+def test_an_id_that_leaves_too_little_of_the_budget_is_cut(name, budget, id):
+    found = name_id(name, budget)
+    assert (found == name) == bool(id)
+    if id:
+        return
+    stem = name[: budget - 27].rstrip("-")
+    assert found == f"{stem}-{sha256(b'hub-id/1' + bytes(1) + name.encode()).hexdigest()[:8]}"
+    assert len(found) <= budget - 18
+    shown = visible_name("tool", found, "a-tools-name-too-long", budget)
+    assert shown.startswith(f"{found}__a-tools_")
+    assert len(shown) == budget
+
+
+@given(st.text(min_size=1), st.integers(32, 64), st.sampled_from([8, 16]))
+def test_names_are_within_every_budget(name, budget, digits):
+    assert len(visible_name("tool", name_id(name, budget), "x.y" * 30, budget, digits=digits)) <= budget
 
 
 @given(st.text(min_size=1))
