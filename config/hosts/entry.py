@@ -1,27 +1,34 @@
 """Our entry in the file of a host: making it, and recognizing it. Pure."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, Final
 
 from config.hosts.facts import Host
-from config.loading.host_entry import hubd_command
+from config.loading.host_entry import command_of, hubd_command
 
 KEY: Final = "hub"
 """The name of our entry in every host."""
 
 
-def stdio_entry(host: Host, hubd: str, variables: Mapping[str, str] = {}) -> dict[str, Any]:
-    """The entry that starts `hubd connect` for `host`, with these variables set for it."""
-    values = {"command": hubd, "args": ["connect", "--host", host.id], "name": KEY}
+def stdio_entry(
+    host: Host, hubd: str, variables: Mapping[str, str] = {}, *, upstream: str = "", key: str = KEY
+) -> dict[str, Any]:
+    """The entry that starts `hubd connect` for `host`, with these variables set for it. `upstream`: for that server
+    alone, under its own tool names; `key` is the name of the entry."""
+    chosen = ["--upstream", upstream] if upstream else []
+    values = {"command": hubd, "args": ["connect", *chosen, "--host", host.id], "name": key}
     entry: dict[str, Any] = _filled(host.stdio, values)
     return entry | {host.environment: dict(variables)} if variables else entry
 
 
-def http_entry(host: Host, url: str, token: str | None) -> dict[str, Any] | None:
-    """The entry that reaches the hub at `url`; None: the host takes no URLs. Without a token there is no header."""
+def http_entry(host: Host, url: str, token: str | None, *, upstream: str = "", key: str = KEY) -> dict[str, Any] | None:
+    """The entry that reaches the hub at `url`; None: the host takes no URLs. Without a token there is no header.
+    `upstream`, `key`: as for `stdio_entry`."""
     if host.http is None:
         return None
-    values = {"url": url, "authorization": None if token is None else f"Bearer {token}", "name": KEY}
+    url = f"{url}/{upstream}" if upstream else url
+    values = {"url": url, "authorization": None if token is None else f"Bearer {token}", "name": key}
     entry: dict[str, Any] = _filled(host.http, values)
     return entry
 
@@ -43,6 +50,12 @@ def url_of(entry: Any) -> str | None:
 def starts_connect(entry: Any) -> bool:
     """True if an entry is one of ours: it starts `hubd connect`."""
     return hubd_command(entry) == "connect"
+
+
+def upstream_of(entry: Any) -> str:
+    """The server that one of our entries is for; "": all, or it is none of ours."""
+    words = command_of(entry) if starts_connect(entry) else []
+    return next((after for word, after in pairwise(words) if word == "--upstream"), "")
 
 
 def _filled(template: Any, values: Mapping[str, Any]) -> Any:

@@ -15,30 +15,17 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from config.editing.text import jsonc, serverfile
-from config.editing.text.change import Edit, EditRefused
+from config.editing.text import serverfile
+from config.editing.text.change import EditRefused
 from config.files import read_file, refuse_place, remove_file, replace_file
-from config.hosts.entry import KEY, starts_connect, url_of
+from config.hosts.entry import KEY
+from config.hosts.entry_text import facts_of_first, with_entries, with_facts, without_entries
 from config.hosts.facts import Place
 from config.hosts.host_commands import run_program
+from config.hosts.installed import Record, Records, our_entries
 from config.hosts.originals import Original, as_before, out_again, put_back
-from config.hosts.remembered import Remembered
 
 Did = Literal["added", "updated", "unchanged", "removed", "restored", "absent", "refused"]
-
-
-class Record(Struct, frozen=True):
-    """The change that installed our entry in one file."""
-
-    host: str
-    entry: dict[str, Any]
-    old: str = ""
-    new: str = ""
-    """The text that took the place of `old`."""
-    made_file: bool = False
-    made_root: bool = False
-    """There was no mapping of servers before."""
-    made_directories: tuple[str, ...] = ()
 
 
 class Plan(Struct, frozen=True):
@@ -50,7 +37,12 @@ class Plan(Struct, frozen=True):
     before: bytes | None = None
     after: bytes | None = None
     """The new content; None removes the file."""
-    record: Record | None = None
+    records: Mapping[str, Record | None] = {}
+    """The records to keep from now on, by entry; None: to forget."""
+    foreign: tuple[str, ...] = ()
+    """Entries that have a name of ours and are not ours, so they stay."""
+    made_directories: tuple[str, ...] = ()
+    """Those that were made for the file, if it is removed."""
     program: tuple[tuple[str, ...], ...] = ()
     """Commands to run instead of writing the file."""
     originals: tuple[Original, ...] = ()
@@ -66,13 +58,6 @@ class Plan(Struct, frozen=True):
         return self.did in ("added", "updated", "removed", "restored")
 
 
-class Records(Remembered[Record]):
-    """The records of all files."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, Record)
-
-
 # --- decisions --------------------------------------------------------------------------------------------------------
 
 
@@ -83,35 +68,57 @@ def plan_install(
     program: str | None = None,
     originals: Sequence[Original] = (),
 ) -> Plan:
-    """Our entry in one file. `program`: the path of the host's own program, if that is to do it; `originals`: what an
-    import took out of it.
+    """The hub's entry in one file, as `plan_entries`."""
+    return plan_entries(place, {KEY: entry}, records, program, originals)
+
+
+def plan_entries(
+    place: Place,
+    wanted: Mapping[str, dict[str, Any]],
+    records: Records,
+    program: str | None = None,
+    originals: Sequence[Original] = (),
+) -> Plan:
+    """Our entries in one file, those that are `wanted` and no other. One of such a name that is not ours stays; if that
+    is the hub's, nothing is done. `program`: the path of the host's own program, if that is to do it; `originals`: what
+    an import took out of the file.
 
     Raises:
         EditError: the file cannot be read.
     """
-    before, record = read_file(place.path), records.get(place.path)
+    before = read_file(place.path)
     try:
         text = place.host.skeleton.lstrip() if before is None else _decoded(before)
-        existing = serverfile.entries(place.kept, text).get(KEY)
-        if existing == entry:
-            return Plan(place, "unchanged", before=before, after=before, record=record)
-        if existing is not None and not is_ours(existing, record):
+        existing = serverfile.entries(place.kept, text)
+        ours = our_entries(place, existing, records)
+        foreign = tuple(key for key in wanted if key in existing and key not in ours)
+        if KEY in foreign:
             raise EditRefused(f'it has an entry "{KEY}" that does not start hubd; give it another name')
+        ins = {key: entry for key, entry in wanted.items() if key not in foreign and existing.get(key) != entry}
+        outs = [key for key in ours if key in ins or key not in wanted]
+        if not ins and not outs:
+            return Plan(place, "unchanged", before=before, after=before, foreign=foreign)
+        plan = Plan(place, "updated" if ours else "added", before=before, after=before, foreign=foreign)
         if program is not None:
-            return _by_program(place, entry, program, existing is not None, before)
+            return _by_program(plan, ins, outs, program)
+        if wanted.keys() & {original.key for original in originals}:  # they cannot both be there, not even for a moment
+            originals = ()
         whole = as_before(text, originals)
-        base = text if whole is None else whole
-        base = base if existing is None else _undone(place, base, record)
-        edit = serverfile.insert(place.kept, base, KEY, entry)
-        made = None if existing is None else record
-        if made is None:
-            made = _made(place, base, is_new=before is None)
-        new = structs.replace(made, host=place.host.id, entry=entry, old=edit.old, new=edit.new)
-        did: Did = "added" if existing is None else "updated"
-        after, again = out_again(edit.apply(base), () if whole is None else originals)
-        return Plan(place, did, before=before, after=after.encode(), record=new, originals=tuple(again))
+        base, made = without_entries(
+            place, text if whole is None else whole, {key: ours[key] for key in outs}, ours.values()
+        )
+        if whole is None and (whole := as_before(base, originals)) is not None:  # without our entries it is as it was
+            base = whole
+        if not ours:
+            made = facts_of_first(place, base, is_new=before is None)
+        kept = {key: record for key, record in ours.items() if key not in outs}
+        base, added = with_entries(place, base, ins, made)
+        after, again = out_again(base, () if whole is None else originals)
+        known = {key: with_facts(record, made) for key, record in kept.items()}
+        new = {**dict.fromkeys(outs), **known, **added}
+        return structs.replace(plan, after=after.encode(), records=new, originals=tuple(again))
     except EditRefused as refused:
-        return Plan(place, "refused", why=str(refused), before=before, after=before, record=record)
+        return Plan(place, "refused", why=str(refused), before=before, after=before)
 
 
 def plan_uninstall(
@@ -122,45 +129,47 @@ def plan_uninstall(
     *,
     restore: bool = False,
 ) -> Plan:
-    """Plan to remove our entry and all that came with it; `restore`: and to put back what an import took out.
+    """Plan to remove our entries and all that came with them; `restore`: and to put back what an import took out.
 
-    If the host's program takes our entry out, the originals are not put back: `plan_restore` does it then.
+    If the host's program takes our entries out, the originals are not put back: `plan_restore` does it then.
 
     Raises:
         EditError: the file cannot be read.
     """
-    before, record = read_file(place.path), records.get(place.path)
+    before = read_file(place.path)
     if before is None:
         return Plan(place, "absent", still_out=_gone(originals if restore else ()))
     try:
         text = _decoded(before)
-        existing = serverfile.entries(place.kept, text).get(KEY)
-        if existing is None:
-            return plan_restore(place, originals if restore else ())
-        if not is_ours(existing, record):
+        existing = serverfile.entries(place.kept, text)
+        ours = our_entries(place, existing, records)
+        if not ours and KEY in existing:
             raise EditRefused(f'its entry "{KEY}" does not start hubd, so it is left alone')
-        if program is not None and (record is None or not record.new):
-            command = (program, "mcp", "remove", "-s", "user", KEY)
-            return Plan(place, "removed", before=before, after=before, program=(command,), record=record)
-        plan = Plan(place, "removed", before=before, record=record)
-        plan, after = _without_entry(plan, text, originals, restore=restore)
-        if record is not None and record.made_file and after.strip() in ("", "{}", place.host.skeleton.strip()):
-            return plan
+        if not ours:
+            return plan_restore(place, originals if restore else ())
+        plan = Plan(place, "removed", before=before, after=before, records=dict.fromkeys(ours))
+        if program is not None and not any(record is not None and record.new for record in ours.values()):
+            return _by_program(plan, {}, list(ours), program)
+        whole = as_before(text, originals)
+        after, made = without_entries(place, text if whole is None else whole, ours, ours.values())
+        plan, after = _with_originals(plan, after, originals, whole is not None, restore=restore)
+        if made.made_file and after.strip() in ("", "{}", place.host.skeleton.strip()):
+            return structs.replace(plan, after=None, made_directories=made.made_directories)
         return structs.replace(plan, after=after.encode())
     except EditRefused as refused:
-        return Plan(place, "refused", why=str(refused), before=before, after=before, record=record)
+        return Plan(place, "refused", why=str(refused), before=before, after=before)
 
 
-def _without_entry(plan: Plan, text: str, originals: Sequence[Original], *, restore: bool) -> tuple[Plan, str]:
+def _with_originals(
+    plan: Plan, after: str, originals: Sequence[Original], were_back: bool, *, restore: bool
+) -> tuple[Plan, str]:
     """The same plan with what becomes of `originals`, and the text that is left.
 
     Raises:
         EditRefused: that cannot be done for certain.
     """
-    whole = as_before(text, originals)
-    after = _undone(plan.place, text if whole is None else whole, plan.record)
     if not restore:
-        after, again = out_again(after, () if whole is None else originals)
+        after, again = out_again(after, originals if were_back else ())
         return structs.replace(plan, originals=tuple(again)), after
     after, still_out = put_back(after, originals)
     restored = tuple(each for each in originals if each.key not in still_out)
@@ -199,53 +208,13 @@ def text_at(path: Path, *, trusted: bool = False) -> str:
     return _decoded(read_file(path, trusted=trusted) or b"")
 
 
-def is_ours(entry: Any, record: Record | None) -> bool:
-    """True if an entry starts hubd, or is what we put there, or reaches what that reached."""
-    if starts_connect(entry):
-        return True
-    if record is None:
-        return False
-    url = url_of(record.entry)
-    return entry == record.entry or (url is not None and url_of(entry) == url)
-
-
-def _by_program(place: Place, entry: dict[str, Any], program: str, there: bool, before: bytes | None) -> Plan:
+def _by_program(plan: Plan, ins: Mapping[str, dict[str, Any]], outs: Sequence[str], program: str) -> Plan:
     """Claude Code's file is live state, so its own program changes it."""
-    remove = (program, "mcp", "remove", "-s", "user", KEY)
-    add = (program, "mcp", "add-json", "-s", "user", KEY, json.dumps(entry))
-    commands = (remove, add) if there else (add,)
-    record = Record(host=place.host.id, entry=entry)
-    return Plan(place, "updated" if there else "added", before=before, after=before, record=record, program=commands)
-
-
-def _made(place: Place, text: str, *, is_new: bool) -> Record:
-    """Facts about what our first entry in a file makes necessary beside itself: the file, its root, directories."""
-    root, directories = _has_no_root(place, text), _missing(place.path)
-    return Record(place.host.id, {}, made_file=is_new, made_root=root, made_directories=directories)
-
-
-def _undone(place: Place, text: str, record: Record | None) -> str:
-    """`text` without our entry: verbatim as it came if that is still there, else the entry alone.
-
-    Raises:
-        EditRefused: neither can be done for certain.
-    """
-    shape = place.kept
-    meant = serverfile.without(shape, serverfile.read(shape, text), KEY)
-    at = text.find(record.new) if record is not None and record.new else -1
-    while record is not None and at >= 0:
-        candidate = Edit(at, record.new, record.old).apply(text)
-        with suppress(EditRefused):
-            if serverfile.plain(shape, serverfile.read(shape, candidate)) == meant:
-                return candidate
-        at = text.find(record.new, at + 1)
-    left = serverfile.remove(shape, text, KEY, comments=False).apply(text)  # we wrote none
-    if record is not None and record.made_root and shape.format == "json" and not serverfile.entries(shape, left):
-        with suppress(EditRefused):
-            without_root = jsonc.remove(left, shape.root[:-1], shape.root[-1]).apply(left)
-            if serverfile.plain(shape, jsonc.read(without_root)) == meant:
-                return without_root
-    return left
+    place = plan.place
+    commands: list[tuple[str, ...]] = [(program, "mcp", "remove", "-s", "user", key) for key in outs]
+    commands += [(program, "mcp", "add-json", "-s", "user", key, json.dumps(entry)) for key, entry in ins.items()]
+    added = {key: Record(host=place.host.id, entry=entry) for key, entry in ins.items()}
+    return structs.replace(plan, program=tuple(commands), records={**dict.fromkeys(outs), **added})
 
 
 def _decoded(data: bytes) -> str:
@@ -253,18 +222,6 @@ def _decoded(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise EditRefused("is not UTF-8 text") from None
-
-
-def _has_no_root(place: Place, text: str) -> bool:
-    document = serverfile.read(place.kept, text)
-    for name in place.kept.root:
-        document = document.get(name) if isinstance(document, dict) else None
-    return document is None
-
-
-def _missing(path: Path) -> tuple[str, ...]:
-    """The directories that will have to be made for `path`, the outermost first."""
-    return tuple(str(parent) for parent in reversed(path.parents) if not parent.exists())
 
 
 # --- deeds ------------------------------------------------------------------------------------------------------------
@@ -279,7 +236,8 @@ def carry_out(plan: Plan, records: Records, *, now: datetime, backups: Path, env
     path, backup = plan.place.path, None
     if not plan.changes:
         if plan.did == "absent":
-            records.put(path, None)
+            for key in records.keys(path):
+                records.keep(path, key, None)
         return None
     if plan.program:
         if plan.before is None:
@@ -289,11 +247,11 @@ def carry_out(plan: Plan, records: Records, *, now: datetime, backups: Path, env
     elif plan.after is None:
         assert plan.before is not None
         backup = remove_file(path, was=plan.before, now=now, backups=backups)
-        for directory in reversed(plan.record.made_directories if plan.record else ()):
+        for directory in reversed(plan.made_directories):
             with suppress(OSError):  # something else is in it by now
                 os.rmdir(directory)
     else:
         backup = replace_file(path, plan.after, was=plan.before, now=now, backups=backups)
-    if plan.did != "restored":  # our entry is none of its business
-        records.put(path, None if plan.did == "removed" else plan.record)
+    for key, record in plan.records.items():
+        records.keep(path, key, record)
     return backup

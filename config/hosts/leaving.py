@@ -14,13 +14,13 @@ from msgspec import Struct
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import EditError
-from config.hosts.entry import KEY
 from config.hosts.facts import Machine, Place, every_user_file
 from config.hosts.host_commands import own_program
 from config.hosts.host_servers import Server
 from config.hosts.import_choice import Import
 from config.hosts.import_files import Write
-from config.hosts.install import Records, is_ours, text_at
+from config.hosts.install import text_at
+from config.hosts.installed import Records, our_entries
 from config.hosts.originals import Original, taken_out, taken_out_by_program
 from config.settings import HubConfig
 
@@ -149,7 +149,6 @@ def has_hub(place: Place, machine: Machine, records: Records) -> bool:
     others = [] if place.host.editors else every_user_file(place.host, machine)
     for each in (place, *others):
         with suppress(EditRefused, EditError):
-            entry = serverfile.entries(each.kept, text_at(each.path)).get(KEY)
-            if entry is not None and is_ours(entry, records.get(each.path)):
+            if our_entries(each, serverfile.entries(each.kept, text_at(each.path)), records):
                 return True
     return False

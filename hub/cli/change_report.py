@@ -49,7 +49,7 @@ def say_refused(planned: "Plan", by_hand: Callable[["Host"], Mapping[str, Any]] 
     return EX_FAILED
 
 
-def as_sentence(planned: "Plan", backup: Path | None) -> str:
+def as_sentence(planned: "Plan") -> str:
     """The change of one file as a sentence, for people."""
     place = planned.place
     words = {
@@ -61,8 +61,6 @@ def as_sentence(planned: "Plan", backup: Path | None) -> str:
         "absent": "is not in",
     }
     text = f"{place.title}: {words[planned.did]} {place.path}"
-    if backup is not None:
-        text += f" (the old file is {backup})"
     if planned.restored:
         text += f"; back: {', '.join(each.key for each in planned.restored)}"
     return f"{text}; {place.host.note}" if planned.changes and place.host.note else text
@@ -71,7 +69,7 @@ def as_sentence(planned: "Plan", backup: Path | None) -> str:
 def show(planned: "Plan", output: Output) -> None:
     """Show a planned change as a diff, for people."""
     if not planned.changes:
-        output.say(as_sentence(planned, None))
+        output.say(as_sentence(planned))
     for command in planned.program:
         output.say(f"would run: {_masked_words(command)}")
     if planned.changes and not planned.program:

@@ -14,7 +14,7 @@ from hub.cli.subcommand import EX_FAILED, Output, UsageError, nearest
 if TYPE_CHECKING:
     from config.hosts.facts import Machine
     from config.hosts.import_choice import Import
-    from config.hosts.install import Records
+    from config.hosts.installed import Records
     from config.hosts.leaving import Leaving, Served
     from config.settings import HubConfig
 
@@ -107,9 +107,8 @@ class ImportedOriginals:
         if served is None:
             return EX_FAILED
         plan = self._plan(served)
-        carry_out_writes(plan.writes, (), self._output)
-        self._run(plan)
-        return self._say(plan)
+        code = carry_out_writes(plan.writes, (), self._output)
+        return max(code, self._run(plan), self._say(plan))
 
     # --- deciding
 
@@ -173,21 +172,31 @@ class ImportedOriginals:
 
     # --- doing and saying
 
-    def _run(self, plan: "Leaving") -> None:
+    def _run(self, plan: "Leaving") -> int:
+        """Have hosts change their files themselves; the exit code."""
+        from config.errors import EditError
         from config.files import locked
         from config.hosts.host_commands import run_program
         from config.hosts.originals import Originals
         from config.hub_paths import originals_path, state_dir
 
+        code = EX_OK
         if not plan.programs:
-            return
+            return code
         with locked(state_dir()):
             remembered = Originals(originals_path())
             for call in plan.programs:
+                before = remembered.get(call.path)
                 remembered.add(call.path, [call.original])
-                run_program(call.command, self._machine.environ)
+                try:
+                    run_program(call.command, self._machine.environ)
+                except EditError as error:
+                    remembered.put(call.path, before)
+                    code = self._output.fail(EX_FAILED, str(error))
+                    continue
                 self._output.append("commands", shlex.join(call.command))
                 self._output.say(f"ran {shlex.join(call.command)}")
+        return code
 
     def _say(self, plan: "Leaving") -> int:
         """Say which servers stay with their hosts, and why; the exit code."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from config.hosts.facts import Machine
     from config.hosts.host_servers import Identity, Server, Skipped
     from config.hosts.import_choice import Import
-    from config.hosts.install import Records
+    from config.hosts.installed import Records
     from config.settings import HubConfig
 
 WIDTH: Final = 100

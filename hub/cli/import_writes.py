@@ -1,11 +1,12 @@
 """The files of `hubd import`: showing what would be written, and writing it."""
 
 from collections.abc import Sequence
+from os import EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hub.cli.change_report import host_diff, text_diff
-from hub.cli.subcommand import Output, now
+from hub.cli.subcommand import EX_FAILED, Output, now
 
 if TYPE_CHECKING:
     from config.hosts.import_files import Write
@@ -19,28 +20,41 @@ def show_writes(writes: "Sequence[Write]", secrets: Sequence[str], output: Outpu
         output.say(diff)
 
 
-def carry_out_writes(writes: "Sequence[Write]", secrets: Sequence[str], output: Output) -> None:
-    """Write files of the hub, and of hosts.
+def carry_out_writes(writes: "Sequence[Write]", secrets: Sequence[str], output: Output) -> int:
+    """Write files of the hub, and of hosts. A failure of one does not stop the others, and is said. The exit code.
 
     Raises:
-        EditError: one was changed meanwhile, or cannot be written; those before it stay written.
+        EditError: nothing can be written.
     """
+    from config.errors import EditError
     from config.files import locked
     from config.hosts.import_files import carry_out
     from config.hosts.originals import Originals
     from config.hub_paths import originals_path, state_dir
 
     if not writes:
-        return
+        return EX_OK
+    code, backups = EX_OK, []
     with locked(state_dir()):
         remembered = Originals(originals_path())
         for write in writes:
             diff = _diff(write, secrets)
+            before = remembered.get(write.path)
             if write.originals:  # recorded before the change: what was not taken out is never put back
                 remembered.add(write.path, write.originals)
-            backup = carry_out(write, now())
+            try:
+                backup = carry_out(write, now())
+            except EditError as error:
+                if write.originals:
+                    remembered.put(write.path, before)
+                code = output.fail(EX_FAILED, str(error))
+                continue
             output.append("files", _file(write.path, backup, diff))
-            output.say(f"wrote {write.path}" + (f" (the old file is {backup})" if backup else ""))
+            output.say(f"wrote {write.path}")
+            backups += [backup] if backup is not None else []
+    if backups:
+        output.say(f"the old files are in {backups[0].parent}")
+    return code
 
 
 def _diff(write: "Write", secrets: Sequence[str]) -> str:

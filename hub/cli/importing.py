@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from config.hosts.host_servers import Server, Skipped
     from config.hosts.import_choice import Import, Secrets
     from config.hosts.import_files import Write
-    from config.hosts.install import Records
+    from config.hosts.installed import Records
     from config.settings import HubConfig
 
 _MEMBERS: Final = """\
@@ -77,7 +77,7 @@ def _import(options: argparse.Namespace) -> int:
     from config.hosts.facts import Machine
     from config.hosts.import_choice import Import
     from config.hosts.import_files import imported_dir, imported_files, known, removed
-    from config.hosts.install import Records
+    from config.hosts.installed import Records
     from config.hosts.secret_literals import NewSecrets
     from config.hub_paths import installed_path
     from config.loading.all_files import OWN_VARIABLES
@@ -125,7 +125,7 @@ def _import(options: argparse.Namespace) -> int:
         return output.fail(EX_FAILED, "nothing was changed")
     if new is not None:
         say_kept(new.keep(), output)
-    carry_out_writes(writes, held, output)
+    code = max(code, carry_out_writes(writes, held, output))
     _remember(result)
     code = max(code, originals.take_out())
     say_next(options, result, machine, records, output)
@@ -157,9 +157,9 @@ def _survey(
     from config.editing.text import serverfile
     from config.editing.text.change import EditRefused
     from config.errors import EditError
-    from config.hosts.entry import KEY
     from config.hosts.host_servers import survey
-    from config.hosts.install import is_ours, text_at
+    from config.hosts.install import text_at
+    from config.hosts.installed import our_entries
 
     servers, skipped, code = [], [], EX_OK
     for place in _places(options, machine):
@@ -170,11 +170,9 @@ def _survey(
             why = str(error) if str(place.path) in str(error) else f"{place.path}: {error}"
             code = options.output.fail(EX_FAILED, f"{place.title}: {why}")
             continue
-        servers += found
         skipped += not_found
-        if (hub := records.get(place.path)) is not None:  # an entry by URL looks like any other server
-            entries = serverfile.entries(place.kept, text)
-            servers = [s for s in servers if s.place != place or s.key != KEY or not is_ours(entries.get(KEY), hub)]
+        ours = our_entries(place, serverfile.entries(place.kept, text), records)
+        servers += [server for server in found if server.key not in ours]  # one by URL looks like any other server
     return servers, skipped, code
 
 

@@ -9,13 +9,12 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
-from config.hosts.entry import KEY
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, is_found, user_places
 from config.hosts.host_servers import Server, survey
-from config.hosts.install import Record, Records, text_at
+from config.hosts.install import text_at
+from config.hosts.installed import Record, Records, hub_entry
 from config.loading.assemble import Loaded, load_all
 from config.loading.safe_reading import read_private
 from config.settings import HubConfig, UpstreamConfig
@@ -175,7 +174,7 @@ def _host_file(place: Place, records: Records | None, machine: Machine) -> HostF
         return HostFile(place, exists=False)
     try:
         text = text_at(place.path)
-        entry = serverfile.entries(place.kept, text).get(KEY)
+        entry = hub_entry(place, text, records)
         servers, _ = survey(place, text, machine.environ, machine.home)
     except (EditError, EditRefused) as error:
         return HostFile(place, exists=True, error=str(error))

@@ -12,7 +12,7 @@ from config.hosts.entry import KEY, url_of, variables_of
 from config.hosts.entry_environment import carried
 from config.hosts.host_servers import identities
 from config.hosts.import_files import started_anyway
-from config.hosts.install import is_ours
+from config.hosts.installed import is_ours
 from config.loading.check import split_listen
 from config.loading.host_entry import command_of
 from config.projects import find_project

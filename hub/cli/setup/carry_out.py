@@ -18,7 +18,8 @@ from hub.cli.subcommand import EX_FAILED, Output, client, now
 if TYPE_CHECKING:
     from config.hosts.facts import Machine, Place
     from config.hosts.import_choice import Import
-    from config.hosts.install import Plan, Records
+    from config.hosts.install import Plan
+    from config.hosts.installed import Records
     from config.hosts.leaving import Leaving, Served
     from config.settings import HubConfig
 

@@ -60,7 +60,7 @@ class _Journey:
     def __init__(self, options: argparse.Namespace) -> None:
         from config.hosts.facts import Machine
         from config.hosts.import_files import imported_dir, known, removed
-        from config.hosts.install import Records
+        from config.hosts.installed import Records
         from config.hub_paths import config_file, installed_path
         from config.loading.assemble import load_all
         from hub.cli.setup.running_hub import refuse_other_hub

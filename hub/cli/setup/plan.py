@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from config.hosts.facts import Machine, Place
     from config.hosts.import_choice import Import
     from config.hosts.import_files import Write
-    from config.hosts.install import Plan, Records
+    from config.hosts.install import Plan
+    from config.hosts.installed import Records
     from config.hosts.leaving import Leaving, Served
     from config.hosts.originals import Original
     from config.settings import HubConfig

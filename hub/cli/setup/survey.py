@@ -9,7 +9,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from config.hosts.facts import Host, Machine, Place
     from config.hosts.host_servers import Server, Skipped
-    from config.hosts.install import Records
+    from config.hosts.installed import Records
 
 
 class Unreadable(Struct, frozen=True):
@@ -67,13 +67,11 @@ def _servers(place: "Place", machine: "Machine", records: "Records") -> "tuple[l
         EditError, EditRefused: it cannot be read.
     """
     from config.editing.text import serverfile
-    from config.hosts.entry import KEY
     from config.hosts.host_servers import survey
-    from config.hosts.install import is_ours, text_at
+    from config.hosts.install import text_at
+    from config.hosts.installed import our_entries
 
     text = text_at(place.path, trusted=True)
     servers, skipped = survey(place, text, machine.environ, machine.home)
-    hub = records.get(place.path)
-    if hub is not None and is_ours(serverfile.entries(place.kept, text).get(KEY), hub):
-        servers = [server for server in servers if server.key != KEY]  # an entry by URL looks like any other server
-    return servers, skipped
+    ours = our_entries(place, serverfile.entries(place.kept, text), records)
+    return [server for server in servers if server.key not in ours], skipped  # one by URL looks like any other server

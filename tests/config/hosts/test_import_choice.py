@@ -14,7 +14,7 @@ from config.hosts.facts import Machine, Place, all_hosts, every_user_file, proje
 from config.hosts.had_before import HadBefore
 from config.hosts.host_servers import identities, survey
 from config.hosts.import_choice import Import, block, identities_in
-from config.hosts.install import Records
+from config.hosts.installed import Records
 from config.hosts.leaving import leaving
 from config.hosts.unwrap import package_of, unwrapped
 from config.loading.assemble import load_all

@@ -1,0 +1,145 @@
+"""The entries that `hubd install` puts into files of hosts: one for the hub, or with `--each` one for each server."""
+
+import argparse
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hub.cli.subcommand import Output, UsageError, own_command
+
+if TYPE_CHECKING:
+    from config.hosts.facts import Host, Machine, Place
+    from config.hosts.host_servers import Identity
+    from config.hosts.originals import Original
+    from config.settings import HubConfig
+
+Entries = dict[str, dict[str, Any]]
+"""Entries of one file, by name."""
+
+
+class HostEntries:
+    """What each host is to have, by the options of the command line."""
+
+    def __init__(self, options: argparse.Namespace, machine: "Machine") -> None:
+        """
+        Raises:
+            UsageError: the command `hubd` cannot be found, the hub has no fixed URL, or no server for `--each`.
+            ConfigError: the configuration is needed and cannot be used.
+        """
+        from config.hosts.entry_environment import carried
+
+        self._machine = machine
+        self._hubd = own_command()
+        self._url = _address(options.config) if options.http else None
+        self._variables = carried(machine.environ, machine.home)
+        self._without_urls: list[str] = []
+        self._each = _Servers(options.config, machine) if options.each else None
+
+    def of(self, place: "Place", originals: "list[Original]") -> Entries:
+        """The entries of one file. `originals`: the servers that an import took out of it."""
+        from config.hosts.entry import KEY
+
+        if self._each is None:
+            return {KEY: self._entry(place, "", KEY)}
+        names = self._each.keys(place, originals)
+        return {key: self._entry(place, name, key) for name, key in names.items()}
+
+    def by_hand(self, host: "Host") -> Mapping[str, Any]:
+        """The hub's entry for people to write where it could not be put."""
+        from config.hosts.entry import stdio_entry
+
+        return stdio_entry(host, self._hubd, self._variables)
+
+    def _entry(self, place: "Place", upstream: str, key: str) -> dict[str, Any]:
+        from config.hosts.entry import http_entry, stdio_entry
+
+        entry = stdio_entry(place.host, self._hubd, self._variables, upstream=upstream, key=key)
+        if self._url is None:
+            return entry
+        by_url = http_entry(place.host, *self._url, upstream=upstream, key=key)
+        if by_url is None and place.title not in self._without_urls:
+            self._without_urls.append(place.title)
+        return by_url or entry
+
+    def say(self, options: argparse.Namespace) -> None:
+        """Note what is special about these entries."""
+        output: Output = options.output
+        for title in self._without_urls:
+            output.note(f"{title} takes no URLs, so it starts `hubd connect`")
+        if self._variables and (self._url is None or self._without_urls):
+            output.note(f"the entries name the directories of this shell's hub: {', '.join(self._variables)}")
+        if self._url is not None and self._url[1] is not None and not options.dry_run:
+            output.note("these files now hold the hub's token: keep them to yourself, and out of repositories")
+        if self._each is not None:
+            output.note("for servers that you add later, run this again")
+
+
+class _Servers:
+    """The servers of the hub, by the names that hosts have, or had, for them."""
+
+    def __init__(self, named: Path | None, machine: "Machine") -> None:
+        """
+        Raises:
+            UsageError: there are none.
+            ConfigError: the configuration cannot be used.
+        """
+        from config.hosts.import_files import imported_dir, known
+        from config.loading.assemble import load_all
+
+        config: HubConfig = load_all(named, os.environ, partly=True).config
+        self._machine = machine
+        self._names = [name for name, upstream in config.upstreams.items() if not upstream.disabled]
+        self._known: dict[Identity, str] = known(config, imported_dir(named), os.environ)
+        if not self._names:
+            raise UsageError("--each: the hub has no servers yet; `hubd import` or `hubd add` first")
+
+    def keys(self, place: "Place", originals: "list[Original]") -> dict[str, str]:
+        """The name of the entry for each server of the hub: the host's own name for it, else the hub's."""
+        from config.editing.text import serverfile
+        from config.editing.text.change import EditRefused
+        from config.errors import EditError
+        from config.hosts.host_servers import survey
+        from config.hosts.install import text_at
+
+        texts = [serverfile.snippet(place.kept, each.key, each.entry) for each in originals]
+        with suppress(EditError, EditRefused):  # it is said when the file is to be changed
+            texts.append(text_at(place.path))
+        found = {name: name for name in self._names}
+        for text in texts:
+            with suppress(EditRefused):
+                servers, _ = survey(place, text, self._machine.environ, self._machine.home)
+                for server in servers:
+                    name = self._known.get(server.identity) or self._known.get(server.original)
+                    if name in found:
+                        found[name] = server.key
+        return found
+
+
+def _address(named: Path | None) -> tuple[str, str | None]:
+    """The URL of the hub and its token, from its configuration; None: no token is needed.
+
+    Raises:
+        UsageError: the configuration leaves the port to the kernel, or does not name the proxy.
+        ConfigError: the configuration cannot be used.
+    """
+    from config.hub_paths import token_path
+    from config.loading.assemble import load_all
+    from config.loading.check import split_listen
+    from hub.downstream.http.access import checked_token, read_or_make_token, ways_in
+
+    config = load_all(named, os.environ, partly=True).config
+    host, port = split_listen(config.listen)
+    if port == 0:
+        raise UsageError('--http needs a fixed port: write listen = "127.0.0.1:8765" in hubd.toml')
+    ways = ways_in(config, host, port)
+    if ways.here is None and not ways.proxied:
+        raise UsageError(
+            f"--http: hosts of this machine cannot reach {config.listen} itself, and the proxy has no name yet: write "
+            'allowed_hosts = ["NAME:443"] in hubd.toml'
+        )
+    url = ways.here or ways.proxied[0]
+    if config.auth == "none":
+        return url, None
+    return url, read_or_make_token(token_path()) if config.token is None else checked_token(config.token.reveal())
