@@ -57,10 +57,10 @@ class Import:
         """Those of `known` that the hub reaches at their URL, but the host by a program that signs in."""
         self.had: list[tuple[str, Server]] = []
         """Those of both, each as its host has it."""
-        self.remarks: dict[Spot, str] = {}
-        """Sentences about the tools of those of `known`."""
-        self._of_taken: dict[str, str] = {}
-        """The latest remark about each of `taken`."""
+        self._remarks: dict[Spot, str] = {}
+        """Sentences about the tools of those that hubd has already."""
+        self._joined: dict[str, str] = {}
+        """The same about those of `taken` that several hosts have."""
 
     def add(self, server: Server) -> None:
         """Take it, unless it is there already or holds secrets that are not to be taken."""
@@ -97,26 +97,19 @@ class Import:
         self.known.append((name, server))
         self.had.append((name, server))
         at = next((at for at, each in enumerate(self.taken) if each[0] == name), None)
-        first = None if at is None else self.taken[at][1]
-        before = tuple(self._offered.get(name, ALL)) if first is None else first.tools
-        both = union(before, server.tools)
-        if set(both) == set(before):
+        if at is None:
+            self._remarks[server.spot] = _compared(name, server, self._offered.get(name, ALL))
             return
-        if at is None or first is None:
-            line = f"[upstreams.{name}] with tools = {json.dumps(both)}"
-            remark = (
-                f"hubd offers fewer tools of it than {server.place.title} did; write {line} into hubd.toml for these"
-            )
-        else:
-            hosts = f"{first.place.title} and {server.place.title}"
-            remark = (
-                f"offered in full, as in {server.place.title}; the choice of tools in {first.place.title} is dropped"
-                if both == ALL
-                else f"its tools are those of {hosts} together"
-            )
-            self.taken[at] = (name, _with_tools(first, both, remark, self._of_taken.get(name, "")))
-            self._of_taken[name] = remark
-        self.remarks[server.spot] = remark
+        first, all = self.taken[at][1], [each for known, each in self.had if known == name]
+        before, remark = self._joined.get(name, ""), _of_all(all)
+        if remark:
+            self.taken[at] = (name, _with_tools(first, union(first.tools, server.tools), remark, before))
+            self._joined[name] = remark
+
+    def about_tools(self, name: str, server: Server) -> str:
+        """A sentence about the tools that hubd offers of a server, where a host chose some; "": none did."""
+        kept = next((note for note in server.notes if is_about_tools(note)), "")
+        return self._remarks.get(server.spot) or self._joined.get(name) or kept
 
     def store_literals(self, new: NewSecrets) -> None:
         """Put references in the places of secrets, in all servers that are taken. They are added to `new`, which keeps
@@ -151,6 +144,30 @@ class Import:
         digest = sha256(f"{server.place.path}\0{server.key}".encode()).hexdigest()
         candidates += [f"{server.name[: MAX_ID - 5].rstrip('-')}-{digest[at : at + 4]}" for at in range(32)]
         return next(name for name in candidates if _folded(name) not in self._names)
+
+
+def _of_all(servers: Sequence[Server]) -> str:
+    """The tools that hubd offers of one server of several hosts, as a sentence; "": all chose the same."""
+    if len({frozenset(each.tools) for each in servers}) == 1:
+        return ""
+    titles = list(dict.fromkeys(each.place.title for each in servers))
+    if full := next((each.place.title for each in servers if each.tools == ALL), ""):
+        others = [each.place.title for each in servers if each.tools != ALL]
+        return f"offered in full, as in {full}; the choice of tools in {_listed(others)} is dropped"
+    return f"its tools are those of {_listed(titles)} together"
+
+
+def _compared(name: str, server: Server, offered: Sequence[str]) -> str:
+    """The difference between the tools that hubd offers already and those that a host has, as a sentence."""
+    both, host = union(offered, server.tools), server.place.title
+    if set(both) != set(offered):
+        line = f"[upstreams.{name}] with tools = {json.dumps(both)}"
+        return f"hubd offers fewer tools of it than {host} did; write {line} into hubd.toml for these"
+    return f"hubd offers more tools of it than {host} did" if set(both) != set(server.tools) else ""
+
+
+def _listed(titles: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(titles[:-1]), titles[-1])))
 
 
 def _with_tools(server: Server, tools: tuple[str, ...], why: str, before: str) -> Server:

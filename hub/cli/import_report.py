@@ -31,13 +31,17 @@ def summarise(result: "Import", skipped: list["Skipped"], config: "HubConfig", o
     off |= {name for name, server in result.taken if server.off or server.values.get("disabled")}
     new = {name for name, _ in result.taken}
 
-    def remark(server: "Server") -> str:
-        return result.remarks.get(server.spot, "")
-
     rows = [
         *((s.place, s.key, "taken", f"imported as {name}", name, _remarks(s)) for name, s in result.taken),
         *(
-            (s.place, s.key, "known", f"{'duplicate of' if name in new else 'hubd has it as'} {name}", name, remark(s))
+            (
+                s.place,
+                s.key,
+                "known",
+                f"{'duplicate of' if name in new else 'hubd has it as'} {name}",
+                name,
+                result.about_tools(name, s),
+            )
             for name, s in result.known
         ),
         *((s.place, s.key, "skipped", "skipped", None, s.why) for s in (*result.skipped, *skipped)),

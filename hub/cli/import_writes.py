@@ -9,7 +9,9 @@ from hub.cli.change_report import host_diff, text_diff
 from hub.cli.subcommand import EX_FAILED, Output, now
 
 if TYPE_CHECKING:
+    from config.hosts.import_choice import Import
     from config.hosts.import_files import Write
+    from config.settings import HubConfig
 
 
 def show_writes(writes: "Sequence[Write]", secrets: Sequence[str], output: Output) -> None:
@@ -55,6 +57,25 @@ def carry_out_writes(writes: "Sequence[Write]", secrets: Sequence[str], output: 
     if backups:
         output.say(f"the old files are in {backups[0].parent}")
     return code
+
+
+def remember_hosts(result: "Import") -> None:
+    """Keep what each host had itself, with its own choice of tools.
+
+    Raises:
+        EditError: it cannot be written.
+    """
+    from config.files import locked
+    from config.hosts.had_before import HadBefore
+    from config.hub_paths import had_before_path, state_dir
+
+    with locked(state_dir()):
+        HadBefore(had_before_path()).add(result.had)
+
+
+def offered(config: "HubConfig") -> dict[str, tuple[str, ...]]:
+    """The setting `tools` of each server that the hub has."""
+    return {name: upstream.tools for name, upstream in config.upstreams.items()}
 
 
 def _diff(write: "Write", secrets: Sequence[str]) -> str:

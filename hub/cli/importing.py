@@ -12,7 +12,7 @@ from hub.cli.host_selection import chosen_hosts, project_of
 from hub.cli.import_choices import named_servers, settle_near_duplicates
 from hub.cli.import_originals import ImportedOriginals
 from hub.cli.import_report import below_home, say_elsewhere, say_next, summarise
-from hub.cli.import_writes import carry_out_writes, show_writes
+from hub.cli.import_writes import carry_out_writes, offered, remember_hosts, show_writes
 from hub.cli.secret_commands import say_kept
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, agreed, ask
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from config.hosts.import_choice import Import, Secrets
     from config.hosts.import_files import Write
     from config.hosts.installed import Records
-    from config.settings import HubConfig
 
 _MEMBERS: Final = """\
   dry_run   whether it was only tried
@@ -98,7 +97,7 @@ def _import(options: argparse.Namespace) -> int:
     own_file = below_home(directory.with_name(OWN_VARIABLES), machine.home)
 
     def take(secrets: "Secrets") -> "Import":
-        result = Import(ours, config.upstreams, secrets, dropped, _offered(config), own_file)
+        result = Import(ours, config.upstreams, secrets, dropped, offered(config), own_file)
         for server in servers:
             result.add(server)
         return result
@@ -126,25 +125,10 @@ def _import(options: argparse.Namespace) -> int:
     if new is not None:
         say_kept(new.keep(), output)
     code = max(code, carry_out_writes(writes, held, output))
-    _remember(result)
+    remember_hosts(result)
     code = max(code, originals.take_out())
     say_next(options, result, machine, records, output)
     return code
-
-
-def _remember(result: "Import") -> None:
-    """Keep what each host had itself, with its own choice of tools."""
-    from config.files import locked
-    from config.hosts.had_before import HadBefore
-    from config.hub_paths import had_before_path, state_dir
-
-    with locked(state_dir()):
-        HadBefore(had_before_path()).add(result.had)
-
-
-def _offered(config: "HubConfig") -> dict[str, tuple[str, ...]]:
-    """The setting `tools` of each server that hubd has."""
-    return {name: upstream.tools for name, upstream in config.upstreams.items()}
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

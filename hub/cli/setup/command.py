@@ -115,8 +115,9 @@ class _Journey:
         """The import of all these servers, without those that the hub could not use."""
         from config.hosts.import_choice import Import
         from config.hosts.import_files import imported_files
+        from hub.cli.import_writes import offered
 
-        result = Import(self._known, self._config.upstreams, "keep", self._removed)
+        result = Import(self._known, self._config.upstreams, "keep", self._removed, offered(self._config))
         for server in servers:
             result.add(server)
         imported_files(result, self._directory, os.environ)
@@ -168,6 +169,7 @@ class _Journey:
     # --- doing
 
     def _carry_out(self, plan: "SetupPlan", result: "Import", survey: "Survey", verdicts: "Sequence[Verdict]") -> int:
+        from hub.cli.import_writes import remember_hosts
         from hub.cli.setup import running_hub, screens
         from hub.cli.setup.carry_out import CarryOut
 
@@ -178,6 +180,7 @@ class _Journey:
         except UsageError as error:
             return output.fail(EX_FAILED, f"{error}; everything is as it was")
         self.state_of_files = "everything was written"
+        remember_hosts(result)
         code, left, changed = work.change_hosts(
             result, self._config, self._machine, self._records, survey.places, served
         )

@@ -56,7 +56,10 @@ def verdicts(
 ) -> list[Verdict]:
     """The verdict on each server, in the order of the hosts' files. `ours`: names of servers that the hub has already;
     `outcomes`: of those that were tried."""
-    found = [_verdict(name, server, ours, outcomes) for name, server in (*result.taken, *result.known)]
+    found = [
+        _verdict(name, server, ours, outcomes, result.about_tools(name, server))
+        for name, server in (*result.taken, *result.known)
+    ]
     found += [
         Verdict(host=each.place.host.id, title=each.place.title, key=each.key, did="left", why=each.why)
         for each in (*result.skipped, *skipped)
@@ -64,15 +67,17 @@ def verdicts(
     return found
 
 
-def _verdict(name: str, server: "Server", ours: Collection[str], outcomes: Mapping[str, ServerOutcome]) -> Verdict:
+def _verdict(
+    name: str, server: "Server", ours: Collection[str], outcomes: Mapping[str, ServerOutcome], about_tools: str
+) -> Verdict:
     did: Did = "does not work"
     why, tried = server.off, outcomes.get(name)
     if name in ours:
-        did, why = "in the hub", ""
+        did, why = "in the hub", about_tools
     elif why:
         did = "left"
     elif tried is not None and tried.works:
-        did = "works"
+        did, why = "works", about_tools
     elif tried is not None:
         did = "sign-in needed" if tried.state == "unauthorized" else "does not work"
         why = tried.why or tried.summary

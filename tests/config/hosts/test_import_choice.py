@@ -19,6 +19,7 @@ from config.hosts.leaving import leaving
 from config.hosts.unwrap import package_of, unwrapped
 from config.loading.assemble import load_all
 from config.loading.variables import Variables
+from config.name_globs import ALL
 from tests.support import host_homes
 from tests.support.host_homes import HOMES
 
@@ -107,30 +108,29 @@ def test_a_host_s_choice_of_tools_is_kept(machine, entry, tools):
     assert bool(server.notes) == (tools is not None)
 
 
+DROPPED = "offered in full, as in Cursor; the choice of tools in {} is dropped"
+
+
 @pytest.mark.parametrize(
     ("entries", "tools", "remark"),
     [
         (("codex", "copilot"), ["a", "b", "c", "!b"], "its tools are those of Codex and Copilot CLI together"),
         (("kiro", "windsurf"), ["!z"], "its tools are those of Kiro and Windsurf together"),
+        (("windsurf", "kiro"), ["!z"], "its tools are those of Windsurf and Kiro together"),
         (("kiro", "gemini"), ["!z"], "its tools are those of Kiro and Gemini CLI together"),
-        (("windsurf", "kiro"), ["!z"], ""),
-        (("codex", "cursor"), None, "offered in full, as in Cursor; the choice of tools in Codex is dropped"),
-        (("cursor", "codex"), None, ""),
-        (
-            ("codex", "copilot", "cursor"),
-            None,
-            "offered in full, as in Cursor; the choice of tools in Codex is dropped",
-        ),
+        (("codex", "cursor"), None, DROPPED.format("Codex")),
+        (("cursor", "codex"), None, DROPPED.format("Codex")),
+        (("codex", "copilot", "cursor"), None, DROPPED.format("Codex and Copilot CLI")),
+        (("codex", "cursor", "copilot"), None, DROPPED.format("Codex and Copilot CLI")),
+        (("cursor", "copilot without"), None, ""),
     ],
 )
 def test_one_server_of_several_hosts_gets_the_tools_of_all(machine, entries, tools, remark):
-    servers = of(machine, *entries)
-    result = taken(servers)
+    result = taken(of(machine, *entries))
     assert written(result)["figma"].get("tools") == tools
-    assert result.remarks.get(servers[-1].spot, "") == remark
-    ((_, server),) = result.taken
-    assert not remark or server.notes[-1] == remark
-    assert sum("tools" in note for note in server.notes) <= 1, "one note, of how it is now"
+    ((name, server),) = result.taken
+    assert {result.about_tools(name, each) for each in (server, *(each for _, each in result.known))} == {remark}
+    assert [note for note in server.notes if "tools" in note] == [remark] * bool(remark), "one note, of how it is now"
 
 
 def test_tools_that_hubd_has_left_out_before_are_said(machine):
@@ -138,7 +138,11 @@ def test_tools_that_hubd_has_left_out_before_are_said(machine):
     result = Import({server.identity: "figma"}, ["figma"], "keep", offered={"figma": ("a",)})
     result.add(server)
     assert result.taken == []
-    assert '[upstreams.figma] with tools = ["*"] into hubd.toml' in result.remarks[server.spot]
+    assert '[upstreams.figma] with tools = ["*"] into hubd.toml' in result.about_tools("figma", server)
+    (server,) = of(machine, "copilot")
+    result = Import({server.identity: "figma"}, ["figma"], "keep", offered={"figma": ALL})
+    result.add(server)
+    assert result.about_tools("figma", server) == "hubd offers more tools of it than Copilot CLI did"
 
 
 def test_what_each_host_had_is_remembered(machine):
