@@ -81,9 +81,9 @@ class NotificationSink:
         text = self._history.logged(level, bytes(params.get("data", b"")).decode(errors="replace")[:LOG_CHARS])
         log.log(SEVERITY.get(level, logging.ERROR), "%s: %s", peek_str(params.get("logger")), text)
 
-    def said(self, line: str, pid: int) -> None:
-        """Add a line of stderr to the journal."""
-        self._history.said(line, pid)
+    def said(self, line: str, pid: int) -> bool:
+        """Add a line of stderr to the journal; True: the last process said it, too."""
+        return self._history.said(line, pid)
 
     def note(self, text: str) -> None:
         """Add what became of a session to the journal."""

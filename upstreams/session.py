@@ -87,8 +87,9 @@ class UpstreamEvents(Protocol):
         """A `notifications/message` that cannot be attributed to one host: for the hub's own log."""
         ...
 
-    def said(self, line: str, pid: int) -> None:
-        """The process wrote a line to stderr, which is without secrets and control characters."""
+    def said(self, line: str, pid: int) -> bool:
+        """The process wrote a line to stderr, which is without secrets and control characters. True: the process
+        before it ended after saying the same."""
         ...
 
     def exited(self, exit: Exit) -> None:

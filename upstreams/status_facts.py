@@ -13,10 +13,12 @@ class JournalRecord(Struct, frozen=True):
     """Wall time, in seconds since 1970."""
     kind: str = ""
     """`stderr`: the server wrote the line there; `log`: a log message of the server; `state`: a change of the
-    upstream's state; `exit`: how a process ended."""
+    upstream's state; `exit`: how a process ended; of the hub itself, the level of its log."""
     text: str = ""
     pid: int | None = None
     """The process that the line is about, if it is about one."""
+    name: str = ""
+    """The upstream, or `hub`."""
 
 
 class LastExit(Struct, frozen=True):

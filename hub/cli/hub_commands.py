@@ -13,6 +13,8 @@ from hub.control.errors import HubNotRunning
 
 WATCH_S: Final = 2.0
 """Pause of `hubd status --watch`."""
+NAME_CELLS, MAX_NAME_CELLS = 8, 32
+"""Cells of the column of names in `hubd logs`, at first and at most."""
 
 _STARTED: Final = """\
   started      whether it was started; false: it ran already
@@ -36,8 +38,9 @@ def add_commands(commands: Any) -> None:
     restart = add(commands, "restart", _restart, "restart a server and detect its protocol again", json=True)
     restart.add_argument("name", metavar="NAME", nargs="?", help="the server's name as `hubd status` shows it")
     add_no_wait(restart)
-    logs = add(commands, "logs", _logs, "the log of one server: its output, its starts and its ends", json=True)
-    logs.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")
+    text = "the log of the hub and of all its servers by time, or of one: its output, starts and exits"
+    logs = add(commands, "logs", _logs, text, json=True)
+    logs.add_argument("name", metavar="NAME", nargs="?", help="a server, or hub for the hub's own log; all if none")
     logs.add_argument("-f", "--follow", action="store_true", help="keep printing new lines until interrupted")
     logs.add_argument(
         "-n", "--lines", type=_count, default=100, metavar="N", help="number of last lines to print (100)"
@@ -248,18 +251,32 @@ def _logs(options: argparse.Namespace) -> int:
     from hub.control.methods import LOGS
     from upstreams.status_facts import JournalRecord
 
-    with client() as hub:
-        name, lines = options.name, options.lines
-        entries = (
-            hub.follow(name, lines) if options.follow else hub.request_json(LOGS, name=name, lines=lines)["records"]
-        )
-        entry = None
-        for entry in entries:
-            line = as_line(entry) if options.json else record(convert(entry, JournalRecord))
-            print(line, flush=options.follow)
-    if entry is None and options.lines and not options.json:
-        options.output.note(f"no log of {options.name} since the hub started")
+    output: Output = options.output
+    name, lines, entry, width = options.name, options.lines, None, 0
+    try:
+        with client() as hub:
+            follow = options.follow
+            entries = hub.follow(name, lines) if follow else hub.request_json(LOGS, name=name, lines=lines)["records"]
+            for entry in entries:
+                if options.json:
+                    print(as_line(entry), flush=follow)
+                    continue
+                found = convert(entry, JournalRecord)
+                width = 0 if name else min(MAX_NAME_CELLS, max(width, NAME_CELLS, len(found.name)))
+                output.screen.show(record(found, width))
+    except HubNotRunning as error:
+        return output.fail(EX_UNAVAILABLE, f"{error}{_log_on_disk() if name in (None, 'hub') else ''}")
+    if entry is None and lines and not options.json:
+        output.note(f"no log{f' of {name}' if name else ''} since the hub started")
     return EX_OK
+
+
+def _log_on_disk() -> str:
+    """Where the log of a hub is that ran in the background; "": there is none."""
+    from config import directories
+
+    path = Path(directories.state_dir(), "hubd.log")
+    return f"; what the last one said is in {path}" if path.is_file() else ""
 
 
 def _count(text: str) -> int:

@@ -71,9 +71,9 @@ class ControlClient:
         """Send a request; its result as the JSON that the hub sent, for programs."""
         return self._request(method, params)[0]
 
-    def follow(self, name: str, lines: int) -> Iterator[dict[str, Any]]:
-        """The last records of an upstream's journal, then new ones for ever. Records of kind `lost` say how many are
-        missing."""
+    def follow(self, name: str | None, lines: int) -> Iterator[dict[str, Any]]:
+        """The last records of an upstream's journal, or of all, then new ones for ever. Records of kind `lost` say
+        how many are missing."""
         yield from self.request_json(LOGS, name=name, lines=lines, follow=True)["records"]
         while True:
             line = self._line(LOGS, None)

@@ -46,9 +46,9 @@ class OneOrAll(Struct, frozen=True):
 
 
 class Follow(Struct, frozen=True):
-    """A journal, from its last lines on."""
+    """A journal, from its last lines on; `hub` is the hub's own, and no name stands for all by time."""
 
-    name: str
+    name: str | None = None
     lines: int = LOG_LINES
     follow: bool = False
 

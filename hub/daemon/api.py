@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from difflib import get_close_matches
 from typing import Final
 
@@ -36,7 +37,7 @@ from hub.control.answers import (
 )
 from hub.control.methods import LOG_LINES
 from hub.daemon.http_listener import HttpListener
-from hub.daemon.logs import FaultCounter
+from hub.daemon.logs import OWN_NAME, FaultCounter
 from hub.daemon.reload import Reloader
 from hub.daemon.root_warning import is_root
 from hub.daemon.watchdog import LoopWatchdog
@@ -47,6 +48,7 @@ from hub.link.interface import OWNER, Caller, Identity
 from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import EMPTY, Failure, Reply, Request, Result, own_items, peek_object, peek_str, raw
 from hub.wire.mcp import HUBD_VERSION, INVALID_PARAMS, L4, TOOLS_CALL, Kind
+from upstreams.journal.journal import Follower, Journal, merged
 from upstreams.lifecycle import State
 from upstreams.upstream import Upstream
 
@@ -67,13 +69,15 @@ class DaemonApi:
         reloader: Reloader | None = None,
         watch: LoopWatchdog | None = None,
         faults: FaultCounter | None = None,
+        own_journal: Journal | None = None,
     ) -> None:
-        """Parts that are None are not in its status."""
+        """Parts that are None are not in its status; `own_journal` is the hub's own log."""
         self._hub = hub
         self._listener = listener
         self._reloader = reloader
         self._watch = watch
         self._faults = faults
+        self._own_journal = own_journal or Journal(lambda: 0.0, OWN_NAME)
         self._is_root = is_root()
 
     def __repr__(self) -> str:
@@ -161,19 +165,31 @@ class DaemonApi:
         """Everything `hubd cache` shows."""
         return self._hub.reads.statistics()
 
-    async def logs(self, name: str, lines: int = LOG_LINES, follow: bool = False) -> AsyncGenerator[Logs, None]:
-        """The last records of an upstream's journal; with `follow` then, for ever, new ones.
+    async def logs(
+        self, name: str | None = None, lines: int = LOG_LINES, follow: bool = False
+    ) -> AsyncGenerator[Logs, None]:
+        """The last records of an upstream's journal, of the hub's own (`hub`), or of all by time; with `follow` then,
+        for ever, new ones.
 
         A reader that is too slow loses the oldest.
 
         Raises:
             UpstreamUnavailable: there is no upstream of this name.
         """
-        if name not in self._hub.supervisor.upstreams:
+        upstreams, journals = self._hub.supervisor.upstreams, self._hub.supervisor.journals
+        if name is not None and name not in upstreams and name != OWN_NAME:
             raise self._unknown(name)
-        journal = self._hub.supervisor.journals.of(name)
-        with journal.follow() as follower:
-            yield Logs(tuple(journal.tail(lines)))
+        own = self._own_journal
+        follower = Follower()
+        with ExitStack() as followed:
+            if name is None:
+                followed.enter_context(journals.follow(follower))
+                tails = [*journals.tails(lines), own.tail(lines)]
+            else:
+                own = own if name == OWN_NAME and name not in upstreams else journals.of(name)
+                tails = [own.tail(lines)]
+            followed.enter_context(own.follow(follower))
+            yield Logs(tuple(merged(tails, lines)))
             while follow:
                 records, lost = await follower.next()
                 yield Logs(tuple(records), lost)

@@ -63,6 +63,7 @@ class Daemon:
         environment: CurrentEnvironment,
         *,
         shown: bool,
+        own_log: logs.OwnLog | None = None,
     ) -> None:
         self._hub = hub
         self._shown = shown
@@ -81,7 +82,10 @@ class Daemon:
         self._watch = LoopWatchdog()
         faults = logs.FaultCounter()
         logging.getLogger().addHandler(faults)
-        self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults)
+        if own_log is not None:
+            own_log.running_in(trio.lowlevel.current_trio_token())
+        own = None if own_log is None else own_log.journal
+        self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults, own)
         self._asked = trio.Event()
         self._patience = trio.CancelScope()
 

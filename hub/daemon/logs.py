@@ -12,16 +12,26 @@ import os
 import select
 import stat
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 import msgspec
+import trio
 
 from hub.wire.printable import printable, printable_json
+from upstreams.journal.journal import Journal
 
 LINE_BYTES: Final = 4000
 """Below PIPE_BUF, so that a pipe that polls writable takes a whole line."""
+OWN_NAME: Final = "hub"
+"""The name of the hub's own log among those of its servers."""
+IN_JOURNALS: Final = frozenset({"upstreams.transports.stdio.stderr"})
+"""Loggers of what journals of servers have as well."""
+_PLAIN: Final = logging.Formatter()
 
 
 class JsonFormatter(logging.Formatter):
@@ -108,6 +118,36 @@ class FaultCounter(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info:
             self.count += 1
+
+
+class OwnLog(logging.Handler):
+    """Keeps the last records of the hub's own log, for `hubd logs`. What servers wrote to stderr is in their journals.
+
+    Records come from any thread; after `running_in` those of others are kept by the loop's own.
+    """
+
+    def __init__(self, wall: Callable[[], float]) -> None:
+        super().__init__(logging.INFO)
+        self.journal = Journal(wall, OWN_NAME)
+        self._thread = 0
+        self._token: trio.lowlevel.TrioToken | None = None
+
+    def running_in(self, token: trio.lowlevel.TrioToken) -> None:
+        """The loop of `token` runs in this thread; whoever follows the journal waits there."""
+        self._thread, self._token = threading.get_ident(), token
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name in IN_JOURNALS:
+            return
+        text = printable(record.getMessage()[:LINE_BYTES])
+        if record.exc_info:
+            text += "\n" + printable(_PLAIN.formatException(record.exc_info), keep="\n")
+        add = partial(self.journal.add, record.levelname.lower(), text)
+        if self._token is None or threading.get_ident() == self._thread:
+            add()
+            return
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(add)
 
 
 def configure(level: int = logging.INFO, log_path: Callable[[], str] | None = None, log_bytes: int = 0) -> None:

@@ -36,6 +36,7 @@ from hub.daemon.setup import (
     remove_drafts,
     sessions_for,
     store_for,
+    wall,
 )
 from hub.daemon.signals import received
 from hub.daemon.stdio_host import serve_stdio
@@ -60,6 +61,8 @@ def run_serve(options: ServeOptions) -> int:
 
 def _run(options: ServeOptions) -> int:
     logs.configure(log_path=log_path, log_bytes=LOG_BYTES)
+    own_log = logs.OwnLog(wall)
+    logging.getLogger().addHandler(own_log)
     harden()
     raise_fd_limit()
     if depth(os.environ.get(MARKER, "")) > MAX_DEPTH:
@@ -79,7 +82,7 @@ def _run(options: ServeOptions) -> int:
             log.warning("%s is not started until its references can be resolved: %s", diagnostic.unresolved, diagnostic)
         if not loaded.sources:
             log.info("no configuration found: serving the demo until %s exists", loaded.files[0])
-        serve = serve_stdio if options.stdio else partial(serve_daemon, shown=not options.detached)
+        serve = serve_stdio if options.stdio else partial(serve_daemon, shown=not options.detached, own_log=own_log)
         trio.run(serve, loaded, partial(configuration, options, started_with))
     except ConfigError as error:
         return _failed(os.EX_CONFIG, error)
@@ -96,10 +99,12 @@ def _run(options: ServeOptions) -> int:
     return os.EX_OK
 
 
-async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: bool = True) -> None:
+async def serve_daemon(
+    loaded: Loaded, read: Callable[[], Loaded], *, shown: bool = True, own_log: logs.OwnLog | None = None
+) -> None:
     """Listen on the unix sockets and on `config.listen` until a signal comes, then drain and stop.
 
-    `shown`: say on standard output where, with entries to paste into a host.
+    `shown`: say on standard output where, with entries to paste into a host. `own_log`: its own log, for `hubd logs`.
 
     Raises:
         AlreadyRunning: another daemon of this user holds the lock.
@@ -141,7 +146,7 @@ async def serve_daemon(loaded: Loaded, read: Callable[[], Loaded], *, shown: boo
                 environ=environment,
             )
             listener = HttpListener(hub, config, tcp, durable, movable=movable, squatted=squatted, fleet=fleet)
-            daemon = Daemon(hub, listener, loaded, read, store, environment, shown=shown)
+            daemon = Daemon(hub, listener, loaded, read, store, environment, shown=shown, own_log=own_log)
             own = [lock_path()]
             own += [path for path, it in ((socket_path(), given), (control_path(), given_control)) if it is None]
             await daemon.run(signals, lines, control, own)

@@ -4,6 +4,7 @@ Texts come from servers, and from errors about them: secrets are masked and the 
 """
 
 import logging
+import re
 from typing import Final
 
 from config.settings import UpstreamConfig
@@ -17,6 +18,10 @@ from upstreams.status_facts import LastExit, Trouble
 log = logging.getLogger(__name__)
 
 LAST_ERROR_CHARS: Final = 4_000
+KEY_CHARS: Final = 200
+MAX_KEYS: Final = 500
+"""What is remembered of the lines of a process: so much of each, and so many of them."""
+_NUMBERS: Final = re.compile(r"\d+")
 TRYING: Final = frozenset({State.CONNECTING, State.CONNECTED, State.RECONNECTING})
 
 
@@ -36,6 +41,10 @@ class History:
         self._was_open = self._crashed = False
         """Since the last start: it was connected once; it ended by itself and has not come back."""
         self._crashes = CrashCounter()
+        self._said_by: dict[int, set[str]] = {}
+        """By pid, the lines of processes that run, without their numbers."""
+        self._said_before: set[str] = set()
+        """Those of the last process that ended by itself."""
 
     def __repr__(self) -> str:
         return f"<History of {self.restarts} restarts, {self._crashes!r}>"
@@ -46,9 +55,14 @@ class History:
         """Note what became of the upstream."""
         self.journal.add("state", printable(self.mask(text), keep="\n"), pid)
 
-    def said(self, line: str, pid: int) -> None:
-        """Note a line of stderr, which is masked and printable already."""
+    def said(self, line: str, pid: int) -> bool:
+        """Note a line of stderr, which is masked and printable already; True: the last process said it, too."""
         self.journal.add("stderr", line, pid)
+        key = _NUMBERS.sub("0", line[:KEY_CHARS])
+        lines = self._said_by.setdefault(pid, set())
+        if len(lines) < MAX_KEYS:
+            lines.add(key)
+        return key in self._said_before
 
     def logged(self, level: str, text: str) -> str:
         """Note a log message; its text as it may be shown."""
@@ -59,7 +73,9 @@ class History:
     def exited(self, exit: Exit, now: float) -> None:
         """Note the end of a process: of the main session, or of a session of one host."""
         self.journal.add("exit", exit.how, exit.pid)
+        lines = self._said_by.pop(exit.pid, set())
         if exit.by_itself:
+            self._said_before = lines
             self._last_exit = exit, now
 
     # --- what is done -------------------------------------------------------------------------------------------------
@@ -107,6 +123,7 @@ class History:
         """The upstream starts over by command; earlier trouble is forgotten."""
         self.note("restarted by command")
         self.last_error = self._last_exit = self._next_at = None
+        self._said_before = set()
         self._crashes = CrashCounter()
         self._was_open = self._crashed = False
 

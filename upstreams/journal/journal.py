@@ -6,8 +6,9 @@ Texts come without control characters and without the secrets of the configurati
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from heapq import merge
 from typing import Final
 
 from hub.link.flag_and_bell import DirtyFlag
@@ -18,13 +19,19 @@ MAX_CHARS: Final = 256 << 10
 MAX_TEXT_CHARS: Final = 4_000
 MAX_QUEUED: Final = 1_000
 """Records that wait for one follower."""
+MAX_MERGED_CHARS: Final = 2 << 20
+"""Characters of journals that are read together."""
 
 
 class Journal:
-    """The records of one upstream. `wall` tells the time."""
+    """The records of one upstream, or of the hub itself, which is `name`. `wall` tells the time."""
 
-    def __init__(self, wall: Callable[[], float]) -> None:
+    def __init__(
+        self, wall: Callable[[], float], name: str = "", followers_of_all: "dict[Follower, None] | None" = None
+    ) -> None:
         self._wall = wall
+        self._name = name
+        self._followers_of_all: dict[Follower, None] = {} if followers_of_all is None else followers_of_all
         self._records: deque[JournalRecord] = deque(maxlen=MAX_RECORDS)
         self._chars = 0
         self._followers: dict[Follower, None] = {}
@@ -35,15 +42,16 @@ class Journal:
     def add(self, kind: str, text: str, pid: int | None = None) -> None:
         """Add a record for each line of `text`."""
         for line in text.splitlines():
-            record = JournalRecord(self._wall(), kind, line[:MAX_TEXT_CHARS], pid)
+            record = JournalRecord(self._wall(), kind, line[:MAX_TEXT_CHARS], pid, self._name)
             if len(self._records) == MAX_RECORDS:
                 self._drop()
             self._records.append(record)
             self._chars += len(record.text)
             while self._chars > MAX_CHARS:
                 self._drop()
-            for follower in self._followers:
-                follower.queue(record)
+            for followers in (self._followers, self._followers_of_all):
+                for follower in followers:
+                    follower.queue(record)
 
     def _drop(self) -> None:
         self._chars -= len(self._records.popleft().text)
@@ -53,9 +61,9 @@ class Journal:
         return list(self._records)[-lines:] if lines > 0 else []
 
     @contextmanager
-    def follow(self) -> "Iterator[Follower]":
-        """Follow what is added from now on."""
-        follower = Follower()
+    def follow(self, follower: "Follower | None" = None) -> "Iterator[Follower]":
+        """Follow what is added from now on; with a `follower` that follows others as well, by that one."""
+        follower = follower or Follower()
         self._followers[follower] = None
         try:
             yield follower
@@ -94,6 +102,8 @@ class Journals:
     def __init__(self, wall: Callable[[], float]) -> None:
         self._wall = wall
         self._journals: dict[str, Journal] = {}
+        self._followers: dict[Follower, None] = {}
+        """Those of all journals, also of such as are made later."""
 
     def __repr__(self) -> str:
         return f"<Journals of {', '.join(self._journals) or 'nobody'}>"
@@ -104,8 +114,34 @@ class Journals:
 
     def of(self, name: str) -> Journal:
         """The journal of the upstream `name`; a new one, if there is none."""
-        return self._journals.setdefault(name, Journal(self._wall))
+        return self._journals.setdefault(name, Journal(self._wall, name, self._followers))
 
     def forget(self, name: str) -> None:
         """Forget the journal of a removed upstream; its followers hear no more."""
         self._journals.pop(name, None)
+
+    def tails(self, lines: int) -> Iterator[list[JournalRecord]]:
+        """The last `lines` records of each journal."""
+        return (journal.tail(lines) for journal in self._journals.values())
+
+    @contextmanager
+    def follow(self, follower: Follower) -> Iterator[Follower]:
+        """Follow what is added to any journal from now on."""
+        self._followers[follower] = None
+        try:
+            yield follower
+        finally:
+            del self._followers[follower]
+
+
+def merged(tails: Iterable[list[JournalRecord]], lines: int) -> list[JournalRecord]:
+    """The last `lines` records of several journals, oldest first, as many as `MAX_MERGED_CHARS` allow."""
+    newest = merge(*(reversed(tail) for tail in tails), key=lambda record: record.at, reverse=True)
+    found: list[JournalRecord] = []
+    chars = 0
+    for record in newest:
+        chars += len(record.text)
+        if len(found) >= lines or chars > MAX_MERGED_CHARS:
+            break
+        found.append(record)
+    return found[::-1]

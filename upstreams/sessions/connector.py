@@ -92,8 +92,8 @@ class _Events:
     def log(self, params: dict[str, Raw]) -> None:
         self._upstream.log(params)
 
-    def said(self, line: str, pid: int) -> None:
-        self._upstream.said(line, pid)
+    def said(self, line: str, pid: int) -> bool:
+        return self._upstream.said(line, pid)
 
     def exited(self, exit: Exit) -> None:
         self._upstream.exited(exit)

@@ -3,17 +3,30 @@
 import json
 from collections.abc import Iterable, Mapping
 from time import localtime, strftime
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.render.screen import Block, Table, styled
 from hub.wire.printable import printable
 from upstreams.status_facts import JournalRecord
 
+if TYPE_CHECKING:
+    from rich.text import Text
 
-def record(entry: JournalRecord) -> str:
-    """`hubd logs`: `2026-11-21 14:03:11  stderr  what it said`, in the time of this machine."""
+
+def record(entry: JournalRecord, names: int = 0) -> "Text":
+    """`hubd logs`: `2026-11-21 14:03:11  stderr  what it said`, in the time of this machine; of several logs with the
+    name before that, in `names` cells."""
     at = strftime("%Y-%m-%d %H:%M:%S", localtime(entry.at))
-    return f"{at}  {printable(entry.kind):6}  {printable(entry.text)}"
+    line = styled(f"{at}  ", "dim")
+    if names:
+        line += styled(f"{entry.name:{names}}  ", "name")
+    style = _KINDS.get(entry.kind)
+    kind = f"{printable(entry.kind):{7 if names else 6}}"
+    return line + (styled(kind, style) if style else kind) + f"  {printable(entry.text)}"
+
+
+_KINDS: Final[Mapping[str, str]] = {"exit": "warning", "warning": "warning", "error": "bad", "critical": "bad"}
+"""Styles of kinds of records."""
 
 
 def tools(entries: Iterable[Mapping[str, Any]]) -> list[Block]:

@@ -89,6 +89,46 @@ def test_logs_show_and_follow_what_a_server_says_and_what_becomes_of_it(tmp_path
         assert "no log of off" in off.stderr
 
 
+def test_logs_of_the_hub_and_all_servers_by_time(tmp_path):
+    config = toml("one", {"start": [["stderr", "hello of one\n"]]}) + toml(
+        "other", {"start": [["stderr", "hello of two\n"]]}
+    )
+    with running_hub(tmp_path, config) as hub:
+        for name in ("one", "other"):
+            until(hub, name, lambda row: row["state"] == "connected")
+        lines = hubd(hub, "logs").stdout.splitlines()
+        assert lines == sorted(lines, key=lambda line: line[:19])
+        assert {line.split()[2] for line in lines} == {"hub", "one", "other"}
+        assert any(re.search(r"one +stderr +hello of one$", line) for line in lines)
+        assert not any(re.search(r"hub +.*hello of", line) for line in lines), "each line once"
+        own = hubd(hub, "logs", "hub").stdout.splitlines()
+        assert {line.split()[2] for line in own} <= {"info", "warning", "error"}
+        assert len(hubd(hub, "logs", "-n", "3").stdout.splitlines()) == 3
+        record = json.loads(hubd(hub, "logs", "--json").stdout.splitlines()[0])
+        assert record["name"] in ("hub", "one", "other")
+        with running([HUBD, "logs", "-f", "-n", "0"], tmp_path / "follow", env=hub.env) as follower:
+            with running([HUBD, "logs", "-f", "-n", "1"], tmp_path / "other", env=hub.env) as other:
+                other.wait_for("^20")
+                for name in ("one", "other"):
+                    assert hubd(hub, "restart", name).returncode == 0
+                other.wait_for(r"one +state +restarted by command")
+                other.wait_for(r"hub +info +other restarted by command")
+                other.wait_for(r"other +stderr +hello of two")
+            assert follower.signalled(signal.SIGINT, patience_s=PATIENCE_S) == 130
+
+
+def test_a_stack_trace_is_in_the_hubs_log_once(tmp_path):
+    said = "Error: boom 17\n" + "    at f (x.js:17)\n" * 20
+    script = {"start": [["stderr", said], ["exit", 3]]}
+    with running_hub(tmp_path, toml("broken", script) + "restart = { attempts = 3 }\n") as hub:
+        until(hub, "broken", lambda row: row["state"] == "failed")
+        log = hub.process.log.read_text()
+        assert log.count("Error: boom") == 1
+        assert log.count("lines as of its last process; `hubd logs broken` shows them") >= 2
+        assert hubd(hub, "logs", "broken").stdout.count("Error: boom") >= 3
+        assert "| Error: boom 17" in hubd(hub, "status").stdout
+
+
 @pytest.mark.covers("F-P-07")
 def test_what_is_no_server_is_called_so(tmp_path):
     config = '[upstreams.talk]\ncommand = "sh"\nargs = ["-c", "echo Welcome; cat >/dev/null; exit 1"]\n'

@@ -38,7 +38,8 @@ MEMBERS = {
     "status": "version uptime_s settled upstreams hosts projects cache buffer warnings listen config root loop faults"
     " replica instructions_tokens",
     "upstreams": "since_s last_error last_error_ago_s last_exit restarts next_attempt_s ends_lately crash_loop name"
-    " state era version transport pid counts failures health silent_s in_flight degraded sessions mode unattributed"
+    " state installing installing_s queued era"
+    " version transport pid counts failures health silent_s in_flight degraded sessions mode unattributed"
     " settling parked stale_config tokens largest connected_ago_s",
     "last_exit": "how code signal ago_s said",
     "hosts": "host label principal transport version endpoint attached_s idle_s in_flight asked listening tools tokens",
@@ -54,7 +55,7 @@ MEMBERS = {
     " upstreams store",
     "store": "state since_s reason dropped altered late bypasses hubs",
     "reload": "changed summary added removed upstreams settings pending problem warnings",
-    "records": "at kind text pid",
+    "records": "at kind text pid name",
 }
 """In the order in which they are printed. Programs read them: a name is not changed."""
 

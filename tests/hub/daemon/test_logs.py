@@ -7,7 +7,9 @@ import subprocess
 import sys
 
 import pytest
+import trio
 
+from hub.daemon import logs
 from hub.daemon.logs import LINE_BYTES, JsonFormatter, PlainFormatter
 
 FLOOD = """
@@ -154,3 +156,28 @@ def test_a_log_file_of_somebody_else_is_left_alone(state, tmp_path):
     write_much(log, state)
     assert numbers(log) == list(range(1000))
     assert list(state.iterdir()) == []
+
+
+# --- for `hubd logs` --------------------------------------------------------------------------------------------------
+
+
+async def test_the_hubs_own_log_is_kept_and_followed_from_any_thread():
+    kept = logs.OwnLog(lambda: 5.0)
+    before = logging.makeLogRecord(
+        {"msg": "before the \x1b[31mloop", "levelno": logging.WARNING, "levelname": "WARNING"}
+    )
+    kept.handle(before)
+    kept.running_in(trio.lowlevel.current_trio_token())
+    with kept.journal.follow() as follower:
+        try:
+            raise ValueError("no")
+        except ValueError:
+            failed = logging.makeLogRecord({"msg": "it failed", "levelname": "ERROR", "exc_info": sys.exc_info()})
+        await trio.to_thread.run_sync(kept.handle, failed)
+        heard, _ = await follower.next()
+        kept.handle(logging.makeLogRecord({"msg": "a: x", "name": "upstreams.transports.stdio.stderr"}))
+        kept.handle(logging.makeLogRecord({"msg": "here", "levelname": "INFO"}))
+        assert [record.text for record in (await follower.next())[0]] == ["here"]
+    assert (heard[0].text, heard[-1].text) == ("it failed", "ValueError: no")
+    first = kept.journal.tail(100)[0]
+    assert (first.name, first.kind, first.text) == ("hub", "warning", r"before the \x1b[31mloop")

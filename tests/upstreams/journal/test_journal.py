@@ -4,8 +4,18 @@ import pytest
 import trio
 
 from config.settings import Secret, UpstreamConfig
-from upstreams.journal.history import History
-from upstreams.journal.journal import MAX_CHARS, MAX_QUEUED, MAX_RECORDS, MAX_TEXT_CHARS, Journal, Journals
+from upstreams.journal.history import MAX_KEYS, History
+from upstreams.journal.journal import (
+    MAX_CHARS,
+    MAX_MERGED_CHARS,
+    MAX_QUEUED,
+    MAX_RECORDS,
+    MAX_TEXT_CHARS,
+    Follower,
+    Journal,
+    Journals,
+    merged,
+)
 from upstreams.journal.redact import Mask
 from upstreams.lifecycle import State
 from upstreams.session import Exit
@@ -199,3 +209,58 @@ def test_how_it_stands(story):
     assert not story.trouble(State.FAILED, 112).crash_loop
     assert story.trouble(State.RECONNECTING, 115).next_attempt_s == 0
     assert repr(story) == "<History of 0 restarts, <CrashCounter [110, 110, 110]>>"
+
+
+# --- several journals -------------------------------------------------------------------------------------------------
+
+
+async def test_several_journals_are_read_by_time_and_followed_together():
+    clock = Clock()
+    journals, own = Journals(clock), Journal(clock, "hub")
+    for number in range(3):
+        for journal in (journals.of("a"), own, journals.of("b")):
+            clock.now += 1
+            journal.add("state", str(number))
+    found = merged([*journals.tails(10), own.tail(10)], 4)
+    assert [(record.name, record.text) for record in found] == [("b", "1"), ("a", "2"), ("hub", "2"), ("b", "2")]
+    assert merged([], 5) == merged([own.tail(10)], 0) == []
+    follower = Follower()
+    with journals.follow(follower), own.follow(follower):
+        for journal in (own, journals.of("a"), journals.of("new")):
+            journal.add("state", "news")
+        records, lost = await follower.next()
+        assert ([record.name for record in records], lost) == (["hub", "a", "new"], 0)
+    own.add("state", "later")
+    journals.of("a").add("state", "later")
+    with trio.move_on_after(0) as nothing_came:
+        await follower.next()
+    assert nothing_came.cancelled_caught
+
+
+@pytest.mark.covers("I-5")
+def test_what_is_read_together_is_bounded():
+    journals = Journals(Clock())
+    for number in range(20):
+        for _ in range(200):
+            journals.of(str(number)).add("stderr", "x" * 4000)
+    found = merged(journals.tails(10**6), 10**6)
+    assert 0 < sum(len(record.text) for record in found) <= MAX_MERGED_CHARS
+
+
+def test_a_process_that_says_what_the_last_one_said_is_known_for_it(story):
+    crash = ("at 10:01 Error: boom", "    at x.js:17")
+    assert [story.said(line, 7) for line in crash] == [False, False]
+    story.exited(Exit(7, "exited with status 1", 1, None, True, ()), 1.0)
+    assert [story.said(line, 8) for line in ("at 10:02 Error: boom", "    at x.js:17", "another")] == [
+        True,
+        True,
+        False,
+    ]
+    story.exited(Exit(8, "stopped", 0, None, False, ()), 2.0)
+    assert story.said(crash[0], 9)
+    story.restarted()
+    assert not story.said(crash[0], 9)
+    for number in range(2 * MAX_KEYS):
+        story.said(chr(number + 200), 9)
+    story.exited(Exit(9, "exited with status 1", 1, None, True, ()), 3.0)
+    assert not story.said(chr(2 * MAX_KEYS + 150), 10)

@@ -64,7 +64,7 @@ class Child:
         config: UpstreamConfig,
         name: str,
         environ: Mapping[str, str],
-        hear: Callable[[str, int], None] | None = None,
+        hear: Callable[[str, int], object] | None = None,
     ) -> None:
         """Start it. `hear` is called with every line of its stderr, printable and without secrets, and its pid.
 

@@ -115,9 +115,9 @@ class StdioSession(PeerSession):
         nursery.start_soon(self._last_read, broken)
         nursery.start_soon(self._patience.watch, child.pid)
 
-    def _said(self, line: str, pid: int) -> None:
-        self.events.said(line, pid)
+    def _said(self, line: str, pid: int) -> bool:
         self._patience.note_work()
+        return self.events.said(line, pid)
 
     async def _shake_hands(self, expected: Era | None, started: Callable[[Session], None]) -> HubError | None:
         """Shake hands; why that cannot be, unless it is that the process ends, which then cancels us."""

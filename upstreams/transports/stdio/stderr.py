@@ -31,7 +31,9 @@ DROPPED_EVERY_S: Final = 10.0
 class StderrLog:
     """Takes what was read by `feed`; then `log_lines` is called until it has nothing more to log.
 
-    Empty lines are not lines. The last lines are kept as they came, and masked for who asks for them.
+    Empty lines are not lines. The last lines are kept as they came, and masked for who asks for them. `hear` is told
+    each line that is logged; of those for which it returns True, since the last process said them as well, the log at
+    `info` has the number only.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class StderrLog:
         self._said_dropped_at = float("-inf")
         self.dropped_lines = 0
         """Since that was said."""
+        self._repeated_lines = 0
 
     def __repr__(self) -> str:
         return f"<StderrLog by {self._name}, {len(self._last)} lines, {self.dropped_lines} dropped>"
@@ -75,8 +78,9 @@ class StderrLog:
             if self.dropped_lines and now >= self._said_dropped_at + DROPPED_EVERY_S:
                 self._say_dropped(now)
             text = self._shown(line.decode(errors="replace"))
-            log.info("%s: %s", self._name, text)
-            self._hear(text)
+            repeated = self._hear(text) is True
+            self._repeated_lines += repeated
+            log.log(logging.DEBUG if repeated else logging.INFO, "%s: %s", self._name, text)
         return bool(self._untold)
 
     def end(self, now: float) -> None:
@@ -84,6 +88,9 @@ class StderrLog:
         self._drop_untold()
         if self.dropped_lines:
             self._say_dropped(now)
+        if self._repeated_lines:
+            text = "%s: %d lines as of its last process; `hubd logs %s` shows them"
+            log.info(text, self._name, self._repeated_lines, self._name)
 
     def tail(self, lines: int = 8) -> str:
         """The last lines, the unfinished one included; the one that names the error is among them."""

@@ -233,9 +233,10 @@ def test_http_hosts_that_may_be_gone_are_counted():
 
 
 def test_records():
-    line = record(JournalRecord(0, "stderr", "it \x1b[31mfell", 7))
+    line = record(JournalRecord(0, "stderr", "it \x1b[31mfell", 7)).plain
     assert re.fullmatch(r"19(69|70)-\d\d-\d\d \d\d:\d\d:\d\d  stderr  it \\x1b\[31mfell", line)
-    assert record(JournalRecord(0, "log", "x")).endswith("  log     x")
+    assert record(JournalRecord(0, "log", "x")).plain.endswith("  log     x")
+    assert record(JournalRecord(0, "exit", "x", None, "time"), 8).plain.endswith("  time      exit     x")
 
 
 def test_status():
