@@ -47,6 +47,10 @@ class Host(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     environment: str = "env"
     http: dict[str, Any] | None = None
     off: dict[str, bool] = {}
+    permissions: tuple[str, ...] = ()
+    project_permissions: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    project_agents: tuple[str, ...] = ()
     variables: str = ""
     skeleton: str = ""
     note: str = ""

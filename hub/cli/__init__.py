@@ -10,6 +10,7 @@ status, cache, ...), `tool_commands` (tools, call), `editing` (add, remove, ...)
 - `server_watch`: waiting until servers are connected
 - `start_hub` (in the background), `served` (the servers that work through the hub)
 - `host_entries`, `host_changes`: what hosts are to have, and the change of their files
+- `host_permissions`: rules of hosts that need another spelling
 - `import_choices`, `import_writes`, `import_originals`: what an import takes, writes, and takes out of hosts
 - `change_report` and `import_report`: what was done, and why
 - `host_selection`

@@ -1,7 +1,9 @@
 """`hubd install` and `uninstall`: put the hub into the files of hosts, and take it out."""
 
 import argparse
+import os
 import shlex
+from collections.abc import Sequence
 from contextlib import suppress
 from os import EX_OK
 from pathlib import Path
@@ -25,6 +27,9 @@ _MEMBERS: Final = """\
            absent, refused, failed) and why; restored, the servers that are back; backup and diff (without secrets);
            commands of the host that change the file in place of hubd; note, what is left to do; by_hand, what to put
            there if it was refused
+  permissions
+           of rules that do not match the same tools of the hub: host, file, list (deny, ask, allow, agent), rule and
+           new, the rule to add
   notes    what is worth knowing"""
 _LISTED: Final = """
            Without a name: host, title, file and hub of each (yes, each: one entry for each server, no, another
@@ -34,7 +39,9 @@ _LISTED: Final = """
 def add_commands(commands: Any) -> None:
     """`install` and `uninstall`."""
     text = "put the hub into the configuration of hosts; without a name, list them"
-    install = add(commands, "install", _install, text, json=_MEMBERS.replace("\n  notes", f"{_LISTED}\n  notes"))
+    install = add(
+        commands, "install", _install, text, json=_MEMBERS.replace("\n  permissions", f"{_LISTED}\n  permissions")
+    )
     _add_choice(install)
     install.add_argument(
         "--each",
@@ -76,7 +83,7 @@ def _install(options: argparse.Namespace) -> int:
 
     def plan(place: "Place", records: "Records") -> "Plan":
         program = None if place.project else own_program(place.host, machine.environ)
-        originals = _originals(place)
+        originals = originals_of(place)
         return plan_entries(place, entries.of(place, originals), records, program, originals)
 
     places = chosen_places(options, machine)
@@ -85,7 +92,22 @@ def _install(options: argparse.Namespace) -> int:
     changes.add(places, plan)
     code = changes.carry_out()
     entries.say(options)
+    if not options.each:
+        _say_permissions(options, places, machine)
     return code
+
+
+def _say_permissions(options: argparse.Namespace, places: "Sequence[Place]", machine: "Machine") -> None:
+    """Report rules of hosts that name tools as they were called without the hub."""
+    from config.errors import ConfigError
+    from config.hosts.import_files import imported_dir, known
+    from config.loading.assemble import load_all
+    from hub.cli.host_permissions import say_permissions
+
+    with suppress(ConfigError):  # without servers there are no names
+        config = load_all(options.config, os.environ, partly=True).config
+        servers = known(config, imported_dir(options.config), os.environ)
+        say_permissions(places, config, servers, machine, options.output)
 
 
 def _uninstall(options: argparse.Namespace) -> int:
@@ -103,7 +125,7 @@ def _uninstall(options: argparse.Namespace) -> int:
 
     def plan(place: "Place", records: "Records") -> "Plan":
         program = None if place.project else own_program(place.host, machine.environ)
-        return plan_uninstall(place, records, program, _originals(place), restore=options.restore_originals)
+        return plan_uninstall(place, records, program, originals_of(place), restore=options.restore_originals)
 
     def is_by_program(place: "Place") -> bool:
         """True if a program of the host changes the file, so that servers are put back after it."""
@@ -113,7 +135,7 @@ def _uninstall(options: argparse.Namespace) -> int:
             return False
 
     def rest(place: "Place", records: "Records") -> "Plan":
-        return plan_restore(place, _originals(place))
+        return plan_restore(place, originals_of(place))
 
     places = chosen_places(options, machine)
     changes = HostChanges(options, machine)
@@ -127,7 +149,7 @@ def _uninstall(options: argparse.Namespace) -> int:
     return code
 
 
-def _originals(place: "Place") -> "list[Original]":
+def originals_of(place: "Place") -> "list[Original]":
     """The servers that an import took out of a host's file."""
     from config.hosts.originals import Originals
     from config.hub_paths import originals_path
@@ -159,7 +181,7 @@ def _remind(options: argparse.Namespace, machine: "Machine") -> None:
     for place in _with_originals(options, machine):
         with suppress(EditError, EditRefused):
             text = text_at(place.path)
-            if count := sum(each.is_out(text) for each in _originals(place)):
+            if count := sum(each.is_out(text) for each in originals_of(place)):
                 where = f" --project {shlex.quote(str(place.project))}" if place.project else ""
                 several = count != 1
                 options.output.note(
