@@ -22,7 +22,9 @@ STRANGER_S: Final = 2.0
 def add_commands(commands: Any) -> None:
     """`doctor`."""
     text = "find what is wrong between hosts, hub and servers, with the fixes"
-    add_config(add(commands, "doctor", _doctor, text, json=True))
+    doctor = add(commands, "doctor", _doctor, text, json=True)
+    doctor.add_argument("--strict", action="store_true", help="with advice on what works, such as packages to pin")
+    add_config(doctor)
 
 
 def _doctor(options: argparse.Namespace) -> int:
@@ -34,9 +36,9 @@ def _doctor(options: argparse.Namespace) -> int:
     from config.hosts.facts import Machine
     from hub.cli.checks.all import findings
     from hub.cli.checks.evidence import examine
+    from hub.cli.render.findings import findings_blocks
     from hub.daemon.root_warning import is_root
     from hub.wire.mcp import HUBD_VERSION
-    from hub.wire.printable import printable
 
     examined = examine(
         Machine.this(),
@@ -51,17 +53,11 @@ def _doctor(options: argparse.Namespace) -> int:
         root=is_root(),
         lately=_connected_lately(),
     )
-    found = findings(examined)
+    found = findings(examined, strict=options.strict)
     if options.json:
         print(as_json(msgspec.to_builtins(found)))
     else:
-        for finding in found:
-            print(printable(f"{finding.level}: {finding.what}"))
-            print(printable(f"    why: {finding.why}"))
-            print(printable(f"    fix: {finding.fix}"))
-        counted = {level: sum(each.level == level for each in found) for level in ("problem", "warning", "note")}
-        counts = [f"{count} {level}{'s' * (count != 1)}" for level, count in counted.items() if count]
-        print(f"\n{', '.join(counts)}" if found else "nothing is wrong")
+        options.output.screen.show(*findings_blocks(found))
     return EX_FAILED if any(finding.level != "note" for finding in found) else EX_OK
 
 

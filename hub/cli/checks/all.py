@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from msgspec import structs
+
 from hub.cli.checks import daemons, hosts, servers, stores
-from hub.cli.checks.evidence import Examined, Finding, unreadable
+from hub.cli.checks.evidence import Examined, Finding, about, listed, unreadable
 
 CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
     servers.configuration,
@@ -26,18 +28,36 @@ CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
     servers.open_files,
     stores.secret_files,
     stores.unreadable_files,
-    servers.unpinned_packages,
 )
 
 
-def findings(examined: Examined) -> list[Finding]:
-    """The findings of all checks, the worst first. A failed server is left out if another check found the cause."""
+ADVICE: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (servers.unpinned_packages,)
+"""Further checks, for those who ask for advice."""
+
+
+def findings(examined: Examined, *, strict: bool = False) -> list[Finding]:
+    """The findings of all checks, the worst first. A failed server is left out if another check found the cause.
+
+    `strict`: with advice on what works.
+    """
     found: list[Finding] = []
-    for check in CHECKS:
+    for check in (*CHECKS, *(ADVICE if strict else ())):
         try:
             found.extend(check(examined))
         except OSError as error:  # a file that may not be read; the other checks go on
             found.append(unreadable(error.filename or check.__name__, error.strerror or str(error)))
-    explained = {each.server for each in found if each.level == "problem" and each.check != "upstream"}
-    found = [each for each in found if each.check != "upstream" or each.server not in explained]
+    causes = (each for each in found if each.level == "problem" and each.check != "upstream")
+    explained = {name for each in causes for name in each.names}
+    found = [rest for each in found if (rest := _unexplained(each, explained)) is not None]
     return sorted(found, key=lambda finding: ("problem", "warning", "note").index(finding.level))
+
+
+def _unexplained(finding: Finding, explained: set[str]) -> Finding | None:
+    """A finding without the servers whose cause another one tells; None: nothing is left of it."""
+    if finding.check != "upstream" or explained.isdisjoint(finding.names):
+        return finding
+    rest = [name for name in finding.names if name not in explained]
+    if not rest:
+        return None
+    what = f"{listed(rest)}: {finding.what.rpartition(': ')[2]}"
+    return structs.replace(finding, what=what, **about(rest))

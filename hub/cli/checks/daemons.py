@@ -10,7 +10,8 @@ from typing import Final
 
 from config import directories
 from config.loading.safe_reading import read_private
-from hub.cli.checks.evidence import Examined, Finding
+from hub.cli.checks.evidence import Examined, Finding, about, listed
+from hub.cli.render.last_words import telling_line
 from hub.daemon.root_warning import ADVICE, ROOT
 from hub.shim.start_daemon import is_alive
 
@@ -21,6 +22,7 @@ SQUATTED = (
     "another user of this machine held that address when the hub started, and hosts with the usual URL show their "
     "token there; the token was replaced, and HTTP is closed to all hosts"
 )
+SIGN_IN: Final = "sign-in needed"
 UNSQUAT = (
     "find out who it is, or name another port with `listen` in hubd.toml; then run `hubd stop`, and `hubd install` "
     "for hosts that have the URL. On a machine with several users prefer `hubd connect`, which needs no token"
@@ -71,24 +73,33 @@ def root(examined: Examined) -> Iterator[Finding]:
 
 def upstreams(examined: Examined) -> Iterator[Finding]:
     """Servers that the running hub cannot use, with the reason that it knows."""
+    causes: dict[tuple[str, str], list[str]] = {}
+    reasons: dict[str, str] = {}
     for upstream in () if examined.status is None else examined.status.upstreams:
-        name, error = upstream.name, upstream.last_error or ""
-        reason, *said = [line.strip() for line in error.splitlines() if line.strip()] or ["the reason is unknown"]
-        again = f"then run `hubd restart {name}`"
+        name = upstream.name
+        first, *said = (upstream.last_error or "").splitlines() or [""]
+        why = first.strip() or "the reason is unknown"
         if upstream.state == "unauthorized":
-            fix = (
-                f'write headers = {{ Authorization = "Bearer ${{VAR}}" }} below [upstreams.{name}]; or if one has to '
-                f"sign in there, which hubd cannot do yet, run it by `npx -y mcp-remote URL`; {again}"
-            )
-            yield Finding("upstream", "problem", f"{name}: sign-in needed", reason, fix, name)
-        elif upstream.state == "unresolved" and upstream.failures is not None:
-            fix = f"do what it says, {again}"
-            yield Finding("upstream", "problem", f"{name}: unresolved", reason, fix, name)
+            causes.setdefault((SIGN_IN, ""), []).append(name)
         elif upstream.state == "failed" or upstream.crash_loop:
+            if (telling := telling_line(said)) and telling not in why:
+                why += f'; it said "{telling}"'
             what = "failed" if upstream.state == "failed" else "keeps exiting"
-            why = "; ".join((reason, *(f'it said "{line}"' for line in said[-1:])))
-            fix = f"see `hubd logs {name}`, fix the cause, {again}"
-            yield Finding("upstream", "problem", f"{name}: {what}", why, fix, name)
+            causes.setdefault((what, why.removeprefix(f"{name} ")), []).append(name)
+        reasons[name] = why
+    for (what, why), names in causes.items():
+        one = names[0] if len(names) == 1 else ""
+        again = f"run `hubd restart {one or 'NAME'}`"
+        if what == SIGN_IN:
+            why = reasons[one] if one else "they refuse the hub without credentials (HTTP 401)"
+            fix = (
+                f"set headers.Authorization (`hubd edit`), then {again}; where people have to sign in, leave it to the "
+            )
+            fix += "host, or run `npx -y mcp-remote URL`"
+        else:
+            why = reasons[one] if one else f"each {why}"
+            fix = f"see `hubd logs {one or 'NAME'}`, fix the cause, then {again}"
+        yield Finding("upstream", "problem", f"{listed(names)}: {what}", why, fix, **about(names))
 
 
 def other_daemons(examined: Examined) -> Iterator[Finding]:

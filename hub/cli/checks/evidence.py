@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -27,8 +27,15 @@ GUI_PATH: Final = "/usr/bin:/bin:/usr/sbin:/sbin"
 MAX_TOKEN_BYTES: Final = 2048
 
 
+MOST_NAMES: Final = 8
+"""Names of servers in a sentence; further ones are counted."""
+
+
 class Finding(Struct, frozen=True):
-    """One result of a check. `problem`: something does not work; `warning`: it will not always, or costs something."""
+    """One result of a check: one cause, however many servers it concerns.
+
+    `problem`: something does not work; `warning`: it will not always, or costs something.
+    """
 
     check: str
     level: Literal["problem", "warning", "note"]
@@ -36,7 +43,22 @@ class Finding(Struct, frozen=True):
     why: str
     fix: str
     server: str = ""
-    """The upstream that the finding is about; "": none."""
+    """The upstream that the finding is about; "": none, or several."""
+    names: tuple[str, ...] = ()
+    """All upstreams that it is about."""
+
+
+def about(names: Sequence[str]) -> dict[str, Any]:
+    """The members of a finding that say which upstreams it is about."""
+    return {"server": names[0] if len(names) == 1 else "", "names": tuple(names)}
+
+
+def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:
+    """Names in a sentence: "a, b and c"."""
+    if len(names) > most:
+        return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def unreadable(path: object, why: str) -> Finding:

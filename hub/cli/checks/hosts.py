@@ -3,7 +3,7 @@
 import os
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from urllib.parse import urlsplit
 
@@ -18,25 +18,37 @@ from config.loading.host_entry import command_of
 from config.projects import find_project
 from config.settings import HubConfig
 from config.trust import Trust
-from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, HostFile
+from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, HostFile, about, listed
 from hub.downstream.http.access import ways_in
 
 
 def double_imports(examined: Examined) -> Iterator[Finding]:
-    """Servers that a host still starts itself, though they work through the hub."""
+    """Servers that hosts still start themselves, though they work through the hub."""
     known, having = identities(HubConfig(upstreams=dict(examined.upstreams()))), _having(examined)
+    double: list[tuple[HostFile, str, str]] = []
     for file in examined.files:
         for server in file.servers:
             name = known.get(server.identity) or known.get(server.original)
-            if name in examined.served and not server.values.get("disabled"):
-                title, id = file.place.title, file.place.host.id
-                what = f'{title} starts "{server.key}" itself, and the hub has it as {name}'
-                why, fix = "it runs twice", f"`hubd import {id} --disable-originals`"
-                if id in having:
-                    why += ", and the host sees each of its tools twice"
-                else:
-                    fix = f"`hubd install {id}`, then {fix}"
-                yield Finding("double", "warning", what, why, f"run {fix}")
+            if name is not None and name in examined.served and not server.values.get("disabled"):
+                double.append((file, server.key, name))
+    if not double:
+        return
+    names = list(dict.fromkeys(name for _, _, name in double))
+    places = {file.place.host.id: file.place.title for file, _, _ in double}
+    if len(double) == 1:
+        ((file, key, name),) = double
+        what, it = f'{file.place.title} starts "{key}" itself, and the hub has it as {name}', "it runs"
+    else:
+        start = f"{listed(list(places.values()))} start{'s' * (len(places) == 1)}"
+        what = f"{start} what the hub has, too: {listed(names)}"
+        it = "it runs" if len(names) == 1 else "each runs"
+    why = f"{it} twice" if len(places) == 1 else f"{it} more than once"
+    if having & places.keys():
+        why += ", and the host sees each of its tools twice" if len(places) == 1 else ", and hosts see tools twice"
+    lacking = [id for id in places if id not in having]
+    first = f"`hubd install {' '.join(lacking)}`, then " if lacking else ""
+    fix = f"run {first}`hubd import {' '.join(places)} --disable-originals`"
+    yield Finding("double", "warning", what, why, fix, **about(names))
 
 
 def double_projects(examined: Examined) -> Iterator[Finding]:
@@ -49,18 +61,13 @@ def double_projects(examined: Examined) -> Iterator[Finding]:
             titles, keys = started_anyway(root, examined.machine)
             if not titles:
                 return
-            who = f"{_listed(titles)} start{'s' * (len(titles) == 1)}"
-            what = f"{who} {_listed(keys)} of {root}/.mcp.json, and so may the hub"
+            who = f"{listed(titles)} start{'s' * (len(titles) == 1)}"
+            what = f"{who} {listed(keys)} of {root}/.mcp.json, and so may the hub"
             why = "what both start runs twice, and such a host sees each of its tools twice"
             fix = (
                 f"move it to {root}/.hubd.toml, which is for hubd alone, or run `hubd untrust {shlex.quote(str(root))}`"
             )
             yield Finding("double", "warning", what, why, fix)
-
-
-def _listed(names: Sequence[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _having(examined: Examined) -> set[str]:
@@ -91,7 +98,7 @@ def entries(examined: Examined) -> Iterator[Finding]:
             yield from _entry_by_url(file, examined)
     if without:
         one = len(without) == 1
-        what = f"{_listed(list(without))} {'does' if one else 'do'} not have the hub"
+        what = f"{listed(list(without))} {'does' if one else 'do'} not have the hub"
         why = f"{'it' if one else 'they'} cannot reach any server of the hub"
         yield Finding("entry", "warning", what, why, f"run `hubd install {' '.join(dict.fromkeys(without.values()))}`")
 

@@ -24,7 +24,7 @@ from config.loading.safe_reading import Problem, fetch
 from config.references import NUL
 from config.secret_detection import secrets_in
 from config.settings import HubConfig
-from hub.cli.checks.evidence import GUI_PATH, Examined, Finding
+from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, about, listed
 
 CONNECT_S: Final = 2.0
 ALL_CONNECTS_S: Final = 6.0
@@ -49,40 +49,70 @@ def configuration(examined: Examined) -> Iterator[Finding]:
 
 
 def same_server_twice(examined: Examined) -> Iterator[Finding]:
-    """One server under two names in the hub itself."""
-    seen: dict[Identity, str] = {}
+    """One server under several names in the hub itself."""
+    seen: dict[Identity, list[str]] = {}
     for name, upstream in examined.upstreams():
         ((one, _),) = identities(HubConfig(upstreams={name: upstream})).items()
-        first = seen.setdefault(one, name)
-        if first != name:
-            what = f"{first} and {name} are the same server"
-            why = "it runs twice, and hosts see each of its tools twice"
-            yield Finding("twice", "warning", what, why, f"run `hubd disable {name}`, or `hubd remove {name}`")
+        seen.setdefault(one, []).append(name)
+    for names in seen.values():
+        if len(names) > 1:
+            what = f"{listed(names)} are the same server"
+            why = f"it runs {'twice' if len(names) == 2 else f'{len(names)} times'}, and hosts see its tools as often"
+            fix = f"run {' and '.join(f'`hubd disable {name}`' for name in names[1:])}, or `hubd remove` in its place"
+            yield Finding("twice", "warning", what, why, fix, **about(names))
 
 
 def commands(examined: Examined) -> Iterator[Finding]:
     """Programs that do not exist, or only on the PATH of a shell."""
     path = examined.machine.environ.get("PATH", os.defpath)
+    missed = _missed_by_the_hub(examined)
+    causes: dict[tuple[str, str, str], list[str]] = {}
     for name, upstream in examined.upstreams():
-        if upstream.command is None or NUL in upstream.command:  # a reference, which is read at the start
+        if upstream.command is None:
             continue
         own = upstream.env["PATH"].reveal() if "PATH" in upstream.env else None
         found = shutil.which(upstream.command, path=own or path)
-        what = f"{name}: the command {upstream.command}"
-        if found is None and os.path.exists(upstream.command) and "/" in upstream.command:
-            is_file = os.path.isfile(upstream.command)
-            fix = f"run `chmod +x {shlex.quote(upstream.command)}`" if is_file else "name the program in it"
-            yield Finding("command", "problem", f"{what} cannot be executed", "the server cannot start", fix, name)
-        elif found is None:
-            where = "" if "/" in upstream.command else f" (PATH is {own or path})"
-            fix = "install it, or write the path of the program"
-            if "/" not in upstream.command and len(words := upstream.command.split()) > 1:
-                fix = f'write command = "{words[0]}", and what follows as args = [...]'
-            yield Finding("command", "problem", f"{what} is not found{where}", "the server cannot start", fix, name)
-        elif own is None and "/" not in upstream.command and shutil.which(upstream.command, path=GUI_PATH) is None:
-            why = f"a hub that a desktop program starts has PATH={GUI_PATH} and does not find it there"
-            fix = f'write command = "{found}", or run `hubd service install`, which keeps the PATH of this shell'
-            yield Finding("path", "warning", f"{what} is found in {os.path.dirname(found)} only", why, fix, name)
+        if found is None:
+            there = "/" in upstream.command and os.path.exists(upstream.command)
+            cause = "not executable" if there else "missing"
+        elif own is not None or "/" in upstream.command:
+            continue
+        elif name in missed:
+            cause = "missed"
+        elif shutil.which(upstream.command, path=GUI_PATH) is None:
+            cause = "shell only"
+        else:
+            continue
+        causes.setdefault((cause, upstream.command, found or ""), []).append(name)
+    for (cause, command, found), names in causes.items():
+        yield _about_command(cause, command, found, names)
+
+
+def _missed_by_the_hub(examined: Examined) -> set[str]:
+    """Servers whose command the running hub has looked for in vain."""
+    rows = () if examined.status is None else examined.status.upstreams
+    return {row.name for row in rows if row.state != "connected" and "was not found" in (row.last_error or "")}
+
+
+def _about_command(cause: str, command: str, found: str, names: list[str]) -> Finding:
+    what, it = f"{listed(names)}: the command {command}", "the server" if len(names) == 1 else "these servers"
+    if cause == "not executable":
+        is_file = os.path.isfile(command)
+        fix = f"run `chmod +x {shlex.quote(command)}`" if is_file else "name the program in it"
+        what = f"{what} cannot be executed"
+        return Finding("command", "problem", what, f"{it} cannot start", fix, **about(names))
+    if cause == "missing":
+        fix = "install it, or write the path of the program"
+        if "/" not in command and len(words := command.split()) > 1:
+            fix = f'write command = "{words[0]}", and what follows as args = [...]'
+        return Finding("command", "problem", f"{what} is not found", f"{it} cannot start", fix, **about(names))
+    fix = f'write command = "{found}", or run `hubd service install`, which keeps the PATH of this shell'
+    if cause == "missed":
+        what += f" is on the PATH of this shell ({os.path.dirname(found)}), and not on the hub's"
+        return Finding("path", "problem", what, f"{it} cannot start", fix, **about(names))
+    why = f"a hub that a desktop program starts has PATH={GUI_PATH} and does not find it there"
+    what += f" is found in {os.path.dirname(found)} only"
+    return Finding("path", "warning", what, why, fix, **about(names))
 
 
 def working_directories(examined: Examined) -> Iterator[Finding]:
@@ -90,20 +120,28 @@ def working_directories(examined: Examined) -> Iterator[Finding]:
     for name, upstream in examined.upstreams():
         if upstream.cwd is not None and NUL not in upstream.cwd and not os.path.isdir(upstream.cwd):
             what = f"{name}: its cwd {upstream.cwd} is not a directory"
-            yield Finding(
-                "cwd", "problem", what, "the server cannot start", "make that directory, or correct cwd", name
-            )
+            fix = "make that directory, or correct cwd"
+            yield Finding("cwd", "problem", what, "the server cannot start", fix, **about([name]))
 
 
 def unpinned_packages(examined: Examined) -> Iterator[Finding]:
     """Package runners that take the newest version at every start."""
+    found: dict[str, tuple[str, str]] = {}
     for name, upstream in examined.upstreams():
         package = _unpinned([upstream.command or "", *upstream.args])
         if package is not None:
-            what = f"{name}: {package} is not pinned"
-            why = "each start runs its latest release, even a compromised one"
             sign = "==" if os.path.basename(upstream.command or "") == "pipx" else "@"
-            yield Finding("version", "warning", what, why, f"write {bare(package)}{sign}VERSION in its args", name)
+            found[name] = package, f"{bare(package)}{sign}VERSION"
+    if not found:
+        return
+    if len(found) == 1:
+        ((name, (package, pinned)),) = found.items()
+        what, why = f"{name}: {package} is not pinned", "each start runs its latest release, even a compromised one"
+    else:
+        what = f"{len(found)} packages are not pinned: {listed([package for package, _ in found.values()])}"
+        why = "each start runs their latest releases, even a compromised one"
+        pinned = next(iter(found.values()))[1] + " and the like"
+    yield Finding("version", "warning", what, why, f"write {pinned} in args", **about(list(found)))
 
 
 def _unpinned(words: list[str]) -> str | None:
@@ -136,15 +174,17 @@ def addresses(examined: Examined) -> Iterator[Finding]:
     for url, future in reasons.items():  # not an executor, which would wait for all of them in the end
         threading.Thread(target=_try, args=(url, future), daemon=True).start()
     wait(reasons.values(), ALL_CONNECTS_S)
+    unreached: dict[tuple[str, str], list[str]] = {}
     for name, url in wanted:
         reason = reasons[url].result() if reasons[url].done() else "no answer"
         if reason:
             parts = urlsplit(url)
-            what = (
-                f"{name}: {parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''} cannot be reached"
-            )
-            fix = "start that server, or correct its url; behind a proxy only a request can tell"
-            yield Finding("url", "problem", what, reason, fix, name)
+            address = f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
+            unreached.setdefault((address, reason), []).append(name)
+    for (address, reason), names in unreached.items():
+        what = f"{listed(names)}: {address} cannot be reached"
+        fix = "start that server, or correct its url; a proxy is not tried"
+        yield Finding("url", "problem", what, reason, fix, **about(names))
 
 
 def _try(url: str, reason: "Future[str]") -> None:

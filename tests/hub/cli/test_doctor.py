@@ -24,6 +24,8 @@ from config.trust import Trust
 from hub.cli.checks import all as checks
 from hub.cli.checks import daemons, hosts, servers, stores
 from hub.cli.checks.evidence import Examined, Finding, examine
+from hub.cli.render.findings import findings_blocks
+from hub.cli.render.screen import Screen
 from hub.control.answers import Status
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubNotRunning
@@ -574,6 +576,118 @@ def test_the_worst_comes_first(case, monkeypatch):
     assert [each.what for each in checks.findings(case.examined())] == ["1", "3", "2", "0"]
 
 
+# --- one finding per cause --------------------------------------------------------------------------------------------
+
+
+def table(name, *words):
+    return f"[upstreams.{name}]\ncommand = {json.dumps(words[0])}\nargs = {json.dumps(list(words[1:]))}\n"
+
+
+@pytest.fixture
+def full_home(case):
+    """24 entries in three hosts, 21 servers: some work, a program is missing, one wants a sign-in, one is away."""
+    for program in ("npx", "hubd"):
+        case.program(case.home / "bin" / program)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    works = {f"npx-{at}": ("npx", "-y", f"@scope/server-{at}") for at in range(14)}
+    lacks = {name: ("uvx", f"mcp-server-{name}") for name in ("fetch", "sqlite", "time")}
+    text = "".join(table(name, *words) for name, words in (works | lacks).items())
+    urls = {"linear": "https://mcp.linear.test/mcp", "sentry": "https://mcp.sentry.test/mcp"}
+    text += "".join(f'[upstreams.{name}]\nurl = "{url}"\n' for name, url in urls.items())
+    text += f'[upstreams.shop]\nurl = "http://127.0.0.1:{port}/mcp"\n[upstreams.away]\ncommand = "sh"\n'
+    case.toml(text)
+    here = {name: {"command": words[0], "args": list(words[1:])} for name, words in works.items()}
+    hub = stdio_entry(all_hosts()["cursor"], str(case.hubd))
+    case.host("cursor", json.dumps({"mcpServers": here | {KEY: hub}}))
+    case.host("claude-code", json.dumps({"mcpServers": dict(list(here.items())[:10])}))
+    away = "It exited with status 1\nTraceback (most recent call last)\nModuleNotFoundError: No module named 'shop'\n"
+    not_found = "'uvx' was not found, or its interpreter was not; install it, or give the full path as command"
+    rows = [{"name": name, "state": "connected"} for name in works]
+    rows += [{"name": name, "state": "failed", "last_error": f"{name}: {not_found}"} for name in lacks]
+    rows += [{"name": name, "state": "unauthorized", "last_error": "401"} for name in urls]
+    rows += [{"name": "shop", "state": "reconnecting", "crash_loop": True, "last_error": "shop: refused"}]
+    rows += [{"name": "away", "state": "failed", "last_error": away}]
+    case.status = {"version": "1", "upstreams": rows}
+    return case
+
+
+@pytest.fixture
+def unconnected(monkeypatch):
+    """Only addresses of this machine are tried."""
+    monkeypatch.setattr(servers, "_try", lambda url, reason: reason.set_result("refused" if "127" in url else ""))
+
+
+def about_servers(case, *, strict=False):
+    machine_wide = {"root", "orphan"}
+    found = checks.findings(case.examined(), strict=strict)
+    return [each for each in found if each.check not in machine_wide and "another hub" not in each.what]
+
+
+@pytest.mark.covers("FH-8")
+def test_each_cause_is_one_finding_with_the_names_it_concerns(full_home, unconnected):
+    all_found = about_servers(full_home)
+    told = [name for each in all_found if each.level == "problem" for name in each.names]
+    assert len(told) == len(set(told)), "no server's trouble is told twice"
+    found = {each.check: each for each in all_found}
+    double = found["double"]
+    assert double.names == tuple(f"npx-{at}" for at in range(14))
+    assert "Claude Code and Cursor start what the hub has, too: npx-0, npx-1" in double.what
+    assert double.fix.endswith("`hubd import claude-code cursor --disable-originals`")
+    assert found["command"].names == ("fetch", "sqlite", "time")
+    assert found["command"].what == "fetch, sqlite and time: the command uvx is not found"
+    assert found["url"].names == ("shop",)
+    assert "version" not in found, "advice is for those who ask for it"
+
+
+@pytest.mark.covers("FH-8")
+def test_servers_that_fail_for_one_reason_are_one_finding(full_home, unconnected):
+    upstream = [each for each in about_servers(full_home) if each.check == "upstream"]
+    assert [(each.what, each.names, each.server) for each in upstream] == [
+        ("linear and sentry: sign-in needed", ("linear", "sentry"), ""),
+        ("away: failed", ("away",), "away"),
+    ]
+    assert "No module named 'shop'" in upstream[1].why
+
+
+@pytest.mark.covers("FH-8")
+def test_advice_comes_only_when_it_is_asked_for(full_home, unconnected):
+    (advice,) = [each for each in about_servers(full_home, strict=True) if each.check == "version"]
+    assert len(advice.names) == 17
+    assert advice.what.startswith("17 packages are not pinned: @scope/server-0, ")
+    assert advice.what.endswith(" and 10 more")
+
+
+@pytest.mark.covers("FH-8")
+def test_a_full_home_fits_one_screen_with_the_worst_last(full_home, unconnected):
+    screen = Screen(None, width=80).render(*findings_blocks(about_servers(full_home)))
+    lines = screen.splitlines()
+    assert len(lines) < 24, screen
+    assert max(map(len, lines)) <= 80
+    assert lines[-1] == "4 problems, 2 warnings"
+    levels = [line.partition(":")[0] for line in lines if line.startswith(("note:", "warning:", "problem:"))]
+    assert levels == ["warning"] * 2 + ["problem"] * 4
+
+
+@pytest.mark.covers("FH-8")
+def test_a_command_that_the_hub_does_not_find_is_told_once_with_its_path(case):
+    case.program(case.home / "bin" / "uvx")
+    case.toml(table("a", "uvx", "x") + table("b", "uvx", "y") + table("c", "uvx", "z"))
+    said = "'uvx' was not found, or its interpreter was not; install it, or give the full path as command"
+    rows = [{"name": name, "state": "failed", "last_error": f"{name}: {said}"} for name in ("a", "b")]
+    case.status = {"version": "1", "upstreams": [*rows, {"name": "c", "state": "connected"}]}
+    problem, warning = [each for each in about_servers(case) if each.check in ("path", "command", "upstream")]
+    assert (problem.level, problem.names) == ("problem", ("a", "b"))
+    assert f"is on the PATH of this shell ({case.home}/bin), and not on the hub's" in problem.what
+    assert (warning.level, warning.names) == ("warning", ("c",))
+
+
+def test_one_server_under_three_names(case):
+    case.toml("".join(f'[upstreams.{name}]\nurl = "https://x/mcp"\n' for name in "abc"))
+    finding = case.one(servers.same_server_twice)
+    assert (finding.what, finding.names) == ("a, b and c are the same server", ("a", "b", "c"))
+
+
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
@@ -596,7 +710,7 @@ def test_the_command(tmp_path):
     host_homes.write(tmp_path / "me", "cursor")
     shown = run()
     assert shown.returncode == 1
-    assert "warning: Cursor does not have the hub\n    why: " in shown.stdout
+    assert "warning: Cursor does not have the hub; it cannot reach any server of the hub\n" in shown.stdout
     assert "    fix: run `hubd install cursor`" in shown.stdout
 
 
@@ -640,8 +754,8 @@ def test_a_server_that_does_not_let_the_hub_in(tmp_path):
             process.wait_for("needs a sign-in")
             shown = subprocess.run([HUBD, "doctor"], env=env, capture_output=True, text=True, timeout=60, check=False)
         server.shutdown()
-    assert "problem: locked: sign-in needed\n    why: locked needs a sign-in (HTTP 401)" in shown.stdout
-    assert "    fix: write headers = { Authorization" in shown.stdout
+    assert "problem: locked: sign-in needed; locked needs a sign-in (HTTP 401)" in shown.stdout
+    assert "    fix: set headers.Authorization" in shown.stdout
 
 
 def test_servers_that_a_dead_hub_left_behind(case, monkeypatch):
