@@ -11,7 +11,7 @@ before the snapshots are read.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import trio
 from msgspec import Struct, structs
@@ -21,6 +21,7 @@ from hub.catalog.entries import UpstreamRule
 from hub.catalog.token_cost import TokenCost
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View, home_of, server_view
+from hub.link.flag_and_bell import Bell
 from hub.link.sealing import Sealer
 from hub.wire.mcp import Kind
 from upstreams.upstream import Upstream
@@ -61,7 +62,7 @@ class _ShownProject:
 
 class LiveCatalog:
     """The catalogues of all views. `settled` is set once every upstream has reported, or start-up took too long: until
-    then lists, and calls of unknown names, wait for it.
+    then lists, but for those of one server that has reported, and calls of unknown names wait for it.
     """
 
     def __init__(
@@ -87,6 +88,11 @@ class LiveCatalog:
         self._catalogs = {EVERYTHING: merge((), rules, claims, sealer=sealer)}
         self._changed: set[str] = set()
         self._dirty = trio.Event()
+        self._rebuilt = Bell()
+        self._reported: set[str] = set()
+        """Upstreams that had listed what they offer, or had failed, when the catalogues were made."""
+        self._shown_early: set[View] = set()
+        """Views of one server that hosts were shown before all upstreams had reported."""
 
     def __repr__(self) -> str:
         return f"<LiveCatalog {self.everything!r}, {len(self._projects)} projects>"
@@ -127,6 +133,11 @@ class LiveCatalog:
 
     async def wait(self, view: View) -> None:
         """Wait until the lists of `view` can be shown."""
+        while view.server and not self.settled.is_set() and view.server not in self._reported:
+            await self._rebuilt.wait()  # a view of one server waits for no other
+        if view.server and not self.settled.is_set():
+            self._shown_early.add(view)
+            return
         await self.settled.wait()
         if view in self._projects:
             await self._projects[view].reported.wait()
@@ -198,13 +209,13 @@ class LiveCatalog:
         for warning in new[EVERYTHING].warnings:
             if warning not in old[EVERYTHING].warnings:
                 log.warning("%s", warning)
-        if not self.settled.is_set():  # no host has been shown a list yet
+        self._reported = {name for name, upstream in self.upstreams.items() if upstream.has_reported}
+        self._rebuilt.ring()
+        if not self.settled.is_set():  # no host has been shown another list yet
+            yield from _changes(old, new, map(server_view, changed & {view.server for view in self._shown_early}))
             return
         projects = [view for view in new if view in old and view != EVERYTHING]
-        for view in (EVERYTHING, *map(server_view, changed), *projects):
-            before, after = _of(old, view), _of(new, view)
-            if kinds := {kind for kind in Kind if after.differs(before, kind)}:
-                yield ListChange(view, kinds)
+        yield from _changes(old, new, (EVERYTHING, *map(server_view, changed), *projects))
 
     def _build(self, old: Mapping[View, Catalog]) -> dict[View, Catalog]:
         snapshots = [upstream.snapshot for upstream in self.upstreams.values()]
@@ -235,6 +246,13 @@ class LiveCatalog:
                 previous=old.get(view),
             )
         return catalogs
+
+
+def _changes(old: dict[View, Catalog], new: dict[View, Catalog], views: Iterable[View]) -> Iterator[ListChange]:
+    for view in views:
+        before, after = _of(old, view), _of(new, view)
+        if kinds := {kind for kind in Kind if after.differs(before, kind)}:
+            yield ListChange(view, kinds)
 
 
 def _of(catalogs: dict[View, Catalog], view: View) -> Catalog:

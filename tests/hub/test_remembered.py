@@ -278,3 +278,25 @@ async def test_a_server_that_was_late_delays_no_list_of_the_next_run(autojump_cl
         hangs.released.set()
         await connected(house, "hangs")
         assert await (await house.host("lines", L4)).names() == ["files__echo", "hangs__late"]
+
+
+@pytest.mark.covers("FH-7")
+@pytest.mark.parametrize("carrier", ["lines", "http"])
+async def test_the_endpoint_of_one_server_waits_for_no_other(autojump_clock, tmp_path, carrier):
+    fakes = {"files": FakeUpstream(tools=["old"]), "hangs": FakeUpstream()}
+    hangs = Slow(fakes["hangs"])
+    async with a_run(tmp_path, fakes, startup_grace_s=30.0) as house:
+        started = trio.current_time()
+        if carrier == "http":
+            host = await house.host("http", L4, endpoint="files")
+            assert await host.names() == ["old"]
+            assert trio.current_time() < started + 1
+            fakes["files"].lists["tools"][0]["name"] = "new"
+            await fakes["files"].conversation.tell(CHANGED)
+            await trio.sleep(1)
+            assert len(host.of(CHANGED)) == 1, "it has been shown a list"
+            assert await host.names() == ["new"]
+        everything = await house.host(carrier, L4)
+        assert len(await everything.names()) == 1
+        assert trio.current_time() == pytest.approx(started + 30, abs=1)
+        hangs.released.set()

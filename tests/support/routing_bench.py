@@ -50,7 +50,7 @@ class Files:
             raise self.answer
         return self.answer
 
-    settling = False
+    settling, has_reported = False, True
 
     def ttl_ms(self, kind):
         return 60_000

@@ -23,7 +23,7 @@ from hub.link.hub_errors import UpstreamUnavailable
 HASH = re.compile(r"[0-9a-f]{16}\Z")
 _BELOW: Final = re.compile(r"(?P<cache>/[^\0\n'\"]*?)/_npx/(?P<hash>[0-9a-f]{16})(?=/|['\"\s]|$)")
 _MISSING: Final = re.compile(r"ERR_MODULE_NOT_FOUND|\bMODULE_NOT_FOUND|Cannot find (?:package|module) ")
-_PARTIAL: Final = re.compile(r"npm (?:error|ERR!) (?:code|path|dest|syscall|errno)?.*(?:ENOTEMPTY|EEXIST)")
+_PARTIAL: Final = re.compile(r"npm (?:error|ERR!) .*(ENOTEMPTY|EEXIST|ENOENT)")
 MAX_ASIDE: Final = 100
 """Folders of one name that may stand aside."""
 
@@ -115,7 +115,7 @@ def _reason(said: str) -> str:
     if _MISSING.search(said):
         return "ERR_MODULE_NOT_FOUND" if "ERR_MODULE_NOT_FOUND" in said else "MODULE_NOT_FOUND"
     found = _PARTIAL.search(said)
-    return "" if found is None else "ENOTEMPTY" if "ENOTEMPTY" in found[0] else "EEXIST"
+    return "" if found is None else found[1]
 
 
 def _is_own_folder(folder: Path) -> bool:

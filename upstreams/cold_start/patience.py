@@ -36,6 +36,11 @@ class Patience:
         given_s = self._due - self._begun_at
         return given_s if given_s <= self._start_s else round(given_s)
 
+    @property
+    def spent_s(self) -> float:
+        """Seconds that it has taken so far."""
+        return trio.current_time() - self._begun_at
+
     def note_work(self) -> None:
         """A package runner is at work just now."""
         if self._at_work is not None:

@@ -26,7 +26,7 @@ def snapshot(name, *tools):
 class Side:
     """An upstream that lists what is in `snapshot`."""
 
-    settling = False
+    settling, has_reported = False, True
 
     def __init__(self, name):
         self.snapshot = snapshot(name, "echo")

@@ -9,6 +9,7 @@ import pytest
 import trio
 from msgspec import structs
 
+from config.identity import config_key
 from config.saved_state import Memory
 from config.settings import Restart, Secret, Timeouts, UpstreamConfig
 from hub.link.hub_errors import HubError
@@ -78,6 +79,22 @@ class Installs:
 @pytest.fixture
 def installs(nursery, tmp_path):
     yield Installs(nursery, tmp_path)
+    nursery.cancel_scope.cancel()
+
+
+async def test_an_install_does_not_hide_that_a_server_is_modern(nursery, tmp_path):
+    memory = Memory(None)
+    async with trio.open_nursery() as first:
+        installs = Installs(first, tmp_path, memory=memory)
+        config = installs.config("a")
+        config = structs.replace(config, timeouts=structs.replace(config.timeouts, probe=0.2))
+        await installs.run(a=config)
+        await installs.until(lambda: (installs.status().installing_s or 0) > 1)
+        installs.release("a")
+        await installs.until_connected("a")
+        assert installs.status().era == "legacy", "it was asked long before it could answer"
+        first.cancel_scope.cancel()
+    assert memory.era(config_key(config)) is None, "which tells nothing about it"
     nursery.cancel_scope.cancel()
 
 

@@ -34,6 +34,14 @@ npm error errno -39
 npm error ENOTEMPTY: directory not empty, rename '{folder}/node_modules/ajv' -> '{folder}/node_modules/.ajv-x9kPoQ2k'
 """
 
+KILLED = """\
+npm error code ENOENT
+npm error syscall open
+npm error path {folder}/package.json
+npm error errno -2
+npm error enoent Could not read package.json: Error: ENOENT: no such file or directory, open '{folder}/package.json'
+"""
+
 
 @pytest.fixture
 def folder(tmp_path):
@@ -47,7 +55,8 @@ def env(folder):
 
 
 @pytest.mark.parametrize(
-    ("said", "why"), [(NODE, "ERR_MODULE_NOT_FOUND"), (COMMONJS, "MODULE_NOT_FOUND"), (NPM, "ENOTEMPTY")]
+    ("said", "why"),
+    [(NODE, "ERR_MODULE_NOT_FOUND"), (COMMONJS, "MODULE_NOT_FOUND"), (NPM, "ENOTEMPTY"), (KILLED, "ENOENT")],
 )
 def test_the_last_words_of_a_server_prove_it(folder, said, why):
     found = find_breakage(said.replace("{folder}", str(folder)), NAME, env(folder))

@@ -20,7 +20,7 @@ from hub.link.line_channel import LineChannel, LineReader
 from hub.link.outbox import Outbox
 from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import RemoteProtocolError
-from hub.wire.mcp import Era
+from hub.wire.mcp import Era, era_of
 from upstreams.cold_start.npx_cache import BrokenNpxCache, find_breakage
 from upstreams.cold_start.package_runner import is_failure_of_npm, recognise
 from upstreams.cold_start.patience import Patience
@@ -135,7 +135,11 @@ class StdioSession(PeerSession):
         except (ChannelClosed, BadPeer):
             return None
         self._agreed(facts)
-        remember(self._config, self._memory, facts)
+        asked_too_early = (
+            expected is None and self._package_run and self._patience.spent_s > self._config.timeouts.probe
+        )
+        if not asked_too_early or era_of(facts.version) is Era.MODERN:
+            remember(self._config, self._memory, facts)
         started(self)
         return None
 
