@@ -18,6 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from config.environment.own_file import Assignment
 from config.environment.precedence import joined
 from config.errors import ConfigError
 from config.hub_paths import config_file
@@ -48,6 +49,8 @@ class Gathered(Struct, frozen=True, kw_only=True):
     """The directories that are named and not only found: `upstreams.d`, and the beginnings of patterns."""
     environ: Mapping[str, str]
     """The environment, and over it the variables of `hubd.env`."""
+    own_lines: Mapping[str, int]
+    """The variables that `hubd.env` says, with the line."""
     findings: Findings
     """Findings about no single file."""
 
@@ -58,8 +61,13 @@ def gather(named: Path | None, environ: Mapping[str, str], texts: Mapping[Path, 
     path = Path(os.path.abspath((found or config_file()).expanduser()))
     findings = Findings(path)
     own = [path.parent / OWN_VARIABLES] if path.suffix == ".toml" else []
+    own_lines: dict[str, Assignment] = {}
     for file in own:
-        environ = _with_own(environ, file, findings)
+        its = Findings(file)
+        with its.gathered():
+            own_lines = own_variables(file)
+        findings.problems += its.problems
+    environ = joined(environ, {name: each.value for name, each in own_lines.items()}) if own_lines else environ
     main = read_source(path, Layer.USER, environ, is_main=True, text=texts.get(path)) if found else None
     sources = [] if main is None else [main]
     directories: dict[Path, None] = {}
@@ -80,6 +88,7 @@ def gather(named: Path | None, environ: Mapping[str, str], texts: Mapping[Path, 
         directories=tuple(dict.fromkeys((*named_directories, *directories))),
         named_directories=tuple(dict.fromkeys(named_directories)),
         environ=environ,
+        own_lines={name: each.line for name, each in own_lines.items() if environ[name] == each.value},
         findings=findings,
     )
 
@@ -99,8 +108,8 @@ def token_of(named: Path | None, environ: Mapping[str, str]) -> str | None:
     return token if isinstance(token, str) else None
 
 
-def own_variables(path: Path) -> dict[str, str]:
-    """The variables of the `hubd.env` at `path`; none, if there is no such file. Blocks.
+def own_variables(path: Path) -> dict[str, Assignment]:
+    """The variables of the `hubd.env` at `path`, by name; none, if there is no such file. Blocks.
 
     Raises:
         Problem: someone else could have written it, or it cannot be read.
@@ -109,22 +118,13 @@ def own_variables(path: Path) -> dict[str, str]:
         return {}
     refuse_foreign(path)
     try:
-        found = Variables({}, path.parent).env_file(path.name)
+        found = Variables({}, path.parent).assignments(path.name)
     except Unresolved as error:
         raise Problem((), str(error)) from None
-    for name, value in found.items():
-        if "\0" in value:
-            raise Problem((), f"the value of {name} holds a NUL character, which no variable can have")
-    return found
-
-
-def _with_own(environ: Mapping[str, str], path: Path, findings: Findings) -> Mapping[str, str]:
-    """`environ`, and the variables in the file `path`."""
-    its = Findings(path)
-    with its.gathered():
-        return joined(environ, own_variables(path))
-    findings.problems += its.problems
-    return environ
+    for each in found:
+        if "\0" in each.value:
+            raise Problem((), f"the value of {each.name} holds a NUL character, which no variable can have")
+    return {each.name: each for each in found}
 
 
 def _included_by(main: Source | None, directories: dict[Path, None], named_directories: list[Path]) -> list[Path]:

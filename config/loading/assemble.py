@@ -49,6 +49,8 @@ class Loaded(Struct, frozen=True, kw_only=True):
     """The references that lead nowhere, for which upstreams that the files name are not in `config`."""
     environ: Mapping[str, str] = {}
     """The variables of the environment, and of `hubd.env` over them: what servers may get."""
+    own_lines: Mapping[str, int] = {}
+    """Those of them that `hubd.env` says, with the line."""
 
     def error(self, problems: Sequence[Diagnostic]) -> ConfigError:
         """The error that this cannot be used because of `problems`."""
@@ -99,6 +101,7 @@ def loaded(gathered: Gathered, *, partly: bool = False) -> Loaded:
         sources=tuple(source.path for source in gathered.sources),
         unresolved=unresolved,
         environ=gathered.environ,
+        own_lines=gathered.own_lines,
     )
     if len(problems) > (len(unresolved) if partly else 0):
         raise found.error(problems)
@@ -137,11 +140,12 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     return msgspec.structs.replace(config, upstreams=upstreams), origins
 
 
-def _keys(values: Mapping[str, Any]) -> Iterator[Keys]:
+def _keys(values: Mapping[str, Any], above: Keys = ()) -> Iterator[Keys]:
     """The keys of settings, and those of tables among them."""
     for key, value in values.items():
-        yield (key,)
-        yield from ((key, each) for each in value) if isinstance(value, dict) else ()
+        yield (*above, key)
+        if isinstance(value, dict):
+            yield from _keys(value, (*above, key))
 
 
 def upstream_of(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from config import directories
-from config.environment.own_file import NotReadable, assignments
+from config.environment.own_file import Assignment, NotReadable, assignments
 from config.hub_paths import SECRETS_FILE
 from config.loading.safe_reading import read_plain
 from config.loading.secrets_file import SecretsUnreadable, read_secrets
@@ -142,9 +142,17 @@ class Variables:
             Missing: it cannot be read.
             Unresolved: a line is not of that form.
         """
+        return {each.name: each.value for each in self.assignments(name)}
+
+    def assignments(self, name: str) -> list[Assignment]:
+        """As `env_file`, with the lines.
+
+        Raises:
+            Missing, Unresolved: as there.
+        """
         name = self.expand(name)
         try:
-            return {each.name: each.value for each in assignments(self._text(name, name))}
+            return list(assignments(self._text(name, name)))
         except NotReadable as error:
             where = self._path(name) if error.line is None else f"line {error.line} of {self._path(name)}"
             raise Unresolved(f"{where} {error.reason}") from None

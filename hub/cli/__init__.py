@@ -3,7 +3,7 @@
 `main` is the way in, `parser` the parser of all commands with their help, `subcommand` what all commands share. A
 module for each family of commands: `hub_commands` (serve,
 status, cache, ...), `tool_commands` (tools, call), `editing` (add, remove, ...), `editor` (edit), `config` (show),
-`secret_commands` (secret), `setup`, `install`, `importing`, `service`, `doctor`. Parts of these:
+`secret_commands` (secret), `environment` (env), `setup`, `install`, `importing`, `service`, `doctor`. Parts of these:
 
 - `tool_arguments`: of calls, from words
 - `drafts`: a changed configuration, shown or saved

@@ -8,6 +8,7 @@ from os import EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from hub.cli.environment import record_shell
 from hub.cli.host_selection import chosen_hosts, project_of
 from hub.cli.import_choices import named_servers, settle_near_duplicates
 from hub.cli.import_originals import ImportedOriginals
@@ -125,6 +126,7 @@ def _import(options: argparse.Namespace) -> int:
     if new is not None:
         say_kept(new.keep(), output)
     code = max(code, carry_out_writes(writes, held, output))
+    record_shell(options.config, output)
     remember_hosts(result)
     code = max(code, originals.take_out())
     say_next(options, result, machine, records, output)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.change_report import of_place
+from hub.cli.environment import record_shell
 from hub.cli.host_changes import HostChanges
 from hub.cli.host_selection import chosen_hosts, chosen_places, project_of
 from hub.cli.subcommand import Output, UsageError, add, add_config
@@ -94,6 +95,8 @@ def _install(options: argparse.Namespace) -> int:
     entries.say(options)
     if not options.each:
         _say_permissions(options, places, machine)
+    if not options.dry_run and code == EX_OK:
+        record_shell(options.config, output)
     return code
 
 

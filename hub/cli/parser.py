@@ -5,13 +5,13 @@ import sys
 from collections.abc import Container, Sequence
 from typing import Any, Final
 
-from hub.cli import config, doctor, editing, hub_commands, importing, install, secret_commands, service
+from hub.cli import config, doctor, editing, environment, hub_commands, importing, install, secret_commands, service
 from hub.cli.setup import command as setup
 from hub.cli.subcommand import EX_USAGE, Parser, add, add_color
 
 FAMILIES: Final = {
     "the hub": (hub_commands, service, doctor),
-    "its configuration": (editing, secret_commands, config),
+    "its configuration": (editing, secret_commands, environment, config),
     "hosts": (setup, install, importing),
 }
 """The modules with `add_commands`, by their titles in the help."""

@@ -9,6 +9,7 @@ from os import EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from hub.cli.environment import record_shell
 from hub.cli.subcommand import EX_FAILED, EX_USAGE, Output, add, client, now, own_command
 from hub.control.errors import HubNotRunning
 
@@ -87,6 +88,8 @@ def _put_in_place(service: "Service", options: argparse.Namespace) -> int:
     from hub.cli.service_manager import RELOAD, call, write
 
     output: Output = options.output
+    if not options.system:
+        record_shell(None, output)
     changed = write(service, now())
     for path in service.files:
         did = "written" if path in changed else "unchanged"

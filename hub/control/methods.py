@@ -10,6 +10,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from msgspec import Raw, Struct, convert
 
 from cache.statistics import CacheStatistics
+from config.server_environment import ShownEnvironment
 from hub.control.answers import Cleared, Logs, Reloaded, Status
 from hub.wire.jsonrpc import EMPTY
 
@@ -42,7 +43,7 @@ class OneOrAll(Struct, frozen=True):
     """One upstream, or all."""
 
     name: str | None = None
-    """None: all."""
+    """None: all, or none in particular."""
 
 
 class Follow(Struct, frozen=True):
@@ -74,11 +75,13 @@ CACHE: Final = Method("cache", Nothing, CacheStatistics, 32 << 20)
 CACHE_CLEAR: Final = Method("cache_clear", OneOrAll, Cleared)
 RESTART: Final = Method("restart", Name, Nothing)
 RELOAD: Final = Method("reload", Nothing, Reloaded, 16 << 20)
+ENVIRONMENT: Final = Method("environment", OneOrAll, ShownEnvironment)
 LOGS: Final = Method("logs", Follow, Logs, 16 << 20)
 STOP: Final = Method("stop", Nothing, Nothing)
 
 METHODS: Final[Mapping[str, Method[Any]]] = {
-    method.name: method for method in (STATUS, TOOLS, CALL, CACHE, CACHE_CLEAR, RESTART, RELOAD, LOGS, STOP)
+    method.name: method
+    for method in (STATUS, TOOLS, CALL, CACHE, CACHE_CLEAR, RESTART, RELOAD, ENVIRONMENT, LOGS, STOP)
 }
 ENDLESS: Final = frozenset({LOGS.name})
 """Methods that answer once, and send further results as notifications of the same name."""

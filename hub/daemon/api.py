@@ -20,6 +20,7 @@ from cache.entry import DropCause
 from cache.statistics import CacheStatistics
 from config.hub_paths import socket_path
 from config.name_globs import ALL
+from config.server_environment import ShownEnvironment, shown_environment
 from hub.app import OPEN_DOOR, Hub
 from hub.catalog.token_cost import text_bytes, tokens_of
 from hub.catalog.view import View
@@ -193,6 +194,20 @@ class DaemonApi:
             while follow:
                 records, lost = await follower.next()
                 yield Logs(tuple(records), lost)
+
+    async def environment(self, name: str | None = None) -> ShownEnvironment:
+        """The environment that an upstream gets when it starts next, secrets masked; without a name, that of one that
+        says nothing of it.
+
+        Raises:
+            UpstreamUnavailable: there is no upstream of this name, or the hub follows no files.
+        """
+        if self._reloader is None:
+            raise UpstreamUnavailable("this hub follows no files")
+        upstreams = self._hub.supervisor.upstreams
+        if name is not None and name not in upstreams:
+            raise self._unknown(name)
+        return shown_environment(self._reloader.loaded, name, None if name is None else upstreams[name].config)
 
     # --- what it does -------------------------------------------------------------------------------------------------
 

@@ -116,6 +116,11 @@ class Reloader:
     def __repr__(self) -> str:
         return f"<Reloader of {len(self._loaded.sources)} files{', which are wrong' if self.problem else ''}>"
 
+    @property
+    def loaded(self) -> Loaded:
+        """What was read last, and is in effect."""
+        return self._loaded
+
     def request(self) -> None:
         """Read the configuration again, soon. Never blocks."""
         self._asked = True

@@ -55,6 +55,9 @@ MEMBERS = {
     " upstreams store",
     "store": "state since_s reason dropped altered late bypasses hubs",
     "reload": "changed summary added removed upstreams settings pending problem warnings",
+    "environment": "variables withheld",
+    "variables": "name value source file line",
+    "withheld": "name reason",
     "records": "at kind text pid name",
 }
 """In the order in which they are printed. Programs read them: a name is not changed."""

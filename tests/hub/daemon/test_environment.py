@@ -21,15 +21,15 @@ class Machine:
     """A user with programs in a directory that only the shell's PATH names."""
 
     def __init__(self, directory: Path) -> None:
-        self.shell = own_directories(directory)
+        own = own_directories(directory)
+        self.shell = {name: value for name, value in own.items() if name.startswith(("XDG_", "HOME", "HUBD_"))}
         self.tools = directory / "tools"
         self.tools.mkdir()
         self.shell["PATH"] = f"{self.tools}:{SYSTEM_PATH}"
         self.config = Path(self.shell["XDG_CONFIG_HOME"], "hubd")
         self.config.mkdir(mode=0o700)
         self.add("tells", TELLS)
-        self.host = {name: value for name, value in self.shell.items() if name.startswith(("XDG_", "HOME", "HUBD_"))}
-        self.host["PATH"] = SYSTEM_PATH
+        self.host = {**self.shell, "PATH": SYSTEM_PATH}
 
     def add(self, name: str, script: object) -> None:
         """A server whose command is found on the shell's PATH."""

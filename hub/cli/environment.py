@@ -1,0 +1,240 @@
+"""`hubd env`: the environment of servers; `hubd env capture`: recording that of this shell in hubd.env."""
+
+import argparse
+import os
+import sys
+from os import EX_OK
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, client, nearest, now
+from hub.control.errors import HubNotRunning
+
+if TYPE_CHECKING:
+    from config.editing.environment_file import Capture
+    from config.server_environment import ShownEnvironment, ShownVariable
+    from config.settings import HubConfig
+
+_MEMBERS: Final = """\
+  server     its name, or null: a server that says nothing of its environment
+  hub        whether the running hub told it; else it is what a hub would have that this shell starts
+  variables  of each: name, value (secrets masked), source (configuration, hubd.env, environment), file and line
+  withheld   what a pattern names and the server does not get: name and reason (secret, pattern, own)
+of `capture`: file, did (written, unchanged, would be written), backup, variables (recorded, by name), added, changed,
+           removed, and left_out (reasons, by name)"""
+CAPTURE: Final = "capture"
+_REASONS: Final = {
+    "secret": "looks like a secret; name it in full in `pass`",
+    "pattern": "taken out by `pass`",
+    "own": "set for the hub itself",
+}
+
+
+def add_commands(commands: Any) -> None:
+    """`env`."""
+    text = "the environment that servers get, and where each value comes from"
+    parser = add(commands, "env", _env, text, json=_MEMBERS)
+    parser.description = (
+        f"{text[0].upper()}{text[1:]}.\n\n`hubd env capture` records PATH and the like of this shell in hubd.env, so "
+        "that servers get the\nsame whoever starts the hub."
+    )
+    parser.add_argument(
+        "name", metavar="NAME", nargs="?", help=f"of this server; `{CAPTURE}`: record that of this shell"
+    )
+    parser.add_argument("--dry-run", action="store_true", help=f"with `{CAPTURE}`: show it, and write nothing")
+    add_config(parser)
+
+
+def _env(options: argparse.Namespace) -> int:
+    if options.name == CAPTURE:
+        return _capture(options)
+    if options.dry_run:
+        raise UsageError(f"--dry-run belongs to `hubd env {CAPTURE}`")
+    return _show(options)
+
+
+# --- what servers get -------------------------------------------------------------------------------------------------
+
+
+def _show(options: argparse.Namespace) -> int:
+    import msgspec
+
+    output: Output = options.output
+    shown = None if options.config else _of_hub(options.name)
+    is_of_hub = shown is not None
+    if shown is None:
+        shown = _of_shell(options)
+    if output.json:
+        output.set(server=options.name, hub=is_of_hub, **msgspec.to_builtins(shown))
+        return EX_OK
+    _say_shown(shown, "the environment of the hub" if is_of_hub else "this shell", output)
+    if not is_of_hub:
+        output.note("no hub is running; this is what a hub would give that this shell starts")
+    return EX_OK
+
+
+def _of_hub(name: str | None) -> "ShownEnvironment | None":
+    """The answer of the running hub; None: none runs."""
+    from hub.control.methods import ENVIRONMENT
+
+    try:
+        with client() as hub:
+            return hub.request(ENVIRONMENT, name=name)
+    except HubNotRunning:
+        return None
+
+
+def _of_shell(options: argparse.Namespace) -> "ShownEnvironment":
+    from config.loading.assemble import load_all
+    from config.server_environment import shown_environment
+
+    loaded = load_all(options.config, os.environ, partly=True)
+    known = loaded.config.upstreams
+    if options.name is not None and options.name not in known:
+        hint = nearest(options.name, [*known, CAPTURE]) or f"there are: {', '.join(known) or 'none'}"
+        raise UsageError(f"there is no server {options.name}; {hint}")
+    return shown_environment(loaded, options.name)
+
+
+def _say_shown(shown: "ShownEnvironment", environment: str, output: Output) -> None:
+    from hub.cli.render.screen import Table
+
+    rows = [(each.name, each.value, _whence(each, environment)) for each in shown.variables]
+    output.screen.show(Table(("NAME", "VALUE", "FROM"), rows, shorten=("VALUE", "FROM")))
+    if shown.withheld:
+        rest = [(each.name, _REASONS[each.reason]) for each in shown.withheld]
+        output.screen.show("", "Not passed on:", Table((), rest, indent=2))
+
+
+def _whence(variable: "ShownVariable", environment: str) -> str:
+    if variable.source == "environment":
+        return environment
+    line = "" if variable.line is None else f", line {variable.line}"
+    return f"{Path(variable.file or variable.source).name}{line}"
+
+
+# --- capture ----------------------------------------------------------------------------------------------------------
+
+
+def _capture(options: argparse.Namespace) -> int:
+    from config.editing.environment_file import capture, environment_file
+    from config.files import locked
+    from config.hub_paths import config_file, state_dir
+
+    output: Output = options.output
+    path = environment_file((options.config or config_file()).expanduser().absolute())
+    if path is None:
+        return output.fail(EX_FAILED, f"{options.config} is a host's own file, beside which no hubd.env counts")
+    with locked(state_dir()):
+        planned = capture(path, os.environ, _configured(options.config))
+        did, backup = "unchanged", None
+        if planned.changes:
+            did = "would be written" if options.dry_run else "written"
+            backup = None if options.dry_run else _written(planned)
+    output.set(**_as_object(planned, did), backup=backup and str(backup))
+    _say_capture(planned, did, output)
+    return EX_OK
+
+
+def _configured(named: Path | None) -> "HubConfig":
+    """The configuration; what is wrong with it keeps no shell from being recorded."""
+    from config.errors import ConfigError
+    from config.loading.assemble import load_all
+    from config.settings import HubConfig
+
+    try:
+        return load_all(named, os.environ, partly=True).config
+    except ConfigError:
+        return HubConfig()
+
+
+def _written(planned: "Capture") -> Path | None:
+    from config.editing.environment_file import write_capture
+    from config.hub_paths import backup_dir
+
+    return write_capture(planned, now(), backup_dir())
+
+
+def _as_object(planned: "Capture", did: str) -> dict[str, Any]:
+    before = planned.recorded or {}
+    return {
+        "file": str(planned.path),
+        "did": did,
+        "variables": list(planned.values),
+        "added": [name for name in planned.values if name not in before],
+        "changed": [name for name, value in planned.values.items() if before.get(name, value) != value],
+        "removed": [name for name in before if name not in planned.values],
+        "left_out": planned.left_out,
+    }
+
+
+def _say_capture(planned: "Capture", did: str, output: Output) -> None:
+    before = planned.recorded or {}
+    for name, value in planned.values.items():
+        mark = " " if before.get(name) == value else "+" if name not in before else "~"
+        output.say(f"{mark} {name}={value}")
+    for name in before:
+        if name not in planned.values:
+            output.say(f"- {name}")
+    for name, why in planned.left_out.items():
+        output.say(f"left out: {name} ({why})")
+    output.say(f"{did}: {planned.path}")
+    if did == "written":
+        output.say("servers get it when they start next; `hubd env` shows what they get")
+
+
+# --- unasked ----------------------------------------------------------------------------------------------------------
+
+
+def unasked_capture(named: Path | None) -> "tuple[Capture | None, str]":
+    """What a command that puts the hub in place records of this shell, without being asked: None, and perhaps the
+    reason, if that would take something away. Keep it under the lock of edits until it is written.
+
+    `named`: the main file, None: the user's own.
+
+    Raises:
+        EditError: the file cannot be read.
+    """
+    from config.editing.environment_file import capture, environment_file
+    from config.environment.shell import why_not_unasked
+    from config.hub_paths import config_file
+
+    path = environment_file((named or config_file()).expanduser().absolute())
+    if path is None:
+        return None, ""
+    planned = capture(path, os.environ, _configured(named))
+    why = why_not_unasked(os.environ, planned.recorded, planned.values, attended=_is_attended())
+    if why is None and planned.changes:
+        return planned, ""
+    return None, f"the environment of this shell was not recorded in {path}: {why}" if why else ""
+
+
+def record_shell(named: Path | None, output: Output) -> None:
+    """Record the environment of this shell, for a command that puts the hub in place, unless that would take something
+    away. What it did is said in one line; that it could not is a note. `named`: as of `unasked_capture`.
+    """
+    from config.errors import EditError
+    from config.files import locked
+    from config.hub_paths import state_dir
+
+    try:
+        with locked(state_dir()):
+            planned, why = unasked_capture(named)
+            if planned is not None:
+                _written(planned)
+    except EditError as error:
+        output.note(f"the environment of this shell was not recorded: {error}")
+        return
+    if planned is None:
+        if why:
+            output.note(f"{why}; `hubd env {CAPTURE}` records it")
+        return
+    others = [name for name in planned.values if name != "PATH"]
+    rest = f" and {', '.join(others)}" if 0 < len(others) < 4 else f" and {len(others)} variables" if others else ""
+    output.set(environment=_as_object(planned, "written"))
+    output.say(f"recorded PATH{rest} of this shell for servers, in {planned.path}")
+
+
+def _is_attended() -> bool:
+    """True if a person is at the terminal, also one who asked for JSON or said --yes."""
+    return any(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
