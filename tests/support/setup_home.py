@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import shlex
+import shutil
 import stat
 import subprocess
 import sys
@@ -24,6 +25,10 @@ HOSTS = (
     *("claude-desktop", "claude-code", "cursor", "copilot", "junie", "cline", "codex", "gemini", "opencode", "kiro"),
 )
 SENTRY = "https://mcp.sentry.dev/mcp"
+_SETPRIV = shutil.which("setpriv") or "setpriv"
+AS_USER = () if os.geteuid() else (_SETPRIV, "--bounding-set=-dac_override,-dac_read_search")
+"""Runs a command so that the modes of files hold for it, also if this is root."""
+TOKEN = "ghp_" + 36 * "a"
 DEAD = "http://127.0.0.1:1/mcp"
 KIRO = """{
   "mcpServers": {
@@ -86,7 +91,9 @@ class SetupHome:
         for name, script in SERVERS.items():
             command = shlex.join(servers.get(name) or [*python, json.dumps(script)])
             fetch = shlex.join(["test", "-e", f"{folder}/cached"]) + f" || cat {shlex.quote(f'{folder}/fetched')} >&2; "
-            cases.append(f"    *{name}*) {fetch if name == SLOW else ''}exec {command} ;;")
+            check = f'test "$GITHUB_PERSONAL_ACCESS_TOKEN" = {TOKEN} || exit 1; '
+            first = {SLOW: fetch, "github-mcp-server": check}.get(name, "")
+            cases.append(f"    *{name}*) {first}exec {command} ;;")
         text = "\n".join(["#!/bin/sh", 'case "$*" in', *cases, "esac", 'echo "no such package" >&2', "exit 1", ""])
         for name in ("npx", "uvx", "docker"):
             (folder / name).write_text(text)
@@ -121,7 +128,7 @@ class SetupHome:
 
     def run(self, *arguments: str, code: int = 0) -> str:
         """What a command says."""
-        argv = [str(HUBD), *arguments]
+        argv = [*AS_USER, str(HUBD), *arguments]
         done = subprocess.run(
             argv, env=self.env, capture_output=True, text=True, timeout=110, check=False, stdin=subprocess.DEVNULL
         )
@@ -131,7 +138,7 @@ class SetupHome:
 
     def told(self, *arguments: str, code: int = 0) -> dict[str, object]:
         """The one object that a command prints."""
-        argv = [str(HUBD), *arguments, "--json"]
+        argv = [*AS_USER, str(HUBD), *arguments, "--json"]
         done = subprocess.run(
             argv, env=self.env, capture_output=True, text=True, timeout=110, check=False, stdin=subprocess.DEVNULL
         )

@@ -178,7 +178,7 @@ class LiveLines:
 
 def _is_number(cell: Cell) -> bool:
     """True for numbers, estimates such as `~4 100`, and empty cells."""
-    return isinstance(cell, int | None) or (isinstance(cell, str) and cell.startswith("~"))
+    return isinstance(cell, int | None) or (isinstance(cell, str) and cell[:1] == "~" and cell[1:2].isdigit())
 
 
 class Table:

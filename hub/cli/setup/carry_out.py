@@ -3,10 +3,12 @@
 import argparse
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from os import EX_OK
 from typing import TYPE_CHECKING
 
 from hub.cli.change_report import as_object
+from hub.cli.secret_commands import say_kept
 from hub.cli.server_watch import ServerOutcome, watch
 from hub.cli.setup import running_hub
 from hub.cli.setup.interrupts import held_back
@@ -87,6 +89,10 @@ class CarryOut:
         from config.hosts.import_files import carry_out
         from config.hub_paths import backup_dir, state_dir
 
+        new = self._plan.secrets
+        if new is not None and new.values:
+            self._undo.add("the secrets", partial(_forget, list(new.values)))
+            say_kept(new.keep(), self._output)
         with locked(state_dir()):
             for write in self._plan.imported:
                 before = None if write.before is None else write.before.encode()
@@ -151,3 +157,12 @@ class CarryOut:
                     continue
                 output.append("commands", shlex.join(call.command))
         return code
+
+
+def _forget(names: Sequence[str]) -> None:
+    """Forget secrets that were kept for nothing."""
+    from config.secret_store import SecretStore
+
+    store = SecretStore.open()
+    for name in store.names().keys() & set(names):
+        store.remove(name)

@@ -11,6 +11,7 @@ from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, Output, UsageError, ad
 if TYPE_CHECKING:
     from config.hosts.host_servers import Server
     from config.hosts.import_choice import Import
+    from config.hosts.secret_literals import NewSecrets
     from hub.cli.setup.outcomes import Verdict
     from hub.cli.setup.plan import SetupPlan
     from hub.cli.setup.running_hub import Way
@@ -21,6 +22,7 @@ _MEMBERS: Final = """\
   servers  of each server of a host: host, title, server (its name there), did ("works", "in the hub", "sign-in needed",
            "does not work", "left": those three stay with their host), name (the hub's), state, tools, tokens, why
   hosts    of each file of a host: host, title, file, did (as of `hubd install`), backup and diff, without secrets
+  secrets  names under which secrets are kept from now on, as by `hubd secret set`
   files    of each other file that was written: file, backup
   hub      how it runs: "service", "background", or "running" before
   undo     the command that undoes it
@@ -92,8 +94,9 @@ class _Journey:
         self._show(*screens.found(survey, self._machine.home))
         result = self._take(survey.servers)
         verdicts = self._settled(self._tried(result, survey), result)
+        new = self._secrets(result)
         way = running_hub.way_to_start(options)
-        plan = self._plan(result, survey, way)
+        plan = self._plan(result, new, survey, way)
         output.set(hub=way)
         if not plan.changes and way == "running":
             self._show("", *screens.all_is_well(verdicts, running_hub.states()))
@@ -151,20 +154,44 @@ class _Journey:
         self._output.set(servers=[each.as_object() for each in found])
         return found
 
-    def _plan(self, result: "Import", survey: "Survey", way: "Way") -> "SetupPlan":
+    def _secrets(self, result: "Import") -> "NewSecrets | None":
+        """Put references in the places of secrets, unless somebody is asked and says no; what is to be kept.
+
+        Raises:
+            UsageError: there was no answer.
+            EditError: the store cannot be read.
+        """
+        from config.hosts.secret_literals import NewSecrets
+        from config.secret_store import SecretStore
+        from hub.cli.setup import questions, screens
+
+        held = [(name, server) for name, server in result.taken if server.spots()]
+        if not held:
+            return None
+        self._show("", *screens.secrets(held))
+        if questions.may_ask(self._options) and not questions.move_secrets():
+            return None
+        new = NewSecrets(SecretStore.open())
+        result.store_literals(new)
+        return new
+
+    def _plan(self, result: "Import", new: "NewSecrets | None", survey: "Survey", way: "Way") -> "SetupPlan":
         from config.hosts.import_files import imported_files
         from hub.cli.served import reasons
         from hub.cli.setup import running_hub
         from hub.cli.setup.plan import SetupPlan, plan_installs, what_leaves
 
         imported = imported_files(result, self._directory, os.environ)
+        if new is not None:
+            new.forget_unused([write.after for write in imported])
+            self._output.set(secrets=sorted(new.values))
         names = [name for name, _ in (*result.taken, *result.known)]
         served = dict.fromkeys(names, "")
         if (status := running_hub.status()) is not None:
             served |= reasons([name for name in served if name in self._ours], status)
         leaving = what_leaves(result, self._config, self._machine, self._records, served)
         installs = plan_installs(survey.places, self._machine, self._records)
-        return SetupPlan(imported, installs, leaving, way)
+        return SetupPlan(imported, new, installs, leaving, way)
 
     # --- doing
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from config.hosts.installed import Records
     from config.hosts.leaving import Leaving, Served
     from config.hosts.originals import Original
+    from config.hosts.secret_literals import NewSecrets
     from config.settings import HubConfig
     from hub.cli.setup.running_hub import Way
 
@@ -25,6 +26,8 @@ class SetupPlan(Struct, frozen=True):
 
     imported: "list[Write]"
     """Files of servers that the hub takes over."""
+    secrets: "NewSecrets | None"
+    """Secrets that these refer to, to be kept before."""
     installs: "list[Plan]"
     """The hub's entry in the file of each host."""
     leaving: "Leaving"

@@ -16,6 +16,18 @@ def may_ask(options: argparse.Namespace) -> bool:
     return not options.yes and not options.dry_run and output.is_attended()
 
 
+def move_secrets() -> bool:
+    """Ask whether secrets are moved; Enter is a yes.
+
+    Raises:
+        UsageError: there was no answer.
+    """
+    text = "Move them to where `hubd secret` keeps them, the keyring or else a file only you can read? [Y/n]"
+    while (answer := ask(text)) not in ("", "y", "yes", "n", "no"):
+        pass
+    return answer[:1] != "n"
+
+
 def write_it(changes: "Sequence[Block]", output: Output) -> bool:
     """Ask for the one yes; `d` shows the changes of the files first. No answer is a no."""
     from hub.cli.subcommand import UsageError

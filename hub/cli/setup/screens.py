@@ -10,6 +10,7 @@ from hub.cli.setup.outcomes import Verdict
 
 if TYPE_CHECKING:
     from config.hosts.facts import Place
+    from config.hosts.host_servers import Server
     from config.hosts.leaving import Leaving
     from hub.cli.render.screen import Block, Cell
     from hub.cli.setup.plan import SetupPlan
@@ -78,6 +79,14 @@ def offer(each: Verdict) -> str:
     return ", ".join(each.outcome.offers) if each.outcome is not None and each.outcome.works else ""
 
 
+def secrets(held: "Sequence[tuple[str, Server]]") -> "Iterator[Block]":
+    """The servers whose settings hold secrets, and where. No values."""
+    yield "These hold what looks like secrets:"
+    for name, server in held:
+        spots = ", ".join(f"{setting}.{at}" if at else setting for setting, at in server.spots())
+        yield f"  {name} ({server.place.title}): {spots}"
+
+
 # --- what would be written --------------------------------------------------------------------------------------------
 
 
@@ -91,6 +100,8 @@ def all_changes(plan: "SetupPlan", home: Path) -> "Iterator[Block]":
         folder = plan.imported[0].path.parent
         files = counted(len(plan.imported), "file")
         rows.append(["hubd", f"{below_home(folder, home)}/", f"{counted(number, 'server')}, in {files}"])
+    if plan.secrets is not None and plan.secrets.values:
+        rows.append(["hubd", "hubd secret", ", ".join(plan.secrets.values)])
     for each in plan.installs:
         path = each.place.path
         out = plan.leaves(path)

@@ -102,3 +102,80 @@ def wait_for_children(process):
                 return children
         os.sched_yield()
     raise AssertionError("no servers were started")
+
+
+@pytest.mark.covers("FH-1")
+def test_files_that_cannot_be_read_are_left_alone_and_named(home):
+    """Broken, not UTF-8, huge, a directory, a link to nothing, a link in a circle: the other hosts get the hub."""
+    home.fetch()
+    home.paths["cursor"].write_text('{"mcpServers": {')
+    home.paths["gemini"].write_bytes(b'{"mcpServers": {"x": {"command": "\xff"}}}')
+    with home.paths["junie"].open("wb") as huge:
+        huge.truncate(64 << 20)
+    home.paths["kiro"].unlink()
+    home.paths["kiro"].mkdir()
+    home.paths["copilot"].unlink()
+    home.paths["copilot"].symlink_to("nowhere")
+    home.paths["cline"].unlink()
+    home.paths["cline"].symlink_to(home.paths["cline"])
+    whole = home.paths["codex"].with_name("elsewhere.toml")
+    home.paths["codex"].rename(whole)
+    home.paths["codex"].symlink_to(whole)
+    before = {host: path.read_bytes() for host, path in home.paths.items() if path.is_file()}
+
+    said = home.run("setup", "--yes", "--no-service")
+    for title, why in (
+        ("Cursor", "is not JSON"),
+        ("Gemini CLI", "is not UTF-8 text"),
+        ("Junie", "is larger than"),
+        ("Kiro", "cannot be read"),
+    ):
+        assert f"{title}: ~/" in said
+        assert why in said
+    assert "Done: 3 servers through the hub" in said
+    assert home.paths["codex"].is_symlink()
+    assert b"connect" in whole.read_bytes()
+    for host in ("cursor", "gemini", "junie"):
+        assert home.paths[host].read_bytes() == before[host]
+    home.run("uninstall", "claude-desktop", "claude-code", "codex", "opencode", "vscode", "--restore-originals")
+    for host in ("claude-desktop", "claude-code", "codex", "opencode"):
+        assert home.paths[host].read_bytes() == before[host]
+
+
+@pytest.mark.covers("FH-1")
+def test_with_nothing_on_the_path_all_servers_stay_with_their_hosts(home):
+    home.env["PATH"] = ""
+    before = home.contents()
+    told = home.told("setup", "--yes", "--no-service")
+    assert {each["did"] for each in told["servers"]} <= {"does not work", "sign-in needed", "left"}
+    after = home.contents()
+    assert all(b"connect" in text for text in after.values())
+    assert b"server-filesystem" in after["claude-desktop"]
+    home.run("uninstall", "--all", "--restore-originals")
+    assert home.contents() == before
+
+
+@pytest.mark.covers("FH-1")
+def test_a_file_that_cannot_be_written_keeps_its_servers(home):
+    home.fetch()
+    folder = home.paths["opencode"].parent
+    home.paths["opencode"].chmod(0o400)
+    folder.chmod(0o500)
+    before = home.contents()
+    try:
+        said = home.run("setup", "--yes", "--no-service", code=1)
+        assert "OpenCode: " in said
+        assert "opencode.json: cannot be written: Permission denied; it was left as it is" in said
+        assert home.paths["opencode"].read_bytes() == before["opencode"]
+        assert b"connect" in home.paths["codex"].read_bytes()
+        assert "OpenCode keeps everything: does not have the hub" in said
+    finally:
+        folder.chmod(0o700)
+
+
+@pytest.mark.covers("FH-1")
+def test_a_home_without_hosts_is_told_so(tmp_path):
+    home = SetupHome(tmp_path)
+    for path in home.home.iterdir():
+        subprocess.run(["rm", "-r", path], check=True)
+    assert "no hosts are found on this machine" in home.run("setup", "--yes", code=1)

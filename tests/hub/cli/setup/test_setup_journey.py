@@ -26,6 +26,19 @@ def setup(home, *options):
     return Terminal([HUBD, "setup", "--no-service", *options], home.env, columns=100)
 
 
+QUESTIONS = ("Keep which", "Move them", "Write this")
+
+
+def come_to(screen, place="Write this"):
+    """Take the defaults until the screen shows `place`."""
+    for question in QUESTIONS if place in QUESTIONS else ():
+        screen.see(question)
+        if question == place:
+            return
+        screen.type("\n")
+    screen.see(place)
+
+
 def reached(home, host):
     """The tools that a host reaches with all its entries, as their servers name them."""
     found = set()
@@ -59,7 +72,11 @@ def test_the_whole_journey(home):
         screen.see(r" +2 +knowledge: npx .*Kiro")
         screen.see(r"Keep which\?")
         screen.type("1\n")
+        screen.see(r"look[s]? like secrets:\n +github \(Cursor\): env\.GITHUB_PERSONAL_ACCESS_TOKEN")
+        screen.see(r"Move them to .*\[Y/n\]")
+        screen.type("\n")
         screen.see(r"What would be written")
+        screen.see(r"hubd secret +GITHUB_GITHUB_PERSONAL_ACCESS_TOKEN")
         screen.see(r"Claude Desktop .*the hub, without filesystem")
         screen.see(r"Undone by: hubd uninstall --all --restore-originals")
         screen.see(r"Write this\? \[Y/n, d shows the changes\] ")
@@ -80,6 +97,10 @@ def test_the_whole_journey(home):
     (sentry,) = [each for each in home.entries("claude-code", all=True) if "url" in each]
     assert sentry["url"] in before["claude-code"].decode()
 
+    assert not [path for path in home.hub_files() if b"ghp_" in path.read_bytes()]
+    (secret,) = home.told("secret", "ls")["secrets"]
+    assert (secret["name"], secret["servers"]) == ("GITHUB_GITHUB_PERSONAL_ACCESS_TOKEN", ["github"])
+
     home.run("uninstall", "--all", "--restore-originals")
     assert home.contents() == before
     home.fetch()
@@ -91,9 +112,7 @@ def test_a_no_changes_nothing(home):
     before = home.contents()
     home.fetch()
     with setup(home) as screen:
-        screen.see(r"Keep which\?")
-        screen.type("\n")
-        screen.see(r"Write this\?")
+        come_to(screen)
         screen.type("n\n")
         screen.see("nothing was changed")
         assert screen.end()[0] == 1
@@ -102,16 +121,13 @@ def test_a_no_changes_nothing(home):
 
 
 @pytest.mark.covers("FH-1")
-@pytest.mark.parametrize("at", [r"Trying", r"10 of 11 tried", r"Keep which\?", r"Write this\?"])
-def test_ctrl_c_before_the_yes_leaves_everything_as_it_was(home, at):
+@pytest.mark.parametrize("place", ["Trying", "10 of 11 tried", *QUESTIONS])
+def test_ctrl_c_before_the_yes_leaves_everything_as_it_was(home, place):
     before = home.contents()
-    if at.endswith("?"):
+    if place in QUESTIONS:
         home.fetch()
     with setup(home) as screen:
-        if "Write" in at:
-            screen.see(r"Keep which\?")
-            screen.type("\n")
-        screen.see(at)
+        come_to(screen, place)
         screen.type(CTRL_C)
         screen.see("interrupted; nothing was changed")
         assert screen.end()[0] == 130
@@ -124,9 +140,7 @@ def test_ctrl_c_while_the_hub_starts_its_servers_undoes_what_was_written(home):
     before = home.contents()
     home.fetch()
     with setup(home) as screen:
-        screen.see(r"Keep which\?")
-        screen.type("\n")
-        screen.see(r"Write this\?")
+        come_to(screen)
         home.unfetch()
         screen.type("\n")
         screen.see(r"7 of 8 tried")
@@ -136,4 +150,5 @@ def test_ctrl_c_while_the_hub_starts_its_servers_undoes_what_was_written(home):
         assert screen.end()[0] == 130
     assert home.contents() == before
     assert not home.hub_files()
+    assert home.told("secret", "ls")["secrets"] == []
     assert json.loads(home.run("status", "--json", code=69).partition("\nhubd: ")[0])["error"]["code"] == 69
