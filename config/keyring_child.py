@@ -27,7 +27,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     try:
         import keyring
         from keyring.backends import fail, null
-        from keyring.errors import KeyringError
+        from keyring.errors import KeyringError, KeyringLocked
     except ImportError:
         return {"problem": "absent", "why": "the package keyring is not installed"}
     backend = keyring.get_keyring()
@@ -40,6 +40,8 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         return {"problem": "unusable", "why": "no keyring answers here"}
     try:
         return {"backend": name, **_done(keyring, request)}
+    except KeyringLocked:
+        return {"problem": "refused", "why": "it is locked", "backend": name}
     except KeyringError as error:
         return {"problem": "refused", "why": str(error) or type(error).__name__, "backend": name}
     except Exception as error:  # noqa: BLE001 - whatever the bus or a plug-in raises

@@ -92,7 +92,7 @@ class SecretStore:
             text = f"the keyring has the secret {name}, and {error}: make the keyring available to the hub, or run"
             raise SecretUnavailable(f"{text} `hubd secret set {name}` where the hub runs") from None
         except KeyringRefused as error:
-            raise SecretUnavailable(f"{error}, then run `hubd restart` for the server") from None
+            raise SecretUnavailable(str(error)) from None
         if value is None:
             raise SecretUnavailable(f"the keyring no longer has the secret {name}: run `hubd secret set {name}`")
         return value

@@ -79,7 +79,7 @@ class SystemKeyring:
         if problem in ("absent", "unusable"):
             raise NoKeyring(why)
         if problem:
-            raise KeyringRefused(f"{answer.get('backend', 'the keyring')} refuses ({why}): unlock the keyring")
+            raise KeyringRefused(f"the keyring ({answer.get('backend', 'unknown')}) refuses, {why}: unlock it")
         found = answer.get("value")
         return found if isinstance(found, str) else None
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.drafts import reload_hub, save, say_problems, show
 from hub.cli.editor import edit
-from hub.cli.subcommand import Output, UsageError, add, add_config, add_no_wait, nearest
+from hub.cli.subcommand import Output, UsageError, add, add_config, add_no_wait, agreed, nearest
 
 if TYPE_CHECKING:
     from config.editing.draft import Draft
+    from config.hosts.secret_literals import NewSecrets
 
 _MEMBERS: Final = """\
   name, did  the server, and added, removed, enabled, disabled, edited or unchanged
@@ -52,6 +53,11 @@ def add_commands(commands: Any) -> None:
         default=[],
         help="any other setting, as in --set timeouts.call=600",
     )
+    new.add_argument(
+        "--secrets",
+        choices=("store", "keep"),
+        help="what looks secret: kept as by `hubd secret set`, or written into the file; asked on a terminal",
+    )
     remove = add(commands, "remove", _remove, "remove a server from the configuration", json=_MEMBERS)
     enable = add(commands, "enable", _enable, "turn a server of the configuration on", json=_MEMBERS)
     disable = add(commands, "disable", _disable, "turn a server off and keep its settings", json=_MEMBERS)
@@ -79,12 +85,20 @@ def split_command(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str
 
 
 def _add(options: argparse.Namespace) -> int:
-    values = _settings_of(options)
+    from config.editing.draft import Draft
+    from hub.cli.secret_commands import say_kept
+
+    values, new = _moved(options, _settings_of(options))
 
     def change(draft: "Draft") -> tuple[str, str]:
         draft.add(options.name, values)
         return "added", f"added {options.name}"
 
+    if new is not None and not options.dry_run:
+        trial = Draft(options.config, os.environ)
+        change(trial)
+        if not trial.problems():
+            say_kept(new.keep(), options.output)
     return _changed(options, change, _doubts_of(options.name, values), waits=values.get("disabled") is not True)
 
 
@@ -117,6 +131,25 @@ def _settings_of(options: argparse.Namespace) -> dict[str, Any]:
         _refuse_unknown(path.split(".")[0])
         _set(found, path, text)
     return found
+
+
+def _moved(options: argparse.Namespace, values: dict[str, Any]) -> "tuple[dict[str, Any], NewSecrets | None]":
+    """The settings with references in the places of secrets, and the secrets; None: they stay where they are."""
+    from config.hosts.secret_literals import NewSecrets, spots_of, stored
+    from config.secret_store import SecretStore
+
+    spots = spots_of(values)
+    where = ", ".join(f"{setting}.{at}" if at else setting for setting, at in spots)
+    chosen = options.secrets
+    if chosen is None and spots and not options.dry_run and options.output.is_attended():
+        question = (
+            f"{where} {'looks' if len(spots) == 1 else 'look'} secret. Keep it as `hubd secret` does, out of the file?"
+        )
+        chosen = "store" if agreed(question, default=True) else "keep"
+    if not spots or chosen != "store":
+        return values, None
+    new = NewSecrets(SecretStore.open())
+    return stored(values, options.name, spots, new), new
 
 
 def _refuse_unknown(setting: str) -> None:
@@ -187,13 +220,13 @@ def _secrets(values: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 def _of_secret(name: str, setting: str, key: str, value: str) -> str:
     if not key:
-        return f"{setting} seems to hold a secret; better write ${{VAR}} or ${{file:path}} in its place"
+        return f"{setting} seems to hold a secret; better pass --secrets store, or write ${{secret:NAME}} in its place"
     variable = re.sub(r"\W+", "_", key if setting == "env" else f"{name}_token").upper()
     scheme = "Bearer " if value.startswith("Bearer ") else ""
     return (
-        f"{setting}.{key} looks like a secret and now stands in the file as it is; better write "
-        f"'{scheme}${{{variable}}}' (a variable of the hub's environment) "
-        f"or '{scheme}${{file:~/.secrets/{variable.lower()}}}'"
+        f"{setting}.{key} looks like a secret and now stands in the file as it is; better pass --secrets store, or "
+        f"write '{scheme}${{secret:{variable}}}' after `hubd secret set {variable}`, or '{scheme}${{{variable}}}' (a "
+        "variable of the hub's environment)"
     )
 
 

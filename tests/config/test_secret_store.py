@@ -88,7 +88,7 @@ def test_a_keyring_that_is_gone_leaves_its_secrets_to_be_set_again(path):
     store = SecretStore(path, keyring)
     store.set("A", CANARY)
     keyring.problem = KeyringRefused("the keyring did not answer (did not end within 60 seconds): unlock it")
-    with pytest.raises(SecretUnavailable, match=r"unlock it, then run `hubd restart`"):
+    with pytest.raises(SecretUnavailable, match=r"unlock it$"):
         store.get("A")
     keyring.problem = NONE
     with pytest.raises(SecretUnavailable, match=r"no keyring answers here"):

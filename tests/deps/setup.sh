@@ -5,7 +5,7 @@
 #   .deps/py-mcp1      virtual environment with the handshake-era Python SDK
 #   .deps/py-mcp2      virtual environment with the modern Python SDK, fastmcp, mcp-server-time
 #   .deps/src/mcp-*    the SDKs' source distributions, for their example servers
-#   .deps/debian       Debian's Redis, HAProxy and nginx, unpacked and not installed; elsewhere those in PATH are used
+#   .deps/debian       Debian's Redis, HAProxy, nginx and keyring, unpacked and not installed; elsewhere those in PATH are used
 #
 # Each part has a stamp naming the input it was made from, so a second run does nothing. They wait for the network most
 # of the time, so all are made at once. Needs .venv with pip in it.

@@ -96,6 +96,12 @@ class Process:
         self._popen.stdin.write(data)
         self._popen.stdin.flush()
 
+    def end_input(self, data: bytes = b"") -> None:
+        """Write this to its standard input, and close that."""
+        self.write(data)
+        assert self._popen.stdin is not None
+        self._popen.stdin.close()
+
     def exit_code(self, *, patience_s: float = 60) -> int:
         """Wait until it ends by itself; returns its exit code."""
         return self._popen.wait(patience_s)

@@ -136,8 +136,8 @@ def test_what_makes_no_sense_changes_nothing(home, arguments, code, expected):
 @pytest.mark.parametrize(
     ("arguments", "advice"),
     [
-        (["--env", f"GITHUB_PAT={SECRET}", "--", "sh"], "better write '${GITHUB_PAT}'"),
-        (["--env", "MY_API_KEY=hunter2", "--", "sh"], "'${file:~/.secrets/my_api_key}'"),
+        (["--env", f"GITHUB_PAT={SECRET}", "--", "sh"], "better pass --secrets store, or write '${secret:GITHUB_PAT}'"),
+        (["--env", "MY_API_KEY=hunter2", "--", "sh"], "or '${MY_API_KEY}' (a variable"),
         (["--header", f"Authorization=Bearer {SECRET}", "--url", "https://e.com"], "'Bearer ${X_TOKEN}'"),
         (["--url", f"https://e.com/?api_key={SECRET}"], "url seems to hold a secret"),
         (["--", "sh", "--token", SECRET], "args seems to hold a secret"),
@@ -161,6 +161,64 @@ def test_a_command_that_is_not_there_and_a_name_that_could_be_better_are_warned_
     assert "warning: there is no command no-such-command on the PATH" in said
     assert '"with_underscore" works, but' in said
     assert "with_underscore" in home.upstreams()
+
+
+@pytest.mark.parametrize(
+    ("options", "setting", "name"),
+    [
+        (
+            ["--env", f"GITHUB_PAT={SECRET}", "--", "sh"],
+            {"env": {"GITHUB_PAT": "${secret:X_GITHUB_PAT}"}},
+            "X_GITHUB_PAT",
+        ),
+        (
+            ["--header", f"Authorization=Bearer {SECRET}", "--url", "https://e.com"],
+            {"headers": {"Authorization": "Bearer ${secret:X_TOKEN}"}},
+            "X_TOKEN",
+        ),
+        (["--", "sh", "--token", SECRET], {"args": ["--token", "${secret:X_ARG_1}"]}, "X_ARG_1"),
+    ],
+)
+def test_a_secret_is_kept_apart_for_scripts(home, options, setting, name):
+    home.env["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
+    kept = Path(home.env["XDG_STATE_HOME"], "hubd", "secrets.json")
+    tried = home.run("add", "x", "--secrets", "store", "--dry-run", *options)
+    assert f"${{secret:{name}}}" in tried
+    assert not kept.exists()
+    said = home.run("add", "x", "--secrets", "store", *options)
+    assert f"kept in a file only you can read, as by `hubd secret set`: {name}" in said
+    assert "warning" not in said
+    assert home.upstreams()["x"].items() >= setting.items()
+    assert json.loads(kept.read_text())["secrets"][name]["value"] == SECRET
+    assert SECRET not in tried + said + home.file.read_text()
+
+
+def test_nothing_is_kept_of_a_server_that_cannot_be_added(home):
+    home.write(DEMO)
+    said = home.run("add", "demo", "--secrets", "store", "--env", f"A_KEY={SECRET}", "--", "sh", code=1)
+    assert 'there is a server "demo" already' in said
+    home.run("add", "x", "--secrets", "store", "--set", "ping_s=-1", "--env", f"A_KEY={SECRET}", "--", "sh", code=78)
+    assert not Path(home.env["XDG_STATE_HOME"], "hubd", "secrets.json").exists()
+
+
+@pytest.mark.parametrize("answer", ["", "n"])
+def test_on_a_terminal_it_asks_where_a_secret_is_to_be_kept(home, answer):
+    home.env["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
+    pid, terminal = pty.fork()
+    if not pid:
+        argv = [str(HUBD), "add", "x", "--env", f"API_KEY={SECRET}", "--", "sh"]
+        os.execve(HUBD, argv, home.env)
+    said = b""
+    while b"[Y/n]" not in said:
+        said += os.read(terminal, 1024)
+    assert b"env.API_KEY looks secret" in said
+    os.write(terminal, f"{answer}\n".encode())
+    with contextlib.suppress(OSError):
+        while os.read(terminal, 1024):
+            pass
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    os.close(terminal)
+    assert home.upstreams()["x"]["env"]["API_KEY"] == ("${secret:X_API_KEY}" if not answer else SECRET)
 
 
 # --- remove, enable, disable ------------------------------------------------------------------------------------------
