@@ -18,7 +18,7 @@ from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
 from config.files import read_file, replace_file
 from config.hosts.facts import Host, Machine, Place, all_hosts, is_found
-from config.hosts.host_servers import Identity, identities, survey
+from config.hosts.host_servers import Identity, Server, identities, survey
 from config.hosts.import_choice import Import, block, identities_in, unfit
 from config.hosts.install import text_at
 from config.hosts.originals import Original
@@ -87,12 +87,13 @@ def removed(directory: Path) -> set[str]:
 
 
 def imported_files(result: Import, directory: Path, environ: Mapping[str, str]) -> list[Write]:
-    """The files of all hosts that something was taken from; each would be sound. What could not be used is given back.
+    """The files of all hosts that something of the user was taken from; each would be sound. What could not be used is
+    given back. Servers of projects have files of their own (`project_import`).
 
     Raises:
         EditError: one cannot be read.
     """
-    hosts = {server.place.host.id: server.place.host for _, server in result.taken}.values()
+    hosts = {each.place.host.id: each.place.host for _, each in result.taken if each.place.project is None}.values()
     found = [_imported_file(result, host, directory, environ) for host in hosts]
     return [write for write in found if write is not None]
 
@@ -107,15 +108,15 @@ def _imported_file(result: Import, host: Host, directory: Path, environ: Mapping
         hint = "move what you changed to hubd.toml and delete the file, then import again"
         _give_back(result, host, f"{path} {refused}: {hint}")
         return None
-    for name, server in [each for each in result.taken if each[1].place.host is host]:
+    for name, server in _of(result, host):
         if why := unfit(name, server):
             result.refuse(name, why)
     while True:
-        mine = [(name, server) for name, server in result.taken if server.place.host is host]
+        mine = _of(result, host)
         if not mine:
             return None
         after = imported_text(host.title, host.id, [*old, *(block(name, server) for name, server in mine)])
-        wrong = _problems(path, after, environ)
+        wrong = problems_of(path, after, environ)
         if not wrong:
             return Write(path, before, after)
         for name, why in wrong.items():
@@ -125,12 +126,16 @@ def _imported_file(result: Import, host: Host, directory: Path, environ: Mapping
             result.refuse(name, why)
 
 
+def _of(result: Import, host: Host) -> list[tuple[str, Server]]:
+    return [each for each in result.taken if each[1].place.host is host and each[1].place.project is None]
+
+
 def _give_back(result: Import, host: Host, why: str) -> None:
-    for name in [name for name, server in result.taken if server.place.host is host]:
+    for name, _ in _of(result, host):
         result.refuse(name, why)
 
 
-def _problems(path: Path, text: str, environ: Mapping[str, str]) -> dict[str, str]:
+def problems_of(path: Path, text: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Problems that hubd would find in such a file, by upstream."""
     try:
         load_all(path, environ, texts={path: text})

@@ -160,10 +160,23 @@ class ImportedOriginals:
         from hub.control.errors import ControlFailed, HubNotRunning
 
         try:
-            return served(self._asked(), self._output, main=self._main(), can_start=self._options.config is None)
+            asked, of_projects = self._asked(), self._of_projects()
+            own = [name for name in asked if name not in of_projects]
+            projects = {name: of_projects[name] for name in asked if name in of_projects}
+            can_start = self._options.config is None
+            return served(own, self._output, main=self._main(), can_start=can_start, projects=projects)
         except (HubNotRunning, ControlFailed, UsageError) as error:
             self._output.fail(EX_FAILED, f"nothing was taken out of hosts, since no hub can tell what works: {error}")
             return None
+
+    def _of_projects(self) -> dict[str, Path]:
+        """The servers that are only in the file of a project."""
+        found = {}
+        for name, server in (*self._result.taken, *self._result.known):
+            if server.place.project is not None and name not in self._config.upstreams:
+                found[name] = server.place.project
+        users = {name for name, server in self._result.taken if server.place.project is None}
+        return {name: project for name, project in found.items() if name not in users}
 
     def _main(self) -> Path:
         from config.hub_paths import config_file

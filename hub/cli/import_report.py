@@ -85,6 +85,7 @@ def say_elsewhere(
     from config.hosts.facts import every_user_file, local_place
     from config.hosts.host_servers import folders, survey
     from config.hosts.install import text_at
+    from config.hosts.project_import import known_in
 
     if options.project is not None:
         return
@@ -94,7 +95,8 @@ def say_elsewhere(
             for folder in (each for each in folders(file, text) if each.is_dir()):
                 with suppress(EditRefused):
                     servers, _ = survey(local_place(file, folder), text, machine.environ, machine.home)
-                    count = sum(each.identity not in known and each.original not in known for each in servers)
+                    there = {*known, *known_in(folder, machine.environ)[0]}
+                    count = sum(not {each.identity, each.original} & there for each in servers)
                     if count:
                         where = below_home(folder, machine.home)
                         command = f"hubd import {file.host.id} --project {where}"
@@ -118,6 +120,10 @@ def say_next(
     without = dict.fromkeys(place.host.id for place in places if not has_hub(place, machine, records))
     if without and not options.disable_originals:  # else it was said already
         output.note(f"{', '.join(without)} cannot reach the hub yet: `hubd install {' '.join(without)}` puts it there")
+    for project in dict.fromkeys(server.place.project for _, server in result.taken):
+        if project is not None:
+            where = below_home(project, machine.home)
+            output.note(f"the servers of {where} start once you have allowed its files: `hubd trust {where}`")
     if result.taken and not options.disable_originals:
         output.note(
             "the hosts still start these servers, too, until `hubd import --disable-originals` turns them off there"

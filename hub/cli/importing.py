@@ -42,7 +42,12 @@ def add_commands(commands: Any) -> None:
     """`import`."""
     parser = add(commands, "import", _import, "take over the MCP servers that hosts have", json=_MEMBERS)
     parser.add_argument("hosts", metavar="HOST", nargs="*", help="such as claude-desktop; all that are found if none")
-    parser.add_argument("--project", type=Path, metavar="DIR", help="the hosts' files of this project, too")
+    parser.add_argument(
+        "--project",
+        type=Path,
+        metavar="DIR",
+        help="the hosts' files of this project, too: its servers go into its own file, DIR/.hubd.toml",
+    )
     parser.add_argument(
         "--server", metavar="NAME", action="append", default=[], help="only this server of theirs; may be repeated"
     )
@@ -78,6 +83,7 @@ def _import(options: argparse.Namespace) -> int:
     from config.hosts.import_choice import Import
     from config.hosts.import_files import imported_dir, imported_files, known, removed
     from config.hosts.installed import Records
+    from config.hosts.project_import import known_in, project_write
     from config.hosts.secret_literals import NewSecrets
     from config.hub_paths import installed_path
     from config.loading.all_files import OWN_VARIABLES
@@ -94,11 +100,14 @@ def _import(options: argparse.Namespace) -> int:
     servers, skipped = named_servers(options, servers, skipped)
     ours = known(config, directory, os.environ)
     dropped = set() if options.again else removed(directory)
+    project = project_of(options)
+    there, names = ({}, []) if project is None else known_in(project, os.environ)
 
     own_file = below_home(directory.with_name(OWN_VARIABLES), machine.home)
 
     def take(secrets: "Secrets") -> "Import":
-        result = Import(ours, config.upstreams, secrets, dropped, offered(config), own_file)
+        taken_names = [*config.upstreams, *names]
+        result = Import(ours | there, taken_names, secrets, dropped, offered(config), own_file)
         for server in servers:
             result.add(server)
         return result
@@ -110,6 +119,8 @@ def _import(options: argparse.Namespace) -> int:
     if new is not None:
         result.store_literals(new)
     writes = imported_files(result, directory, os.environ)
+    if project is not None and (write := project_write(result, project, os.environ)) is not None:
+        writes.append(write)
     if new is not None:
         new.forget_unused([write.after for write in writes])
         output.set(secrets=sorted(new.values))

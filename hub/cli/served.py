@@ -1,7 +1,8 @@
 """Servers that the hub serves: those that are connected through it now, or were within a day. Only these may be taken
 out of hosts."""
 
-from collections.abc import Collection, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,11 +16,19 @@ LIMIT_S: Final = 45.0
 """Seconds that a command waits for servers that are not being installed."""
 
 
-def served(names: Sequence[str], output: Output, *, main: Path, can_start: bool = True) -> dict[str, str]:
+def served(
+    names: Sequence[str],
+    output: Output,
+    *,
+    main: Path,
+    can_start: bool = True,
+    projects: Mapping[str, Path] = {},
+) -> dict[str, str]:
     """Of each server the reason why the hub does not serve it; "": it does. If no hub runs one is started, and the
     servers are waited for.
 
     `main` is the main file that the hub must have; `can_start`: it is the usual one, which a new hub would use.
+    `projects`: servers that are only in the file of a project, which run while a host works there.
 
     Raises:
         UsageError: the hub uses another main file.
@@ -30,7 +39,7 @@ def served(names: Sequence[str], output: Output, *, main: Path, can_start: bool 
     from hub.cli.start_hub import start_hub
     from hub.control.methods import RELOAD, STATUS
 
-    if not names:
+    if not names and not projects:
         return {}
     if can_start and start_hub():
         output.note("the hub was started, since only a hub that runs can tell which servers work")
@@ -38,7 +47,16 @@ def served(names: Sequence[str], output: Output, *, main: Path, can_start: bool 
         _refuse_other(hub.request(STATUS), main)
         hub.request(RELOAD)  # it takes up changed files by itself, but somewhat later
         watch(hub, names, output, limit_s=LIMIT_S)
-        return reasons(names, hub.request(STATUS))
+        status = hub.request(STATUS)
+        return reasons(names, status) | {name: _why_not_in(project, name, status) for name, project in projects.items()}
+
+
+def _why_not_in(project: Path, name: str, status: "Status") -> str:
+    endpoint = next((each.endpoint for each in status.projects if each.root == os.path.realpath(project)), None)
+    if endpoint is None:
+        return f"the hub starts it for hosts that work in {project}, and none does now"
+    name = f"{name}@{endpoint.rpartition('@')[2]}"
+    return why_not_served(next((row for row in status.upstreams if row.name == name), None))
 
 
 def status_of(main: Path) -> "Status":
