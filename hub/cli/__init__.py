@@ -1,11 +1,10 @@
 """The command line. It formats, and decides nothing of its own: it asks the running daemon, or edits files by `config`.
 
 `main` is the way in, `parser` the parser of all commands with their help, `subcommand` what all commands share. A
-module for each family of commands: `hub_commands` (serve,
-status, cache, ...), `tool_commands` (tools, call), `editing` (add, remove, ...), `editor` (edit), `config` (show),
+module for each family of commands: `hub_commands` (serve, status, cache, ...), `tool_commands` (tools), `client` (call,
+read, prompt, ...: the command line as a host), `editing` (add, remove, ...), `editor` (edit), `config` (show),
 `secret_commands` (secret), `environment` (env), `setup`, `install`, `importing`, `service`, `doctor`. Parts of these:
 
-- `tool_arguments`: of calls, from words
 - `drafts`: a changed configuration, shown or saved
 - `server_watch`: waiting until servers are connected
 - `start_hub` (in the background), `served` (the servers that work through the hub)

@@ -7,7 +7,6 @@ from pathlib import Path
 from select import select
 from typing import Any, Final, NoReturn
 
-from hub.cli import tool_commands
 from hub.cli.subcommand import Output, UsageError, add, add_config, add_no_wait, as_json, as_line, client
 from hub.control.errors import HubNotRunning
 
@@ -34,7 +33,6 @@ def add_commands(commands: Any) -> None:
     text = "how servers, hosts and the configuration are doing, and what is wrong"
     status = add(commands, "status", _status, text, json=True, aliases=("ls", "list", "ps"))
     status.add_argument("-w", "--watch", action="store_true", help="show it again every 2 s, until Ctrl-C")
-    tool_commands.add_commands(commands)
     restart = add(commands, "restart", _restart, "restart a server and detect its protocol again", json=True)
     restart.add_argument("name", metavar="NAME", nargs="?", help="the server's name as `hubd status` shows it")
     add_no_wait(restart)

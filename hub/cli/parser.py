@@ -5,12 +5,25 @@ import sys
 from collections.abc import Container, Sequence
 from typing import Any, Final
 
-from hub.cli import config, doctor, editing, environment, hub_commands, importing, install, secret_commands, service
+from hub.cli import (
+    config,
+    doctor,
+    editing,
+    environment,
+    hub_commands,
+    importing,
+    install,
+    secret_commands,
+    service,
+    tool_commands,
+)
+from hub.cli.client import commands as client_commands
 from hub.cli.setup import command as setup
 from hub.cli.subcommand import EX_USAGE, Parser, add, add_color
 
 FAMILIES: Final = {
     "the hub": (hub_commands, service, doctor),
+    "its servers": (tool_commands, client_commands),
     "its configuration": (editing, secret_commands, environment, config),
     "hosts": (setup, install, importing),
 }

@@ -1,7 +1,8 @@
-"""Start of the hub in the background: as `hubd connect` does it, or by its service."""
+"""Start of the hub in the background, and a connection to it: as `hubd connect` does it, or by its service."""
 
 import os
 import select
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,18 @@ if TYPE_CHECKING:
 
 
 def start_hub() -> bool:
-    """Start the hub of this user in the background unless one runs; True if it was started. Returns once it listens.
+    """Start the hub of this user unless one runs; True if it was started. Returns once it listens.
+
+    Raises:
+        HubNotRunning, ConfigError: as `connect_or_start`.
+    """
+    connection, started = connect_or_start()
+    connection.close()
+    return started
+
+
+def connect_or_start() -> tuple[socket.socket, bool]:
+    """A connection to the hub's socket for hosts, and whether the hub was started for it.
 
     Raises:
         HubNotRunning: it did not start, or does not listen in time.
@@ -28,14 +40,13 @@ def start_hub() -> bool:
         while (connection := attempt.step()) is None:
             started = started or attempt.child is not None
             select.select([] if attempt.child is None else [attempt.child], [], [], attempt.pause_s)
-        connection.close()
     except Unavailable as error:
         if error.code == os.EX_CONFIG:
             raise ConfigError(str(error)) from None
         raise HubNotRunning(str(error)) from None
     finally:
         attempt.close()
-    return started
+    return socket.socket(fileno=connection.detach()), started
 
 
 def start_service(output: "Output") -> bool:

@@ -32,7 +32,7 @@ def home(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def test_the_places_below_xdg_directories(home, monkeypatch):
+def test_xdg_directories(home, monkeypatch):
     for variable in VARIABLES[1:]:
         monkeypatch.setenv(variable, str(home / variable.lower()))
     runtime, state = home / "xdg_runtime_dir/hubd", home / "xdg_state_home/hubd"

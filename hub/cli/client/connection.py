@@ -1,0 +1,165 @@
+"""A session with the hub, as a host on its unix socket: blocking, without trio (which costs 90 ms to import)."""
+
+import json
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, Final, Protocol
+
+from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
+from hub.wire.mcp import HUBD_VERSION, L4, METHOD_NOT_FOUND
+
+MAX_BYTES: Final = 256 << 20
+"""The longest line that is read, as long as the hub sends any."""
+MAX_PAGES: Final = 1000
+NOTIFICATIONS: Final = "notifications/"
+
+Object = dict[str, Any]
+
+
+class Refused(ControlFailed):
+    """The hub, or the server behind it, answered a request with an error."""
+
+    def __init__(self, error: Mapping[str, Any]) -> None:
+        super().__init__(str(error.get("message", "")))
+        self.error = dict(error)
+        """The error object of JSON-RPC."""
+
+
+class Person(Protocol):
+    """Whoever sits at the terminal: is told what happens meanwhile, and answers what servers ask."""
+
+    @property
+    def capabilities(self) -> Object:
+        """The client capabilities of what can be asked."""
+
+    def told(self, method: str, params: Object) -> None:
+        """A notification has come."""
+
+    def asked(self, method: str, params: Object) -> Object | None:
+        """Answer a request of a server; None: there is no such thing here."""
+
+
+class HubSession:
+    """One session with the hub. Requests are answered one after the other; questions are asked while they run."""
+
+    def __init__(self, stream: socket.socket, person: Person, label: str) -> None:
+        """Begin the session.
+
+        Raises:
+            HubNotRunning, ControlFailed, NotUnderstood: as `request`.
+        """
+        self._stream = stream
+        self._file = stream.makefile("rb")
+        self._person = person
+        self._ids = count(1)
+        self._running: int | None = None
+        self._send({"hubd": 1, "host": label})
+        client = {"name": "hubd", "version": HUBD_VERSION}
+        params = {"protocolVersion": L4, "capabilities": person.capabilities, "clientInfo": client}
+        self.capabilities: Object = self.request("initialize", params).get("capabilities") or {}
+        """The capabilities of the hub, that is, of all its servers."""
+        self.notify("notifications/initialized")
+
+    def request(self, method: str, params: Mapping[str, Any] | None = None) -> Object:
+        """Send a request; its result.
+
+        Raises:
+            Refused: it was answered with an error.
+            HubNotRunning: the hub went away meanwhile.
+            NotUnderstood: what the hub says is no JSON-RPC.
+        """
+        self._running = next(self._ids)
+        self._send({"jsonrpc": "2.0", "id": self._running, "method": method, "params": params or {}})
+        while True:
+            message = self._receive()
+            if "method" in message:
+                self._heed(message)
+            elif message.get("id") == self._running:
+                break
+        self._running = None
+        if isinstance(error := message.get("error"), dict):
+            raise Refused(error)
+        return _object(message.get("result"))
+
+    def items(self, method: str, member: str) -> list[Object]:
+        """All items of a list, page by page.
+
+        Raises:
+            as `request`.
+        """
+        found: list[Object] = []
+        cursor: Any = None
+        for _ in range(MAX_PAGES):
+            page = self.request(method, {} if cursor is None else {"cursor": cursor})
+            found += [item for item in page.get(member) or () if isinstance(item, dict)]
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                break
+        return found
+
+    def notify(self, method: str, **params: Any) -> None:
+        """Send a notification."""
+        self._send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def cancel(self) -> None:
+        """Tell the hub that nobody waits for the running request any more."""
+        if self._running is not None:
+            self.notify("notifications/cancelled", requestId=self._running, reason="interrupted")
+
+    def close(self) -> None:
+        """End the session."""
+        self._file.close()
+        self._stream.close()
+
+    def _heed(self, message: Object) -> None:
+        """Pass on what the hub says or asks while a request runs."""
+        method, params = str(message["method"]), _object(message.get("params"))
+        if "id" not in message:
+            return self._person.told(method, params)
+        reply: Object = {"jsonrpc": "2.0", "id": message["id"]}
+        result = {} if method == "ping" else self._person.asked(method, params)
+        if result is None:
+            text = f"{method} is not answered on the command line"
+            return self._send({**reply, "error": {"code": METHOD_NOT_FOUND, "message": text}})
+        return self._send({**reply, "result": result})
+
+    def _send(self, message: Object) -> None:
+        try:
+            self._stream.sendall(json.dumps(message).encode() + b"\n")
+        except OSError as error:
+            raise HubNotRunning(f"the hub went away: {error.strerror}") from None
+
+    def _receive(self) -> Object:
+        try:
+            line = self._file.readline(MAX_BYTES)
+        except OSError as error:
+            raise HubNotRunning(f"the hub went away: {error.strerror}") from None
+        if not line:
+            raise HubNotRunning("the hub stopped before it answered; the outcome is unknown")
+        try:
+            return _object(json.loads(line))
+        except (ValueError, RecursionError):
+            raise NotUnderstood("the hub answers what this version does not understand: no JSON") from None
+
+
+def _object(value: Any) -> Object:
+    return value if isinstance(value, dict) else {}
+
+
+@contextmanager
+def hub_session(stream: socket.socket, person: Person, label: str = "") -> Iterator[HubSession]:
+    """A session with the hub at the other end of `stream`. Ctrl-C cancels what runs.
+
+    Raises:
+        HubNotRunning, ControlFailed, NotUnderstood: as `HubSession`.
+    """
+    session = HubSession(stream, person, label)
+    try:
+        yield session
+    except KeyboardInterrupt:
+        session.cancel()
+        raise
+    finally:
+        session.close()
