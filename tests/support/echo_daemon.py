@@ -4,11 +4,13 @@
                                       `ready`, and `waiting` and `cancelled` of calls of the tool `wait`
 
 The MCP socket echoes everything, the shim's first line after the word `hello`; at the end of the host's input it says
-`bye`.
+`bye`. With the command line it speaks as much MCP as tools need.
 """
 
+import json
 import os
 import sys
+from functools import partial
 
 import trio
 from msgspec import Raw
@@ -114,12 +116,53 @@ def say(word: str) -> None:
     os.write(1, f"{word}\n".encode())
 
 
-async def echo(stream: trio.SocketStream) -> None:
+COMMAND_LINE = b'{"hubd": 1, "host": "hubd"}'
+
+
+async def serve_lines(api: Api, stream: trio.SocketStream) -> None:
     async with stream:
-        await stream.send_all(b"hello ")
-        while data := await stream.receive_some(65536):
-            await stream.send_all(data)
-        await stream.send_all(b"bye\n")
+        first = await stream.receive_some(65536)
+        await (serve_tools(api, stream, first) if first.startswith(COMMAND_LINE) else echo(stream, first))
+
+
+async def serve_tools(api: Api, stream: trio.SocketStream, received: bytes) -> None:
+    async with trio.open_nursery() as nursery:
+        while True:
+            *lines, received = received.split(b"\n")
+            for line in lines:
+                message = json.loads(line)
+                if message.get("method") == "notifications/cancelled":
+                    nursery.cancel_scope.cancel()
+                elif "id" in message:
+                    nursery.start_soon(answer, api, stream, message)
+            more = await stream.receive_some(65536)
+            if not more:
+                break
+            received += more
+        nursery.cancel_scope.cancel()
+
+
+async def answer(api: Api, stream: trio.SocketStream, message: dict[str, object]) -> None:
+    method, params = message["method"], message["params"]
+    reply: dict[str, object] = {}
+    if method == "tools/list":
+        reply["result"] = {"tools": TOOLS}
+    elif method == "tools/call":
+        try:
+            result = json.loads(bytes(await api.call(params["name"], Raw(encode(params["arguments"])))))
+        except RuntimeError:
+            result = {"error": {"code": -32603, "message": "The hub failed to answer"}}
+        reply = result if "error" in result else {"result": result}
+    else:
+        reply["result"] = {"capabilities": {"tools": {}}}
+    await stream.send_all(json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}).encode() + b"\n")
+
+
+async def echo(stream: trio.SocketStream, first: bytes) -> None:
+    await stream.send_all(b"hello " + first)
+    while data := await stream.receive_some(65536):
+        await stream.send_all(data)
+    await stream.send_all(b"bye\n")
 
 
 async def main(starts: str) -> None:
@@ -130,7 +173,7 @@ async def main(starts: str) -> None:
         lines = trio.SocketListener(trio.socket.from_stdlib_socket(bind_unix(socket_path())))
         api = Api()
         async with trio.open_nursery() as nursery:
-            await nursery.start(trio.serve_listeners, echo, [lines])
+            await nursery.start(trio.serve_listeners, partial(serve_lines, api), [lines])
             await nursery.start(serve_control, control, api)
             say("ready")
             await api.stopped.wait()

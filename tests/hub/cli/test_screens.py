@@ -7,16 +7,20 @@ import sys
 
 import pytest
 
-from tests.support import processes
-from tests.support.attached import DEMO
+from tests.support import echo_daemon, processes
 from tests.support.terminal import CODES, Terminal, shown, widest
 
 
 @pytest.fixture(scope="module")
 def env(tmp_path_factory):
     """The environment of a user whose hub runs."""
-    with processes.running_hub(tmp_path_factory.mktemp("place"), DEMO) as hub:
-        yield hub.env
+    directory = tmp_path_factory.mktemp("place")
+    env = processes.own_directories(directory)
+    argv = [sys.executable, "-I", echo_daemon.__file__, str(directory / "starts")]
+    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE) as daemon:
+        assert daemon.stdout.readline() == b"ready\n"
+        yield env
+        daemon.terminate()
 
 
 def seen(env, command, columns, **more):

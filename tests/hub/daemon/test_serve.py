@@ -46,9 +46,9 @@ def test_the_demo_from_start_to_stop(tmp_path):
         assert (done.returncode, done.stdout.strip()) == (0, "2 + 40 = 42")
         done = hubd(hub, "call", "demo__add", "--json", "-", "--raw", stdin='{"a": 2, "b": 40}')
         assert "42" in json.loads(done.stdout)["content"][0]["text"]
-        done = hubd(hub, "call", "demo__nothing")
+        done = hubd(hub, "call", "demo__unheard-of")
         assert done.returncode == 1
-        assert done.stderr == "hubd: there is no tool demo__nothing; `hubd tools` lists all\n"
+        assert done.stderr == "hubd: there is no tool demo__unheard-of; `hubd tools` lists all\n"
         done = hubd(hub, "call", "demo__ad", "--raw")
         meant = 'there is no tool demo__ad; did you mean "demo__add"?'
         assert json.loads(done.stdout)["error"]["message"] == meant
@@ -161,7 +161,8 @@ def test_a_crowd_of_hosts_leaves_descriptors_for_the_rest(tmp_path):
         answers = [_attach(stack, hub) for _ in range(100)]
         assert sum("result" in answer for answer in answers) == 20
         assert "at most 20 hosts" in answers[-1]["error"]["message"]
-        assert hubd(hub, "call", "demo__add", "a=2", "b=40").stdout.strip() == "2 + 40 = 42"
+        assert hubd(hub, "status").returncode == 0
+        assert "at most 20 hosts" in hubd(hub, "call", "demo__add", "a=2", "b=40").stderr, "a command is a host, too"
         stack.close()
         while "result" not in _attach(stack, hub):
             pass  # those that have left make room

@@ -1,6 +1,7 @@
 """Words of the command line as arguments of a tool."""
 
 import pytest
+
 from hub.cli.client.arguments import MAX_DEPTH, depends_on_schema, parse, split, typed
 
 SCHEMA = {

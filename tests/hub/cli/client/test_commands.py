@@ -27,23 +27,30 @@ FORM = {
 }
 PAGE = {"mode": "url", "message": "Sign in", "url": "https://example.com/in?x=1", "elicitationId": "e1"}
 SAMPLE = {"messages": [], "maxTokens": 5}
-ASKING = upstream(
-    "asking",
-    {
-        "on": {
-            "tools/call:form": [["ask", "elicitation/create", FORM], ["reply_told"]],
-            "tools/call:page": [["ask", "elicitation/create", PAGE], ["reply_told"]],
-            "tools/call:sample": [["ask", "sampling/createMessage", SAMPLE], ["reply_told"]],
-            "tools/call:noisy": [
-                ["tell", "notifications/message", {"level": "warning", "logger": "me", "data": "careful \u001b[31m"}],
-                ["tell", "notifications/progress", {"progressToken": "$token", "progress": 1, "total": 3}],
-                ["serve"],
-            ],
-            "tools/call:sign-in": [["fail", -32042, "first sign in", {"elicitations": [PAGE]}]],
-            "tools/call:hang": [["stderr", "hanging\n"], ["hang"]],
-        }
-    },
-) + 'session_mode = "per_host"  # each command is a host of its own\n'
+ASKING = (
+    upstream(
+        "asking",
+        {
+            "on": {
+                "tools/call:form": [["ask", "elicitation/create", FORM], ["reply_told"]],
+                "tools/call:page": [["ask", "elicitation/create", PAGE], ["reply_told"]],
+                "tools/call:sample": [["ask", "sampling/createMessage", SAMPLE], ["reply_told"]],
+                "tools/call:noisy": [
+                    [
+                        "tell",
+                        "notifications/message",
+                        {"level": "warning", "logger": "me", "data": "careful \u001b[31m"},
+                    ],
+                    ["tell", "notifications/progress", {"progressToken": "$token", "progress": 1, "total": 3}],
+                    ["serve"],
+                ],
+                "tools/call:sign-in": [["fail", -32042, "first sign in", {"elicitations": [PAGE]}]],
+                "tools/call:hang": [["stderr", "hanging\n"], ["hang"]],
+            }
+        },
+    )
+    + 'session_mode = "per_host"  # each command is a host of its own\n'
+)
 
 
 @pytest.fixture(scope="module")
@@ -245,10 +252,12 @@ def test_the_hub_is_started_if_none_runs(tmp_path):
 
 def test_a_hub_that_goes_away_is_said(tmp_path):
     with running_hub(tmp_path, ASKING) as hub:
-        with subprocess.Popen([HUBD, "call", "asking__hang"], env=hub.env, stderr=subprocess.PIPE, text=True) as call:
-            with subprocess.Popen([HUBD, "logs", "asking", "-f"], env=hub.env, stdout=subprocess.PIPE) as logs:
-                assert any(b"hanging" in line for line in logs.stdout)
-                logs.terminate()
+        argv = [HUBD, "call", "asking__hang"]
+        with (
+            subprocess.Popen(argv, env=hub.env, stderr=subprocess.PIPE, text=True) as call,
+            subprocess.Popen([HUBD, "logs", "asking", "-f"], env=hub.env, stdout=subprocess.PIPE) as logs,
+        ):
+            assert any(b"hanging" in line for line in logs.stdout)
             os.kill(hub.process.pid, signal.SIGKILL)
             assert call.wait(30) == 69
             assert "outcome is unknown" in call.stderr.read()

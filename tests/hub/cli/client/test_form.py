@@ -67,7 +67,7 @@ def test_a_wrong_answer_says_what_is_expected(schema, text, expected):
     ],
 )
 def test_what_is_no_form_is_refused(schema):
-    with pytest.raises(Invalid, match="form|question"):
+    with pytest.raises(Invalid, match=r"form|question"):
         fields(schema)
 
 

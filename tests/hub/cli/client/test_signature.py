@@ -73,9 +73,11 @@ def test_values_that_the_schema_gives_are_in_the_example():
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(
-        st.sampled_from(["type", "properties", "required", "items", "enum", "anyOf", "$ref", "default", "a"]), inner
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["type", "properties", "required", "items", "enum", "anyOf", "$ref", "default", "a"]), inner
+        )
     ),
     max_leaves=20,
 )

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from hub.cli.render import status as screen
 from hub.cli.client.answers import result
+from hub.cli.render import status as screen
 from hub.cli.render.answers import record, tools
 from hub.cli.render.tables import about, duration
 from hub.control import methods
