@@ -8,10 +8,13 @@ Real processes and sockets keep their own time. Sets of strings have the order o
 well if it is set.
 """
 
+import fcntl
 import os
 import random
 import secrets
 import select
+import struct
+import termios
 from collections.abc import Generator
 from typing import Final
 
@@ -22,8 +25,10 @@ from trio.testing import MockClock
 
 VARIABLE: Final = "HUBD_SCHEDULER_SEED"
 RUN_SEED: Final = os.environ.get(VARIABLE) or str(secrets.randbelow(10**6))
-THREAD_S: Final = 0.001
-"""Interval at which a jumping clock checks for working threads."""
+LOOK_S: Final = 0.001
+"""Interval at which a jumping clock checks for working threads and for bytes on their way."""
+LOOKS: Final = 5
+"""Looks at bytes that do not move before they count as unread by a slow peer, and the clock jumps."""
 
 
 def repeat() -> str:
@@ -34,18 +39,38 @@ def repeat() -> str:
 
 def pytest_configure() -> None:
     """Make runs repeatable: trio shuffles tasks by their order of birth instead of their addresses, and a jumping
-    clock stands still while a thread works, when a file is saved for instance."""
+    clock stands still while a thread works, when a file is saved for instance, or while bytes are on their way between
+    two sockets: a busy kernel delivers them late, and their peers would be taken for slow."""
     os.environ[VARIABLE] = RUN_SEED  # for workers of this run, which are processes of their own
     trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
     jump = MockClock._autojump
 
-    def jump_when_threads_rest(clock: MockClock) -> None:
-        if trio.testing.active_thread_count():
-            select.select([], [], [], THREAD_S)
+    seen: tuple[object, int] = ((), 0)
+
+    def jump_when_all_rests(clock: MockClock) -> None:
+        nonlocal seen
+        unsent = () if trio.testing.active_thread_count() else _unsent_bytes()
+        looks = seen[1] + 1 if unsent == seen[0] else 0
+        seen = unsent, looks
+        if trio.testing.active_thread_count() or (unsent and looks < LOOKS):
+            select.select([], [], [], LOOK_S)
         else:
             jump(clock)
 
-    MockClock._autojump = jump_when_threads_rest  # type: ignore[method-assign]
+    MockClock._autojump = jump_when_all_rests  # type: ignore[method-assign]
+
+
+def _unsent_bytes() -> tuple[tuple[int, int], ...]:
+    """The sockets that tasks wait for and the peers of which have not taken all bytes, and how many those are."""
+    found = []
+    for descriptor in trio._core._run.GLOBAL_RUN_CONTEXT.runner.io_manager._registered:  # type: ignore[attr-defined]
+        try:
+            answer = fcntl.ioctl(descriptor, termios.TIOCOUTQ, b"\0\0\0\0")
+        except OSError:  # no socket
+            continue
+        if unsent := struct.unpack("i", answer)[0]:
+            found.append((descriptor, unsent))
+    return tuple(found)
 
 
 @pytest.hookimpl(trylast=True)
