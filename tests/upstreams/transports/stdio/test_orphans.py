@@ -36,6 +36,8 @@ HUB = """if True:
     from upstreams.transports.stdio.orphans import mark_of
     env = {"HUBD_INSTANCE": mark_of(1, os.environ["HUBD_INSTANCE"])}
     child = subprocess.Popen(["sleep", "1000"], env=env, start_new_session=True, stdout=subprocess.DEVNULL)
+    while "(sleep) S" not in open(f"/proc/{child.pid}/stat").read():
+        os.sched_yield()
     print(child.pid, flush=True)
     sys.stdin.read()
 """
@@ -47,6 +49,8 @@ def sleeping(mark):
     """A process with this mark."""
     process = subprocess.Popen(["sleep", "1000"], env={MARKER: mark}, start_new_session=True)
     try:
+        while "(sleep) S" not in Path(f"/proc/{process.pid}/stat").read_text():
+            os.sched_yield()  # within exec its environment cannot be read yet
         yield process
     finally:
         process.kill()
