@@ -120,6 +120,25 @@ class Draft:
             self._edit(entry.source.path, lambda text: serverfile.assign(OWN, text, key, "disabled", disabled), name)
         return True
 
+    def assign(self, name: str, setting: str, value: str) -> None:
+        """Give a setting of an upstream another value: in the file that has it, or for an imported entry in the main
+        file.
+
+        Raises:
+            EditError: there is none, it stands in the file of a host, or a file cannot be edited for certain.
+        """
+        stack = self._stack(name)
+        entry: TableInFile | None = stack.holder((setting,))
+        if entry is not None and entry.source.layer is Layer.USER and not _is_ours(entry.source):
+            raise EditError(f"{entry.source.path} is the file of a host and has {setting} of {name}: change it there")
+        if entry is None or entry.source.layer is not Layer.USER or not _is_ours(entry.source):
+            entry = next((each for each in stack.used if each.source.is_main and _is_ours(each.source)), None)
+        if entry is None:
+            self._edit(self._own_main(), lambda text: serverfile.insert(OWN, text, name, {setting: value}), name)
+        else:
+            _, key = _shape(entry)
+            self._edit(entry.source.path, lambda text: serverfile.assign(OWN, text, key, setting, value), name)
+
     def _enabled(self, entry: TableInFile, stack: Stack) -> Edit | None:
         """The edit that takes back what `hubd disable` wrote, if the file has just that and it is enough."""
         below = stack.used[stack.used.index(entry) + 1 :]

@@ -14,7 +14,7 @@ read, prompt, ...: the command line as a host), `editing` (add, remove, ...), `e
 - `change_report` and `import_report`: what was done, and why
 - `host_selection`
 - `service_manager`: systemd
-- `checks` are the doctor's, `render` turns answers into text
+- `checks` and `repairs` are the doctor's, `render` turns answers into text
 
 Commands import what they need when they run: `hubd --help` must not pay for trio. Data goes to stdout, everything else
 to stderr; `subcommand.Output` says the same to programs as one JSON object.

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from config.settings import UpstreamConfig
+    from hub.cli.checks.evidence import Examined
     from hub.control.answers import Status
 
 
@@ -24,6 +25,7 @@ def add_commands(commands: Any) -> None:
     text = "find what is wrong between hosts, hub and servers, with the fixes"
     doctor = add(commands, "doctor", _doctor, text, json=True)
     doctor.add_argument("--strict", action="store_true", help="with advice on what works, such as packages to pin")
+    doctor.add_argument("--fix", action="store_true", help="do what has one safe answer, say what, and look again")
     add_config(doctor)
 
 
@@ -37,25 +39,31 @@ def _doctor(options: argparse.Namespace) -> int:
     from hub.cli.checks.all import findings
     from hub.cli.checks.evidence import examine
     from hub.cli.render.findings import findings_blocks
+    from hub.cli.repairs import repair
     from hub.daemon.root_warning import is_root
     from hub.wire.mcp import HUBD_VERSION
 
-    examined = examine(
-        Machine.this(),
-        version=HUBD_VERSION,
-        status=_status(),
-        records=Path(directories.state_dir(), "installed.json"),
-        token=Path(directories.state_dir(), "token"),
-        trust=Path(directories.state_dir(), "trust.json"),
-        directory=Path.cwd(),
-        config=options.config,
-        status_at=partial(_status_at, patience_s=STRANGER_S),
-        root=is_root(),
-        lately=_connected_lately(),
-    )
-    found = findings(examined, strict=options.strict)
+    def examined() -> "Examined":
+        return examine(
+            Machine.this(),
+            version=HUBD_VERSION,
+            status=_status(),
+            records=Path(directories.state_dir(), "installed.json"),
+            token=Path(directories.state_dir(), "token"),
+            trust=Path(directories.state_dir(), "trust.json"),
+            directory=Path.cwd(),
+            config=options.config,
+            status_at=partial(_status_at, patience_s=STRANGER_S),
+            root=is_root(),
+            lately=_connected_lately(),
+        )
+
+    found = findings(examined(), strict=options.strict)
+    if options.fix and repair(found, options):
+        options.output.say("")
+        found = findings(examined(), strict=options.strict)
     if options.json:
-        print(as_json(msgspec.to_builtins(found)))
+        print(as_json([msgspec.to_builtins(finding.as_object()) for finding in found]))
     else:
         options.output.screen.show(*findings_blocks(found))
     return EX_FAILED if any(finding.level != "note" for finding in found) else EX_OK

@@ -31,6 +31,30 @@ MOST_NAMES: Final = 8
 """Names of servers in a sentence; further ones are counted."""
 
 
+class WriteCommand(Struct, frozen=True):
+    """The one safe fix of a command that the hub does not find: its whole path."""
+
+    servers: tuple[str, ...]
+    command: str
+
+
+class InstallHub(Struct, frozen=True):
+    """The one safe fix of an entry of ours that does not work: to write it anew."""
+
+    host: str
+    by_url: bool = False
+
+
+class Restrict(Struct, frozen=True):
+    """The one safe fix of a file or directory that others may use: to take that from them."""
+
+    path: str
+    mode: int
+
+
+Repair = WriteCommand | InstallHub | Restrict
+
+
 class Finding(Struct, frozen=True):
     """One result of a check: one cause, however many servers it concerns.
 
@@ -46,6 +70,12 @@ class Finding(Struct, frozen=True):
     """The upstream that the finding is about; "": none, or several."""
     names: tuple[str, ...] = ()
     """All upstreams that it is about."""
+    repair: Repair | None = None
+    """The part of the fix that `hubd doctor --fix` does; None: there is no one safe answer."""
+
+    def as_object(self) -> dict[str, Any]:
+        """The finding for programs."""
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name != "repair"}
 
 
 def about(names: Sequence[str]) -> dict[str, Any]:

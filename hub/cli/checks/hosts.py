@@ -18,7 +18,7 @@ from config.loading.host_entry import command_of
 from config.projects import find_project
 from config.settings import HubConfig
 from config.trust import Trust
-from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, HostFile, about, listed
+from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, HostFile, InstallHub, about, listed
 from hub.downstream.http.access import ways_in
 
 
@@ -110,10 +110,11 @@ def _entry_by_command(file: HostFile, examined: Examined) -> Iterator[Finding]:
         if shutil.which(command, path=GUI_PATH) is None:
             what = f"{title}: its entry starts `{command}` without a path"
             why = f"a host that no shell has started looks in {GUI_PATH} only"
-            yield Finding("entry", "warning", what, why, fix)
+            yield Finding("entry", "warning", what, why, fix, repair=InstallHub(file.place.host.id))
     elif not os.access(command, os.X_OK):
         what = f"{title}: its entry starts {command}, which does not exist"
-        yield Finding("entry", "problem", what, "the host has no servers at all", fix)
+        repair = InstallHub(file.place.host.id)
+        yield Finding("entry", "problem", what, "the host has no servers at all", fix, repair=repair)
     theirs, machine = variables_of(file.place.host, file.entry), examined.machine
     ours = carried(machine.environ, machine.home)
     led = carried(theirs, machine.home)
@@ -133,12 +134,12 @@ def _port_of(url: str) -> str:
 
 def _entry_by_url(file: HostFile, examined: Examined) -> Iterator[Finding]:
     url, title, config = url_of(file.entry) or "", file.place.title, examined.config
-    fix = f"run `hubd install --http {file.place.host.id}`"
+    fix, repair = f"run `hubd install --http {file.place.host.id}`", InstallHub(file.place.host.id, by_url=True)
     host, port = split_listen(config.listen)
     proxied = ways_in(config, host, port).proxied
     if examined.loaded is not None and url not in proxied and _port_of(url) != str(port):
         what = f"{title}: its entry goes to another port than the hub listens on ({config.listen})"
-        yield Finding("entry", "problem", what, "the host does not reach the hub", fix)
+        yield Finding("entry", "problem", what, "the host does not reach the hub", fix, repair=repair)
     elif config.auth == "token" and (not (token := examined.wanted) or token not in str(file.entry)):
         what = f"{title}: its entry does not have the hub's token"
-        yield Finding("entry", "problem", what, "the hub refuses the host", fix)
+        yield Finding("entry", "problem", what, "the hub refuses the host", fix, repair=repair)

@@ -24,7 +24,7 @@ from config.loading.safe_reading import Problem, fetch
 from config.references import NUL
 from config.secret_detection import secrets_in
 from config.settings import HubConfig
-from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, about, listed
+from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, Restrict, WriteCommand, about, listed
 
 CONNECT_S: Final = 2.0
 ALL_CONNECTS_S: Final = 6.0
@@ -109,7 +109,8 @@ def _about_command(cause: str, command: str, found: str, names: list[str]) -> Fi
     fix = f'write command = "{found}", or run `hubd service install`, which keeps the PATH of this shell'
     if cause == "missed":
         what += f" is on the PATH of this shell ({os.path.dirname(found)}), and not on the hub's"
-        return Finding("path", "problem", what, f"{it} cannot start", fix, **about(names))
+        repair = WriteCommand(tuple(names), found)
+        return Finding("path", "problem", what, f"{it} cannot start", fix, **about(names), repair=repair)
     why = f"a hub that a desktop program starts has PATH={GUI_PATH} and does not find it there"
     what += f" is found in {os.path.dirname(found)} only"
     return Finding("path", "warning", what, why, fix, **about(names))
@@ -212,14 +213,16 @@ def open_files(examined: Examined) -> Iterator[Finding]:
             if mode & 0o044 and _holds_secrets(path):
                 what = f"others may read {path} (mode {mode:03o}), and it holds what looks like secrets"
                 why = "any program of any user here can use them"
-                yield Finding("mode", "warning", what, why, f"run `chmod 600 {shlex.quote(str(path))}`")
+                fix = f"run `chmod 600 {shlex.quote(str(path))}`"
+                yield Finding("mode", "warning", what, why, fix, repair=Restrict(str(path), 0o600))
     for name, directory in (("state", directories.state_dir()), ("runtime", directories.runtime_dir())):
         with suppress(OSError):
             mode = stat.S_IMODE(os.stat(directory).st_mode)
             if mode & 0o077:
                 what = f"others may enter the {name} directory {directory} (mode {mode:03o})"
                 fix = f"run `chmod 700 {shlex.quote(str(directory))}`"
-                yield Finding("mode", "problem", what, "hubd refuses to use it", fix)
+                repair = Restrict(str(directory), 0o700)
+                yield Finding("mode", "problem", what, "hubd refuses to use it", fix, repair=repair)
 
 
 def _holds_secrets(path: Path) -> bool:

@@ -16,7 +16,7 @@ from config.errors import ConfigError
 from config.loading.safe_reading import read_plain, read_private
 from config.loading.variables import MAX_FILE_BYTES
 from config.settings import CacheConfig, HubConfig
-from hub.cli.checks.evidence import Examined, Finding, unreadable
+from hub.cli.checks.evidence import Examined, Finding, Restrict, unreadable
 from hub.control.answers import Status
 
 TRY_S: Final = 2.0
@@ -121,7 +121,8 @@ def secret_files(examined: Examined) -> Iterator[Finding]:
             if mode & 0o044 and (path in own or _holds(path, secrets)):
                 what = f"others may read {path} (mode {mode:03o}), and it holds a secret"
                 why = "any program of any user here can use it"
-                yield Finding("mode", "warning", what, why, f"run `chmod 600 {shlex.quote(str(path))}`")
+                fix = f"run `chmod 600 {shlex.quote(str(path))}`"
+                yield Finding("mode", "warning", what, why, fix, repair=Restrict(str(path), 0o600))
 
 
 def unreadable_files(examined: Examined) -> Iterator[Finding]:

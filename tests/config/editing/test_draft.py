@@ -272,6 +272,33 @@ def test_an_imported_one_that_was_adjusted_is_turned_off_there(home):
     }
 
 
+# --- another value ----------------------------------------------------------------------------------------------------
+
+
+def test_a_setting_gets_another_value_where_it_stands(home):
+    home.write("# mine\n[upstreams.x]\ncommand = 'npx'  # of nvm\nargs = ['-y', 'x']\n")
+    text = changed(home, lambda draft: draft.assign("x", "command", "/n/npx"))
+    assert text == "# mine\n[upstreams.x]\ncommand = \"/n/npx\"  # of nvm\nargs = ['-y', 'x']\n"
+
+
+def test_a_value_of_an_imported_entry_is_overruled_in_the_main_file(home):
+    path = home.write('{"mcpServers": {"x": {"command": "npx", "args": ["-y", "x"]}}}', "imported/x.json")
+    before = path.read_text()
+    home.write(FILES)
+    assert changed(home, lambda draft: draft.assign("x", "command", "/n/npx")) == (
+        f'{FILES}\n[upstreams.x]\ncommand = "/n/npx"\n'
+    )
+    assert path.read_text() == before
+    assert home.draft().upstreams["x"].value("command") == "/n/npx"
+
+
+def test_a_value_that_a_host_s_own_file_has_is_left_to_that_file(home):
+    home.write('{"mcpServers": {"x": {"command": "npx"}}}', "upstreams.d/x.json")
+    home.write(FILES)
+    with pytest.raises(EditError, match=r"x\.json.*change it there"):
+        home.draft().assign("x", "command", "/n/npx")
+
+
 # --- any document -----------------------------------------------------------------------------------------------------
 
 NAMES = st.sampled_from(["a", "b-c", "long-name", "z9"])

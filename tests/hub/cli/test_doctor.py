@@ -1,5 +1,6 @@
 """`hubd doctor`: each thing that can be wrong is found, said with its fix, and nothing else is."""
 
+import argparse
 import contextlib
 import fcntl
 import json
@@ -7,6 +8,7 @@ import os
 import socket
 import stat
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,16 +25,17 @@ from config.settings import HubConfig
 from config.trust import Trust
 from hub.cli.checks import all as checks
 from hub.cli.checks import daemons, hosts, servers, stores
-from hub.cli.checks.evidence import Examined, Finding, examine
+from hub.cli.checks.evidence import Examined, Finding, Restrict, examine
 from hub.cli.render.findings import findings_blocks
 from hub.cli.render.screen import Screen
+from hub.cli.repairs import repair
 from hub.control.answers import Status
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubNotRunning
 from hub.control.methods import STATUS, read
 from tests.support import host_homes
 from tests.support.host_homes import HOMES
-from tests.support.processes import HUBD, own_directories, running
+from tests.support.processes import HUBD, ROOT, own_directories, running
 from upstreams.transports.stdio import orphans
 
 
@@ -712,6 +715,59 @@ def test_the_command(tmp_path):
     assert shown.returncode == 1
     assert "warning: Cursor does not have the hub; it cannot reach any server of the hub\n" in shown.stdout
     assert "    fix: run `hubd install cursor`" in shown.stdout
+
+
+@pytest.mark.covers("FH-8")
+def test_what_has_one_safe_answer_is_fixed_and_shown(tmp_path):
+    env = own_directories(tmp_path)
+    home, bin = Path(env["HOME"]), tmp_path / "bin"
+    config = Path(env["XDG_CONFIG_HOME"]) / "hubd" / "hubd.toml"
+    config.parent.mkdir(mode=0o700)
+    before = 'listen = "127.0.0.1:0"\n# mine\n[upstreams.a]\ncommand = "only-here"  # a comment\n'
+    config.write_text(before + 'env = { TOKEN = "abc123" }\n')
+    config.chmod(0o644)
+    bin.mkdir()
+    (bin / "only-here").write_text(f"#!/bin/sh\nexec {sys.executable} {ROOT}/tests/guard/echo_server.py\n")
+    (bin / "only-here").chmod(0o755)
+    entry = stdio_entry(all_hosts()["cursor"], "/gone/hubd")
+    (file := host_homes.write(home, "cursor")["cursor"]).write_text(json.dumps({"mcpServers": {KEY: entry}}))
+
+    def doctor(*words):
+        shell = env | {"PATH": f"{bin}:{env['PATH']}"}
+        argv = [HUBD, "doctor", *words]
+        return subprocess.run(argv, env=shell, capture_output=True, text=True, timeout=120, check=False)
+
+    def found():
+        shown = json.loads(doctor("--json").stdout)
+        return {each["check"] for each in shown} - {"root", "orphan", "daemon"}
+
+    narrow = env | {"PATH": "/usr/bin:/bin"}
+    with running([HUBD, "serve"], tmp_path / "log", env=narrow, cwd=tmp_path, merged=True) as process:
+        process.wait_for("was not found")
+        assert found() == {"path", "entry", "mode"}
+        shown = doctor("--fix")
+        assert found() == set()
+    assert config.read_text().startswith(before.replace('"only-here"', f'"{bin}/only-here"'))
+    assert stat.S_IMODE(config.stat().st_mode) == 0o600
+    assert "/gone/hubd" not in file.read_text()
+    assert "connected" in shown.stdout
+    for done in (f"fixed: a is started by {bin}/only-here", "fixed: only you may use", "fixed by `hubd install"):
+        assert done in shown.stdout
+    assert "problem" not in shown.stdout.replace("no problem", "")
+
+
+@pytest.mark.covers("FH-8")
+def test_a_repair_that_fails_is_said_and_the_next_is_done(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    lost, open_one = tmp_path / "lost", tmp_path / "open"
+    open_one.write_text("")
+    open_one.chmod(0o644)
+    made = [Finding("mode", "warning", "x", "y", "z", repair=Restrict(str(path), 0o600)) for path in (lost, open_one)]
+    assert repair(made, argparse.Namespace(json=False, config=None))
+    shown = capsys.readouterr()
+    assert f"not fixed: {lost}" in shown.err
+    assert f"fixed: only you may use {open_one}" in shown.out
+    assert stat.S_IMODE(open_one.stat().st_mode) == 0o600
 
 
 def test_with_a_running_hub(tmp_path):
