@@ -106,6 +106,11 @@ class Import:
             self.taken[at] = (name, _with_tools(first, union(first.tools, server.tools), remark, before))
             self._joined[name] = remark
 
+    def offers_fewer_tools(self, name: str, server: Server) -> bool:
+        """True if hubd has left out tools of a server that its host takes: by the configuration before this import."""
+        offered = self._offered.get(name, ALL)
+        return server.spot in self._remarks and set(union(offered, server.tools)) != set(offered)
+
     def about_tools(self, name: str, server: Server) -> str:
         """A sentence about the tools that hubd offers of a server, where a host chose some; "": none did."""
         kept = next((note for note in server.notes if is_about_tools(note)), "")

@@ -16,6 +16,7 @@ LONGEST = "a" * 15 + "-" + "b" * 16
 NAMES = st.text(min_size=1, max_size=40) | st.from_regex(r"[A-Za-z][A-Za-z0-9_ -]{0,40}", fullmatch=True)
 
 
+@pytest.mark.covers("FH-11")
 def test_ids_have_up_to_32_characters():
     assert MAX_ID == len(LONGEST) == 32
     for name in ("sequential-thinking", "context7", LONGEST):
@@ -44,6 +45,7 @@ INCLUDE = 'include = ["host*.json"]\n'
 LONG = {"sequential-thinking": {"command": "x"}}
 
 
+@pytest.mark.covers("FH-11")
 def test_an_id_of_a_host_s_file_that_changed_keeps_the_old_one_as_alias(tmp_path):
     upstreams = written(tmp_path, INCLUDE, host={**LONG, "Files": {"command": "y"}}).config.upstreams
     assert upstreams["sequential-thinking"].aliases == ("sequential-think",)

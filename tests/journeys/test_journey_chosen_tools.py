@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import trio
 import trio.testing
 from msgspec import structs
@@ -52,6 +53,7 @@ async def refusal(host, name):
     return error["code"], error["message"]
 
 
+@pytest.mark.covers("FH-13")
 async def test_what_is_left_out_is_in_no_list_and_no_call_finds_it(pair, autojump_clock):
     files = pair.fake(tools=TOOLS)
     settings = {"tools": ("!delete_*",), "aliases": ("old",)}

@@ -80,6 +80,7 @@ def test_a_choice_leaves_tools_out_while_the_servers_go_on(hub, folder):
     assert target.read_text() == "x"
 
 
+@pytest.mark.covers("ET-1")
 def test_tokens_are_about_those_of_a_tokenizer(hub):
     if not (PACKAGES / "gpt-tokenizer").is_dir():
         pytest.skip("needs gpt-tokenizer: run `make deps`")

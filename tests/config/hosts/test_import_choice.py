@@ -20,6 +20,7 @@ from config.hosts.unwrap import package_of, unwrapped
 from config.loading.assemble import load_all
 from config.loading.variables import Variables
 from config.name_globs import ALL
+from config.settings import HubConfig
 from tests.support import host_homes
 from tests.support.host_homes import HOMES
 
@@ -85,6 +86,7 @@ def of(machine, *entries):
     return [surveyed(machine, each.split()[0], ENTRIES[each].replace("URL", FIGMA))[0][0] for each in entries]
 
 
+@pytest.mark.covers("FH-13")
 @pytest.mark.parametrize(
     ("entry", "tools"),
     [
@@ -111,6 +113,7 @@ def test_a_host_s_choice_of_tools_is_kept(machine, entry, tools):
 DROPPED = "offered in full, as in Cursor; the choice of tools in {} is dropped"
 
 
+@pytest.mark.covers("FH-13")
 @pytest.mark.parametrize(
     ("entries", "tools", "remark"),
     [
@@ -139,10 +142,18 @@ def test_tools_that_hubd_has_left_out_before_are_said(machine):
     result.add(server)
     assert result.taken == []
     assert '[upstreams.figma] with tools = ["*"] into hubd.toml' in result.about_tools("figma", server)
+    assert result.offers_fewer_tools("figma", server)
+    left = leaving(result, HubConfig(), machine, Records(machine.home / "r"), served={"figma": ""}, without_hub=True)
+    assert [each.why for each in left.stays] == [result.about_tools("figma", server)], "it stays with its host"
+    forced = leaving(
+        result, HubConfig(), machine, Records(machine.home / "r"), served={}, forced=["figma"], without_hub=True
+    )
+    assert forced.stays == []
     (server,) = of(machine, "copilot")
     result = Import({server.identity: "figma"}, ["figma"], "keep", offered={"figma": ALL})
     result.add(server)
     assert result.about_tools("figma", server) == "hubd offers more tools of it than Copilot CLI did"
+    assert not result.offers_fewer_tools("figma", server)
 
 
 def test_what_each_host_had_is_remembered(machine):

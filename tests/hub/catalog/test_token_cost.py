@@ -93,6 +93,7 @@ def test_a_tool_that_an_earlier_server_hides_costs_nothing():
     assert {name: cost.tools for name, cost in catalog.costs().items()} == {"a": 1, "b": 1}
 
 
+@pytest.mark.covers("ET-1")
 def test_nothing_is_counted_before_it_is_asked_for(monkeypatch):
     calls = []
     monkeypatch.setattr("hub.catalog.entries.tool_bytes", lambda *tool: calls.append(tool) or 4)

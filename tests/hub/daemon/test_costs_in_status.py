@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from hub.wire.mcp import L4
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house
@@ -13,6 +15,7 @@ def tokens(tools):
     return -(-sum(len(json.dumps(each, separators=(",", ":")).encode()) for each in shown) // 4)
 
 
+@pytest.mark.covers("ET-2")
 async def test_servers_and_hosts_have_their_tokens(autojump_clock):
     fakes = {
         "files": FakeUpstream(tools=["read", "write_everything"]),

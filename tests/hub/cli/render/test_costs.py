@@ -26,6 +26,7 @@ DATA = Status(
 )
 
 
+@pytest.mark.covers("ET-2")
 def test_servers_hosts_and_what_helps():
     assert drawn(*costs(DATA), width=80) == (
         "SERVER        TOOLS   TOKENS  LARGEST\n"
