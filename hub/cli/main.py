@@ -11,6 +11,7 @@ from typing import TextIO, cast
 
 from config.errors import ConfigError, EditError
 from hub.cli import editing
+from hub.cli.completion import complete
 from hub.cli.parser import make_parser
 from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, EX_USAGE, Command, Output, UsageError
 from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
@@ -21,6 +22,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run one command; the exit code. Never raises for anything that a user can cause."""
     if isinstance(sys.stdout, TextIOWrapper):  # texts of servers may hold lone surrogates, which JSON keeps
         sys.stdout.reconfigure(errors="backslashreplace")
+    if arguments[:1] == ["__complete"]:
+        return complete(make_parser(), arguments[1:])
     arguments, words = editing.split_command(arguments)
     # made before the arguments are parsed, so that their errors have the same form
     output = Output(json=("--raw" if arguments[:1] == ["call"] else "--json") in arguments)

@@ -6,6 +6,7 @@ from collections.abc import Container, Sequence
 from typing import Any, Final
 
 from hub.cli import (
+    completion,
     config,
     doctor,
     editing,
@@ -22,7 +23,7 @@ from hub.cli.setup import command as setup
 from hub.cli.subcommand import EX_USAGE, Parser, add, add_color
 
 FAMILIES: Final = {
-    "the hub": (hub_commands, service, doctor),
+    "the hub": (hub_commands, service, doctor, completion),
     "its servers": (tool_commands, client_commands),
     "its configuration": (editing, secret_commands, environment, config),
     "hosts": (setup, install, importing),

@@ -1,0 +1,255 @@
+"""Completion in shells: `hubd completion SHELL` prints a script that calls the hidden `hubd __complete WORDS...`.
+
+That prints what the last word may become, `NAME<TAB>DESCRIPTION` per line: commands and options as the parser has them,
+names of servers and tools as the hub that runs has them. No hub is started, and one that is slow is not waited for.
+Names that a shell would not take literally are left out: some of them come from servers, and shells insert them.
+"""
+
+import argparse
+import json
+import re
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from os import EX_OK
+from typing import Any, Final, cast
+
+from hub.cli.subcommand import Output, Parser, add
+from hub.wire.printable import printable
+
+PATIENCE_S: Final = 0.3
+"""Time limit for an answer of the hub."""
+MAX_BYTES: Final = 32 << 20
+DESCRIPTION_CHARS: Final = 80
+SAFE: Final = re.compile(r"[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+:,./=-]*")
+"""Names that mean themselves in every shell."""
+
+Found = Iterable[tuple[str, str]]
+"""Names and their descriptions."""
+
+SCRIPTS: Final[Mapping[str, str]] = {
+    "bash": """\
+# hubd completion for bash: add  source <(hubd completion bash)  to ~/.bashrc
+_hubd() {
+    local found; mapfile -t found < <("$1" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    COMPREPLY=("${found[@]%%$'\\t'*}")
+    [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
+}
+complete -o default -F _hubd hubd
+""",
+    "zsh": """\
+# hubd completion for zsh: add  source <(hubd completion zsh)  to ~/.zshrc, below compinit
+_hubd() {
+    local line; local -a found
+    for line in "${(@f)$("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
+        [[ -n $line ]] && found+=("${${line%%$'\\t'*}//:/\\\\:}:${line#*$'\\t'}")
+    done
+    (( $#found )) && _describe hubd found || _files
+}
+compdef _hubd hubd
+""",
+    "fish": """\
+# hubd completion for fish: hubd completion fish >~/.config/fish/completions/hubd.fish
+function __hubd_complete
+    set -l words (commandline -opc) (commandline -ct)
+    $words[1] __complete $words[2..-1] 2>/dev/null; or true
+end
+complete -c hubd -f -a '(__hubd_complete)'
+complete -c hubd -F -n 'test -z "$(__hubd_complete)"'
+""",
+}
+
+
+def add_commands(commands: Any) -> None:
+    """`completion`."""
+    text = "print the script that lets a shell complete commands and names"
+    completion = add(commands, "completion", _print_script, text, json=True)
+    completion.add_argument("shell", choices=tuple(SCRIPTS), help="the script's first line says where it goes")
+
+
+def _print_script(options: argparse.Namespace) -> int:
+    output: Output = options.output
+    script = SCRIPTS[options.shell]
+    output.set(shell=options.shell, script=script)
+    output.say(script.rstrip("\n"))
+    return EX_OK
+
+
+def complete(parser: Parser, words: Sequence[str]) -> int:
+    """`hubd __complete WORDS...`: print what the last word may become. Never fails, since it runs at every key."""
+    try:
+        lines = [f"{name}\t{printable(text)}" for name, text in completions(parser, words, ask)]
+    except Exception:  # noqa: BLE001 - nothing can be said while somebody types
+        return EX_OK
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    return EX_OK
+
+
+Ask = Callable[[str], Any]
+"""Asks the hub by a control method without params; its result, None: there is none."""
+
+
+def completions(parser: Parser, words: Sequence[str], ask: Ask) -> list[tuple[str, str]]:
+    """What the last of `words` may become, with descriptions."""
+    *before, last = words or [""]
+    found, start = _found(parser, *_joined(before, last), ask)
+    short = ((name, text.strip().partition("\n")[0][:DESCRIPTION_CHARS]) for name, text in found)
+    return [(name, text) for name, text in short if name.startswith(start) and SAFE.fullmatch(name)]
+
+
+def _joined(before: list[str], last: str) -> tuple[list[str], str]:
+    """The words as the program will get them: bash cuts them at `=`, and wants what follows it."""
+    if last == "=" and before:
+        return before, ""
+    if len(before) > 1 and before[-1] == "=":
+        return before[:-1], last
+    return before, last
+
+
+def _found(parser: Parser, before: Sequence[str], last: str, ask: Ask) -> tuple[Found, str]:
+    """What may stand behind the words `before`, and how it has to begin."""
+    position, option, positionals = 0, None, [""]
+    if "--" in before:
+        return (), last
+    for word in before:
+        if option is not None:
+            option = None
+        elif word.startswith("-") and word != "-":
+            option = None if "=" in word else _option(parser, word)
+        elif word == "help" and position == 0 and "help" in _commands(parser):
+            continue  # what follows is completed as if it stood there by itself
+        elif (chosen := _commands(parser).get(word)) is not None:
+            parser, position, positionals = cast(Parser, chosen), 0, [""]
+        else:
+            position += 1
+            positionals.append(word)
+    if option is not None:
+        return _values(parser, option, ask), last
+    if last.startswith("-"):
+        name, equals, _ = last.partition("=")
+        option = _option(parser, name) if equals else None
+        if option is None:
+            return _options(parser), last
+        return ((f"{name}={value}", text) for value, text in _values(parser, option, ask)), last
+    if _commands(parser):
+        return _command_names(parser), last
+    return _positional(parser, position, positionals, last, ask), last
+
+
+def _option(parser: Parser, word: str) -> argparse.Action | None:
+    """The option, if a value follows it."""
+    action = parser._option_string_actions.get(word)
+    return action if action is not None and action.nargs != 0 else None
+
+
+def _options(parser: Parser) -> Iterator[tuple[str, str]]:
+    for action in parser._actions:
+        if action.help is not argparse.SUPPRESS or action.dest == "color":
+            text = "colours: on a terminal, always, never" if action.help is argparse.SUPPRESS else action.help or ""
+            yield from ((name, text) for name in action.option_strings if name.startswith("--"))
+
+
+def _subparsers(parser: Parser) -> Any:
+    return next((each for each in parser._actions if isinstance(each, argparse._SubParsersAction)), None)
+
+
+def _commands(parser: Parser) -> Mapping[str, argparse.ArgumentParser]:
+    found = _subparsers(parser)
+    return {} if found is None else found.choices
+
+
+def _command_names(parser: Parser) -> Iterator[tuple[str, str]]:
+    """Commands by their main names: other names of one are the same parser."""
+    told: set[int] = set()
+    for name, command in _commands(parser).items():
+        if id(command) not in told:
+            told.add(id(command))
+            yield name, command.description or ""
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def _values(parser: Parser, option: argparse.Action, ask: Ask) -> Found:
+    if option.choices is not None:
+        return ((str(choice), "") for choice in option.choices)
+    if option.dest in ("upstream", "server"):
+        return _servers(ask)
+    return ()
+
+
+def _positional(parser: Parser, position: int, before: Sequence[str], last: str, ask: Ask) -> Found:
+    """What the positional argument at `position` may be; `before` are those before it."""
+    actions = [action for action in parser._actions if not action.option_strings]
+    if not actions or (position >= len(actions) and actions[-1].nargs not in ("*", "+")):
+        return ()
+    action = actions[min(position, len(actions) - 1)]
+    command = parser.prog.partition(" ")[2]
+    if action.choices is not None:
+        return ((str(choice), "") for choice in action.choices)
+    if action.metavar == "HOST":
+        return _hosts()
+    if command == "call":
+        return _tools(ask) if position == 0 else _arguments(ask, before[1], before[2:])
+    if command == "tools":
+        return chain(_servers(ask), _tools(ask))
+    if command == "logs":
+        return chain(_servers(ask), [("hub", "the hub's own log")])
+    return _servers(ask) if command in SERVERS else ()
+
+
+SERVERS: Final = frozenset({"restart", "enable", "disable", "remove", "cache clear"})
+"""Commands whose argument is a server."""
+
+
+def _servers(ask: Ask) -> Iterator[tuple[str, str]]:
+    for row in (ask("status") or {}).get("upstreams") or ():
+        yield str(row.get("name")), str(row.get("state"))
+
+
+def _tools(ask: Ask) -> Iterator[tuple[str, str]]:
+    for tool in ask("tools") or ():
+        yield str(tool.get("name")), str(tool.get("description") or tool.get("title") or "")
+
+
+def _arguments(ask: Ask, name: str, given: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """`KEY=` of each argument of a tool that is not given yet."""
+    taken = {word.partition("=")[0] for word in given}
+    schema = next((tool.get("inputSchema") for tool in ask("tools") or () if tool.get("name") == name), None)
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    for key, about in (properties if isinstance(properties, dict) else {}).items():
+        if key not in taken:
+            yield f"{key}=", str(about.get("description") or about.get("type") or "") if isinstance(about, dict) else ""
+
+
+def _hosts() -> Iterator[tuple[str, str]]:
+    from config.hosts.facts import all_hosts
+
+    return ((name, host.title) for name, host in all_hosts().items())
+
+
+def ask(method: str) -> Any:
+    """Ask the hub that runs; its result, None: none answers in time. As `ControlClient`, which takes too long to
+    import at every key."""
+    from config.hub_paths import control_path
+    from hub.net.peer_credentials import ForeignPeer, refuse_foreign_hub
+
+    until = time.monotonic() + PATIENCE_S  # noqa: TID251 - nothing here runs under trio
+    path, received = str(control_path()), bytearray()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as hub:
+        hub.settimeout(PATIENCE_S)
+        try:
+            hub.connect(path)
+            refuse_foreign_hub(hub, path)
+            hub.sendall(b'{"jsonrpc":"2.0","id":1,"method":"%s","params":{}}\n' % method.encode())
+            while not received.endswith(b"\n"):
+                hub.settimeout(max(0.001, until - time.monotonic()))  # noqa: TID251
+                part = hub.recv(1 << 18)
+                if not part or len(received) > MAX_BYTES:
+                    return None
+                received += part
+        except (OSError, ForeignPeer):
+            return None
+    return json.loads(received).get("result")
