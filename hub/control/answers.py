@@ -18,8 +18,8 @@ class LargestTool(Struct, frozen=True):
 
 
 class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
-    """One upstream as the hub uses it. State `unresolved`: left out, since a reference of its configuration leads
-    nowhere."""
+    """One upstream as the hub uses it. State `unresolved`: not started, since a reference of its configuration has no
+    value; without `failures` the hub left it out."""
 
     parked: int | None = None
     """Calls that wait for answers of hosts."""

@@ -32,6 +32,7 @@ def hubd(env, *arguments, stdin=""):
     return done.stdout
 
 
+@pytest.mark.covers("BOX-03")
 def test_an_unlocked_keyring_keeps_secrets_and_no_file_does(tmp_path, keyring):
     with session_bus(keyring) as address, gnome_keyring(keyring, address, unlocked=True):
         env = own_directories(tmp_path) | {"DBUS_SESSION_BUS_ADDRESS": address}
@@ -50,6 +51,7 @@ def test_an_unlocked_keyring_keeps_secrets_and_no_file_does(tmp_path, keyring):
         assert "there is no secret TOKEN" in done.stderr
 
 
+@pytest.mark.covers("BOX-01", "BOX-03")
 def test_a_locked_keyring_costs_one_server_until_it_is_unlocked(tmp_path, keyring, monkeypatch):
     python = json.dumps(sys.executable)
     demo = f'command = {python}\nargs = ["-I", "-m", "upstreams.demo"]\n'

@@ -23,6 +23,7 @@ SQUATTED = (
     "token there; the token was replaced, and HTTP is closed to all hosts"
 )
 SIGN_IN: Final = "sign-in needed"
+UNRESOLVED: Final = "not started"
 UNSQUAT = (
     "find out who it is, or name another port with `listen` in hubd.toml; then run `hubd stop`, and `hubd install` "
     "for hosts that have the URL. On a machine with several users prefer `hubd connect`, which needs no token"
@@ -81,6 +82,8 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
         why = first.strip() or "the reason is unknown"
         if upstream.state == "unauthorized":
             causes.setdefault((SIGN_IN, ""), []).append(name)
+        elif upstream.state == "unresolved" and upstream.failures is not None:  # else the configuration is told of
+            causes.setdefault((UNRESOLVED, why.removeprefix(f"{name} is not started: ")), []).append(name)
         elif upstream.state == "failed" or upstream.crash_loop:
             if (telling := telling_line(said)) and telling not in why:
                 why += f'; it said "{telling}"'
@@ -96,6 +99,8 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
                 f"set headers.Authorization (`hubd edit`), then {again}; where people have to sign in, leave it to the "
             )
             fix += "host, or run `npx -y mcp-remote URL`"
+        elif what == UNRESOLVED:
+            fix = f"do what it says; `hubd secret set` starts its servers, else {again}"
         else:
             why = reasons[one] if one else f"each {why}"
             fix = f"see `hubd logs {one or 'NAME'}`, fix the cause, then {again}"

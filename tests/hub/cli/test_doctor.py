@@ -427,6 +427,21 @@ def test_servers_that_the_hub_has_given_up(case):
     assert (looping.what, looping.why) == ("e: keeps exiting", "e exited with status 1")
 
 
+def test_servers_that_wait_for_a_secret(case):
+    why = "is not started: ${secret:K} has no value: there is no secret K: run `hubd secret set K`"
+    case.status = {
+        "version": "1",
+        "upstreams": [
+            {"name": "a", "state": "unresolved", "failures": 1, "last_error": f"a {why}"},
+            {"name": "b", "state": "unresolved", "failures": 1, "last_error": f"b {why}"},
+            {"name": "c", "state": "unresolved", "last_error": "left out by the configuration, which is told of"},
+        ],
+    }
+    (found,) = case.found(daemons.upstreams)
+    assert (found.what, found.why) == ("a and b: not started", why.removeprefix("is not started: "))
+    assert "hubd restart NAME" in found.fix
+
+
 def test_one_fault_is_found_once(case):
     case.toml('[upstreams.a]\ncommand = "no-such-program"\n[upstreams.b]\ncommand = "sh"\n')
     lost = [{"name": name, "state": "failed", "last_error": "x"} for name in ("a", "b")]

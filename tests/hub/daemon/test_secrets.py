@@ -9,6 +9,8 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.support.processes import HUBD, running_hub
 
 CANARY = "s3cret-canary-0123456789"
@@ -58,6 +60,7 @@ def servers(tmp_path):
     return "".join(texts) + f'[upstreams.plain]\ncommand = {python}\nargs = ["-I", "-m", "upstreams.demo"]\n'
 
 
+@pytest.mark.covers("BOX-01", "BOX-03")
 def test_a_server_waits_for_its_secret_and_a_changed_one_restarts_its_servers_only(tmp_path):
     with running_hub(tmp_path, servers(tmp_path), auth="none") as hub:
         state = Path(hub.env["XDG_STATE_HOME"], "hubd")
@@ -164,6 +167,7 @@ def token_server():
             thread.join(10)
 
 
+@pytest.mark.covers("BOX-02")
 def test_a_call_that_is_refused_is_sent_again_with_what_the_command_prints_now(tmp_path):
     token = tmp_path / "token"
     token.write_text("token-one\n")

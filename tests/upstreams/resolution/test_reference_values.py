@@ -131,6 +131,7 @@ def supervisor_of(source, **fakes):
     return Supervisor(Memory(None), lambda name: None, run_session=opener(fakes), read_references=source)
 
 
+@pytest.mark.covers("BOX-01")
 async def test_an_upstream_without_its_value_is_unresolved_and_a_call_tries_again(nursery, mock_clock):
     source = Source(Unresolvable("${secret:K} has no value: there is no secret K: run `hubd secret set K`"), "v")
     supervisor = supervisor_of(source, a=FakeUpstream(), b=FakeUpstream())
@@ -166,6 +167,7 @@ async def test_sessions_get_the_values_and_a_restart_reads_them_anew(nursery):
     assert await opens.receive() == "two"
 
 
+@pytest.mark.covers("BOX-01")
 async def test_whoever_waits_for_a_keyring_delays_nobody(nursery):
     """Nine servers wait, and more than may start at once start beside them."""
     asked = threading.Semaphore(0)

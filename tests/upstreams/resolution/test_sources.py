@@ -30,6 +30,7 @@ def test_what_a_program_prints_is_the_value_without_one_line_end(printed, expect
     assert value(command(f"import sys; sys.stdout.buffer.write({printed.encode()!r})")) == expected
 
 
+@pytest.mark.covers("BOX-01")
 @pytest.mark.parametrize(
     ("code", "why"),
     [
