@@ -54,8 +54,10 @@ def _costs(options: argparse.Namespace) -> int:
     from hub.cli.render.costs import costs, costs_json
     from hub.control.methods import STATUS
 
-    with session(options), client() as hub:  # the session starts the hub, and waits for its lists
-        status = hub.request(STATUS)
+    with session(options) as hub:  # a hub that is only starting has them when it has listed them
+        hub.items("tools/list", "tools")
+    with client() as control:
+        status = control.request(STATUS)
     output: Output = options.output
     if options.json:
         print(as_json(costs_json(status)))

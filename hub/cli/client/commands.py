@@ -75,7 +75,7 @@ def session(options: argparse.Namespace) -> Iterator["HubSession"]:
 
     output: Output = options.output
     stream, started = connect_or_start()
-    if started:
+    if started and not output.json:  # what these commands print for programs is the answer alone
         output.note("the hub was started")
     progress = output.progress
     with progress.live_lines() as live:

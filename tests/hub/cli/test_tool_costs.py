@@ -1,0 +1,48 @@
+"""`hubd tools --cost`, with a hub that the command starts."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import HUBD, own_directories
+
+SCRIPTED = Path(__file__).parents[2] / "support" / "scripted.py"
+
+
+@pytest.fixture
+def env(tmp_path):
+    env = own_directories(tmp_path)
+    config = Path(env["XDG_CONFIG_HOME"], "hubd", "hubd.toml")
+    config.parent.mkdir(parents=True)
+    args = json.dumps(["-I", "-S", str(SCRIPTED), json.dumps({"tools": ["read", "delete"]})])
+    server = f'[upstreams.files]\ncommand = "{sys.executable}"\nargs = {args}\ntools = ["!delete"]\n'
+    config.write_text(f'listen = "127.0.0.1:0"\n{server}')
+    yield env
+    subprocess.run([HUBD, "stop"], env=env, capture_output=True, timeout=60, check=False)
+
+
+def told(env, *words):
+    argv = [HUBD, *words]
+    done = subprocess.run(
+        argv, env=env, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=True
+    )
+    return done.stdout
+
+
+def test_a_list_for_programs_stays_bare_when_the_hub_had_to_be_started(env):
+    assert [tool["name"] for tool in json.loads(told(env, "tools", "--json"))] == ["files__read"]
+
+
+@pytest.mark.covers("ET-2")
+def test_a_hub_that_is_only_starting_is_waited_for(env):
+    costs = json.loads(told(env, "tools", "--cost", "--json"))
+    (files,) = costs["servers"]
+    assert (files["name"], files["tools"], files["largest"]["name"]) == ("files", 1, "files__read")
+    assert files["tokens"] > 5
+    assert json.loads(told(env, "tools", "files", "--cost", "--json")) == {
+        "tools": [{"name": "files__read", "tokens": files["tokens"]}]
+    }
+    assert told(env, "tools", "--cost").splitlines()[1].split()[:2] == ["files", "1"]
