@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import structs
 
-from hub.cli.checks import daemons, hosts, servers, stores
+from hub.cli.checks import daemons, environment, hosts, servers, stores
 from hub.cli.checks.evidence import Examined, Finding, about, listed, unreadable
 
 CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
@@ -13,6 +13,8 @@ CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
     servers.same_server_twice,
     servers.commands,
     servers.working_directories,
+    environment.last_words,
+    environment.this_shell,
     servers.addresses,
     stores.store,
     stores.same_names,

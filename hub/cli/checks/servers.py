@@ -64,22 +64,27 @@ def same_server_twice(examined: Examined) -> Iterator[Finding]:
 
 def commands(examined: Examined) -> Iterator[Finding]:
     """Programs that do not exist, or only on the PATH of a shell."""
-    path = examined.machine.environ.get("PATH", os.defpath)
+    shell = examined.machine.environ.get("PATH", os.defpath)
+    known = {} if examined.loaded is None else examined.loaded.environ
+    recorded = examined.loaded is not None and "PATH" in examined.loaded.own_lines
+    path = known.get("PATH", shell)
     missed = _missed_by_the_hub(examined)
     causes: dict[tuple[str, str, str], list[str]] = {}
     for name, upstream in examined.upstreams():
-        if upstream.command is None:
+        if upstream.command is None or NUL in upstream.command:  # a reference, which is read at the start
             continue
         own = upstream.env["PATH"].reveal() if "PATH" in upstream.env else None
         found = shutil.which(upstream.command, path=own or path)
-        if found is None:
+        if found is None and own is None and (found := shutil.which(upstream.command, path=shell)):
+            cause = "unrecorded"
+        elif found is None:
             there = "/" in upstream.command and os.path.exists(upstream.command)
             cause = "not executable" if there else "missing"
         elif own is not None or "/" in upstream.command:
             continue
         elif name in missed:
-            cause = "missed"
-        elif shutil.which(upstream.command, path=GUI_PATH) is None:
+            cause = "found since" if recorded else "missed"
+        elif not recorded and shutil.which(upstream.command, path=GUI_PATH) is None:
             cause = "shell only"
         else:
             continue
@@ -106,7 +111,14 @@ def _about_command(cause: str, command: str, found: str, names: list[str]) -> Fi
         if "/" not in command and len(words := command.split()) > 1:
             fix = f'write command = "{words[0]}", and what follows as args = [...]'
         return Finding("command", "problem", f"{what} is not found", f"{it} cannot start", fix, **about(names))
-    fix = f'write command = "{found}", or run `hubd service install`, which keeps the PATH of this shell'
+    fix = f'run `hubd env capture`, which records the PATH of this shell, or write command = "{found}"'
+    if cause == "unrecorded":
+        what += f" is on the PATH of this shell ({os.path.dirname(found)}), and not on that in hubd.env"
+        return Finding("path", "problem", what, f"{it} cannot start", fix, **about(names))
+    if cause == "found since":
+        what += f" is found ({os.path.dirname(found)}), and was not when the hub looked for it last"
+        fix = f"run `hubd restart {names[0] if len(names) == 1 else 'NAME'}`"
+        return Finding("path", "problem", what, f"{it} cannot start", fix, **about(names))
     if cause == "missed":
         what += f" is on the PATH of this shell ({os.path.dirname(found)}), and not on the hub's"
         repair = WriteCommand(tuple(names), found)

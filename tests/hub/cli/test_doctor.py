@@ -754,7 +754,7 @@ def test_what_has_one_safe_answer_is_fixed_and_shown(tmp_path):
 
     def found():
         shown = json.loads(doctor("--json").stdout)
-        return {each["check"] for each in shown} - {"root", "orphan", "daemon"}
+        return {each["check"] for each in shown} - {"root", "orphan", "daemon", "environment"}
 
     narrow = env | {"PATH": "/usr/bin:/bin"}
     with running([HUBD, "serve"], tmp_path / "log", env=narrow, cwd=tmp_path, merged=True) as process:

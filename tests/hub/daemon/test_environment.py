@@ -2,6 +2,8 @@
 
 import json
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.attached import SCRIPTED, Host
+from tests.support.private_ca import server_of_a_private_ca
 from tests.support.processes import HUBD, Hub, own_directories, running
 
 SYSTEM_PATH = "/usr/bin:/bin"
@@ -31,11 +34,11 @@ class Machine:
         self.add("tells", TELLS)
         self.host = {**self.shell, "PATH": SYSTEM_PATH}
 
-    def add(self, name: str, script: object) -> None:
-        """A server whose command is found on the shell's PATH."""
+    def add(self, name: str, script: object, before: str = "") -> None:
+        """A server whose command is found on the shell's PATH. `before`: what its shell does first."""
         program = self.tools / name
         words = [sys.executable, str(SCRIPTED), json.dumps(script)]
-        program.write_text("#!/bin/sh\nexec " + " ".join("'" + word + "'" for word in words) + "\n")
+        program.write_text(f"#!/bin/sh\n{before}exec {shlex.join(words)}\n")
         program.chmod(0o755)
         with (self.config / "hubd.toml").open("a") as file:
             file.write(f"[upstreams.{name}]\ncommand = '{name}'\nera = 'legacy'\n")
@@ -176,3 +179,45 @@ def test_what_moves_the_hubs_files_is_not_taken_from_the_file(machine, tmp_path)
         with Host(machine.hub(process)) as host:
             host.ask(0, "initialize", INITIALIZE)
             assert host.receive()["id"] == 0
+
+
+# --- a network of one's own -------------------------------------------------------------------------------------------
+
+FETCHES = {
+    "SSL_CERT_FILE": [sys.executable, "-I", "-c", "import urllib.request, sys; urllib.request.urlopen(sys.argv[1])"],
+    "NODE_EXTRA_CA_CERTS": [
+        *("node", "-e"),
+        "require('https').get(process.argv[1], r => r.resume()).on('error', e => { throw e; })",
+    ],
+}
+"""Programs that fetch a page, by the variable that tells them whom to trust."""
+
+
+@pytest.mark.covers("FH-5", "FH-8")
+@pytest.mark.parametrize("variable", FETCHES)
+def test_a_server_behind_a_private_authority_is_explained_and_works_once_the_shell_is_recorded(
+    machine, tmp_path, variable
+):
+    program, *words = FETCHES[variable]
+    if (path := shutil.which(program)) is None:
+        pytest.skip(f"there is no {program}")
+    with server_of_a_private_ca(tmp_path) as (port, ca):
+        fetch = shlex.join([path, *words, f"https://127.0.0.1:{port}/"])
+        name = "node" if program == "node" else "fetches"
+        machine.add(name, {}, before=f"{fetch} || exit 1\n")
+        with served(machine, tmp_path) as process:
+            process.wait_for("http://")
+            assert "connected" in machine.run("restart", "tells")
+            machine.run("restart", name)
+            shell = {variable: str(ca)}
+            found = {each["check"]: each for each in json.loads(machine.run("doctor", "--json", **shell))}
+            finding = found["environment"]
+            assert (finding["level"], finding["names"]) == ("problem", [name])
+            assert f"this shell has {variable}, and the hub has not" in finding["why"]
+            assert finding["fix"] == f"run `hubd env capture`; then run `hubd restart {name}`"
+            assert "upstream" not in found
+            line = f"add the line {variable}="
+            told = [each for each in json.loads(machine.run("doctor", "--json")) if each["check"] == "environment"]
+            assert line in told[0]["fix"], "a shell without it names the line to write"
+            assert "written" in machine.run("env", "capture", **shell)
+            assert "connected" in machine.run("restart", name)
