@@ -54,10 +54,12 @@ class Outcome(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     last: str | None = None
     """If nothing differs: the last difference in this run of the hub."""
+    variables: bool = False
+    """Servers get other variables when they start next."""
 
     def __str__(self) -> str:
         last = f"; the last change was applied already: {self.last}" if self.last else ""
-        return f"{self.difference}{last}"
+        return f"{_told(self.difference, variables=self.variables)}{last}"
 
     def as_answer(self) -> Reloaded:
         """For commands and programs."""
@@ -73,6 +75,12 @@ class Outcome(Struct, frozen=True):
             problem=self.problem,
             warnings=self.warnings,
         )
+
+
+def _told(found: Difference, *, variables: bool) -> str:
+    """A difference as a sentence; `variables`: whether those of the file beside the configuration differ, too."""
+    text = f"other variables in {OWN_VARIABLES}, which servers get when they start next"
+    return "; ".join([*([str(found)] if found or not variables else []), *([text] if variables else [])])
 
 
 class Reloader:
@@ -229,10 +237,10 @@ class Reloader:
         return Outcome(problem=problem, pending=self._pending())
 
     def _succeeded(self, loaded: Loaded, found: Difference) -> Outcome:
-        if self.problem is not None or found:
-            log.info("configuration reloaded: %s", found)
-        if loaded.environ != self._loaded.environ:
-            log.info("the variables in %s differ: servers get them when they start next", OWN_VARIABLES)
+        variables = loaded.environ != self._loaded.environ
+        told = _told(found, variables=variables)
+        if self.problem is not None or found or variables:
+            log.info("configuration reloaded: %s", told)
         if self.problem is not None or found:
             self._watcher.look_again()  # a file may have changed between its look and its reading, and change back
         for warning in loaded.warnings:
@@ -244,5 +252,6 @@ class Reloader:
         self._there = {path for path in loaded.named_directories if path.is_dir()}
         self._watcher.watch(loaded.files, loaded.directories)
         warnings = tuple(str(warning) for warning in loaded.warnings)
-        last, self._last = self._last, str(found) if found else self._last
-        return Outcome(found, None, self._pending(), warnings, None if found else last)
+        changed = bool(found) or variables
+        last, self._last = self._last, told if changed else self._last
+        return Outcome(found, None, self._pending(), warnings, None if changed else last, variables)

@@ -135,7 +135,7 @@ def test_servers_take_a_change_of_the_file_when_they_start_next(machine, tmp_pat
             before = host.environment()
             assert before["NODE_EXTRA_CA_CERTS"] == "/old.pem"
             machine.own(f"PATH={machine.shell['PATH']}\nNODE_EXTRA_CA_CERTS=/new.pem\n")
-            assert "nothing changed" in machine.run("reload")
+            assert "other variables in hubd.env, which servers get when they start next" in machine.run("reload")
             assert host.environment() == before, "what runs is left alone"
             machine.run("restart", "tells")
             assert host.environment()["NODE_EXTRA_CA_CERTS"] == "/new.pem"
