@@ -169,6 +169,21 @@ def test_a_shim_starts_the_hub_and_starts_it_again(installed):
         )
 
 
+def test_it_can_be_set_up(installed):
+    """A home with one host and one server: what setup would do, and nothing is done."""
+    file = installed.place / "home" / ".codeium/windsurf/mcp_config.json"
+    file.parent.mkdir(parents=True)
+    python = installed.hubd.resolve().with_name("python")
+    server = {"command": str(python), "args": ["-I", "-m", "upstreams.demo"], "env": {"MINE": "1"}}
+    file.write_text(json.dumps({"mcpServers": {"mine": server}}))
+    before = file.read_text()
+    said = installed.run("setup", "--dry-run", "--yes")
+    assert "Windsurf" in said
+    assert "6 tools" in said
+    assert file.read_text() == before
+    file.unlink()
+
+
 def test_hosts_get_a_path_that_outlives_updates(installed):
     file = installed.place / "home" / ".cursor" / "mcp.json"
     file.parent.mkdir(parents=True)

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Raw
 
 from hub.catalog.token_cost import tokens_of, tool_bytes
+from hub.cli.client.commands import LABEL
 from hub.cli.render.screen import Block, Cell, Table, styled
 from hub.cli.render.tables import about
 from hub.control.answers import HostRow, Status, UpstreamRow
@@ -112,10 +113,10 @@ def _servers(data: Status) -> list[UpstreamRow]:
 
 
 def _hosts(data: Status) -> Iterator[HostRow]:
-    """Hosts, one of those that are alike."""
+    """Hosts, one of those that are alike; commands of ours have no model that pays."""
     seen = set()
     for each in sorted(data.hosts, key=lambda each: (each.label or each.host, each.endpoint)):
-        if (key := (*_host(each), each.host)) not in seen:
+        if each.label != LABEL and (key := (*_host(each), each.host)) not in seen:
             seen.add(key)
             yield each
 
