@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from collections.abc import Mapping
 from os import EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +14,7 @@ from hub.control.errors import HubNotRunning
 if TYPE_CHECKING:
     from config.editing.environment_file import Capture
     from config.server_environment import ShownEnvironment, ShownVariable
-    from config.settings import HubConfig
+    from config.settings import HubConfig, UpstreamConfig
 
 _MEMBERS: Final = """\
   server     its name, or null: a server that says nothing of its environment
@@ -186,15 +187,19 @@ def _say_capture(planned: "Capture", did: str, output: Output) -> None:
 # --- unasked ----------------------------------------------------------------------------------------------------------
 
 
-def unasked_capture(named: Path | None) -> "tuple[Capture | None, str]":
+def unasked_capture(
+    named: Path | None, more: "Mapping[str, UpstreamConfig] | None" = None
+) -> "tuple[Capture | None, str]":
     """What a command that puts the hub in place records of this shell, without being asked: None, and perhaps the
     reason, if that would take something away. Keep it under the lock of edits until it is written.
 
-    `named`: the main file, None: the user's own.
+    `named`: the main file, None: the user's own; `more`: servers that are about to be written.
 
     Raises:
         EditError: the file cannot be read.
     """
+    from msgspec import structs
+
     from config.editing.environment_file import capture, environment_file
     from config.environment.shell import why_not_unasked
     from config.hub_paths import config_file
@@ -202,7 +207,10 @@ def unasked_capture(named: Path | None) -> "tuple[Capture | None, str]":
     path = environment_file((named or config_file()).expanduser().absolute())
     if path is None:
         return None, ""
-    planned = capture(path, os.environ, _configured(named))
+    config = _configured(named)
+    if more:
+        config = structs.replace(config, upstreams={**config.upstreams, **more})
+    planned = capture(path, os.environ, config)
     why = why_not_unasked(os.environ, planned.recorded, planned.values, attended=_is_attended())
     if why is None and planned.changes:
         return planned, ""

@@ -74,7 +74,7 @@ class SetupHome:
         self.env = own_directories(directory) | {"HOME": str(self.home), "NO_COLOR": "1"}
         self.env["XDG_CONFIG_HOME"] = str(self.home / ".config")
         self.env["XDG_STATE_HOME"] = str(self.home / ".local" / "state")
-        self.env["PATH"] = f"{self._stand_ins(servers or {})}:{HUBD.parent}:/usr/bin:/bin"
+        self.env["PATH"] = str(self._stand_ins(servers or {}))  # and nothing else: a real npx would be recorded first
         self.env["LEVEL"] = "info"
         self.paths = host_homes.write(self.home, *HOSTS)
         self.paths["kiro"].write_text(KIRO)
@@ -90,7 +90,10 @@ class SetupHome:
         cases = []
         for name, script in SERVERS.items():
             command = shlex.join(servers.get(name) or [*python, json.dumps(script)])
-            fetch = shlex.join(["test", "-e", f"{folder}/cached"]) + f" || cat {shlex.quote(f'{folder}/fetched')} >&2; "
+            fetch = (
+                shlex.join(["test", "-e", f"{folder}/cached"])
+                + f" || /bin/cat {shlex.quote(f'{folder}/fetched')} >&2; "
+            )
             check = f'test "$GITHUB_PERSONAL_ACCESS_TOKEN" = {TOKEN} || exit 1; '
             first = {SLOW: fetch, "github-mcp-server": check}.get(name, "")
             cases.append(f"    *{name}*) {first}exec {command} ;;")

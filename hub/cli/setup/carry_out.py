@@ -85,6 +85,7 @@ class CarryOut:
     # --- the hub's own files
 
     def _write_own_files(self) -> None:
+        from config.editing.environment_file import write_capture
         from config.files import locked
         from config.hosts.import_files import carry_out
         from config.hub_paths import backup_dir, state_dir
@@ -94,6 +95,10 @@ class CarryOut:
             self._undo.add("the secrets", partial(_forget, list(new.values)))
             say_kept(new.keep(), self._output)
         with locked(state_dir()):
+            if (capture := self._plan.capture) is not None:
+                self._undo.file(capture.path, capture.before, now(), backup_dir())
+                backup = write_capture(capture, now(), backup_dir())
+                self._output.append("files", {"file": str(capture.path), "backup": backup and str(backup)})
             for write in self._plan.imported:
                 before = None if write.before is None else write.before.encode()
                 self._undo.file(write.path, before, now(), backup_dir())

@@ -101,7 +101,7 @@ class _Journey:
         if not plan.changes and way == "running":
             self._show("", *screens.all_is_well(verdicts, running_hub.states()))
             return EX_OK
-        self._show("", *screens.all_changes(plan, self._machine.home))
+        self._show("", *screens.costs(result, verdicts, survey.places), *screens.all_changes(plan, self._machine.home))
         if options.dry_run:
             return EX_OK
         if questions.may_ask(options) and not questions.write_it(screens.diffs(plan), output):
@@ -134,11 +134,23 @@ class _Journey:
 
         servers = [(name, server) for name, server in result.taken if not server.off]
         head = f"Trying {screens.counted(len(servers), 'server')}. Nothing is changed yet; Ctrl-C leaves all as it is."
-        outcomes = probe(servers, self._output, head=head)
+        outcomes = probe(servers, self._output, variables=self._variables(result), head=head)
         found = verdicts(result, survey.skipped, self._ours, outcomes)
         self._show("", *screens.tried(found))
         keep_what_works(result, self._ours, outcomes)
         return found
+
+    def _variables(self, result: "Import") -> bytes:
+        """The `hubd.env` that there would be, so that servers are tried with what the hub will give them."""
+        from config.files import read_file
+        from config.hosts.import_files import imported_files
+        from config.loading.all_files import OWN_VARIABLES
+        from hub.cli.setup.plan import plan_capture
+
+        capture, _ = plan_capture(imported_files(result, self._directory, os.environ), self._machine)
+        if capture is not None:
+            return capture.after
+        return read_file(self._directory.with_name(OWN_VARIABLES), trusted=True) or b""
 
     def _settled(self, found: "list[Verdict]", result: "Import") -> "list[Verdict]":
         """Ask about servers that are probably the same; the verdicts then.
@@ -179,7 +191,7 @@ class _Journey:
         from config.hosts.import_files import imported_files
         from hub.cli.served import reasons
         from hub.cli.setup import running_hub
-        from hub.cli.setup.plan import SetupPlan, plan_installs, what_leaves
+        from hub.cli.setup.plan import SetupPlan, plan_capture, plan_installs, what_leaves
 
         imported = imported_files(result, self._directory, os.environ)
         if new is not None:
@@ -191,7 +203,10 @@ class _Journey:
             served |= reasons([name for name in served if name in self._ours], status)
         leaving = what_leaves(result, self._config, self._machine, self._records, served)
         installs = plan_installs(survey.places, self._machine, self._records)
-        return SetupPlan(imported, new, installs, leaving, way)
+        capture, why = plan_capture(imported, self._machine)
+        if why:
+            self._output.note(why)
+        return SetupPlan(imported, new, capture, installs, leaving, way)
 
     # --- doing
 

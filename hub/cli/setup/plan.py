@@ -9,6 +9,7 @@ from msgspec import Struct
 from hub.cli.subcommand import own_command
 
 if TYPE_CHECKING:
+    from config.editing.environment_file import Capture
     from config.hosts.facts import Machine, Place
     from config.hosts.import_choice import Import
     from config.hosts.import_files import Write
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from config.hosts.leaving import Leaving, Served
     from config.hosts.originals import Original
     from config.hosts.secret_literals import NewSecrets
-    from config.settings import HubConfig
+    from config.settings import HubConfig, UpstreamConfig
     from hub.cli.setup.running_hub import Way
 
 
@@ -28,6 +29,8 @@ class SetupPlan(Struct, frozen=True):
     """Files of servers that the hub takes over."""
     secrets: "NewSecrets | None"
     """Secrets that these refer to, to be kept before."""
+    capture: "Capture | None"
+    """The environment of this shell, recorded for servers."""
     installs: "list[Plan]"
     """The hub's entry in the file of each host."""
     leaving: "Leaving"
@@ -37,7 +40,7 @@ class SetupPlan(Struct, frozen=True):
     @property
     def changes(self) -> bool:
         """True if any file changes."""
-        return bool(self.imported or self.leaving.writes or self.leaving.programs or self.added)
+        return bool(self.imported or self.capture or self.leaving.writes or self.leaving.programs or self.added)
 
     @property
     def added(self) -> "list[Plan]":
@@ -53,6 +56,21 @@ class SetupPlan(Struct, frozen=True):
         """The servers that the host of this file stops starting."""
         keys = [each.key for write in self.leaving.writes if write.path == path for each in write.originals]
         return [*keys, *(call.original.key for call in self.leaving.programs if call.path == path)]
+
+
+def plan_capture(imported: "Sequence[Write]", machine: "Machine") -> "tuple[Capture | None, str]":
+    """The record of this shell that serves these servers, too; None, and perhaps the reason, if there is none to make.
+
+    Raises:
+        EditError: hubd.env cannot be read.
+    """
+    from config.loading.assemble import load_all
+    from hub.cli.environment import unasked_capture
+
+    more: dict[str, UpstreamConfig] = {}
+    for write in imported:
+        more |= load_all(write.path, machine.environ, partly=True, texts={write.path: write.after}).config.upstreams
+    return unasked_capture(None, more)
 
 
 def plan_installs(places: "Sequence[Place]", machine: "Machine", records: "Records") -> "list[Plan]":

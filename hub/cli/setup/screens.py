@@ -11,6 +11,7 @@ from hub.cli.setup.outcomes import Verdict
 if TYPE_CHECKING:
     from config.hosts.facts import Place
     from config.hosts.host_servers import Server
+    from config.hosts.import_choice import Import
     from config.hosts.leaving import Leaving
     from hub.cli.render.screen import Block, Cell
     from hub.cli.setup.plan import SetupPlan
@@ -90,6 +91,25 @@ def secrets(held: "Sequence[tuple[str, Server]]") -> "Iterator[Block]":
 # --- what would be written --------------------------------------------------------------------------------------------
 
 
+def costs(result: "Import", verdicts: Sequence[Verdict], places: "Sequence[Place]") -> "Iterator[Block]":
+    """The tools that every host would be shown, as far as they were seen now, and the hosts that take fewer."""
+    from hub.cli.render.costs import warning_of
+    from hub.cli.render.tables import about
+    from hub.control.answers import HostRow
+
+    names = {name for name, _ in (*result.taken, *result.known)}
+    seen = {each.name: each.outcome for each in verdicts if each.outcome is not None and each.name in names}
+    tools = sum(each.tools or 0 for each in seen.values())
+    tokens = sum(each.tokens or 0 for each in seen.values())
+    if not tools:
+        return
+    yield f"Together {counted(tools, 'tool')}, {about(tokens)} tokens, for every host."
+    rows = [HostRow(host=place.host.title, label=place.host.id, tools=tools, tokens=tokens) for place in places]
+    if warning := warning_of(rows):
+        yield styled(warning, "warning")
+    yield ""
+
+
 def all_changes(plan: "SetupPlan", home: Path) -> "Iterator[Block]":
     """The one screen: every file, and what changes in it."""
     from config.hub_paths import backup_dir
@@ -100,6 +120,10 @@ def all_changes(plan: "SetupPlan", home: Path) -> "Iterator[Block]":
         folder = plan.imported[0].path.parent
         files = counted(len(plan.imported), "file")
         rows.append(["hubd", f"{below_home(folder, home)}/", f"{counted(number, 'server')}, in {files}"])
+    if plan.capture is not None:
+        others = [name for name in plan.capture.values if name != "PATH"]
+        more = f", {', '.join(others)}" if len(others) < 3 else f" and {len(others)} more"
+        rows.append(["hubd", below_home(plan.capture.path, home), f"PATH{more * bool(others)} of this shell"])
     if plan.secrets is not None and plan.secrets.values:
         rows.append(["hubd", "hubd secret", ", ".join(plan.secrets.values)])
     for each in plan.installs:

@@ -75,7 +75,9 @@ def test_the_whole_journey(home):
         screen.see(r"look[s]? like secrets:\n +github \(Cursor\): env\.GITHUB_PERSONAL_ACCESS_TOKEN")
         screen.see(r"Move them to .*\[Y/n\]")
         screen.type("\n")
+        screen.see(r"Together \d+ tools, ~[\d ]+ tokens, for every host\.")
         screen.see(r"What would be written")
+        screen.see(r"hubd\.env +PATH.* of this shell")
         screen.see(r"hubd secret +GITHUB_GITHUB_PERSONAL_ACCESS_TOKEN")
         screen.see(r"Claude Desktop .*the hub, without filesystem")
         screen.see(r"Undone by: hubd uninstall --all --restore-originals")
@@ -97,6 +99,8 @@ def test_the_whole_journey(home):
     (sentry,) = [each for each in home.entries("claude-code", all=True) if "url" in each]
     assert sentry["url"] in before["claude-code"].decode()
 
+    (recorded,) = [path for path in home.hub_files() if path.name == "hubd.env"]
+    assert f"PATH={home.env['PATH']}" in recorded.read_text()
     assert not [path for path in home.hub_files() if b"ghp_" in path.read_bytes()]
     (secret,) = home.told("secret", "ls")["secrets"]
     assert (secret["name"], secret["servers"]) == ("GITHUB_GITHUB_PERSONAL_ACCESS_TOKEN", ["github"])
