@@ -148,7 +148,7 @@ class ImportedOriginals:
         from hub.control.errors import ControlFailed, HubNotRunning
 
         try:
-            status = status_of(self._main())
+            status = status_of(self.main)
         except (HubNotRunning, ControlFailed, UsageError):
             return {}, False
         there = {row.name for row in status.upstreams}
@@ -164,7 +164,7 @@ class ImportedOriginals:
             own = [name for name in asked if name not in of_projects]
             projects = {name: of_projects[name] for name in asked if name in of_projects}
             can_start = self._options.config is None
-            return served(own, self._output, main=self._main(), can_start=can_start, projects=projects)
+            return served(own, self._output, main=self.main, can_start=can_start, projects=projects)
         except (HubNotRunning, ControlFailed, UsageError) as error:
             self._output.fail(EX_FAILED, f"nothing was taken out of hosts, since no hub can tell what works: {error}")
             return None
@@ -178,7 +178,9 @@ class ImportedOriginals:
         users = {name for name, server in self._result.taken if server.place.project is None}
         return {name: project for name, project in found.items() if name not in users}
 
-    def _main(self) -> Path:
+    @property
+    def main(self) -> Path:
+        """The main file of the hub."""
         from config.hub_paths import config_file
 
         return Path(os.path.abspath((self._options.config or config_file()).expanduser()))

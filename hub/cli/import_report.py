@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from config.hosts.import_choice import Import
     from config.hosts.installed import Records
     from config.settings import HubConfig
+    from hub.cli.server_watch import ServerOutcome
 
 WIDTH: Final = 100
 """Width of the sentences below the table."""
@@ -108,6 +109,22 @@ def below_home(path: Path, home: Path) -> str:
     if path.is_relative_to(home) and path != home:
         return f"~/{shlex.quote(str(path.relative_to(home)))}"
     return shlex.quote(str(path))
+
+
+def say_tried(result: "Import", outcomes: "Mapping[str, ServerOutcome]", output: Output) -> None:
+    """Report how the servers that were taken do in the hub that runs; one that needs a sign-in is left to its host."""
+    from hub.wire.printable import printable
+
+    for name, server in result.taken:
+        if (outcome := outcomes.get(name)) is None or outcome.state == "disabled":
+            continue
+        text = outcome.summary
+        if outcome.state == "unauthorized":
+            text = f"sign-in needed: stays in {server.place.title}, which can sign in"
+        output.append(
+            "tried", {"name": name, "state": outcome.state, "tools": outcome.tools, "why": outcome.why or None}
+        )
+        output.say(printable(f"{name} of {server.place.title}: {text}"))
 
 
 def say_next(

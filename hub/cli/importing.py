@@ -12,9 +12,10 @@ from hub.cli.environment import record_shell
 from hub.cli.host_selection import chosen_hosts, project_of
 from hub.cli.import_choices import named_servers, settle_near_duplicates
 from hub.cli.import_originals import ImportedOriginals
-from hub.cli.import_report import below_home, say_elsewhere, say_next, summarise
+from hub.cli.import_report import below_home, say_elsewhere, say_next, say_tried, summarise
 from hub.cli.import_writes import carry_out_writes, offered, remember_hosts, show_writes
 from hub.cli.secret_commands import say_kept
+from hub.cli.served import tried
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, agreed, ask
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _MEMBERS: Final = """\
             this import has it already), name (the hub's), whether it is disabled there, and why
   near_duplicates
             of servers that are probably the same: names (the hub's) and why
+  tried     with a hub that runs, of each server that was taken: name, state, tools and why
   files     of each that changes: file, backup (null: it is new) and diff, without secrets
   secrets   names under which secrets are kept (--secrets store)
   commands  of hosts that change their files themselves
@@ -139,6 +141,9 @@ def _import(options: argparse.Namespace) -> int:
     code = max(code, carry_out_writes(writes, held, output))
     record_shell(options.config, output)
     remember_hosts(result)
+    if not options.disable_originals:
+        own = [name for name, server in result.taken if server.place.project is None and not server.off]
+        say_tried(result, tried(own, output, main=originals.main), output)
     code = max(code, originals.take_out())
     say_next(options, result, machine, records, output)
     return code

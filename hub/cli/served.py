@@ -10,6 +10,7 @@ from hub.cli.render.last_words import last_words
 from hub.cli.subcommand import Output, UsageError, client
 
 if TYPE_CHECKING:
+    from hub.cli.server_watch import ServerOutcome
     from hub.control.answers import Status, UpstreamRow
 
 LIMIT_S: Final = 45.0
@@ -57,6 +58,21 @@ def _why_not_in(project: Path, name: str, status: "Status") -> str:
         return f"the hub starts it for hosts that work in {project}, and none does now"
     name = f"{name}@{endpoint.rpartition('@')[2]}"
     return why_not_served(next((row for row in status.upstreams if row.name == name), None))
+
+
+def tried(names: Sequence[str], output: Output, *, main: Path) -> "dict[str, ServerOutcome]":
+    """What becomes of servers in a hub that runs with this main file: each is waited for a while. Empty: none runs."""
+    from hub.cli.server_watch import watch
+    from hub.control.errors import ControlFailed, HubNotRunning
+    from hub.control.methods import RELOAD, STATUS
+
+    try:
+        with client() as hub:
+            _refuse_other(hub.request(STATUS), main)
+            hub.request(RELOAD)
+            return watch(hub, names, output) if names else {}
+    except (HubNotRunning, ControlFailed, UsageError):
+        return {}
 
 
 def status_of(main: Path) -> "Status":

@@ -58,6 +58,23 @@ def test_what_the_hub_cannot_serve_stays_in_its_host(home):
     assert 'Claude Code: "sentry" left enabled: sign-in needed' in found["error"]["message"]
 
 
+def test_with_a_hub_that_runs_an_import_says_what_works(home, tmp_path):
+    with (
+        unauthorized_server() as url,
+        running([HUBD, "serve"], tmp_path / "hubd.log", env=home[1], cwd=home[0]) as hub,
+    ):
+        hub.wait_for(r"https?://")
+        write(home, "claude-code", sentry={"type": "http", "url": url}, clock=DEMO)
+        found = told(home, "import", "claude-code", "--yes")
+        tried = {each["name"]: each for each in found["tried"]}
+        assert tried["sentry"]["state"] == "unauthorized"
+        assert tried["clock"]["state"] in ("connected", "connecting"), "the machine may be slow"
+        write(home, "kiro", other={"url": f"{url}/x"})
+        said = hubd(home, "import", "kiro", "--yes")
+        assert "other of Kiro: sign-in needed: stays in Kiro, which can sign in" in said
+        assert "tried" not in told(home, "import", "kiro", "--yes")
+
+
 def test_by_force_a_server_is_taken_out_all_the_same(home):
     with unauthorized_server() as url:
         path = write(
