@@ -41,6 +41,8 @@ class ServerOutcome(Struct, frozen=True, kw_only=True):
     """As in `hubd status --json`, or `absent`."""
     installing: bool = False
     """It was still being installed when the wait ended."""
+    queued: bool = False
+    """It was still waiting until others have been installed."""
     tools: int | None = None
     prompts: int | None = None
     resources: int | None = None
@@ -76,13 +78,15 @@ class ServerOutcome(Struct, frozen=True, kw_only=True):
             return "the hub does not have it"
         state = {"unauthorized": "sign-in needed"}.get(self.state, self.state)
         if self.state not in ENDED:
-            state = f"{'still installing' if self.installing else 'not connected'} after {duration(self.waited_s)}"
+            doing = "still installing" if self.installing else "waiting for other installs"
+            doing = doing if self.installing or self.queued else "not connected"
+            state = f"{doing} after {duration(self.waited_s)}"
         return f"{state}: {self.why}" if self.why else state
 
     @property
     def progress(self) -> str:
         """A line for people while it is waited for."""
-        doing = "installing" if self.installing else "connecting"
+        doing = "installing" if self.installing else "waiting for other installs" if self.queued else "connecting"
         return f"{self.name}: {doing} {duration(self.waited_s)}" + (f" ({self.why})" if self.why else "")
 
     @property
@@ -121,8 +125,9 @@ def watch(
     draw: Draw | None = None,
 ) -> dict[str, ServerOutcome]:
     """Wait until each server is connected, failed, unauthorized, unresolved or disabled, at most `limit_s` seconds;
-    while one is being installed, and `limit_s` after it. One that failed to start `failures` times in a row is waited
-    for no longer. The outcomes are in the order of `names`. `draw` makes the live lines: by default one per server.
+    while one is being installed or waits for that, and `limit_s` after it. One that failed to start `failures` times in
+    a row is waited for no longer. The outcomes are in the order of `names`. `draw` makes the live lines: by default one
+    per server.
 
     Raises:
         HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`.
@@ -139,7 +144,7 @@ def watch(
             waited_s = now - began_at
             found = {name: outcome(name, rows.get(name), waited_s) for name in wanted}
             waiting = [name for name in wanted if not _has_ended(rows.get(name), waited_s, failures)]
-            if any(found[name].installing for name in waiting):
+            if any(found[name].installing or found[name].queued for name in waiting):
                 until = now
             if not waiting or now - until > limit_s:
                 return found
@@ -155,7 +160,8 @@ def outcome(name: str, row: "UpstreamRow | None", waited_s: float) -> ServerOutc
     return ServerOutcome(
         name=name,
         state="reconnecting" if row.stale_config and row.state in UP else row.state,
-        installing=bool(getattr(row, "installing", False)),
+        installing=row.installing,
+        queued=row.queued,
         tools=None if counts is None else counts.tools,
         prompts=None if counts is None else counts.prompts,
         resources=None if counts is None else counts.resources + counts.templates,
@@ -183,8 +189,9 @@ def _has_ended(row: "UpstreamRow | None", waited_s: float, failures: int) -> boo
     if row is None:
         return waited_s > SLACK_S
     if row.state in UP:
-        return not row.stale_config and not row.settling
-    if row.state not in ENDED and ((row.failures or 0) < failures or getattr(row, "installing", False)):
+        is_counted = row.tokens is not None or (row.since_s or 0.0) > SLACK_S  # which takes a moment
+        return not row.stale_config and not row.settling and is_counted
+    if row.state not in ENDED and ((row.failures or 0) < failures or row.installing or row.queued):
         return False
     return not _is_old(row, waited_s)
 

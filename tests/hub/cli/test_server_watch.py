@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from hub.cli.server_watch import ServerOutcome, outcome
-from hub.control.answers import UpstreamRow
+from hub.cli.server_watch import ServerOutcome, outcome, watch
+from hub.cli.subcommand import Output
+from hub.control.answers import Status, UpstreamRow
 from tests.support.processes import HUBD, own_directories, running
 
 SCRIPTED = Path(__file__).parents[2] / "support" / "scripted.py"
@@ -175,6 +176,24 @@ def test_an_error_from_before_the_wait_is_not_told():
     assert outcome("x", row, 9.0).why == "it fell"
 
 
+@pytest.mark.covers("FH-3", "FH-6")
+def test_what_is_being_installed_or_is_to_be_is_waited_for_however_long_it_takes():
+    class Hub:
+        rows = iter(
+            [
+                UpstreamRow(name="x", state="connecting", queued=True),
+                UpstreamRow(name="x", state="connecting", installing=True, installing_s=0.5),
+                UpstreamRow(name="x", state="connected", settling=False, tokens=5),
+            ]
+        )
+
+        def request(self, method):
+            return Status(upstreams=(next(self.rows),))
+
+    output = Output(json=True)
+    assert str(watch(Hub(), ["x"], output, limit_s=0.0)["x"]).startswith("x: connected")
+
+
 @pytest.mark.covers("FH-6")
 def test_without_a_hub_the_file_is_written_and_that_is_said(tmp_path):
     home = Home(tmp_path)
@@ -198,6 +217,10 @@ def test_without_a_hub_the_file_is_written_and_that_is_said(tmp_path):
         (
             ServerOutcome(name="x", state="connecting", waited_s=40, installing=True),
             "x: still installing after 40 s",
+        ),
+        (
+            ServerOutcome(name="x", state="connecting", waited_s=40, queued=True),
+            "x: waiting for other installs after 40 s",
         ),
         (ServerOutcome(name="x", state="unauthorized", why="401"), "x: sign-in needed: 401"),
     ],
