@@ -62,6 +62,8 @@ def _doctor(options: argparse.Namespace) -> int:
     if options.fix and repair(found, options):
         options.output.say("")
         found = findings(examined(), strict=options.strict)
+    elif options.fix and found:
+        options.output.say("nothing here has one safe fix that hubd could do by itself\n")
     if options.json:
         print(as_json([msgspec.to_builtins(finding.as_object()) for finding in found]))
     else:

@@ -1,4 +1,4 @@
-"""What `hubd doctor` found, as lines for a screen: the worst last, nearest to the prompt, and a summary line."""
+"""Findings of `hubd doctor`, as lines for a screen: the worst last, nearest to the prompt, and a summary line."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -15,7 +15,7 @@ NOTHING: Final = "nothing is wrong"
 
 
 def findings_blocks(found: Sequence[Finding]) -> "list[Block]":
-    """The findings, then how many there are of each level."""
+    """The findings, then how many there are of each level, and how many `hubd doctor --fix` would mend."""
     blocks: list[Block] = []
     for finding in sorted(found, key=lambda each: list(LEVELS).index(each.level)):
         level = styled(f"{finding.level}: ", LEVELS[finding.level])
@@ -25,5 +25,7 @@ def findings_blocks(found: Sequence[Finding]) -> "list[Block]":
     counts = [f"{count} {level}{'s' * (count != 1)}" for level, count in counted.items() if count]
     if counts:
         worst = next(level for level, count in counted.items() if count)
-        return [*blocks, "", styled(", ".join(counts), LEVELS[worst])]
+        mended = sum(each.repair is not None for each in found)
+        hint = f"; `hubd doctor --fix` mends {mended}" if mended else ""
+        return [*blocks, "", styled(", ".join(counts), LEVELS[worst]) + hint]
     return [styled(NOTHING, "good")]

@@ -760,8 +760,12 @@ def test_what_has_one_safe_answer_is_fixed_and_shown(tmp_path):
     with running([HUBD, "serve"], tmp_path / "log", env=narrow, cwd=tmp_path, merged=True) as process:
         process.wait_for("was not found")
         assert found() == {"path", "entry", "mode"}
+        assert "`hubd doctor --fix` mends 3" in doctor().stdout.splitlines()[-1]
         shown = doctor("--fix")
         assert found() == set()
+        assert "--fix" not in doctor().stdout
+        again = doctor("--fix", "--json")
+        assert isinstance(json.loads(again.stdout), list), "programs get the findings alone"
     assert config.read_text().startswith(before.replace('"only-here"', f'"{bin}/only-here"'))
     assert stat.S_IMODE(config.stat().st_mode) == 0o600
     assert "/gone/hubd" not in file.read_text()
