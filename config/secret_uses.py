@@ -1,12 +1,19 @@
-"""The servers that use a secret of `hubd secret`: those whose settings name it, disabled ones among them."""
+"""The servers that use a secret of `hubd secret`: those whose settings name it, disabled ones and those of allowed
+projects among them."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from config.errors import ConfigError
+from config.hub_paths import trust_path
 from config.loading.all_files import gather
+from config.loading.one_file import Source
 from config.loading.precedence import stacks
+from config.settings import HubConfig
+from config.trust import Trust
 
 _USE: Final = re.compile(r"(?<!\$)\$\{secret:([A-Za-z0-9_.-]{1,64})\}")
 
@@ -14,11 +21,27 @@ _USE: Final = re.compile(r"(?<!\$)\$\{secret:([A-Za-z0-9_.-]{1,64})\}")
 def secret_uses(named: Path | None, environ: Mapping[str, str]) -> dict[str, list[str]]:
     """The names of servers by the secret that they use, as the files of the configuration say it. Blocks."""
     found: dict[str, list[str]] = {}
-    for name, stack in stacks(gather(named, environ).sources).items():
+    _add(found, gather(named, environ).sources, "")
+    for root, sources in _projects(environ):
+        _add(found, sources, f" of {root}")
+    return found
+
+
+def _projects(environ: Mapping[str, str]) -> Iterator[tuple[Path, Sequence[Source]]]:
+    """The files of projects that are as the user allowed them."""
+    trust = Trust(trust_path())
+    with suppress(OSError):
+        for root in trust.roots():
+            with suppress(OSError, ConfigError):
+                if allowed := trust.allowed(root, environ, HubConfig()):
+                    yield root, allowed[1]
+
+
+def _add(found: dict[str, list[str]], sources: Iterable[Source], where: str) -> None:
+    for name, stack in stacks(sources).items():
         values = [entry.table.values for entry in (*stack.saying, *stack.shadowed)]
         for secret in sorted({secret for text in _texts(values) for secret in _USE.findall(text)}):
-            found.setdefault(secret, []).append(name)
-    return found
+            found.setdefault(secret, []).append(name + where)
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -57,6 +57,10 @@ class Trust:
         """True if the user allowed exactly what `project` says now."""
         return self._read().get(str(project.root)) == project.digest
 
+    def roots(self) -> list[Path]:
+        """The projects of which the user allowed some content."""
+        return [Path(root) for root in self._read()]
+
     def allows_any(self) -> bool:
         """True if the user allowed anything at all."""
         return bool(self._read())

@@ -99,6 +99,17 @@ def test_one_in_use_is_removed_only_by_force(home):
     assert "there is no secret GITHUB_TOKEN" in err
 
 
+def test_one_that_an_allowed_project_uses_is_in_use(home, tmp_path):
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    (shop / ".hubd.toml").write_text('[upstreams.db]\ncommand = "true"\nargs = ["${secret:DB}"]\n')
+    home.run("set", "DB", stdin=CANARY)
+    assert "db" not in home.run("ls")[0]
+    subprocess.run([HUBD, "trust", shop, "--yes"], env=home.env, check=True, capture_output=True, timeout=60)
+    _, err = home.run("rm", "DB", code=1)
+    assert f"DB is used by db of {shop}; change these first" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "stdin", "code", "said"),
     [
