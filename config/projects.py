@@ -108,7 +108,7 @@ def load_project(
         ConfigError: with all problems, each with file, line and key, and what to write instead.
     """
     sources = read_project(root, environ) if sources is None else sources
-    found = stacks(sources)
+    found = stacks(sources, base.upstreams)
     upstreams = {name: _upstream(name, stack, base) for name, stack in found.items()}
     others = {name: upstream for name, upstream in base.upstreams.items() if name not in upstreams}
     check_names(found, others | upstreams)

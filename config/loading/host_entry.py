@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Final, TypeGuard
 
@@ -103,14 +103,15 @@ class Table(Struct, frozen=True):
     former: str = ""
     """The id that earlier versions made of the host's name; "": the same."""
 
-    def settled(self, said: Mapping[str, int]) -> "Table":
-        """The table with its former id as an alias, given how many tables of all files say each name. If other tables
-        mean it by its former id, or mean another by the new one, it keeps the former."""
+    def settled(self, said: Mapping[str, int], below: Collection[str] = ()) -> "Table":
+        """The table with its former id as an alias, given how many tables of all files say each name, and the names of
+        upstreams of the layers below. If others mean it by its former id, or another by the new one, it keeps the
+        former."""
         if not self.former:
             return self
         former, now = _folded(self.former), _folded(self.name)
         aliases = self.values.get("aliases", [])
-        if now != former and (said.get(former) or said.get(now, 0) > 1):
+        if now != former and (said.get(former) or said.get(now, 0) > 1 or former in map(_folded, below)):
             return structs.replace(self, name=self.former, former="")
         if not isinstance(aliases, list):
             return self

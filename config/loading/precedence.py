@@ -8,7 +8,7 @@ that `[upstreams.NAME] disabled = true` is enough to turn off what was imported.
 only the main file may add to an entry of its own layer. Below all of them are the `[defaults]` of the main file.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +101,9 @@ def _is_there(values: Any, path: Keys) -> bool:
     return True
 
 
-def stacks(sources: Iterable[Source]) -> dict[str, Stack]:
-    """The entries of all files by name, in the order in which names first appear.
+def stacks(sources: Iterable[Source], below: Collection[str] = ()) -> dict[str, Stack]:
+    """The entries of all files by name, in the order in which names first appear; `below`: names of upstreams of layers
+    that were read before.
 
     Names that stand twice in a layer are among the findings of the later file.
     """
@@ -112,7 +113,7 @@ def stacks(sources: Iterable[Source]) -> dict[str, Stack]:
     said = names_said(source.tables for source in sources)
     for source in sources:
         main = source if source.is_main else main
-        for table in (each.settled(said) for each in source.tables):
+        for table in (each.settled(said, below) for each in source.tables):
             found.setdefault(table.name, []).append(TableInFile(source, table))
     return {name: _stack(name, entries, main) for name, entries in found.items()}
 

@@ -11,6 +11,8 @@ from config.editing.draft import Draft
 from config.errors import ConfigError, EditError
 from config.loading.assemble import load_all
 from config.names import MAX_ID, derive_ids, is_reserved, is_server_id, is_usable, short_id, suggest_id
+from config.projects import load_project
+from config.settings import HubConfig, UpstreamConfig
 
 LONGEST = "a" * 15 + "-" + "b" * 16
 NAMES = st.text(min_size=1, max_size=40) | st.from_regex(r"[A-Za-z][A-Za-z0-9_ -]{0,40}", fullmatch=True)
@@ -68,6 +70,16 @@ def test_an_id_that_other_files_mean_stays(tmp_path, more):
     found = written(tmp_path, INCLUDE + more, host=LONG).config.upstreams
     assert found["sequential-think"].command == "x"
     assert found["sequential-think"].disabled == ("disabled" in more)
+
+
+@pytest.mark.parametrize(
+    ("mine", "name", "aliases"),
+    [("x", "sequential-thinking", ("sequential-think",)), ("sequential-think", "sequential-think", ())],
+)
+def test_a_project_s_server_never_takes_a_name_of_mine_as_alias(tmp_path, mine, name, aliases):
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": LONG}))
+    base = HubConfig(upstreams={mine: UpstreamConfig(command="y")})
+    assert {key: each.aliases for key, each in load_project(tmp_path, {}, base).upstreams.items()} == {name: aliases}
 
 
 def test_adding_a_long_name_says_nothing(tmp_path):
