@@ -3,12 +3,15 @@
 import json
 import os
 import stat
+import subprocess
 
 import pytest
 
 from tests.support import host_commands
 from tests.support.host_commands import hubd, told
 from tests.support.host_homes import HOMES
+from tests.support.processes import HUBD
+from tests.support.setup_home import AS_USER
 
 SOUND = ("cursor", "zed", "goose", "codex")
 """Hosts whose files are as they should be."""
@@ -53,10 +56,6 @@ def link_to_nothing(path):
 def loop(path):
     path.unlink()
     path.symlink_to(path)
-
-
-def read_only(path):
-    path.parent.chmod(0o555)
 
 
 KINDS = (broken_json, empty_object, not_utf8, huge, deep, directory, pipe, link_to_nothing, loop)
@@ -116,18 +115,26 @@ def test_a_link_is_followed_and_stays_a_link(home):
     assert (path.is_symlink(), real.read_bytes()) == (True, before)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
+def as_user(home, *arguments, code=0):
+    """The whole output of a command for which the modes of files hold, also if this is root."""
+    directory, env = home
+    argv = [*AS_USER, HUBD, *map(str, arguments)]
+    done = subprocess.run(argv, env=env, cwd=directory, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
 def test_a_file_that_cannot_be_written_keeps_its_servers(home):
     path = home[0] / HOMES["kiro"].path
     path.write_text('{"mcpServers": {"a": {"command": "x"}}}')
     before = path.read_bytes()
-    read_only(path)
+    path.parent.chmod(0o555)
     try:
         arguments = ("--disable-originals", "--without-hub", "--force", "*", "--secrets", "keep")
-        said = hubd(home, "import", "kiro", *SOUND, *arguments, code=1)
+        said = as_user(home, "import", "kiro", *SOUND, *arguments, "--yes", code=1)
         assert f"{path}: cannot be written" in said
         assert path.read_bytes() == before
-        hubd(home, "uninstall", *SOUND, "--restore-originals")
+        assert "not the hub" not in as_user(home, "uninstall", *SOUND, "--restore-originals", "--yes")
     finally:
         path.parent.chmod(0o755)
     hubd(home, "uninstall", "kiro", "--restore-originals")
