@@ -1,8 +1,11 @@
 """Which variables of the hub a server gets."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from config.environment.passing import PASSED, mistakes, passed, passing
+from config.secret_detection import looks_secret
 
 SHELL = {
     "HOME": "/home/me",
@@ -75,6 +78,26 @@ def test_patterns_add_and_take_out_and_the_last_one_decides():
     assert passed(environ, ("AWS_*", "!AWS_PROFILE", "!*DIS*", "DISPLAY")).keys() == {"AWS_REGION", "DISPLAY"}
     assert passing(environ, ("!DISPLAY", "!AWS_*")).withheld == {"DISPLAY": "pattern"}
     assert passed({"PATH": "/bin", "HOME": "/"}, ("!*",)) == {}
+
+
+PARTS = st.sampled_from(["MY", "API", "TOKEN", "KEY", "XDG", "DIR", "PROXY", "URL", "AUTH", "UV", "x"])
+NAMES = st.lists(PARTS, min_size=1, max_size=3).map("_".join)
+VALUES = st.sampled_from(
+    ["", "plain", "/home/me", "http://me:pw@host/", "ghp_0123456789abcdefghij", "0" * 20 + "abc" * 9]
+)
+PATTERNS = st.lists(
+    st.one_of(NAMES, NAMES.map("!".__add__), st.sampled_from(["*", "!*", "*_*", "X*", "!XDG_*", "[MU]*"]))
+)
+
+
+@pytest.mark.covers("SEC-51", "FH-5")
+@given(st.dictionaries(NAMES, VALUES), PATTERNS)
+def test_whatever_the_patterns_are_no_secret_passes_that_is_not_named(environ, patterns):
+    found = passing(environ, tuple(patterns))
+    for name, value in found.passed.items():
+        assert environ[name] == value
+        assert name in patterns or not looks_secret(name, value)
+    assert not found.passed.keys() & found.withheld.keys()
 
 
 @pytest.mark.covers("SEC-51")

@@ -110,7 +110,7 @@ CA = {"NODE_EXTRA_CA_CERTS": "/etc/company.pem", "https_proxy": "http://proxy:31
 
 @pytest.mark.covers("FH-4", "SEC-51")
 def test_a_host_that_starts_the_hub_changes_nothing_for_servers(machine, tmp_path):
-    machine.own("".join(f"{name}={value}\n" for name, value in {"PATH": machine.shell["PATH"], **CA}.items()))
+    assert "written" in machine.run("env", "capture", **CA)
     with served(machine, tmp_path, **CA, GITHUB_TOKEN="canary") as process:
         process.wait_for("http://")
         with Connected(machine.shell) as host:
@@ -119,7 +119,7 @@ def test_a_host_that_starts_the_hub_changes_nothing_for_servers(machine, tmp_pat
     with Connected(machine.host) as host:
         from_host = host.environment()
     for each in (from_shell, from_host):
-        assert each["PATH"] == machine.shell["PATH"]
+        assert each["PATH"] == f"{SYSTEM_PATH}:{machine.tools}", "as it was recorded: below /tmp, so it comes last"
         assert {name: each[name] for name in CA} == CA
         assert "canary" not in each.values()
     about_programs = {"PATH", "HOME", *CA, *(name for name in from_shell if name.startswith("XDG_"))}
