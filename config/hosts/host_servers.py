@@ -20,7 +20,7 @@ from config.loading.host_files import Table, servers
 from config.loading.safe_reading import Findings, Problem
 from config.loading.variables import Unresolved, Variables
 from config.name_globs import ALL
-from config.names import is_server_id, short_id
+from config.names import is_reserved, is_server_id, short_id
 from config.settings import HubConfig
 
 _TOOLS_KEPT: Final = " is kept: hubd offers no other tools of it"
@@ -141,7 +141,7 @@ def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home
     return Server(
         place=place,
         key=key,
-        name=table.name if is_server_id(key) else short_id(key),
+        name=table.name if is_server_id(key) and not is_reserved(key) else short_id(key),
         values=values,
         identity=identity(values, variables),
         original=original,

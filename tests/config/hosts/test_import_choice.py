@@ -461,8 +461,9 @@ def test_a_name_that_is_taken_gets_the_host_s(machine):
     assert [name for name, _ in taken(servers, names=["filesystem", "db"]).taken][1] == "db-claude-desktop"
     (server,) = surveyed(machine, "opencode", '{"mcp": {"context7": {"type": "local", "command": ["x"]}}}')[0]
     assert taken([server], names=["context7"]).taken[0][0] == "context7-opencode"
-    (server,) = surveyed(machine, "cursor", '{"mcpServers": {"HUB": {"command": "x"}}}')[0]
-    assert taken([server]).taken[0][0] == "hub-cursor", "the hub's own name is taken, too"
+    for key in ("hub", "HUB"):
+        (server,) = surveyed(machine, "cursor", json.dumps({"mcpServers": {key: {"command": "x"}}}))[0]
+        assert taken([server]).taken[0][0] == "hub-cursor", "the hub's own name is taken, too"
 
 
 def test_a_package_and_its_version():
