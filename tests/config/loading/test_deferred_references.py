@@ -191,3 +191,16 @@ def _in_another_run(config):
     return subprocess.run(
         argv, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
     ).stdout.strip()
+
+
+def test_defaults_of_all_servers_hold_them_for_each(state, tmp_path):
+    keep(state, K="ab")
+    loaded = load(tmp_path, f'[defaults]\nenv = {{ T = "${{secret:K}}", U = "${{cmd:id}}" }}\n{SERVER}')
+    assert loaded.warnings == ()
+    config = loaded.config.upstreams["a"]
+    assert references_of(config) == (Reference("secret", "K", "ab"), Reference("cmd", "id"))
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / ".hubd.toml").write_text(SERVER.replace(".a]", ".b]"))
+    project = load_project(root, {}, loaded.config)
+    assert references_of(project.upstreams["b"]) == references_of(config)
