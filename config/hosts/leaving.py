@@ -7,7 +7,7 @@ that runs can tell. Here nothing is written; `import_files.carry_out` does that.
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -26,6 +26,10 @@ from config.settings import HubConfig
 
 Served = Mapping[str, str]
 """Of each upstream the reason why the hub does not serve it; "": it does. One that is missing is not served."""
+
+
+SIGN_IN: Final = "sign-in needed"
+"""The reason of servers that only their hosts can sign in to."""
 
 
 class RemovalCommand(Struct, frozen=True):
@@ -66,7 +70,8 @@ def _as_sentence(each: Stays) -> str:
     title = each.place.title
     if each.kind == "hub":
         return f"{title} {each.why}"
-    return f'{title}: "{each.key}" left enabled: {each.why}'
+    stays = f": stays in {title}" if each.why == SIGN_IN else ""
+    return f'{title}: "{each.key}" left enabled: {each.why}{stays}'
 
 
 def candidates(result: Import, forced: Collection[str] = ()) -> list[str]:

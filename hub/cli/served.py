@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from config.hosts.leaving import SIGN_IN
 from hub.cli.render.last_words import last_words
 from hub.cli.subcommand import Output, UsageError, client
 
@@ -107,7 +108,7 @@ def why_not_served(row: "UpstreamRow | None") -> str:
     if row is None:
         return "the running hub does not have it"
     if row.state == "unauthorized":
-        return "sign-in needed"
+        return SIGN_IN
     if row.state == "connected" or (row.connected_ago_s is not None and row.state != "disabled"):
         return ""
     words = last_words(row.last_error) if row.last_error else ""

@@ -38,6 +38,7 @@ def home(tmp_path):
     return found
 
 
+@pytest.mark.covers("FH-11")
 def test_rules_are_said_with_their_new_spelling_and_denials_loudest(home):
     files = sorted(each for each in home[0].rglob("*") if each.is_file() and ".claude/" in str(each))
     before = [each.read_bytes() for each in files]

@@ -44,6 +44,7 @@ def in_project(home):
     return tomllib.loads((home[0] / "shop/.hubd.toml").read_text())["upstreams"]
 
 
+@pytest.mark.covers("FH-13")
 def test_servers_of_a_project_are_written_to_its_file_and_the_users_to_the_users(home):
     shop = home[0] / "shop"
     found = told(home, "import", "claude-code", "cursor", "--project", shop, "--secrets", "keep")

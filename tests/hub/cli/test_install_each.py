@@ -92,6 +92,7 @@ def test_an_entry_of_that_name_that_is_not_ours_stays_and_is_named(home):
     assert path.read_text() == '{"mcpServers": {"files": {"command": "mine"}}}'
 
 
+@pytest.mark.covers("FH-11")
 def test_a_server_keeps_the_name_that_its_host_had_for_it(home):
     before = contents(home)
     hubd(home, "import", "claude-desktop", "--disable-originals", "--without-hub", "--force", "*")

@@ -42,6 +42,7 @@ def why(found, server):
     return next(each["why"] for each in found["stay"] if each["server"] == server)
 
 
+@pytest.mark.covers("FH-2")
 def test_what_the_hub_cannot_serve_stays_in_its_host(home):
     """A hub is started, since none runs; then each server either works through it or is still in its host."""
     with unauthorized_server() as url:
@@ -55,7 +56,7 @@ def test_what_the_hub_cannot_serve_stays_in_its_host(home):
     assert why(found, "sentry") == "sign-in needed"
     assert "no database" in why(found, "broken")
     assert any("the hub was started" in note for note in found["notes"])
-    assert 'Claude Code: "sentry" left enabled: sign-in needed' in found["error"]["message"]
+    assert 'Claude Code: "sentry" left enabled: sign-in needed: stays in Claude Code' in found["error"]["message"]
 
 
 def test_with_a_hub_that_runs_an_import_says_what_works(home, tmp_path):
@@ -89,6 +90,7 @@ def test_by_force_a_server_is_taken_out_all_the_same(home):
         assert 'these hosts have no server othr; did you mean "other"?' in said
 
 
+@pytest.mark.covers("FH-2")
 def test_what_worked_within_a_day_may_go(home, tmp_path):
     """The server was connected; now it cannot be started, and another one never could be."""
     switch = tmp_path / "switch"
