@@ -6,14 +6,14 @@ import subprocess
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from hub.cli.checks.evidence import Finding, InstallHub, Restrict, WriteCommand
+from hub.cli.checks.evidence import Finding, InstallHub, RecordShell, Restrict, WriteCommand
 from hub.cli.drafts import reload_hub, save
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, own_command
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-INSTALL_S: Final = 120
+COMMAND_S: Final = 120
 
 
 def repair(found: Sequence[Finding], options: argparse.Namespace) -> bool:
@@ -29,7 +29,9 @@ def repair(found: Sequence[Finding], options: argparse.Namespace) -> bool:
         if isinstance(each, Restrict):
             _restrict(each, output)
         elif isinstance(each, InstallHub):
-            _install(each, output)
+            _run(["install", "--yes", *(["--http"] if each.by_url else []), each.host], output)
+        elif isinstance(each, RecordShell):
+            _run(["env", "capture", *(["--config", str(options.config)] if options.config else [])], output)
     return bool(repairs)
 
 
@@ -77,19 +79,18 @@ def _restrict(wanted: Restrict, output: Output) -> None:
         output.say(f"fixed: only you may use {wanted.path} (mode {wanted.mode:03o})")
 
 
-def _install(wanted: InstallHub, output: Output) -> None:
-    """Write the entry of a host anew, as `hubd install` does."""
-    words = ["install", "--yes", *(["--http"] if wanted.by_url else []), wanted.host]
+def _run(words: Sequence[str], output: Output) -> None:
+    """Run one of hubd's own commands, and say what it said."""
+    shown = f"`hubd {' '.join(words)}`"
     try:
         argv = [own_command(), *words]
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=INSTALL_S, check=False
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_S, check=False
         )
     except (UsageError, OSError, subprocess.TimeoutExpired) as error:
-        output.fail(EX_FAILED, f"not fixed: `hubd {' '.join(words)}`: {error}")
+        output.fail(EX_FAILED, f"not fixed: {shown}: {error}")
         return
-    said = done.stdout.strip() or done.stderr.strip()
     if done.returncode:
-        output.fail(EX_FAILED, f"not fixed: `hubd {' '.join(words)}`: {done.stderr.strip()}")
+        output.fail(EX_FAILED, f"not fixed: {shown}: {done.stderr.strip()}")
     else:
-        output.say(f"fixed by `hubd {' '.join(words)}`: {said}")
+        output.say(f"fixed by {shown}: {done.stdout.strip() or done.stderr.strip()}")

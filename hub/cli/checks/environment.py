@@ -12,7 +12,7 @@ from msgspec import Struct
 from config.environment.passing import CERTIFICATES, PROXIES, passing
 from config.errors import EditError
 from config.settings import UpstreamConfig
-from hub.cli.checks.evidence import Examined, Finding, about, listed
+from hub.cli.checks.evidence import Examined, Finding, RecordShell, about, listed
 from hub.control.answers import UpstreamRow
 
 CAPTURE: Final = "run `hubd env capture`"
@@ -193,7 +193,7 @@ def this_shell(examined: Examined) -> Iterator[Finding]:
         if matters and any(each.command for _, each in examined.upstreams()):
             what = f"{listed(matters)} of this shell {'are' if len(matters) > 1 else 'is'} recorded nowhere"
             why = "a hub that a host starts has not got it, and servers may reach nothing"
-            yield Finding("environment", "note", what, why, CAPTURE)
+            yield Finding("environment", "note", what, why, CAPTURE, repair=RecordShell())
         return
     missing = _directories(planned.values) - _directories(given)
     if not differing and not missing:

@@ -52,7 +52,11 @@ class Restrict(Struct, frozen=True):
     mode: int
 
 
-Repair = WriteCommand | InstallHub | Restrict
+class RecordShell(Struct, frozen=True):
+    """The one safe fix where nothing is recorded of the environment: to record that of this shell."""
+
+
+Repair = WriteCommand | InstallHub | Restrict | RecordShell
 
 
 class Finding(Struct, frozen=True):

@@ -112,16 +112,16 @@ def _about_command(cause: str, command: str, found: str, names: list[str]) -> Fi
             fix = f'write command = "{words[0]}", and what follows as args = [...]'
         return Finding("command", "problem", f"{what} is not found", f"{it} cannot start", fix, **about(names))
     fix = f'run `hubd env capture`, which records the PATH of this shell, or write command = "{found}"'
+    repair = WriteCommand(tuple(names), found)
     if cause == "unrecorded":
         what += f" is on the PATH of this shell ({os.path.dirname(found)}), and not on that in hubd.env"
-        return Finding("path", "problem", what, f"{it} cannot start", fix, **about(names))
+        return Finding("path", "problem", what, f"{it} cannot start", fix, **about(names), repair=repair)
     if cause == "found since":
         what += f" is found ({os.path.dirname(found)}), and was not when the hub looked for it last"
         fix = f"run `hubd restart {names[0] if len(names) == 1 else 'NAME'}`"
         return Finding("path", "problem", what, f"{it} cannot start", fix, **about(names))
     if cause == "missed":
         what += f" is on the PATH of this shell ({os.path.dirname(found)}), and not on the hub's"
-        repair = WriteCommand(tuple(names), found)
         return Finding("path", "problem", what, f"{it} cannot start", fix, **about(names), repair=repair)
     why = f"a hub that a desktop program starts has PATH={GUI_PATH} and does not find it there"
     what += f" is found in {os.path.dirname(found)} only"

@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import socket
 import stat
 import subprocess
@@ -760,7 +761,7 @@ def test_what_has_one_safe_answer_is_fixed_and_shown(tmp_path):
     with running([HUBD, "serve"], tmp_path / "log", env=narrow, cwd=tmp_path, merged=True) as process:
         process.wait_for("was not found")
         assert found() == {"path", "entry", "mode"}
-        assert "`hubd doctor --fix` mends 3" in doctor().stdout.splitlines()[-1]
+        assert re.search(r"`hubd doctor --fix` mends [34]$", doctor().stdout), "3, and what this machine's shell has"
         shown = doctor("--fix")
         assert found() == set()
         assert "--fix" not in doctor().stdout
@@ -773,6 +774,24 @@ def test_what_has_one_safe_answer_is_fixed_and_shown(tmp_path):
     for done in (f"fixed: a is started by {bin}/only-here", "fixed: only you may use", "fixed by `hubd install"):
         assert done in shown.stdout
     assert "problem" not in shown.stdout.replace("no problem", "")
+
+
+@pytest.mark.covers("FH-8")
+def test_the_shell_is_recorded_where_nothing_was(tmp_path):
+    env = own_directories(tmp_path) | {"SSL_CERT_FILE": "/etc/ssl/mine.pem"}
+    config = Path(env["XDG_CONFIG_HOME"]) / "hubd" / "hubd.toml"
+    config.parent.mkdir(mode=0o700)
+    config.write_text('[upstreams.a]\ncommand = "sh"\n')
+    config.chmod(0o600)
+
+    def doctor(*words):
+        argv = [HUBD, "doctor", *words]
+        return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False).stdout
+
+    assert "environment" in {each["check"] for each in json.loads(doctor("--json"))}
+    assert "fixed by `hubd env capture`" in doctor("--fix")
+    assert "SSL_CERT_FILE=/etc/ssl/mine.pem" in config.with_name("hubd.env").read_text()
+    assert "environment" not in {each["check"] for each in json.loads(doctor("--json"))}
 
 
 @pytest.mark.covers("FH-8")
