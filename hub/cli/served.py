@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from config.hosts.leaving import SIGN_IN
 from hub.cli.render.last_words import last_words
 from hub.cli.subcommand import Output, UsageError, client
 
@@ -105,6 +104,8 @@ def reasons(names: Collection[str], status: "Status") -> dict[str, str]:
 
 def why_not_served(row: "UpstreamRow | None") -> str:
     """The reason why the hub does not serve a server, by its row in the status; "": it does. Pure."""
+    from config.hosts.leaving import SIGN_IN
+
     if row is None:
         return "the running hub does not have it"
     if row.state == "unauthorized":
