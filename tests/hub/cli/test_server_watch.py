@@ -228,3 +228,12 @@ def test_without_a_hub_the_file_is_written_and_that_is_said(tmp_path):
 def test_what_is_said_of_each_state(found, sentence):
     assert str(found) == sentence
     assert found.has_failed == (found.state not in ("connected", "idle", "disabled"))
+
+
+@pytest.mark.covers("FH-6")
+@pytest.mark.real
+def test_a_package_that_does_not_exist_is_no_server(home):
+    home.env["npm_config_cache"] = str(home.config.parent)
+    said = home.run("add", "x", "--", "npx", "-y", "@mcp-hubd/no-such-package", code=1)
+    assert "x: " in said
+    assert "Not Found" in said or "could not be found" in said, said

@@ -179,3 +179,50 @@ def test_a_home_without_hosts_is_told_so(tmp_path):
     for path in home.home.iterdir():
         subprocess.run(["rm", "-r", path], check=True)
     assert "no hosts are found on this machine" in home.run("setup", "--yes", code=1)
+
+
+@pytest.mark.covers("FH-1")
+def test_a_second_run_takes_up_what_was_added_since(home):
+    home.fetch()
+    home.run("setup", "--yes", "--no-service")
+    text = home.paths["codex"].read_text()
+    added = '\n[mcp_servers.late]\ncommand = "npx"\nargs = ["-y", "server-everything", "--late"]\n'
+    home.paths["codex"].write_text(text + added)
+    told = home.told("setup", "--yes", "--no-service")
+    assert by_host(told)["codex", "late"]["did"] == "works"
+    assert told["hub"] == "running"
+    assert {each["name"]: each["state"] for each in home.told("status")["upstreams"]}["late"] == "connected"
+    assert "enabled = false" in home.paths["codex"].read_text().partition("[mcp_servers.late]")[2]
+
+
+def systemctl(home, script):
+    """A stand-in of systemd; its calls, one on each line of the file."""
+    calls = home.directory / "calls"
+    path = home.directory / "bin" / "systemctl"
+    path.write_text(f'#!/bin/sh\necho "$*" >> {calls}\n{script}\n')
+    path.chmod(0o700)
+    return calls
+
+
+@pytest.mark.covers("FH-1")
+def test_where_systemd_runs_the_hub_becomes_its_service(home):
+    home.fetch()
+    calls = systemctl(home, "exit 0")
+    told = home.told("setup", "--yes")
+    assert told["hub"] == "service"
+    assert "--user enable hubd.socket hubd.service" in calls.read_text()
+    assert (home.home / ".config" / "systemd" / "user" / "hubd.service").is_file()
+    assert b"connect" in home.contents()["codex"]
+
+
+@pytest.mark.covers("FH-1")
+def test_a_service_that_does_not_start_leaves_everything_as_it_was(home):
+    home.fetch()
+    before = home.contents()
+    systemctl(home, 'case "$*" in *restart*) echo "it is broken" >&2; exit 1 ;; esac')
+    said = home.run("setup", "--yes", code=1)
+    assert "it is broken; everything is as it was" in said
+    assert home.contents() == before
+    assert not home.hub_files()
+    assert not list((home.home / ".config" / "systemd" / "user").iterdir())
+    assert home.told("secret", "ls")["secrets"] == []
