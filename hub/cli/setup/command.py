@@ -102,6 +102,7 @@ class _Journey:
             self._show("", *screens.all_is_well(verdicts, running_hub.states()))
             return EX_OK
         self._show("", *screens.costs(result, verdicts, survey.places), *screens.all_changes(plan, self._machine.home))
+        self._say_rest(plan, result, survey)
         if options.dry_run:
             return EX_OK
         if questions.may_ask(options) and not questions.write_it(screens.diffs(plan), output):
@@ -207,6 +208,22 @@ class _Journey:
         if why:
             self._output.note(why)
         return SetupPlan(imported, new, capture, installs, leaving, way)
+
+    def _say_rest(self, plan: "SetupPlan", result: "Import", survey: "Survey") -> None:
+        """Report what setup leaves to the user: rules of hosts that name tools, and servers of single folders."""
+        from msgspec import structs
+
+        from hub.cli.host_permissions import say_permissions
+        from hub.cli.import_report import say_elsewhere
+        from hub.cli.setup.plan import upstreams_in
+
+        config = structs.replace(
+            self._config, upstreams={**self._config.upstreams, **upstreams_in(plan.imported, self._machine)}
+        )
+        taken = {server.identity: name for name, server in (*result.taken, *result.known)}
+        say_permissions(survey.places, config, {**self._known, **taken}, self._machine, self._output)
+        options = argparse.Namespace(hosts=self._options.hosts, project=None)
+        say_elsewhere(options, self._machine, self._known, self._output)
 
     # --- doing
 

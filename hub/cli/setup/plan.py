@@ -64,13 +64,19 @@ def plan_capture(imported: "Sequence[Write]", machine: "Machine") -> "tuple[Capt
     Raises:
         EditError: hubd.env cannot be read.
     """
-    from config.loading.assemble import load_all
     from hub.cli.environment import unasked_capture
 
-    more: dict[str, UpstreamConfig] = {}
+    return unasked_capture(None, upstreams_in(imported, machine))
+
+
+def upstreams_in(imported: "Sequence[Write]", machine: "Machine") -> "dict[str, UpstreamConfig]":
+    """The servers of these files, as the hub will have them."""
+    from config.loading.assemble import load_all
+
+    found: dict[str, UpstreamConfig] = {}
     for write in imported:
-        more |= load_all(write.path, machine.environ, partly=True, texts={write.path: write.after}).config.upstreams
-    return unasked_capture(None, more)
+        found |= load_all(write.path, machine.environ, partly=True, texts={write.path: write.after}).config.upstreams
+    return found
 
 
 def plan_installs(places: "Sequence[Place]", machine: "Machine", records: "Records") -> "list[Plan]":

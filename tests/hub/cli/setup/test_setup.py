@@ -69,6 +69,22 @@ def test_a_dry_run_tries_the_servers_and_writes_nothing(home):
 
 
 @pytest.mark.covers("FH-1")
+def test_what_is_left_to_the_user_is_said(home):
+    """Rules of Claude Code that name tools, and servers of single folders."""
+    home.fetch()
+    entry = '{"command": "uvx", "args": ["mcp-server-time==2025.7.1"]}'
+    text = home.paths["claude-code"].read_text().replace('"sentry": {', f'"time": {entry},\n    "sentry": {{')
+    folder = home.home / "shop"
+    folder.mkdir()
+    home.paths["claude-code"].write_text(text.replace("/home/me/shop", str(folder)))
+    (home.home / ".claude").mkdir()
+    (home.home / ".claude" / "settings.json").write_text('{"permissions": {"deny": ["mcp__time__get_current_time"]}}')
+    said = home.run("setup", "--dry-run")
+    assert "deny: mcp__time__get_current_time -> mcp__hub__time__get_current_time" in said
+    assert "hubd import claude-code --project ~/shop" in said
+
+
+@pytest.mark.covers("FH-1")
 def test_without_a_terminal_it_says_what_to_pass(home):
     said = home.run("setup", code=2)
     assert "pass --yes to take the defaults, or --dry-run" in said
