@@ -2,11 +2,10 @@
 
 import argparse
 import shlex
-import textwrap
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hub.cli.host_selection import chosen_hosts
 from hub.cli.subcommand import Output
@@ -19,14 +18,10 @@ if TYPE_CHECKING:
     from config.settings import HubConfig
     from hub.cli.server_watch import ServerOutcome
 
-WIDTH: Final = 100
-"""Width of the sentences below the table."""
-
 
 def summarise(result: "Import", skipped: list["Skipped"], config: "HubConfig", output: Output) -> None:
     """A table of what happens to each server, and below it why. `config`: the hub's present configuration."""
-    from hub.cli.render.tables import table
-    from hub.wire.printable import printable
+    from hub.cli.render.screen import Table
 
     off = {name for name, upstream in config.upstreams.items() if upstream.disabled}
     off |= {name for name, server in result.taken if server.off or server.values.get("disabled")}
@@ -57,18 +52,15 @@ def summarise(result: "Import", skipped: list["Skipped"], config: "HubConfig", o
         output.say("there are no servers to take over")
         return
     printed = [
-        [printable(str(cell)).replace("\n", " ") for cell in (place.title, key, what)]
+        [str(cell).replace("\n", " ") for cell in (place.title, key, what)]
         for place, key, what in (
             (place, key, what + ", disabled" * (name in off)) for place, key, _, what, name, _ in rows
         )
     ]
-    output.say("\n".join(table(("HOST", "SERVER", "WHAT"), printed)))
+    output.show(Table(("HOST", "SERVER", "WHAT"), printed, shorten=("HOST", "SERVER")))
     reasons = [f"{row[1]} of {row[0]}: {why}" for row, (*_, why) in zip(printed, rows, strict=True) if why]
     if reasons:
-        output.say("")
-    for reason in reasons:
-        text = printable(reason.replace("\n", " "))
-        output.say(textwrap.fill(text, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False))
+        output.show("", *(reason.replace("\n", " ") for reason in reasons))
 
 
 def _remarks(server: "Server") -> str:

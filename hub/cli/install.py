@@ -211,7 +211,7 @@ def _list(options: argparse.Namespace, machine: "Machine", output: Output) -> in
     from config.hosts.facts import all_hosts, is_found, user_places
     from config.hosts.installed import Records
     from config.hub_paths import installed_path
-    from hub.cli.render.tables import table
+    from hub.cli.render.screen import Table
 
     records, project = Records(installed_path()), project_of(options)
     places = [
@@ -228,7 +228,7 @@ def _list(options: argparse.Namespace, machine: "Machine", output: Output) -> in
         )
         return EX_OK
     rows = [tuple(each[name] for name in ("host", "title", "hub", "file")) for each in found]
-    output.say("\n".join(table(("NAME", "HOST", "HUB", "FILE"), rows)))
+    output.show(Table(("NAME", "HOST", "HUB", "FILE"), rows, shorten=("FILE", "HUB"), drop=("HOST",)))
     where = f" --project {shlex.quote(str(options.project))}" if project is not None else ""
     output.say(
         f"\nRun `hubd install{where} NAME...` or `hubd install{where} --all`; --dry-run shows the changes first."

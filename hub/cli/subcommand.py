@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from hub.cli.render.screen import COLOURS, LEAST_COLUMNS, Screen
+from hub.cli.render.screen import COLOURS, LEAST_COLUMNS, Block, Screen
 from hub.wire.printable import printable_json
 
 if TYPE_CHECKING:
@@ -69,6 +69,11 @@ class Output:
         """Print a sentence for people."""
         if not self.json:
             print(text)
+
+    def show(self, *blocks: Block) -> None:
+        """Draw blocks for people: sentences, which wrap on a terminal, and tables."""
+        if not self.json:
+            self.screen.show(*blocks)
 
     def set(self, **members: Any) -> None:
         """Add members to the object for programs."""

@@ -23,7 +23,8 @@ _NAMED: Final = re.compile(
     re.IGNORECASE,
 )
 _HINTS: Final = re.compile(
-    r"\b(?:error|fatal|failed|cannot|can't|could not|unable to|not found|missing|denied|refused|invalid|required)\b",
+    r"\b(?:error|fatal|failed|cannot|can't|could not|unable to|not found|no such|missing|denied|"
+    r"refused|invalid|required|unauthorized|unknown|usage)\b",
     re.I,
 )
 _FRAME: Final = re.compile(r"^\s*(?:at\s|File \"|\^+\s*$|[\]}),;|\s]*$)|\b(?:Base)?ExceptionGroup\b")

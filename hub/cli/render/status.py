@@ -249,7 +249,7 @@ def _hosts(hosts: Sequence[HostRow]) -> list[Block]:
     blocks: list[Block] = []
     if rows:
         drop = ("VERSION", "ENDPOINT", "QUESTIONS", "TRANSPORT", "ATTACHED", "RUNNING", "IDLE", "TOOLS", "TOKENS")
-        blocks.append(Table(_HOST_HEADS, rows, shorten=("HOST", "ENDPOINT"), drop=drop))
+        blocks.append(Table(_HOST_HEADS, rows, shorten=("HOST", "ENDPOINT"), least=NAME_CELLS, drop=drop))
     if quiet:
         names = Counter(_host_name(host) for host in quiet)
         listed = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in sorted(names.items()))

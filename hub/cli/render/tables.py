@@ -1,34 +1,4 @@
-"""Tables, durations and sizes as people read them. Pure.
-
-Texts of cells may come from servers, so control characters are shown, not obeyed.
-"""
-
-from collections.abc import Sequence
-
-from hub.wire.printable import printable
-
-Row = Sequence[object]
-
-
-def table(heads: Row, rows: Sequence[Row]) -> list[str]:
-    """Columns as wide as they need to be, numbers to the right, empty cells as `-`."""
-    cells = [[_cell(cell) for cell in row] for row in (*([heads] if heads else []), *rows)]
-    if not cells:
-        return []
-    widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
-    numeric = [all(isinstance(row[at], int | None) for row in rows) for at in range(len(widths))]
-    lines = []
-    for row in cells:
-        padded = (
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, numeric, strict=True)
-        )
-        lines.append("  ".join(padded).rstrip())
-    return lines
-
-
-def _cell(value: object) -> str:
-    return "-" if value is None or value == "" else printable(str(value))
+"""Durations, sizes and numbers as people read them. Pure."""
 
 
 def duration(seconds: float) -> str:
@@ -58,8 +28,3 @@ def about(count: int) -> str:
 def times(number: int) -> str:
     """`once`, `3 times`."""
     return "once" if number == 1 else f"{number} times"
-
-
-def shorten(text: str, width: int) -> str:
-    """At most `width` characters."""
-    return text if len(text) <= width else text[: width - 1] + "…"

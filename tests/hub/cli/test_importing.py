@@ -191,10 +191,11 @@ def test_a_trial_says_that_secrets_will_be_asked_for(home):
 
 
 def test_why_a_server_is_disabled_stands_below_the_table(home):
+    home[1]["COLUMNS"] = "80"
     said = hubd(home, "import", "codex")
     assert "Codex  figma     imported as figma, disabled\n" in said
     assert "\nfigma of Codex: disabled: the variable FIGMA_OAUTH_TOKEN is not set" in said
-    assert max(map(len, said.partition("wrote ")[0].splitlines())) <= 100
+    assert max(map(len, said.partition("wrote ")[0].splitlines())) <= 80
     assert "hubd has it as figma, disabled" in hubd(home, "import", "codex")
     again = {each["server"]: each["disabled"] for each in told(home, "import", "codex")["servers"]}
     assert again == {"context7": False, "figma": True}
