@@ -82,7 +82,7 @@ def upstreams_in(imported: "Sequence[Write]", machine: "Machine") -> "dict[str, 
 def plan_installs(places: "Sequence[Place]", machine: "Machine", records: "Records") -> "list[Plan]":
     """Our entry in each file; one that cannot be read is a refusal."""
     from config.errors import EditError
-    from config.hosts.entry import stdio_entry
+    from config.hosts.entry import KEY, stdio_entry
     from config.hosts.entry_environment import carried
     from config.hosts.host_commands import own_program
     from config.hosts.install import Plan, plan_install
@@ -90,6 +90,10 @@ def plan_installs(places: "Sequence[Place]", machine: "Machine", records: "Recor
     hubd, variables = own_command(), carried(machine.environ, machine.home)
     found = []
     for place in places:
+        installed = records.keys(place.path)
+        if installed and KEY not in installed:  # `hubd install --each` put the servers there one by one
+            found.append(Plan(place, "unchanged"))
+            continue
         entry = stdio_entry(place.host, hubd, variables)
         program = own_program(place.host, machine.environ)
         try:

@@ -242,3 +242,14 @@ def test_a_service_that_does_not_start_leaves_everything_as_it_was(home):
     assert not home.hub_files()
     assert not list((home.home / ".config" / "systemd" / "user").iterdir())
     assert home.told("secret", "ls")["secrets"] == []
+
+
+@pytest.mark.covers("FH-1")
+def test_entries_of_single_servers_that_install_made_stay(home):
+    home.fetch()
+    home.run("setup", "--yes", "--no-service", "codex", "copilot")
+    home.run("install", "codex", "--each", "--yes")
+    before = home.paths["codex"].read_bytes()
+    assert b"--upstream" in before
+    home.run("setup", "--yes", "--no-service", "codex")
+    assert home.paths["codex"].read_bytes() == before
