@@ -22,6 +22,9 @@ settings.load_profile(os.environ.get("HUBD_HYPOTHESIS", "same"))
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A shell ignores SIGINT for tests in the background, and all programs that they start would inherit that."""
 
+for name in ("COLUMNS", "LINES", "NO_COLOR"):
+    os.environ.pop(name, None)  # workers have that of their parent's terminal, and what is shown would depend on it
+
 DEPS_MADE = TESTS.parent / ".deps" / ".complete"
 """The last file that tests/deps/setup.sh makes."""
 

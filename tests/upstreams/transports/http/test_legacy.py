@@ -17,7 +17,7 @@ from hub.link.hub_errors import (
 )
 from hub.link.read_pace import MESSAGES_PER_S, TURN, TURN_BYTES
 from hub.wire.http.sse import SseParser
-from hub.wire.jsonrpc import Notification, Request, raw
+from hub.wire.jsonrpc import Failure, Notification, Request, raw
 from hub.wire.mcp import Kind
 from tests.support.http_fixture import TEXT, Ear, answering, failing, log_note, note, running
 from tests.support.http_peer import PeerRequest, Script, Talk
@@ -465,8 +465,10 @@ async def test_questions_of_the_upstream_are_answered() -> None:
             done.set()
 
     script.on |= {"tools/call": call, "response": answered}
+    ear = Ear()
+    ear.answer = Failure(-32601, "the host has not declared it")
     async with running(script) as it:
-        assert await it.call() == {}
+        assert await it.call(exchange=ear) == {}
         assert answers["a"] == {"jsonrpc": "2.0", "id": "a", "result": {}}
         assert answers[2]["error"]["code"] == -32601
 

@@ -21,6 +21,7 @@ from hub.link.hub_errors import (
     UpstreamUnavailable,
 )
 from hub.wire.capabilities import shared_session_capabilities
+from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import Era, Kind
 from tests.support.http_fixture import TEXT, Ear, config_for, failing, log_note, note, run, running
 from tests.support.http_peer import PeerRequest, Talk, http_peer
@@ -199,6 +200,7 @@ async def test_progress_logs_and_changes_come_on_the_one_stream() -> None:
     script.on |= {"tools/call": call, "response": response}
     async with running(script, transport="sse") as it:
         ear = Ear()
+        ear.answer = Failure(-32601, "the host has not declared it")
         assert await it.call(exchange=ear) == TEXT
         assert ear.steps == [{"progress": 1}]
         assert ear.logs == [{"level": "info", "data": "from afar", "logger": "far"}]
