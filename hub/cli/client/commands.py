@@ -164,12 +164,13 @@ def _why(refused: "Refused", name: str, hub: "HubSession") -> str:
     known = [str(tool.get("name")) for tool in _tools(hub)] if code == INVALID_PARAMS else [name]
     if name in known:
         return message
+    if away := _server_of(name):
+        return f"there is no tool {name}: {away}"
     ends = [each for each in known if each.endswith(f"__{name}")]
     meant = f'did you mean "{ends[0]}"?' if len(ends) == 1 else nearest(name, known)
     if len(ends) > 1:
         meant = f"there are {', '.join(ends[:10])}"
-    why = "" if meant else _server_of(name)
-    return f"there is no tool {name}; {meant or why or '`hubd tools` lists all'}"
+    return f"there is no tool {name}; {meant or '`hubd tools` lists all'}"
 
 
 def _server_of(name: str) -> str:

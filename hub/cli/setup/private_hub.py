@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from hub.cli.setup.interrupts import held_back
 from hub.cli.subcommand import UsageError
 
 if TYPE_CHECKING:
@@ -42,13 +43,16 @@ def private_hub(configuration: str, variables: bytes = b"") -> "Iterator[Control
             (directory / name).mkdir(mode=0o700)
         for name, data in (("hubd.toml", configuration.encode()), ("hubd.env", variables)):
             _write_private(directory / name, data)
-        with (directory / "log").open("wb") as log:
-            process = _start(directory, log.fileno())
+        process = None
         try:
+            # Python ignores an interruption that comes within a fork.
+            with (directory / "log").open("wb") as log, held_back():
+                process = _start(directory, log.fileno())
             with _connected(directory, process) as client:
                 yield client
         finally:
-            _stop(process)
+            if process is not None:
+                _stop(process)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
