@@ -23,6 +23,9 @@ MAX_LABEL = 64
 MAX_PATH_BYTES = 1200
 """Limit of a directory as JSON; two of them and the labels are less than `hub.downstream.lines.preamble.MAX_BYTES`."""
 
+MOVED = "HUBD_MOVED"
+"""Variable of a shim that goes on as the installed hubd."""
+
 OPTIONS = ("--host", "--profile", "--upstream", "--project")
 
 EX_USAGE, EX_INTERRUPTED = 2, 130  # as `hub.cli.subcommand`; all others are of `os`
@@ -69,7 +72,8 @@ def _move_to_installed(arguments: list[str]) -> None:
     passing = passing_place(sys.prefix)
     if passing is None:
         return
-    if (installed := installed_command()) is not None:
+    if MOVED not in os.environ and (installed := installed_command()) is not None:
+        os.environ[MOVED] = "1"  # the installed one may itself be a script that runs this one
         os.execv(installed, [installed, "connect", *arguments])
     runner, remedy = passing
     _say(f"this hubd lives in the cache of {runner} and may vanish from there; to keep it: {remedy}", os.EX_OK)

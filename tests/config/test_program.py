@@ -103,3 +103,11 @@ def test_a_shim_of_one_run_goes_on_as_the_installed_one(tmp_path):
     done = subprocess.run([python, "-I", "-c", code], env=env, capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout == "installed: connect --host x\n"
     assert os.path.exists(python)
+    installed.write_text(f'#!/bin/sh\necho again\nexec {python} -I -c "{code}"\n')
+    env["XDG_STATE_HOME"] = str(tmp_path)
+    done = subprocess.run(
+        [python, "-I", "-c", code], env=env, capture_output=True, text=True, timeout=60, check=False, input=""
+    )
+    assert done.stdout == "again\n", "a script that runs the shim of the cache is asked once"
+    stop = {**os.environ, **env, "PATH": str(HUBD.parent)}
+    subprocess.run([HUBD, "stop"], env=stop, capture_output=True, check=False)

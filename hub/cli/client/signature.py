@@ -4,12 +4,17 @@ everything is bounded."""
 import json
 import shlex
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 MAX_ARGUMENTS: Final = 200
 MAX_DEPTH: Final = 6
 MAX_BRANCHES: Final = 6
 MAX_VALUE_CHARS: Final = 60
+MAX_WORDS: Final = 30
+"""Words in an example; what is required beyond them is left to the reader."""
+MAX_BREADTH: Final = 3
+"""Depth below which a schema's branches are no longer told apart."""
 PLACEHOLDERS: Final[Mapping[str, str]] = {"integer": "1", "number": "1", "boolean": "true", "null": "null"}
 """Values of an example, by their type."""
 
@@ -43,13 +48,15 @@ def signature(name: str, schema: Schema) -> str:
 
 def example(name: str, schema: Schema) -> str:
     """A command line that calls the tool with all that is required."""
-    return shlex.join(["hubd", "call", name, *_words(schema, schema, "", 0)])
+    words = list(islice(_words(schema, schema, "", 0), MAX_WORDS + 1))
+    more = " ..." if len(words) > MAX_WORDS else ""
+    return shlex.join(["hubd", "call", name, *words[:MAX_WORDS]]) + more
 
 
 def kind_of(schema: Any, root: Schema, depth: int = 0) -> str:
     """The values that a schema takes, in a few words: `string`, `list[integer]`, `"a" | "b"`."""
     schema = _resolved(schema, root)
-    if depth > MAX_DEPTH:
+    if depth > MAX_BREADTH:
         return "any"
     if "const" in schema:
         return _shown(schema["const"])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from hub.cli.client.arguments import split, typed
 from hub.cli.client.signature import MAX_ARGUMENTS, arguments, example, kind_of, signature
+from tests.support.counting import lines_of
 
 TIME = {
     "type": "object",
@@ -98,3 +99,14 @@ def test_a_schema_that_refers_to_itself_or_is_huge_ends():
     assert len(arguments(huge)) == MAX_ARGUMENTS
     wide = {"anyOf": [{"anyOf": [{"type": "string"}] * 50}] * 50}
     assert kind_of(wide, {}) == "string"
+
+
+def test_a_schema_of_many_references_to_itself_costs_little():
+    names = [f"a{i}" for i in range(20)]
+    loop = {"properties": {name: {"$ref": "#/$defs/self"} for name in names}, "required": names}
+    loop["$defs"] = {"self": loop}
+    assert lines_of(lambda: example("t", loop)) < 5_000
+    assert example("t", loop).endswith(" ...")
+    wide = {"$defs": {"x": {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/x"}}] * 7}}}
+    wide |= {"properties": {name: {"$ref": "#/$defs/x"} for name in names}}
+    assert lines_of(lambda: signature("t", wide)) < 500_000
