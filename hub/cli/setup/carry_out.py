@@ -96,13 +96,24 @@ class CarryOut:
             say_kept(new.keep(), self._output)
         with locked(state_dir()):
             if (capture := self._plan.capture) is not None:
-                self._undo.file(capture.path, capture.before, now(), backup_dir())
-                backup = write_capture(capture, now(), backup_dir())
+                backup = self._undo.file(
+                    capture.path,
+                    partial(write_capture, capture, now(), backup_dir()),
+                    before=capture.before,
+                    after=capture.after,
+                    now=now(),
+                    backups=backup_dir(),
+                )
                 self._output.append("files", {"file": str(capture.path), "backup": backup and str(backup)})
             for write in self._plan.imported:
-                before = None if write.before is None else write.before.encode()
-                self._undo.file(write.path, before, now(), backup_dir())
-                backup = carry_out(write, now())
+                backup = self._undo.file(
+                    write.path,
+                    partial(carry_out, write, now()),
+                    before=None if write.before is None else write.before.encode(),
+                    after=write.after.encode(),
+                    now=now(),
+                    backups=backup_dir(),
+                )
                 self._output.append("files", {"file": str(write.path), "backup": backup and str(backup)})
 
     # --- the hosts' files

@@ -2,9 +2,11 @@
 
 import argparse
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from hub.cli.setup.interrupts import held_back
 from hub.cli.setup.undo import Undo
 from hub.cli.subcommand import Output, UsageError, client, now, own_command
 from hub.control.errors import ControlFailed, HubNotRunning
@@ -83,26 +85,60 @@ def reload() -> None:
 
 
 def _start_service(options: argparse.Namespace, undo: Undo) -> None:
-    from hub.cli.service_manager import RELOAD, ServiceError, call, remove, write
+    from hub.cli.service_manager import RELOAD, ServiceError, call
     from hub.cli.start_hub import start_hub
 
     found = service(options)
     assert found is not None
-
-    def take_away() -> None:
-        for arguments in found.disable:
-            call(found, arguments)
-        remove(found, now())
-        call(found, RELOAD)
-
-    undo.add("the service", take_away)
     try:
-        write(found, now())
+        _write_units(found, undo)
         for arguments in (RELOAD, *found.enable, *found.start):
             call(found, arguments)
     except ServiceError as error:
         raise UsageError(str(error)) from None
     start_hub()  # the service's socket is there: this waits until the hub listens
+
+
+def _write_units(found: "Service", undo: Undo) -> None:
+    """Write the units. A service that was there before, stopped, is undone to what it was: its files, whether it is
+    enabled, and which of its units were active.
+
+    Raises:
+        ServiceError: a file of that name was not written by hubd.
+        EditError: a file cannot be read or written.
+    """
+    from msgspec import structs
+
+    from config.files import read_file
+    from config.hub_paths import backup_dir
+    from hub.cli.service_manager import RELOAD, call, states
+
+    known = states(found)
+    enabled = [unit for unit in found.units if known[unit].get("UnitFileState", "").startswith("enabled")]
+    active = [unit for unit in found.units if known[unit].get("ActiveState") == "active"]
+    with held_back():
+        if active:
+            undo.add("the service that ran", lambda: call(found, ("start", *active)))
+        undo.add("the service manager", lambda: call(found, RELOAD))
+        for path, text in found.files.items():
+            undo.file(
+                path,
+                partial(_write_unit, structs.replace(found, files={path: text})),
+                before=read_file(path),
+                after=text.encode(),
+                now=now(),
+                backups=backup_dir(),
+            )
+        if enabled:
+            undo.add("the service", lambda: call(found, ("stop", *reversed(enabled))))
+        if new := [unit for unit in reversed(found.units) if unit not in enabled]:
+            undo.add("the service", lambda: call(found, ("disable", "--now", *new)))
+
+
+def _write_unit(unit: "Service") -> None:
+    from hub.cli.service_manager import write
+
+    write(unit, now())
 
 
 def stop() -> None:

@@ -22,34 +22,54 @@ class Undo:
         """Remember how to undo `what`."""
         self._steps.append((what, step))
 
-    def file(self, path: Path, before: bytes | None, now: datetime, backups: Path) -> None:
-        """Remember the content of a file that is about to be written; None: there was none. Directories that are made
-        for it go, too."""
+    def file(
+        self,
+        path: Path,
+        write: Callable[[], Path | None],
+        *,
+        before: bytes | None,
+        after: bytes,
+        now: datetime,
+        backups: Path,
+    ) -> Path | None:
+        """Write a file by `write`, which returns its backup, and remember to put it back; the backup. `before` is its
+        content, None for no file, `after` what is written. Directories that are made for it go, too. A file that holds
+        something else by then is left: that is somebody's work.
+
+        Raises:
+            whatever `write` raises: nothing is remembered.
+        """
         missing = [parent for parent in path.parents if not parent.exists()]
+        backup = write()
 
         def put_back() -> None:
+            from config.errors import EditError
             from config.files import read_file, remove_file, replace_file
 
-            after = read_file(path)
-            if before is None and after is not None:
-                remove_file(path, was=after, now=now, backups=backups)
-                for parent in missing:
-                    with suppress(OSError):
-                        parent.rmdir()
-            elif before is not None and after != before:
+            found = read_file(path)
+            if found == before:
+                return
+            if found != after:
+                where = "" if before is None else f"; as it was before: {backup or f'the latest in {backups}'}"
+                raise EditError(f"it was changed meanwhile, and left as it is{where}")
+            if before is not None:
                 replace_file(path, before, was=after, now=now, backups=backups)
+                return
+            remove_file(path, was=after, now=now, backups=backups)
+            for parent in missing:
+                with suppress(OSError):
+                    parent.rmdir()
 
         self.add(str(path), put_back)
+        return backup
 
     def run(self) -> list[str]:
-        """Undo everything; a sentence for each step that failed."""
-        from config.errors import EditError
-
+        """Undo everything; a sentence for each step that failed, none of which keeps the others from being done."""
         failed = []
         while self._steps:
             what, step = self._steps.pop()
             try:
                 step()
-            except (EditError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - the next steps are done whatever this one raises
                 failed.append(f"{what} could not be put back: {error}")
         return failed

@@ -22,6 +22,9 @@ def home(tmp_path):
         subprocess.run([HUBD, "stop"], env=home.env, capture_output=True, check=False, timeout=60)
 
 
+UNITS = ("hubd.socket", "hubd.service")
+
+
 def by_host(told):
     """What was done with each server of each host."""
     return {(each["host"], each["server"]): each for each in told["servers"]}
@@ -240,8 +243,37 @@ def test_a_service_that_does_not_start_leaves_everything_as_it_was(home):
     assert "it is broken; everything is as it was" in said
     assert home.contents() == before
     assert not home.hub_files()
-    assert not list((home.home / ".config" / "systemd" / "user").iterdir())
+    assert not (home.home / ".config" / "systemd").exists()
     assert home.told("secret", "ls")["secrets"] == []
+
+
+@pytest.mark.covers("FH-1")
+def test_a_stopped_service_is_as_it_was_if_it_does_not_start(home):
+    home.fetch()
+    units = home.home / ".config" / "systemd" / "user"
+    units.mkdir(parents=True)
+    before = {units / name: f"# as by `hubd service install`: {name}\n".encode() for name in UNITS}
+    for path, text in before.items():
+        path.write_bytes(text)
+    show = 'case "$*" in *show*) echo UnitFileState=enabled; echo ActiveState=inactive ;; *restart*) exit 1 ;; esac'
+    calls = systemctl(home, show)
+    home.run("setup", "--yes", code=1)
+    assert {path: path.read_bytes() for path in units.iterdir()} == before
+    assert "disable" not in calls.read_text()
+    assert calls.read_text().splitlines()[-2:] == ["--user stop hubd.service hubd.socket", "--user daemon-reload"]
+
+
+@pytest.mark.covers("FH-1")
+def test_what_others_wrote_meanwhile_survives_the_undo(home):
+    """A file that was changed, and one that was made, after setup wrote it."""
+    home.fetch()
+    folder = home.home / ".config" / "hubd"
+    script = f'case "$*" in *restart*) echo "MINE=1" >> {folder}/hubd.env; exit 1 ;; esac'
+    systemctl(home, script)
+    said = home.run("setup", "--yes", code=1)
+    (kept,) = home.hub_files()
+    assert kept.read_text().endswith("MINE=1\n")
+    assert f"{kept} could not be put back: it was changed meanwhile, and left as it is" in said
 
 
 @pytest.mark.covers("FH-1")
