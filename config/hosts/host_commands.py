@@ -30,8 +30,9 @@ def run_program(command: tuple[str, ...], environ: Mapping[str, str]) -> None:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        reason = error.strerror if isinstance(error, OSError) else f"no answer within {PROGRAM_PATIENCE_S} s"
-        raise EditError(f"`{name} mcp` cannot be run: {reason}; nothing was changed") from None
+        if isinstance(error, OSError):
+            raise EditError(f"`{name} mcp` cannot be run: {error.strerror}; nothing was changed") from None
+        raise EditError(f"`{name} mcp` gave no answer within {PROGRAM_PATIENCE_S} s, and was stopped") from None
     if done.returncode:
         said = done.stdout.decode(errors="replace").strip()[:300]
         raise EditError(f"`{' '.join((name, *command[1:6]))}` failed: {said or f'exit code {done.returncode}'}")

@@ -4,6 +4,7 @@
 the meaning they have there, and programs that only pass on a remote server are taken away (`unwrap`).
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from hashlib import md5
 from pathlib import Path
@@ -25,8 +26,11 @@ from config.settings import HubConfig
 
 _TOOLS_KEPT: Final = " is kept: hubd offers no other tools of it"
 
+_REFERENCE = re.compile(r"\$\{[^{}]*\}|\0[^\0]*\0")
+
 Identity = tuple[Any, ...]
-"""Two entries of one identity start, or reach, the same server."""
+"""Two entries of one identity start, or reach, the same server, as the same account: the values of variables and
+headers are part of it, so it is never shown."""
 
 
 Spot = tuple[str, tuple[str, ...], str]
@@ -241,9 +245,33 @@ def identity(values: Mapping[str, Any], variables: Variables) -> Identity:
             return str(text)
 
     if values.get("url"):
-        return ("url", plain(values["url"]).rstrip("/"))
+        headers = {str(name).lower(): plain(value) for name, value in (values.get("headers") or {}).items()}
+        return _of_url(plain(values["url"]), headers)
     args = tuple(plain(word) for word in values.get("args") or ())
-    return ("command", plain(values.get("command")), args, frozenset(values.get("env") or ()))
+    env = {str(name): plain(value) for name, value in (values.get("env") or {}).items()}
+    return ("command", plain(values.get("command")), args, tuple(sorted(env.items())))
+
+
+def _of_url(url: str, headers: Mapping[str, str]) -> Identity:
+    return ("url", url.rstrip("/"), tuple(sorted(headers.items())))
+
+
+def is_unopened(hub: Identity) -> bool:
+    """True if a value in it is a reference that could not be opened."""
+    return any(map(_REFERENCE.search, _strings(hub)))
+
+
+def could_be(hub: Any, host: Any) -> bool:
+    """True if the identity `hub` would be `host` with some values in place of its unopened references."""
+    if isinstance(hub, tuple) and isinstance(host, tuple):
+        return len(hub) == len(host) and all(map(could_be, hub, host))
+    if hub == host or not (isinstance(hub, str) and isinstance(host, str)):
+        return bool(hub == host)
+    found = list(_REFERENCE.finditer(hub))
+    if not found or _REFERENCE.search(host):
+        return False
+    before, after = hub[: found[0].start()], hub[found[-1].end() :]
+    return len(host) >= len(before) + len(after) and host.startswith(before) and host.endswith(after)
 
 
 def identities(config: HubConfig) -> dict[Identity, str]:
@@ -251,8 +279,9 @@ def identities(config: HubConfig) -> dict[Identity, str]:
     found: dict[Identity, str] = {}
     for name, upstream in config.upstreams.items():
         if upstream.url:
-            one: Identity = ("url", upstream.url.rstrip("/"))
+            one = _of_url(upstream.url, {key.lower(): value.reveal() for key, value in upstream.headers.items()})
         else:
-            one = ("command", upstream.command, upstream.args, frozenset(upstream.env))
+            env = {key: value.reveal() for key, value in upstream.env.items()}
+            one = ("command", upstream.command, upstream.args, tuple(sorted(env.items())))
         found.setdefault(one, name)
     return found

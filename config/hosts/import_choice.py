@@ -15,7 +15,7 @@ from msgspec import structs
 from config.editing.imported import digest_of
 from config.editing.text import toml
 from config.editing.text.change import EditRefused
-from config.hosts.host_servers import Identity, Server, Skipped, Spot, identity, is_about_tools
+from config.hosts.host_servers import Identity, Server, Skipped, Spot, could_be, identity, is_about_tools, is_unopened
 from config.hosts.secret_literals import NewSecrets, Spots, referring, stored
 from config.loading.document import parse
 from config.loading.host_entry import SPELLINGS
@@ -44,6 +44,8 @@ class Import:
         the hub, for people."""
         self._own_file = own_file
         self._known = dict(known)
+        opened = {name for one, name in known.items() if not is_unopened(one)}
+        self._unopened = [(one, name) for one, name in known.items() if name not in opened]
         self._names = {_folded(name) for name in names}
         self._secrets = secrets
         self._removed = removed
@@ -55,6 +57,8 @@ class Import:
         self.skipped: list[Skipped] = []
         self.unlike: list[tuple[str, Server]] = []
         """Those of `known` that the hub reaches at their URL, but the host by a program that signs in."""
+        self.unsure: list[tuple[str, Server]] = []
+        """Those of `known` of which nobody can tell whether the hub has the same values: its own cannot be read."""
         self.had: list[tuple[str, Server]] = []
         """Those of both, each as its host has it."""
         self._remarks: dict[Spot, str] = {}
@@ -68,10 +72,15 @@ class Import:
         if name is not None:
             self._is_known(name, server)
             return
-        name = self._known.get(server.remote) if server.remote is not None else None
+        name = self._at_url(server)
         if name is not None:
             self._is_known(name, server)
             self.unlike.append((name, server))
+            return
+        name = next((name for one, name in self._unopened if could_be(one, server.identity)), None)
+        if name is not None:
+            self._is_known(name, server)
+            self.unsure.append((name, server))
             return
         if {_origin(server), digest_of(server.values)} & set(self._removed):
             why = f"you removed it; `hubd import {server.place.host.id} --again` takes it all the same"
@@ -91,6 +100,15 @@ class Import:
         if server.remote is not None:
             self._known.setdefault(server.remote, name)
         self.taken.append((name, server))
+
+    def _at_url(self, server: Server) -> str | None:
+        """The server that is reached at the URL of one behind a program that signs in to it."""
+        remote = server.remote
+        if remote is None or remote == server.identity:
+            return None
+        return self._known.get(remote) or next(
+            (name for one, name in self._known.items() if one[:2] == remote[:2]), None
+        )
 
     def _is_known(self, name: str, server: Server) -> None:
         """Another host has the server, or hubd; the tools that it offers are all that any of them had."""
@@ -116,6 +134,13 @@ class Import:
         kept = next((note for note in server.notes if is_about_tools(note)), "")
         return self._remarks.get(server.spot) or self._joined.get(name) or kept
 
+    def doubt(self, name: str, server: Server) -> str:
+        """The reason why it may be another server than the hub's of that name; "": it is not."""
+        if (name, server) not in self.unsure:
+            return ""
+        setting = "headers" if server.values.get("url") else "variables"
+        return f"the hub has it as {name}, but cannot read the values of its {setting} now, so they may differ"
+
     def store_literals(self, new: NewSecrets) -> None:
         """Put references in the places of secrets, in all servers that are taken. They are added to `new`, which keeps
         them."""
@@ -134,7 +159,7 @@ class Import:
     def merge(self, name: str, kept: str) -> None:
         """Let the server `kept` stand for what was taken under `name`: the user says that one of them is enough."""
         merged = [server for each, server in (*self.taken, *self.known) if each == name]
-        for found in (self.taken, self.known, self.unlike, self.had):
+        for found in (self.taken, self.known, self.unlike, self.unsure, self.had):
             found[:] = [each for each in found if each[0] != name]
         for server in merged:
             self._known[server.identity] = kept

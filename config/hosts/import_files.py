@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -56,22 +55,39 @@ def known(config: HubConfig, directory: Path, environ: Mapping[str, str]) -> dic
     for path in sorted(directory.glob("*.toml")):
         with suppress(Problem):
             found |= identities_in(read(path), Variables(environ, path.parent))
-    return _opened(found | identities(config))
+    return with_secrets(found | identities(config))
 
 
-def _opened(found: dict[Identity, str]) -> dict[Identity, str]:
-    """The same, with the secrets that URLs and arguments refer to: hosts have them literally."""
+def with_secrets(found: dict[Identity, str]) -> dict[Identity, str]:
+    """The same, with the secrets that they refer to: hosts have them literally."""
     if not any("secret:" in str(each) for each in found):
         return found
-    store = SecretStore.open()
-    return {opened(each, partial(_secret, store)): name for each, name in found.items()}
+    secret = _Secrets(SecretStore.open())
+    return {opened(each, secret): name for each, name in found.items()}
 
 
-def _secret(store: SecretStore, name: str) -> str | None:
-    try:
-        return store.get(name)
-    except SecretUnavailable:
-        return None
+class _Secrets:
+    """Secrets by name; None: it cannot be had. Each is asked for once, and a keyring that fails not again: it may take
+    a minute to do so."""
+
+    def __init__(self, store: SecretStore) -> None:
+        self._store = store
+        self._found: dict[str, str | None] = {}
+        self._asks_keyring = True
+
+    def __call__(self, name: str) -> str | None:
+        if name not in self._found:
+            self._found[name] = self._get(name)
+        return self._found[name]
+
+    def _get(self, name: str) -> str | None:
+        in_keyring = False
+        try:
+            in_keyring = self._store.names().get(name) == "keyring"
+            return self._store.get(name) if self._asks_keyring or not in_keyring else None
+        except (SecretUnavailable, EditError):
+            self._asks_keyring = self._asks_keyring and not in_keyring
+            return None
 
 
 def removed(directory: Path) -> set[str]:

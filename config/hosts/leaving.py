@@ -144,7 +144,9 @@ def _why_it_stays(name: str, server: Server, result: Import, config: HubConfig, 
     upstream = config.upstreams.get(name)
     if (name, server) in result.known and upstream is not None and upstream.disabled:
         return f"the hub has it as {name}, which is disabled; run `hubd enable {name}` first"
-    if (name, server) in result.unlike and (upstream is None or not upstream.headers):
+    if why := result.doubt(name, server):
+        return why
+    if (name, server) in result.unlike:
         return f"it is signed in to by mcp-remote there, and the hub has {name} at its URL"
     if why := served.get(name, "the hub does not serve it"):
         return why

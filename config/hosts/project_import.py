@@ -17,7 +17,7 @@ from config.errors import EditError
 from config.files import read_file
 from config.hosts.host_servers import Identity, Server
 from config.hosts.import_choice import Import, block, identities_in, unfit
-from config.hosts.import_files import Write, problems_of
+from config.hosts.import_files import Write, problems_of, with_secrets
 from config.loading.document import parse
 from config.loading.safe_reading import MAX_PROJECT_BYTES, PROJECT_FILES, Problem
 from config.loading.variables import Variables
@@ -36,7 +36,7 @@ def known_in(project: Path, environ: Mapping[str, str]) -> tuple[dict[Identity, 
     with suppress(Problem, EditRefused, EditError):
         text = _text(path)
         names = parse(text, path).tree.get("upstreams", {})
-        return identities_in(text, Variables(environ, project, project=project)), list(names)
+        return with_secrets(identities_in(text, Variables(environ, project, project=project))), list(names)
     return {}, []
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from config.hosts.facts import Machine
     from config.hosts.import_choice import Import
     from config.hosts.installed import Records
-    from config.hosts.leaving import Leaving, Served
+    from config.hosts.leaving import Leaving, RemovalCommand, Served
     from config.settings import HubConfig
 
 
@@ -206,7 +206,8 @@ class ImportedOriginals:
                 try:
                     run_program(call.command, self._machine.environ)
                 except EditError as error:
-                    remembered.put(call.path, before)
+                    if _is_there(call):
+                        remembered.put(call.path, before)
                     code = self._output.fail(EX_FAILED, str(error))
                     continue
                 self._output.append("commands", shlex.join(call.command))
@@ -228,6 +229,18 @@ class ImportedOriginals:
             flags = " ".join(f"--force {name}" for name in unserved)
             output.note(f"what the hub does not serve goes on working in its host; {flags} takes it out all the same")
         return code
+
+
+def _is_there(call: "RemovalCommand") -> bool:
+    """True if the host's file still has the server, although its program was to take it out; False if nobody knows."""
+    from config.editing.text.change import EditRefused
+    from config.errors import EditError
+    from config.hosts.install import text_at
+
+    try:
+        return not call.original.is_out(text_at(call.path))
+    except (EditError, EditRefused):
+        return False
 
 
 def _names(plan: "Leaving") -> Sequence[str]:

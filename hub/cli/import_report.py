@@ -36,7 +36,7 @@ def summarise(result: "Import", skipped: list["Skipped"], config: "HubConfig", o
                 "known",
                 f"{'duplicate of' if name in new else 'hubd has it as'} {name}",
                 name,
-                result.about_tools(name, s),
+                result.doubt(name, s) or result.about_tools(name, s),
             )
             for name, s in result.known
         ),

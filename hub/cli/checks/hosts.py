@@ -11,7 +11,7 @@ from config.errors import ConfigError
 from config.hosts.entry import KEY, url_of, variables_of
 from config.hosts.entry_environment import carried
 from config.hosts.host_servers import identities
-from config.hosts.import_files import started_anyway
+from config.hosts.import_files import started_anyway, with_secrets
 from config.hosts.installed import is_ours
 from config.loading.check import split_listen
 from config.loading.host_entry import command_of
@@ -24,7 +24,8 @@ from hub.downstream.http.access import ways_in
 
 def double_imports(examined: Examined) -> Iterator[Finding]:
     """Servers that hosts still start themselves, though they work through the hub."""
-    known, having = identities(HubConfig(upstreams=dict(examined.upstreams()))), _having(examined)
+    known = with_secrets(identities(HubConfig(upstreams=dict(examined.upstreams()))))
+    having = _having(examined)
     double: list[tuple[HostFile, str, str]] = []
     for file in examined.files:
         for server in file.servers:

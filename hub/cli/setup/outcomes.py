@@ -57,7 +57,7 @@ def verdicts(
     """The verdict on each server, in the order of the hosts' files. `ours`: names of servers that the hub has already;
     `outcomes`: of those that were tried."""
     found = [
-        _verdict(name, server, ours, outcomes, result.about_tools(name, server))
+        _verdict(name, server, ours, outcomes, result.about_tools(name, server), result.doubt(name, server))
         for name, server in (*result.taken, *result.known)
     ]
     found += [
@@ -68,11 +68,18 @@ def verdicts(
 
 
 def _verdict(
-    name: str, server: "Server", ours: Collection[str], outcomes: Mapping[str, ServerOutcome], about_tools: str
+    name: str,
+    server: "Server",
+    ours: Collection[str],
+    outcomes: Mapping[str, ServerOutcome],
+    about_tools: str,
+    doubt: str,
 ) -> Verdict:
     did: Did = "does not work"
     why, tried = server.off, outcomes.get(name)
-    if name in ours:
+    if doubt:
+        did, why = "left", doubt
+    elif name in ours:
         did, why = "in the hub", about_tools
     elif why:
         did = "left"
@@ -91,7 +98,7 @@ def keep_what_works(result: "Import", ours: Collection[str], outcomes: Mapping[s
     def is_kept(name: str, server: "Server") -> bool:
         return name in ours or (not server.off and name in outcomes and outcomes[name].works)
 
-    for found in (result.taken, result.known, result.unlike, result.had):
+    for found in (result.taken, result.known, result.unlike, result.unsure, result.had):
         found[:] = [each for each in found if is_kept(*each)]
 
 

@@ -242,12 +242,13 @@ def test_a_file_of_variables(machine):
 
 # --- which are the same -----------------------------------------------------------------------------------------------
 
+NOTHING = Variables({}, Path("/"))
 SAME = '{"mcpServers": {"gh": {"command": "npx", "args": ["-y", "github"], "env": {"T": "%s"}}}}'
 
 
 def test_one_server_of_two_hosts_is_taken_once(machine):
     one = surveyed(machine, "cursor", SAME % "a")[0]
-    other = surveyed(machine, "kiro", SAME % "b")[0]
+    other = surveyed(machine, "kiro", SAME % "a")[0]
     remote = surveyed(
         machine, "junie", '{"mcpServers": {"r": {"command": "npx", "args": ["mcp-remote", "https://x/mcp"]}}}'
     )[0]
@@ -255,6 +256,49 @@ def test_one_server_of_two_hosts_is_taken_once(machine):
     result = taken([*one, *other, *remote, *by_url])
     assert [name for name, _ in result.taken] == ["gh", "r"]
     assert [(name, server.key) for name, server in result.known] == [("gh", "gh"), ("r", "r2")]
+
+
+@pytest.mark.parametrize(
+    ("setting", "one", "other"),
+    [
+        ("env", {"DATABASE_URL": "postgres://prod"}, {"DATABASE_URL": "postgres://dev"}),
+        ("env", {"DATABASE_URL": "${PROD}"}, {"DATABASE_URL": "${DEV}"}),
+        ("headers", {"Authorization": "Bearer aaaa1111"}, {"Authorization": "Bearer bbbb2222"}),
+        ("headers", {"Authorization": "Bearer aaaa1111"}, {}),
+    ],
+)
+def test_other_values_are_another_server(machine, setting, one, other):
+    base = {"command": "npx", "args": ["-y", "pg"]} if setting == "env" else {"url": "https://x/mcp"}
+
+    def found(host, **entries):
+        entries = {name: {**base, setting: values} for name, values in entries.items()}
+        return surveyed(machine, host, json.dumps({"mcpServers": entries}))[0]
+
+    servers = found("cursor", prod=one, dev=other)
+    result = taken([*servers, *found("kiro", prod=other, dev=one)])
+    assert [name for name, _ in result.taken] == ["prod", "dev"]
+    assert [(name, server.key) for name, server in result.known] == [("dev", "prod"), ("prod", "dev")]
+    result = taken(servers[1:], known={servers[0].identity: "prod"}, names=["dev"])
+    assert [name for name, _ in result.taken] == ["dev-cursor"]
+
+
+def test_names_of_headers_are_alike_in_any_case(machine):
+    entries = {each: {"url": "https://x/mcp", "headers": {each: "1"}} for each in ("X-Key", "x-key")}
+    result = taken(surveyed(machine, "cursor", json.dumps({"mcpServers": entries}))[0])
+    assert [len(result.taken), len(result.known)] == [1, 1]
+
+
+@pytest.mark.parametrize("value", ["${secret:T}", "${cmd:op read t}", "Bearer ${MISSING}"])
+def test_what_the_hub_cannot_read_now_is_neither_taken_twice_nor_taken_out(machine, value):
+    known = identities_in(f'[upstreams.gh]\ncommand = "npx"\nargs = ["-y", "github"]\nenv.T = "{value}"\n', NOTHING)
+    result = taken(surveyed(machine, "cursor", SAME % "Bearer abc")[0], known=known, names=["gh"])
+    assert result.taken == []
+    assert [name for name, _ in result.unsure] == ["gh"]
+    found = leaving(result, HubConfig(), machine, Records(machine.home / "none"), served={"gh": ""}, without_hub=True)
+    why = "the hub has it as gh, but cannot read the values of its variables now, so they may differ"
+    assert (found.writes, found.sentences) == ([], [f'Cursor: "gh" left enabled: {why}'])
+    other = (SAME % "Bearer abc").replace("github", "gitlab")
+    assert [name for name, _ in taken(surveyed(machine, "cursor", other)[0], known=known).taken] == ["gh"]
 
 
 def test_different_servers_of_one_name_get_different_names(machine):
@@ -269,7 +313,7 @@ def test_different_servers_of_one_name_get_different_names(machine):
 def test_what_hubd_has_is_known(machine, tmp_path):
     path = tmp_path / "hubd.toml"
     path.write_text(
-        '[upstreams.mine]\ncommand = "npx"\nargs = ["-y", "github"]\nenv = { T = "x" }\n[upstreams.far]\nurl = "https://x/mcp"\n'
+        '[upstreams.mine]\ncommand = "npx"\nargs = ["-y", "github"]\nenv = { T = "a" }\n[upstreams.far]\nurl = "https://x/mcp"\n'
     )
     known = identities(load_all(path, {}).config)
     result = taken(surveyed(machine, "cursor", SAME % "a")[0], known=known)
@@ -420,9 +464,8 @@ def test_only_what_needs_no_signing_in_is_taken_out_of_mcp_remote(machine, words
 
 def test_what_the_hub_has_by_url_is_known_but_not_the_same(machine):
     entry = '{"mcpServers": {"a": {"command": "npx", "args": ["mcp-remote", "https://x/mcp"]}}}'
-    result = taken(surveyed(machine, "cursor", entry)[0], known={("url", "https://x/mcp"): "mine"})
+    result = taken(surveyed(machine, "cursor", entry)[0], known={("url", "https://x/mcp", ()): "mine"})
     assert [name for name, _ in result.known] == ["mine"]
-    place = result.known[0][1].place
 
     def left(text):
         config = load_all(machine.home / "hubd.toml", {}, texts={machine.home / "hubd.toml": text}).config
@@ -433,7 +476,8 @@ def test_what_the_hub_has_by_url_is_known_but_not_the_same(machine):
     assert writes == []
     why = "it is signed in to by mcp-remote there, and the hub has mine at its URL"
     assert refused == [f'Cursor: "a" left enabled: {why}']
-    assert left('[upstreams.mine]\nurl = "https://x/mcp"\nheaders = { A = "b" }\n') == ([place.path], [])
+    other = taken(surveyed(machine, "cursor", entry)[0], known={("url", "https://x/mcp", (("a", "b"),)): "mine"})
+    assert [name for name, _ in other.unlike] == ["mine"], "whose account it is signed in to, nobody knows"
 
 
 @pytest.mark.parametrize(

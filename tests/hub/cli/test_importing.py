@@ -74,6 +74,27 @@ def test_secrets_are_moved_to_the_store_and_their_servers_stay_on(home):
     assert "hubd has it as argument" in again
 
 
+def test_two_accounts_are_two_servers_also_when_their_secrets_were_moved(home):
+    home[1]["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
+    pg = {"command": "npx", "args": ["-y", "pg"]}
+    gh = {"url": "https://gh.example/mcp"}
+    servers = {f"pg-{name}": {**pg, "env": {"DATABASE_URL": f"postgres://u:hunter2@{name}/x"}} for name in ("a", "b")}
+    servers |= {f"gh-{name}": {**gh, "headers": {"Authorization": f"Bearer hunter2-{name}"}} for name in ("a", "b")}
+    (home[0] / HOMES["cursor"].path).write_text(json.dumps({"mcpServers": servers}))
+    said = told(home, "import", "cursor", "--secrets", "store", "--yes")
+    assert {each["name"]: each["did"] for each in said["servers"]} == dict.fromkeys(servers, "taken")
+    again = told(home, "import", "cursor")
+    assert {each["server"]: (each["did"], each["name"]) for each in again["servers"]} == {
+        name: ("known", name) for name in servers
+    }
+    hubd(home, "secret", "rm", "--force", "PG_A_DATABASE_URL")
+    unsure = told(home, "import", "cursor", "--disable-originals", "--without-hub", "--dry-run", code=1)
+    assert {each["did"] for each in unsure["servers"]} == {"known"}
+    why = "the hub has it as pg-a, but cannot read the values of its variables now, so they may differ"
+    assert next(each["why"] for each in unsure["stay"] if each["server"] == "pg-a") == why
+    assert "hunter2" not in json.dumps([said, again, unsure])
+
+
 def test_secrets_that_are_to_be_set_say_where(home):
     said = hubd(home, "import", "cursor", "--secrets", "reference", "--yes")
     assert "disabled until GITHUB_PERSONAL_ACCESS_TOKEN is set in ~/.config/hubd/hubd.env" in " ".join(said.split())

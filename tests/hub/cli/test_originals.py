@@ -172,7 +172,9 @@ def test_what_the_hub_does_not_start_stays_on_in_the_host(home):
     assert "notes" not in found
 
 
-def test_what_the_host_s_own_program_took_out_comes_back(home, tmp_path):
+@pytest.mark.parametrize("ends", ["", "sys.exit(1)"])
+def test_what_the_host_s_own_program_took_out_comes_back(home, tmp_path, ends):
+    """Also if the program did it and then failed."""
     path = home[0] / HOMES["claude-code"].path
     (programs := tmp_path / "bin").mkdir()
     (program := programs / "claude").write_text(
@@ -186,11 +188,12 @@ def test_what_the_host_s_own_program_took_out_comes_back(home, tmp_path):
         "else:\n"
         "    servers[sys.argv[5]] = json.loads(sys.argv[6])\n"
         "json.dump(document, open(path, 'w'), indent=2)\n"
+        f"if sys.argv[2] == 'remove' and 'sentry' in sys.argv: {ends or 'pass'}\n"
     )
     program.chmod(0o755)
     home[1]["PATH"] = f"{programs}:/usr/bin:/bin"
     hubd(home, "install", "claude-code")
-    hubd(home, "import", "claude-code", "--disable-originals", "--force", "*")
+    hubd(home, "import", "claude-code", "--disable-originals", "--force", "*", code=bool(ends))
     assert set(json.loads(path.read_text())["mcpServers"]) == {"hub"}
     said = hubd(home, "uninstall", "claude-code", "--restore-originals")
     assert "back: sentry" in said
