@@ -64,7 +64,7 @@ class SystemKeyring:
 
     def _asked(self, do: str, name: str, value: str | None = None) -> str | None:
         if importlib.util.find_spec("keyring") is None:
-            raise NoKeyring("the package keyring is not installed (`pip install 'mcp-hubd[keyring]'`)")
+            raise NoKeyring("hubd was installed without its extra `keyring`")
         request = json.dumps({"do": do, "service": self._service, "name": name, "value": value})
         argv = [sys.executable, "-P", "-m", "config.keyring_child"]
         try:

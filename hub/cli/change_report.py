@@ -58,7 +58,7 @@ def as_sentence(planned: "Plan") -> str:
         "unchanged": "is already in",
         "removed": "removed from",
         "restored": "its servers are back in",
-        "absent": "is not in",
+        "absent": "the hub is not in",
     }
     text = f"{place.title}: {words[planned.did]} {place.path}"
     if planned.restored:

@@ -209,7 +209,7 @@ def _token(options: argparse.Namespace) -> int:
 
 def _restart(options: argparse.Namespace) -> int:
     if options.name is None:
-        text = "name a server. To restart the hub itself: `hubd stop`; the next host starts it again, or `hubd serve`"
+        text = "name a server. To restart the hub itself: `hubd stop`, then `hubd start`"
         raise UsageError(text, options.parser.format_usage())
     from hub.cli.server_watch import say_outcomes, watch
     from hub.control.methods import RESTART

@@ -149,7 +149,23 @@ def _uninstall(options: argparse.Namespace) -> int:
     code = changes.carry_out()
     if not options.restore_originals:
         _remind(options, machine)
+    elif options.all and not options.dry_run:
+        _tell_what_stays(options.output)
     return code
+
+
+def _tell_what_stays(output: Output) -> None:
+    """Say what of hubd is left once no host has it any more."""
+    from config.hub_paths import config_file, runtime_dir, state_dir
+    from hub.shim.start_daemon import is_alive
+
+    with suppress(OSError):
+        if is_alive(str(runtime_dir() / "hubd.lock")):
+            output.note("the hub still runs; `hubd stop` ends it, and `hubd service uninstall` takes its service away")
+    output.note(
+        f"hubd's own files stay: its configuration in {config_file().parent}, and in {state_dir()} its secrets and the "
+        "backups of hosts' files. Remove both directories if you do not want hubd any more"
+    )
 
 
 def originals_of(place: "Place") -> "list[Original]":

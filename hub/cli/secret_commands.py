@@ -69,8 +69,8 @@ def say_kept(kept: "Mapping[str, Stored]", output: Output) -> None:
     for place, where in PLACES.items():
         names = [name for name, stored in kept.items() if stored.place == place]
         if names:
-            why = next((f": {stored.why}" for stored in kept.values() if stored.why), "") if place == "file" else ""
-            output.say(f"kept in {where}, as by `hubd secret set`: {', '.join(names)}{why}")
+            why = next((f" ({stored.why})" for stored in kept.values() if stored.why), "") if place == "file" else ""
+            output.say(f"kept in {where}{why}: {', '.join(names)}")
 
 
 def _asked(options: argparse.Namespace) -> str:

@@ -12,6 +12,7 @@ from config import directories
 from config.loading.safe_reading import read_private
 from hub.cli.checks.evidence import Examined, Finding, about, listed
 from hub.cli.render.last_words import telling_line
+from hub.cli.setup.private_hub import PREFIX
 from hub.daemon.root_warning import ADVICE, ROOT
 from hub.shim.start_daemon import is_alive
 
@@ -113,7 +114,7 @@ def other_daemons(examined: Examined) -> Iterator[Finding]:
         return  # a fleet: several hubs are meant
     ours = directories.runtime_dir()
     for pid, directory in _daemons():
-        if directory != ours:
+        if directory != ours and f"/{PREFIX}" not in directory:
             what = f"another hub of yours runs (process {pid}), with its sockets in {directory} and not in {ours}"
             known = examined.status_at(Path(directory, "control.sock"))
             if known is not None:

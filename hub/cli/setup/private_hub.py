@@ -18,6 +18,8 @@ from hub.cli.subcommand import UsageError
 if TYPE_CHECKING:
     from hub.control.client import ControlClient
 
+PREFIX: Final = "hubd-setup-"
+"""Beginning of the name of its directory."""
 LISTEN_S: Final = 30.0
 """Seconds in which it has to listen."""
 STOP_S: Final = 20.0
@@ -37,7 +39,7 @@ def private_hub(configuration: str, variables: bytes = b"") -> "Iterator[Control
         UsageError: it does not start.
         OSError: its directory cannot be made.
     """
-    directory = Path(tempfile.mkdtemp(prefix="hubd-setup-", dir=_place()))
+    directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_place()))
     try:
         for name in ("run", "state"):
             (directory / name).mkdir(mode=0o700)

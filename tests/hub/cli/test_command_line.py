@@ -349,7 +349,7 @@ def test_restart(busy):
     told = json.loads(busy.run("restart", "demo", "--json")[1])
     assert (told["restarting"], [each["name"] for each in told["servers"]]) == ("demo", ["demo"])
     code, _, said = busy.run("restart")
-    assert (code, said.count("`hubd stop`; the next host starts it again")) == (2, 1)
+    assert (code, said.count("`hubd stop`, then `hubd start`")) == (2, 1)
     assert busy.run("restart", "dmo") == (1, "", "hubd: There is no server dmo; there are: demo\n")
 
 

@@ -96,7 +96,7 @@ def test_uninstall_says_what_is_still_out(home):
     assert "back: filesystem, Linear" in said
     assert contents(home)["claude-desktop"] == before["claude-desktop"]
     assert contents(home)["cline"] != before["cline"]
-    assert "Claude Desktop" not in hubd(home, "uninstall", "--all").replace("Claude Desktop: is not in", "")
+    assert "Claude Desktop" not in hubd(home, "uninstall", "--all").replace("Claude Desktop: the hub is not in", "")
     (done,) = told(home, "uninstall", "cline", "--restore-originals")["hosts"]
     assert (done["did"], done["restored"]) == ("restored", ["fetch"])
     assert contents(home) == before
