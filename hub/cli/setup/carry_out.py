@@ -2,16 +2,19 @@
 
 import argparse
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from os import EX_OK
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from hub.cli.change_report import as_object
+from hub.cli.import_writes import remember_hosts
 from hub.cli.secret_commands import say_kept
-from hub.cli.server_watch import ServerOutcome, watch
+from hub.cli.server_watch import watch
 from hub.cli.setup import running_hub
 from hub.cli.setup.interrupts import held_back
+from hub.cli.setup.outcomes import why_not_served
 from hub.cli.setup.plan import SetupPlan, plan_installs, what_leaves
 from hub.cli.setup.probe import FAILURES, progress
 from hub.cli.setup.undo import Undo
@@ -30,36 +33,50 @@ LIMIT_S = 60.0
 
 
 class CarryOut:
-    """One plan being carried out. Whatever ends it before hosts' files are changed is undone."""
+    """One plan being carried out, in a `with` block. Whatever ends it before hosts' files are changed is undone."""
 
     def __init__(self, plan: SetupPlan, options: argparse.Namespace) -> None:
         self._plan = plan
         self._options = options
         self._output: Output = options.output
         self._undo = Undo()
-        self.outcomes: dict[str, ServerOutcome] = {}
-        """What the hub makes of each server."""
+        self._reached_hosts = False
+        self.aftermath = "nothing was changed"
+        """What it leaves if it ends now, for people."""
 
-    def serve(self, names: Sequence[str]) -> "Served":
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None or self._reached_hosts:
+            return
+        with held_back():
+            failures = self._undo.run()
+            self.aftermath = "what could be put back is as it was" if failures else "everything is as it was"
+            for failure in failures:
+                self._output.fail(EX_FAILED, failure)
+
+    def serve(self, names: Sequence[str], tried: Collection[str]) -> "Served":
         """Write the hub's files, start it, and wait for these servers; of each the reason why it is not served, or "".
+        `tried`: those that have worked in this run.
 
         Raises:
-            KeyboardInterrupt, UsageError, EditError, HubNotRunning, ControlFailed: everything is as it was.
+            KeyboardInterrupt, UsageError, ConfigError, EditError, HubNotRunning, ControlFailed: the end of the `with`
+                block undoes it.
         """
+        from hub.control.methods import STATUS
+
         if self._plan.start == "running":
             self._undo.add("the running hub", running_hub.reload)  # once the files are as they were
-        try:
-            with held_back():
-                self._write_own_files()
-            running_hub.start(self._plan.start, self._options, self._undo)
-            with client() as hub:
-                self.outcomes = watch(hub, names, self._output, limit_s=LIMIT_S, failures=FAILURES, draw=progress)
-        except BaseException:
-            with held_back():
-                for failure in self._undo.run():
-                    self._output.fail(EX_FAILED, failure)
-            raise
-        return {name: "" if each.works else each.why or each.summary for name, each in self.outcomes.items()}
+        self._keep_secrets()
+        with held_back():
+            self._write_own_files()
+        running_hub.start(self._plan.start, self._options, self._undo)
+        with client() as hub:
+            found = watch(hub, names, self._output, limit_s=LIMIT_S, failures=FAILURES, draw=progress)
+            return why_not_served(found, tried, hub.request(STATUS))
 
     def change_hosts(
         self,
@@ -75,14 +92,25 @@ class CarryOut:
 
         Raises:
             KeyboardInterrupt: all of it was done.
+            EditError: no host was changed; the end of the `with` block undoes the rest.
         """
         with held_back():
-            code, changed = self._install(plan_installs(places, machine, records), records, machine)
+            remember_hosts(result)
+            installs = plan_installs(places, machine, records)
+            self._reached_hosts, self.aftermath = True, "everything was written"
+            code, changed = self._install(installs, records, machine)
             left = what_leaves(result, config, machine, records, served, without_hub=False)
             code = max(code, self._take_out(left, machine, changed))
         return code, left, changed
 
     # --- the hub's own files
+
+    def _keep_secrets(self) -> None:
+        """Keep the new secrets. Ctrl-C ends it: a keyring may take its time."""
+        new = self._plan.secrets
+        if new is not None and new.values:
+            self._undo.add("the secrets", partial(_forget, list(new.values)))
+            say_kept(new.keep(), self._output)
 
     def _write_own_files(self) -> None:
         from config.editing.environment_file import write_capture
@@ -90,10 +118,6 @@ class CarryOut:
         from config.hosts.import_files import carry_out
         from config.hub_paths import backup_dir, state_dir
 
-        new = self._plan.secrets
-        if new is not None and new.values:
-            self._undo.add("the secrets", partial(_forget, list(new.values)))
-            say_kept(new.keep(), self._output)
         with locked(state_dir()):
             if (capture := self._plan.capture) is not None:
                 backup = self._undo.file(

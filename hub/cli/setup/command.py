@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from config.hosts.host_servers import Server
     from config.hosts.import_choice import Import
     from config.hosts.secret_literals import NewSecrets
+    from hub.cli.setup.carry_out import CarryOut
     from hub.cli.setup.outcomes import Verdict
     from hub.cli.setup.plan import SetupPlan
     from hub.cli.setup.running_hub import Way
@@ -76,9 +77,13 @@ class _Journey:
         self._known = known(self._config, self._directory, os.environ)
         self._ours = frozenset(self._known.values())
         self._removed = removed(self._directory)
-        self.state_of_files = "nothing was changed"
-        """What an interruption leaves, for people."""
+        self._work: CarryOut | None = None
         refuse_other_hub(config_file())
+
+    @property
+    def state_of_files(self) -> str:
+        """What an interruption leaves, for people."""
+        return "nothing was changed" if self._work is None else self._work.aftermath
 
     def run(self) -> int:
         """The whole journey; the exit code."""
@@ -228,21 +233,21 @@ class _Journey:
     # --- doing
 
     def _carry_out(self, plan: "SetupPlan", result: "Import", survey: "Survey", verdicts: "Sequence[Verdict]") -> int:
-        from hub.cli.import_writes import remember_hosts
         from hub.cli.setup import running_hub, screens
         from hub.cli.setup.carry_out import CarryOut
 
         output = self._output
-        work = CarryOut(plan, self._options)
+        self._work = work = CarryOut(plan, self._options)
+        names = [name for name, _ in (*result.taken, *result.known)]
+        tried = {name for name, _ in result.taken} - self._ours  # only what worked is left of these
         try:
-            served = work.serve([name for name, _ in (*result.taken, *result.known)])
+            with work:
+                served = work.serve(names, tried)
+                code, left, changed = work.change_hosts(
+                    result, self._config, self._machine, self._records, survey.places, served
+                )
         except UsageError as error:
-            return output.fail(EX_FAILED, f"{error}; everything is as it was")
-        self.state_of_files = "everything was written"
-        remember_hosts(result)
-        code, left, changed = work.change_hosts(
-            result, self._config, self._machine, self._records, survey.places, served
-        )
+            return output.fail(EX_FAILED, f"{error}; {work.aftermath}")
         running_hub.say_start(plan.start, output)
         self._show("", *screens.done(verdicts, served, left, changed))
         return code

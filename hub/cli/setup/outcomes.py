@@ -5,11 +5,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, structs
 
+from hub.cli.served import reasons
 from hub.cli.server_watch import ServerOutcome
 
 if TYPE_CHECKING:
     from config.hosts.host_servers import Server, Skipped
     from config.hosts.import_choice import Import
+    from config.hosts.leaving import Served
+    from hub.control.answers import Status
 
 Did = Literal["works", "in the hub", "sign-in needed", "does not work", "left"]
 
@@ -106,3 +109,17 @@ def renamed(found: Sequence[Verdict], result: "Import") -> list[Verdict]:
     """The verdicts, with the names under which the hub has the servers after some were merged."""
     names = {(server.place.host.id, server.place.title, server.key): name for name, server in result.known}
     return [structs.replace(each, name=names.get((each.host, each.title, each.key), each.name)) for each in found]
+
+
+def why_not_served(found: Mapping[str, ServerOutcome], tried: Collection[str], status: "Status") -> "Served":
+    """Of each server the reason why the hub does not serve it; "": it does. `found`: what became of them in the hub.
+    One that waits for its first call is served if it is among `tried`, which worked just now, or worked within a day.
+    """
+    proven = reasons(found, status)
+
+    def why(name: str, each: ServerOutcome) -> str:
+        if not each.works:
+            return each.why or each.summary
+        return "" if each.state == "connected" or name in tried else proven[name]
+
+    return {name: why(name, each) for name, each in found.items()}

@@ -277,6 +277,20 @@ def test_what_others_wrote_meanwhile_survives_the_undo(home):
 
 
 @pytest.mark.covers("FH-1")
+def test_an_error_before_hosts_are_changed_leaves_everything_as_it_was(home):
+    home.fetch()
+    before = home.contents()
+    (home.home / ".local" / "state" / "hubd" / "had_before.json").mkdir(parents=True)
+    said = home.run("setup", "--yes", "--no-service", code=1)
+    assert "had_before.json: cannot be read" in said
+    assert "Done" not in said
+    assert home.contents() == before
+    assert not home.hub_files()
+    assert home.told("secret", "ls")["secrets"] == []
+    home.run("status", code=69)
+
+
+@pytest.mark.covers("FH-1")
 def test_entries_of_single_servers_that_install_made_stay(home):
     home.fetch()
     home.run("setup", "--yes", "--no-service", "codex", "copilot")

@@ -162,7 +162,7 @@ def test_ctrl_c_while_the_hub_starts_its_servers_undoes_what_was_written(home):
         screen.see(r"7 of 8 tried")
         assert home.hub_files()
         screen.type(CTRL_C)
-        screen.see("interrupted; nothing was changed")
+        screen.see("interrupted; everything is as it was")
         assert screen.end()[0] == 130
     assert home.contents() == before
     assert not home.hub_files()
