@@ -54,8 +54,21 @@ def known(config: HubConfig, directory: Path, environ: Mapping[str, str]) -> dic
     found: dict[Identity, str] = {}
     for path in sorted(directory.glob("*.toml")):
         with suppress(Problem):
-            found |= identities_in(read(path), Variables(environ, path.parent))
+            text = read(path)
+            fixed = identities_in(text, Variables({}, path.parent))
+            here = identities_in(text, Variables(environ, path.parent))
+            found |= {one: name for one, name in here.items() if one not in fixed or not _is_changed(one, name, config)}
     return with_secrets(found | identities(config))
+
+
+def _is_changed(one: Identity, name: str, config: HubConfig) -> bool:
+    """True if the configuration has other values for what the imported file says literally."""
+    upstream = config.upstreams.get(name)
+    if upstream is None:
+        return False
+    now = {key.lower(): value.reveal() for key, value in (upstream.headers if upstream.url else upstream.env).items()}
+    was = {key.lower(): value for key, value in one[-1] if "${" not in value}
+    return any(now[key] != value for key, value in was.items() if key in now)
 
 
 def with_secrets(found: dict[Identity, str]) -> dict[Identity, str]:

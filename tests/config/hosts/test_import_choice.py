@@ -9,6 +9,7 @@ import pytest
 
 from config.editing.imported import blocks_of, imported_text, removed_in, without
 from config.editing.text.change import EditRefused
+from config.hosts import import_files
 from config.hosts.entry import KEY, stdio_entry
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, project_files
 from config.hosts.had_before import HadBefore
@@ -20,7 +21,7 @@ from config.hosts.unwrap import package_of, unwrapped
 from config.loading.assemble import load_all
 from config.loading.variables import Variables
 from config.name_globs import ALL
-from config.settings import HubConfig
+from config.settings import HubConfig, Secret, UpstreamConfig
 from tests.support import host_homes
 from tests.support.host_homes import HOMES
 
@@ -280,6 +281,21 @@ def test_other_values_are_another_server(machine, setting, one, other):
     assert [(name, server.key) for name, server in result.known] == [("dev", "prod"), ("prod", "dev")]
     result = taken(servers[1:], known={servers[0].identity: "prod"}, names=["dev"])
     assert [name for name, _ in result.taken] == ["dev-cursor"]
+
+
+def test_what_was_changed_since_it_was_imported_is_another_server(machine):
+    directory = machine.home / "imported"
+    directory.mkdir()
+    servers = surveyed(machine, "cursor", SAME % "a")[0]
+    (directory / "cursor.toml").write_text(block("gh", servers[0]))
+
+    def names(value):
+        upstream = UpstreamConfig(command="npx", args=("-y", "github"), env={"T": Secret(value)})
+        ours = import_files.known(HubConfig(upstreams={"gh": upstream}), directory, {})
+        return [name for name, _ in taken(servers, known=ours, names=["gh"]).taken]
+
+    assert names("a") == []
+    assert names("b") == ["gh-cursor"]
 
 
 def test_names_of_headers_are_alike_in_any_case(machine):
