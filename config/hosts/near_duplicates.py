@@ -27,6 +27,7 @@ _IMAGE_VALUES: Final = frozenset(
         *("-m", "--memory", "--cpus", "--gpus", "-h", "--hostname"),
     )
 )
+_NONE: Final[frozenset[str]] = frozenset()
 _PYPI_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _RUNS_IMAGES: Final = ("docker", "podman", "nerdctl")
 
@@ -62,7 +63,7 @@ def near_duplicates(
     entries += [_Entry(name, server.name, server.place.host.id, server.values) for name, server in servers]
     order = list(dict.fromkeys(entry.name for entry in entries))
     groups: list[tuple[set[str], str]] = []
-    for why, names in _alike(entries).items():
+    for why, names in _alike(entries):
         if len(names) < 2:
             continue
         joined = [group for group in groups if group[0] & names]
@@ -80,18 +81,26 @@ def _values(upstream: UpstreamConfig) -> dict[str, Any]:
     return {"command": upstream.command, "args": list(upstream.args), "url": upstream.url}
 
 
-def _alike(entries: Sequence[_Entry]) -> dict[str, set[str]]:
-    """The names of the servers that have something in common, by what that is; the surest first."""
-    found: dict[str, set[str]] = {}
-    for mark in (_packages, _sites):
-        for entry in entries:
-            for why in mark(entry.values):
-                found.setdefault(why, set()).add(entry.name)
+def _alike(entries: Sequence[_Entry]) -> list[tuple[str, set[str]]]:
+    """What servers have in common, and the names of those that have it; the surest first."""
+    found: dict[tuple[str, frozenset[str]], set[str]] = {}
+    for entry in entries:
+        for why in _packages(entry.values):
+            found.setdefault((why, _operands(entry.values)), set()).add(entry.name)
+    for entry in entries:
+        for why in _sites(entry.values):
+            found.setdefault((why, _NONE), set()).add(entry.name)
     for title in dict.fromkeys(entry.title for entry in entries):
         namesakes = [entry for entry in entries if entry.title == title]
         if len({entry.host for entry in namesakes}) > 1:
-            found.setdefault(f"the name {title}", set()).update(entry.name for entry in namesakes)
-    return found
+            found.setdefault((f"the name {title}", _NONE), set()).update(entry.name for entry in namesakes)
+    return [(why, names) for (why, _), names in found.items()]
+
+
+def _operands(values: Mapping[str, Any]) -> frozenset[str]:
+    """The folders and addresses among the arguments: one package serves each of them as a server of its own."""
+    words = [word for word in values.get("args") or () if isinstance(word, str)]
+    return frozenset(word for word in words if word.startswith(("/", "~", "./", "../", "$")) or "://" in word)
 
 
 def _sites(values: Mapping[str, Any]) -> Iterator[str]:

@@ -96,6 +96,8 @@ def test_groups_that_overlap_are_one():
         ({"url": "http://[::x/mcp"}, {"url": "http://[::y/mcp"}),
         ({"command": "node", "args": ["a.js"]}, {"command": "node", "args": ["b.js"]}),
         (npx("./here"), npx("./here", "x")),
+        (npx("mcp-files", "/home/u/notes"), npx("mcp-files", "/home/u/work")),
+        (npx("mcp-sql", "postgres://prod/x"), npx("mcp-sql", "postgres://dev/x")),
         ({"command": "uvx", "args": ["git+https://x/y"]}, {"command": "uvx", "args": ["git+https://x/z"]}),
         (npx("mcp-remote", "https://a.example/mcp"), npx("mcp-remote", "https://b.example/mcp")),
         ({"command": "docker", "args": ["run"]}, {"command": "docker", "args": ["run", "-i"]}),
