@@ -2,13 +2,15 @@
 the one that is given. Blocks, so call it in a thread where that matters.
 
 The program has a process group of its own and stays in the session of the hub, so that whoever started it reaps it,
-and nobody else. Whatever of its group is left is killed at the end.
+and nobody else. Whatever of its group is left is killed at the end. A program that runs as another user, as `sudo`
+does, may be beyond that: it is left alone, without its pipes, and a thread of its own reaps it.
 """
 
 import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -23,6 +25,8 @@ LINGER_S: Final = 0.5
 """Time that output may still come after the program has exited; what it left in the background may hold it open."""
 LOOK_S: Final = 0.05
 """Interval of looks at the program where its exit cannot be waited for."""
+REAP_S: Final = 1.0
+"""Time that a program that was killed has for its end."""
 now = time.monotonic  # noqa: TID251  # threads have no clock of trio
 
 
@@ -80,10 +84,13 @@ def run_child(
     finally:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
         for pipe in (child.stdin, child.stdout, child.stderr):
             if pipe is not None:
                 pipe.close()
+        try:
+            child.wait(REAP_S)
+        except subprocess.TimeoutExpired:
+            threading.Thread(target=child.wait, name=f"reaper of {child.pid}", daemon=True).start()
 
 
 class _Conversation:

@@ -64,7 +64,7 @@ class ListUpdates:
         if not self._live.settled.is_set():
             self._live.claim_for_good()
             self.rebuild()
-            self._live.settled.set()
+            self._live.settle()
 
     def settle_project(self, view: View) -> None:
         """Answer the lists of a project from now on."""

@@ -188,6 +188,11 @@ class LiveCatalog:
         """Claim URIs for good from the next rebuild on."""
         self._claims_count = True
 
+    def settle(self) -> None:
+        """Show all lists from now on."""
+        self.settled.set()
+        self._rebuilt.ring()
+
     def rebuild(self) -> list[ListChange]:
         """Make all catalogues anew and swap them, without a checkpoint; the lists that hosts see differently.
 
@@ -198,6 +203,8 @@ class LiveCatalog:
         except Exception:
             log.exception("cannot make a catalogue of what the upstreams list; the one before stays")
             return []
+        finally:
+            self._rebuilt.ring()  # also where it failed: whoever waits looks again
 
     def _rebuild(self) -> Iterator[ListChange]:
         if self._dirty.is_set():  # else a task is waiting for it
@@ -210,7 +217,6 @@ class LiveCatalog:
             if warning not in old[EVERYTHING].warnings:
                 log.warning("%s", warning)
         self._reported = {name for name, upstream in self.upstreams.items() if upstream.has_reported}
-        self._rebuilt.ring()
         if not self.settled.is_set():  # no host has been shown another list yet
             yield from _changes(old, new, map(server_view, changed & {view.server for view in self._shown_early}))
             return

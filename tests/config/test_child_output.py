@@ -5,6 +5,7 @@ import os
 import select
 import signal
 import sys
+import threading
 
 import pytest
 
@@ -60,6 +61,24 @@ time.sleep(600)
         pidfd = os.pidfd_open(child)
         assert select.select([pidfd], [], [], 20)[0]  # it ends
         os.close(pidfd)
+
+
+def test_one_that_cannot_be_killed_is_left_alone_and_reaped_later(monkeypatch, tmp_path):
+    def refuse(group, number):
+        raise PermissionError
+
+    pid_file = tmp_path / "pid"
+    code = f"import os, time; open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(30)"
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "killpg", refuse)
+        with pytest.raises(ChildFailed, match="did not end within 2 seconds"):
+            python(code, within_s=2)
+    pid = int(pid_file.read_text())
+    assert os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None, "nobody waits for it"
+    os.kill(pid, signal.SIGKILL)
+    next(thread for thread in threading.enumerate() if thread.name == f"reaper of {pid}").join(20)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)  # was reaped
 
 
 def test_what_is_left_in_the_background_is_not_waited_for():

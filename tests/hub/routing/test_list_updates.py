@@ -10,6 +10,7 @@ from msgspec import Raw
 from hub.catalog.catalog import Rules
 from hub.catalog.entries import UpstreamRule
 from hub.catalog.uri_claims import UriClaims
+from hub.catalog.view import server_view
 from hub.link.sealing import Sealer
 from hub.routing.list_updates import COALESCE_S, ListUpdates
 from hub.routing.live_catalog import LiveCatalog
@@ -143,3 +144,19 @@ async def test_lists_that_cannot_be_merged_leave_the_catalogue_as_it_was(autojum
     world.change("b", "other")
     await trio.sleep(1)
     assert world.names() == ["a:echo", "b:other"]
+
+
+async def test_a_list_of_one_server_waits_no_longer_than_the_start_where_lists_cannot_be_merged(nursery):
+    world = World("a", "b")
+    world.upstreams["a"].snapshot = None
+    shown = trio.Event()
+
+    async def wait() -> None:
+        await world.live.wait(server_view("b"))
+        shown.set()
+
+    nursery.start_soon(wait)
+    await trio.testing.wait_all_tasks_blocked()
+    world.lists.settle()
+    await trio.testing.wait_all_tasks_blocked()
+    assert shown.is_set()
