@@ -53,13 +53,13 @@ class SecretStore:
         self._keyring = keyring
 
     @classmethod
-    def open(cls) -> "SecretStore":
-        """The store of this user.
+    def open(cls, keyring: Keyring | None = None) -> "SecretStore":
+        """The store of this user. `keyring`: None is that of the system.
 
         Raises:
             ConfigError: the state directory is not private.
         """
-        return cls(secrets_path(), system_keyring())
+        return cls(secrets_path(), keyring or system_keyring())
 
     def __repr__(self) -> str:
         return f"<SecretStore {self.path}>"

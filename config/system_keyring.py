@@ -6,6 +6,9 @@
 import importlib.util
 import json
 import sys
+import time
+from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -16,6 +19,7 @@ PATIENCE_S: Final = 60.0
 """Time for a person to unlock it."""
 MAX_ANSWER_BYTES: Final = 1 << 19
 SERVICE: Final = "hubd"
+now = time.monotonic  # noqa: TID251  # threads have no clock of trio
 
 
 class NoKeyring(Exception):
@@ -43,12 +47,18 @@ class Keyring(Protocol):
 
 
 class SystemKeyring:
-    """The keyring of the desktop or the system. `state`: the state directory, whose secrets are kept apart."""
+    """The keyring of the desktop or the system. `state`: the state directory, whose secrets are kept apart.
 
-    def __init__(self, state: Path, *, patience_s: float = PATIENCE_S) -> None:
+    One that did not answer in time is not asked again. All requests together take `total_s` seconds at most.
+    """
+
+    def __init__(self, state: Path, *, patience_s: float = PATIENCE_S, total_s: float = inf) -> None:
         usual = Path.home() / ".local" / "state" / "hubd"
         self._service = SERVICE if state == usual else f"{SERVICE} {state}"
         self._patience_s = patience_s
+        self._left_s = total_s
+        self._silent: str | None = None
+        """The refusal of the request that was not answered."""
 
     def __repr__(self) -> str:
         return f"<SystemKeyring {self._service}>"
@@ -65,12 +75,18 @@ class SystemKeyring:
     def _asked(self, do: str, name: str, value: str | None = None) -> str | None:
         if importlib.util.find_spec("keyring") is None:
             raise NoKeyring("hubd was installed without its extra `keyring`")
+        if self._silent is not None:
+            raise KeyringRefused(self._silent)
         request = json.dumps({"do": do, "service": self._service, "name": name, "value": value})
         argv = [sys.executable, "-P", "-m", "config.keyring_child"]
+        begun_at, within_s = now(), min(self._patience_s, self._left_s)
         try:
-            done = run_child(argv, within_s=self._patience_s, limit_bytes=MAX_ANSWER_BYTES, input=request.encode())
+            done = run_child(argv, within_s=within_s, limit_bytes=MAX_ANSWER_BYTES, input=request.encode())
         except ChildFailed as error:
-            raise KeyringRefused(f"the keyring did not answer ({error}): unlock it") from None
+            self._silent = f"the keyring did not answer ({error}): unlock it"
+            raise KeyringRefused(self._silent) from None
+        finally:
+            self._left_s = max(0.0, self._left_s - (now() - begun_at))
         try:
             answer = json.loads(done.stdout)
         except ValueError:
@@ -85,5 +101,16 @@ class SystemKeyring:
 
 
 def system_keyring() -> SystemKeyring:
-    """The keyring of this user's state directory."""
-    return SystemKeyring(Path(directories.state_dir()))
+    """The keyring of this user's state directory, the same one for the run of a command."""
+    return _keyring_of(Path(directories.state_dir()))
+
+
+def hasty_keyring() -> SystemKeyring:
+    """The same, for a number of requests by a process that goes on: they wait a minute together, and those after them
+    begin anew."""
+    return SystemKeyring(Path(directories.state_dir()), total_s=PATIENCE_S)
+
+
+@cache
+def _keyring_of(state: Path) -> SystemKeyring:
+    return SystemKeyring(state)

@@ -1,6 +1,7 @@
 """Start: one attempt to start a server, and how long it may take. Pure: time is an argument.
 
-    made -> begun, when it is its turn -> at work, seen now and then -> over: the server is ready, or the attempt failed
+    made -> queued at the gate -> begun, when it is its turn -> at work, seen now and then
+         -> over: the server is ready, or the attempt failed
 
 A server gets `timeouts.start`. A package runner gets as long as it is at work, `allowance_s` at most: it may be in the
 midst of an install, which would have to begin anew, or would leave a broken one behind.
@@ -43,6 +44,7 @@ class Start:
         self.cold = cold and run is not None
         self._limits = limits
         self._start_s = start_s
+        self._is_at_gate = False
         self._begun_at: float | None = None
         self._busy_at = -inf
         self._is_over = False
@@ -50,6 +52,10 @@ class Start:
     def __repr__(self) -> str:
         state = "over" if self._is_over else "waits" if self._begun_at is None else "begun"
         return f"<Start by {self.run.runner if self.run else 'a program'}{', cold' if self.cold else ''}, {state}>"
+
+    def queue(self) -> None:
+        """It waits for its turn from now on."""
+        self._is_at_gate = True
 
     def begin(self, now: float) -> None:
         """It is its turn."""
@@ -116,7 +122,7 @@ class Start:
     @property
     def is_queued(self) -> bool:
         """True if others are being installed first."""
-        return self.cold and self._begun_at is None and not self._is_over
+        return self.cold and self._is_at_gate and self._begun_at is None and not self._is_over
 
     def progress(self, now: float) -> str:
         """A clause for those who wait for an install; "": there is none."""

@@ -15,6 +15,7 @@ from config.loading.safe_reading import read_plain
 from config.loading.secrets_file import MAX_VALUE_BYTES
 from config.references import NUL, Reference
 from config.secret_store import SecretStore, SecretUnavailable
+from config.system_keyring import Keyring, hasty_keyring
 from hub.wire.printable import printable
 
 COMMAND_S: Final = 10.0
@@ -32,19 +33,21 @@ ReadReferences = Callable[[Iterable[Reference]], Mapping[Reference, str]]
 
 
 def read_references(references: Iterable[Reference], environ: Mapping[str, str] = os.environ) -> dict[Reference, str]:
-    """The values of references. Takes up to a minute for a keyring that has to be unlocked, and 10 s for a program.
+    """The values of references. Takes up to a minute for a keyring that has to be unlocked, whatever the number of
+    references, and 10 s for a program.
 
     `environ`: that of programs, and where credentials are looked up.
 
     Raises:
         Unresolvable: one has no value now.
     """
-    return {reference: _value(reference, environ) for reference in references}
+    keyring = hasty_keyring()
+    return {reference: _value(reference, environ, keyring) for reference in references}
 
 
-def _value(reference: Reference, environ: Mapping[str, str]) -> str:
+def _value(reference: Reference, environ: Mapping[str, str], keyring: Keyring) -> str:
     if reference.kind == "secret":
-        return _secret(reference)
+        return _secret(reference, keyring)
     data = (_credential if reference.kind == "credential" else _printed)(reference, environ)
     try:
         text = data.decode()
@@ -58,9 +61,9 @@ def _value(reference: Reference, environ: Mapping[str, str]) -> str:
     return text
 
 
-def _secret(reference: Reference) -> str:
+def _secret(reference: Reference, keyring: Keyring) -> str:
     try:
-        return SecretStore.open().get(reference.text)
+        return SecretStore.open(keyring).get(reference.text)
     except (SecretUnavailable, ConfigError) as error:
         raise _without(reference, str(error)) from None
 

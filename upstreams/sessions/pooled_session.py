@@ -298,6 +298,7 @@ class PooledSession:
     ) -> None:
         await trio.sleep_until(self._not_before)
         start = self.start
+        start.queue()
         async with gate.package(start):
             async with gate.slot(start):
                 start.begin(trio.current_time())

@@ -68,12 +68,24 @@ def test_an_install_is_shown_while_it_is_one(cold, shown):
 
 def test_it_waits_for_its_turn():
     start = Start(NPX, LIMITS, 12, cold=True)
+    assert not start.is_queued, "it may wait for something else before"
+    assert start.progress(4) == ""
+    start.queue()
     assert start.is_queued
     assert start.progress(5) == "other servers are being installed first"
     assert start.installing_s(5) is None
     start.begin(6)
     assert not start.is_queued
-    assert not Start(None, LIMITS, 12, cold=True).is_queued, "nothing is installed"
+    plain = Start(None, LIMITS, 12, cold=True)
+    plain.queue()
+    assert not plain.is_queued, "nothing is installed"
+
+
+def test_one_that_ended_before_its_turn_is_not_queued():
+    start = Start(NPX, LIMITS, 12, cold=True)
+    start.queue()
+    start.end()
+    assert not start.is_queued
 
 
 def test_what_is_told_of_the_time():

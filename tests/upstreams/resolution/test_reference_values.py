@@ -151,6 +151,19 @@ async def test_an_upstream_without_its_value_is_unresolved_and_a_call_tries_agai
     assert source.readings == 2
 
 
+async def test_a_cold_start_without_its_value_is_not_queued_and_calls_get_the_reason(nursery):
+    source = Source(Unresolvable("${secret:K} has no value: the keyring is locked: unlock it"))
+    supervisor = supervisor_of(source, a=FakeUpstream())
+    await nursery.start(supervisor.run, {"a": structs.replace(CONFIG, command="npx", args=("-y", "foo"))})
+    await supervisor.settled.wait()
+    upstream = supervisor.upstreams["a"]
+    assert upstream.state is State.UNRESOLVED
+    assert not upstream.status().queued
+    with pytest.raises(UpstreamUnavailable, match=r"state: unresolved.*the keyring is locked: unlock it") as raised:
+        await upstream.call(ECHO, FakeHost())
+    assert "other servers" not in str(raised.value)
+
+
 async def test_sessions_get_the_values_and_a_restart_reads_them_anew(nursery):
     started, opens = trio.open_memory_channel(10)
     open_fake = opener({"a": FakeUpstream()})
