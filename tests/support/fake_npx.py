@@ -47,6 +47,8 @@ if how in ("broken", "spoilt"):
     if how == "spoilt":
         open(f"{mine}/broken", "w").close()
     if os.path.exists(f"{mine}/broken"):
+        with open(f"{mine}/package.json", "w") as file:
+            file.write('{"dependencies": {"zod": "4"}}')
         where = f"{os.environ.get('SAYS', mine)}/node_modules/x/index.js"
         say(f"Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod' imported from {where}")
         say("\n".join(f"    at step{number} (node:internal)" for number in range(12)))

@@ -2,6 +2,7 @@
 
 `package_runner` recognises them, `start` says how long an attempt may take, `gate` lets attempts take turns and knows
 which servers have been connected once, `patience` watches a process by what `busy` sees of it, `npx_cache` and
-`mending` deal with the folder that an interrupted install of npm leaves behind. `package_runner` and `start` are pure;
+`mending` deal with the folder that an interrupted install of npm leaves behind, `npx_packages` with what it lacks.
+`package_runner` and `start` are pure;
 only `gate`, `patience` and `mending` wait.
 """

@@ -1,10 +1,11 @@
 """Mending: moves a broken folder of npx aside, once, so that the next attempt installs anew.
 
 A folder that breaks again is not moved again before the server has been connected: then the package itself lacks
-something, and an endless row of installs would help nobody.
+something, and an endless row of installs would help nobody. Nor is one from which another program runs.
 """
 
 import logging
+import os
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,8 @@ log = logging.getLogger(__name__)
 
 MENDED: Final = "npx_mended"
 """The section of the memory that lists servers whose folder was moved aside since they were connected last."""
+MAX_COMMAND_BYTES: Final = 1 << 14
+MAX_PROCESSES: Final = 1 << 16
 
 
 def is_mended(config: UpstreamConfig, memory: Facts) -> bool:
@@ -40,6 +43,10 @@ async def mend(name: str, config: UpstreamConfig, breakage: Breakage, memory: Fa
         error = BrokenNpxCache(f"{text}, again after it was installed anew", breakage, upstream=name)
         error.add_note(f"remove it and restart the server, or ask the package's author: rm -r {breakage.folder}")
         return error
+    if pid := await trio.to_thread.run_sync(user_of, breakage.folder):
+        error = BrokenNpxCache(f"{text}, and another program runs from it", breakage, upstream=name)
+        error.add_note(f"end process {pid} and restart the server, or remove it yourself: rm -r {breakage.folder}")
+        return error
     memory.put(MENDED, command_key(config), breakage.folder.name)
     try:
         aside: Path = await trio.to_thread.run_sync(move_aside, breakage.folder)
@@ -51,3 +58,20 @@ async def mend(name: str, config: UpstreamConfig, breakage: Breakage, memory: Fa
     error = BrokenNpxCache(f"{text}; it was moved aside, and npx installs it anew", breakage, upstream=name)
     error.add_note(f"{breakage.folder} is called {aside.name} now and may be removed")
     return error
+
+
+def user_of(folder: Path) -> int:
+    """The id of a living process whose command line names the folder; 0: there is none that can be seen. Blocks."""
+    needle = os.fsencode(f"/{folder.parent.name}/{folder.name}/")
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return 0
+    for name in [name for name in names if name.isdigit()][:MAX_PROCESSES]:
+        try:
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                if needle in file.read(MAX_COMMAND_BYTES):
+                    return int(name)
+        except OSError:  # it has ended, or is another user's
+            continue
+    return 0

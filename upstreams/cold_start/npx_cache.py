@@ -2,7 +2,8 @@
 
 npx installs what it runs into `_npx/HASH` of npm's cache, and afterwards takes for whole what stands there. An install
 that was killed half-way leaves a folder with packages missing, and the server never starts again. Its last words prove
-that: they name the folder. Such a folder is moved aside, within `_npx`, and npx installs anew.
+that: they name the folder, and a package that was to be installed there (`npx_packages`). Such a folder is moved aside,
+within `_npx`, and npx installs anew.
 
 Nothing else is ever moved: the folder must be the one that this server is installed in, lie directly in the `_npx` of
 the cache that its environment leads to, be no link and belong to this user, and so must `_npx`.
@@ -19,10 +20,10 @@ from typing import Final
 from msgspec import Struct
 
 from hub.link.hub_errors import UpstreamUnavailable
+from upstreams.cold_start.npx_packages import lacks_package
 
 HASH = re.compile(r"[0-9a-f]{16}\Z")
 _BELOW: Final = re.compile(r"(?P<cache>/[^\0\n'\"]*?)/_npx/(?P<hash>[0-9a-f]{16})(?=/|['\"\s]|$)")
-_MISSING: Final = re.compile(r"ERR_MODULE_NOT_FOUND|\bMODULE_NOT_FOUND|Cannot find (?:package|module) ")
 _PARTIAL: Final = re.compile(r"npm (?:error|ERR!) .*(ENOTEMPTY|EEXIST|ENOENT)")
 MAX_ASIDE: Final = 100
 """Folders of one name that may stand aside."""
@@ -66,7 +67,7 @@ def npm_cache(env: Mapping[str, str]) -> Path | None:
 def find_breakage(said: str, name: str, env: Mapping[str, str]) -> Breakage | None:
     """The breakage of the folder `name` that the last words of a server prove, which npx has started with `env`; None:
     none. Reads a little of the file system."""
-    if not name or not (why := _reason(said)) or (cache := npm_cache(env)) is None:
+    if not name or "/_npx/" not in said or (cache := npm_cache(env)) is None:
         return None
     try:
         parent = os.path.realpath(cache / "_npx")
@@ -78,7 +79,8 @@ def find_breakage(said: str, name: str, env: Mapping[str, str]) -> Breakage | No
             continue
         with suppress(OSError, ValueError):
             if os.path.realpath(f"{found['cache']}/_npx") == parent and _is_own_folder(folder):
-                return Breakage(folder, why)
+                why = _reason(said, folder)
+                return Breakage(folder, why) if why else None
     return None
 
 
@@ -108,11 +110,9 @@ def move_aside(folder: Path) -> Path:
     raise FileExistsError(f"{folder} was moved aside {MAX_ASIDE} times")
 
 
-def _reason(said: str) -> str:
-    """The error that proves a breakage, if the lines name a folder of npx; "": there is none."""
-    if "/_npx/" not in said:
-        return ""
-    if _MISSING.search(said):
+def _reason(said: str, folder: Path) -> str:
+    """The error that proves a breakage of the folder, which the lines name; "": there is none."""
+    if lacks_package(said, folder):
         return "ERR_MODULE_NOT_FOUND" if "ERR_MODULE_NOT_FOUND" in said else "MODULE_NOT_FOUND"
     found = _PARTIAL.search(said)
     return "" if found is None else found[1]

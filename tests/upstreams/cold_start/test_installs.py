@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -272,6 +274,24 @@ async def test_a_broken_folder_of_npx_is_moved_aside_once_and_installed_anew(ins
     assert sorted(path.name for path in folder.parent.iterdir()) == sorted(
         [folder.name, f"{folder.name}.broken-1", other.name]
     )
+
+
+async def test_a_folder_from_which_another_program_runs_is_left_where_it_is(installs, tmp_path):
+    cache = tmp_path / "cache"
+    folder = broken(cache, "a")
+    script = folder / "other.sh"
+    script.write_text("read line\n")
+    async with trio.open_nursery() as nursery:
+        other = await nursery.start(partial(trio.run_process, ["sh", str(script)], stdin=subprocess.PIPE, check=False))
+        await installs.run(a=installs.config("a", "broken", env={"NPM_CONFIG_CACHE": str(cache)}, start=20))
+        await installs.until(lambda: installs["a"].state is State.FAILED)
+        error = installs.status().last_error
+        assert "is incomplete (ERR_MODULE_NOT_FOUND), and another program runs from it" in error
+        assert f"end process {other.pid} and restart the server" in error
+        assert folder.is_dir()
+        await other.stdin.aclose()
+    installs.supervisor.restart("a")
+    await installs.until((folder.parent / f"{folder.name}.broken-1").is_dir)
 
 
 async def test_a_folder_that_breaks_again_is_left_where_it_is(installs, tmp_path):

@@ -1,6 +1,7 @@
 """Proofs that a folder of npx is broken, and what may be moved."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ npm error enoent Could not read package.json: Error: ENOENT: no such file or dir
 def folder(tmp_path):
     folder = tmp_path / ".npm" / "_npx" / NAME
     folder.mkdir(parents=True)
+    (folder / "package.json").write_text('{"dependencies": {"zod": "4"}}')
     return folder
 
 
@@ -78,13 +80,71 @@ def test_other_words_do_not(folder, said):
     assert find_breakage(said.replace("{folder}", str(folder)), NAME, env(folder)) is None
 
 
+def test_a_plug_in_that_was_never_installed_there_proves_nothing(folder):
+    lock = folder / "node_modules" / ".package-lock.json"
+    lock.parent.mkdir()
+    lock.write_text('{"packages": {"node_modules/eslint": {}}}')
+    for said in (NODE, COMMONJS):
+        said = said.replace("zod", "eslint-plugin-x").replace("{folder}", str(folder))
+        assert find_breakage(said, NAME, env(folder)) is None
+
+
+def test_a_package_that_is_there_is_not_missing(folder):
+    said = NODE.replace("{folder}", str(folder))
+    package = folder / "node_modules" / "zod" / "package.json"
+    package.parent.mkdir(parents=True)
+    assert find_breakage(said, NAME, env(folder)) is not None, "only its folder is there"
+    package.write_text("{}")
+    assert find_breakage(said, NAME, env(folder)) is None
+
+
+def test_half_a_package_is_missing_if_the_install_never_ended(folder):
+    package = folder / "node_modules" / "zod" / "package.json"
+    package.parent.mkdir(parents=True)
+    package.write_text("{}")
+    said = NODE.replace("'zod'", "'{folder}/node_modules/zod/index.js'").replace("{folder}", str(folder))
+    assert find_breakage(said, NAME, env(folder)) is not None
+    (folder / "node_modules" / ".package-lock.json").write_text("{}")
+    assert find_breakage(said, NAME, env(folder)) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("node_modules/.package-lock.json", '{"packages": {"node_modules/zod": {}}}'),
+        ("node_modules/@x/y/package.json", '{"dependencies": {"zod": "^4"}}'),
+    ],
+)
+@pytest.mark.parametrize("missing", ["zod", "zod/v4", "{folder}/node_modules/zod/index.js"])
+def test_a_dependency_of_a_dependency_is_one(folder, path, text, missing):
+    said = NODE.replace("'zod'", f"'{missing}'").replace("{folder}", str(folder))
+    (folder / "package.json").write_text("{}")
+    assert find_breakage(said, NAME, env(folder)) is None
+    (folder / path).parent.mkdir(parents=True)
+    (folder / path).write_text(text)
+    assert find_breakage(said, NAME, env(folder)).why == "ERR_MODULE_NOT_FOUND"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"dependencies": ["zod"]}', "[" * 100_000, "x" * (1 << 21)])
+def test_files_of_the_folder_may_be_anything(folder, text):
+    (folder / "package.json").write_text(text)
+    said = NODE.replace("{folder}", str(folder))
+    assert find_breakage(said, NAME, env(folder)) is None
+
+
+@pytest.mark.parametrize("missing", ["../zod", "./zod", "/zod", "node:zod", "@zod", "{folder}/../zod", "zod" * 5000])
+def test_what_is_missing_may_be_anything(folder, missing):
+    said = NODE.replace("'zod'", f"'{missing}'").replace("{folder}", str(folder))
+    assert find_breakage(said, NAME, env(folder)) is None
+
+
 def test_a_folder_that_is_not_the_server_s_own_is_none(folder):
     said = NODE.replace("{folder}", str(folder))
     assert find_breakage(said, "0" * 16, env(folder)) is None
     assert find_breakage(said, "", env(folder)) is None
     assert find_breakage(said, NAME, {}) is None
     assert find_breakage(said, NAME, {"HOME": "/nowhere"}) is None
-    folder.rmdir()
+    shutil.rmtree(folder)
     assert find_breakage(said, NAME, env(folder)) is None
     folder.symlink_to("/tmp")
     assert find_breakage(said, NAME, env(folder)) is None
