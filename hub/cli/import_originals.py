@@ -8,14 +8,14 @@ from os import EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hub.cli.import_writes import carry_out_writes, show_writes
+from hub.cli.import_writes import carry_out_writes, run_removals, show_writes
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, nearest
 
 if TYPE_CHECKING:
     from config.hosts.facts import Machine
     from config.hosts.import_choice import Import
     from config.hosts.installed import Records
-    from config.hosts.leaving import Leaving, RemovalCommand, Served
+    from config.hosts.leaving import Leaving, Served
     from config.settings import HubConfig
 
 
@@ -189,29 +189,9 @@ class ImportedOriginals:
 
     def _run(self, plan: "Leaving") -> int:
         """Have hosts change their files themselves; the exit code."""
-        from config.errors import EditError
-        from config.files import locked
-        from config.hosts.host_commands import run_program
-        from config.hosts.originals import Originals
-        from config.hub_paths import originals_path, state_dir
-
-        code = EX_OK
-        if not plan.programs:
-            return code
-        with locked(state_dir()):
-            remembered = Originals(originals_path())
-            for call in plan.programs:
-                before = remembered.get(call.path)
-                remembered.add(call.path, [call.original])
-                try:
-                    run_program(call.command, self._machine.environ)
-                except EditError as error:
-                    if _is_there(call):
-                        remembered.put(call.path, before)
-                    code = self._output.fail(EX_FAILED, str(error))
-                    continue
-                self._output.append("commands", shlex.join(call.command))
-                self._output.say(f"ran {shlex.join(call.command)}")
+        done, code = run_removals(plan.programs, self._machine.environ, self._output)
+        for call in done:
+            self._output.say(f"ran {shlex.join(call.command)}")
         return code
 
     def _say(self, plan: "Leaving") -> int:
@@ -229,18 +209,6 @@ class ImportedOriginals:
             flags = " ".join(f"--force {name}" for name in unserved)
             output.note(f"what the hub does not serve goes on working in its host; {flags} takes it out all the same")
         return code
-
-
-def _is_there(call: "RemovalCommand") -> bool:
-    """True if the host's file still has the server, although its program was to take it out; False if nobody knows."""
-    from config.editing.text.change import EditRefused
-    from config.errors import EditError
-    from config.hosts.install import text_at
-
-    try:
-        return not call.original.is_out(text_at(call.path))
-    except (EditError, EditRefused):
-        return False
 
 
 def _names(plan: "Leaving") -> Sequence[str]:

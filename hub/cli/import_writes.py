@@ -1,6 +1,7 @@
 """The files of `hubd import`: showing what would be written, and writing it."""
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from os import EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from hub.cli.subcommand import EX_FAILED, Output, now
 if TYPE_CHECKING:
     from config.hosts.import_choice import Import
     from config.hosts.import_files import Write
+    from config.hosts.leaving import RemovalCommand
     from config.settings import HubConfig
 
 
@@ -28,35 +30,81 @@ def carry_out_writes(writes: "Sequence[Write]", secrets: Sequence[str], output: 
     Raises:
         EditError: nothing can be written.
     """
+    done, code = write_each(writes, output)
+    for write, backup in done:
+        output.append("files", _file(write.path, backup, _diff(write, secrets)))
+        output.say(f"wrote {write.path}")
+    if backups := [backup for _, backup in done if backup is not None]:
+        output.say(f"the old files are in {backups[0].parent}")
+    return code
+
+
+def write_each(writes: "Sequence[Write]", output: Output) -> "tuple[list[tuple[Write, Path | None]], int]":
+    """Write each file, and remember what is taken out of it. A failure of one does not stop the others, and is said.
+    Those that were written with their backups, and the exit code.
+
+    Raises:
+        EditError: nothing can be written.
+    """
     from config.errors import EditError
     from config.files import locked
     from config.hosts.import_files import carry_out
     from config.hosts.originals import Originals
     from config.hub_paths import originals_path, state_dir
 
+    done: list[tuple[Write, Path | None]] = []
+    code = EX_OK
     if not writes:
-        return EX_OK
-    code, backups = EX_OK, []
+        return done, code
     with locked(state_dir()):
         remembered = Originals(originals_path())
         for write in writes:
-            diff = _diff(write, secrets)
             before = remembered.get(write.path)
             if write.originals:  # recorded before the change: what was not taken out is never put back
                 remembered.add(write.path, write.originals)
             try:
-                backup = carry_out(write, now())
+                done.append((write, carry_out(write, now())))
             except EditError as error:
                 if write.originals:
                     remembered.put(write.path, before)
                 code = output.fail(EX_FAILED, str(error))
+    return done, code
+
+
+def run_removals(
+    calls: "Sequence[RemovalCommand]", environ: Mapping[str, str], output: Output
+) -> "tuple[list[RemovalCommand], int]":
+    """Have programs of hosts take servers out, and remember these. A failure of one does not stop the others, and is
+    said. Those that were run, and the exit code.
+
+    Raises:
+        EditError: nothing can be written.
+    """
+    from config.errors import EditError
+    from config.files import locked
+    from config.hosts.host_commands import run_program
+    from config.hosts.originals import Originals
+    from config.hub_paths import originals_path, state_dir
+
+    done: list[RemovalCommand] = []
+    code = EX_OK
+    if not calls:
+        return done, code
+    with locked(state_dir()):
+        remembered = Originals(originals_path())
+        for call in calls:
+            before = remembered.get(call.path)
+            remembered.add(call.path, [call.original])
+            try:
+                run_program(call.command, environ)
+            except EditError as error:
+                if _is_there(call):
+                    remembered.put(call.path, before)
+                code = output.fail(EX_FAILED, str(error))
                 continue
-            output.append("files", _file(write.path, backup, diff))
-            output.say(f"wrote {write.path}")
-            backups += [backup] if backup is not None else []
-    if backups:
-        output.say(f"the old files are in {backups[0].parent}")
-    return code
+            output.append("commands", shlex.join(call.command))
+            done.append(call)
+    return done, code
 
 
 def remember_hosts(result: "Import") -> None:
@@ -88,3 +136,15 @@ def _diff(write: "Write", secrets: Sequence[str]) -> str:
 
 def _file(path: Path, backup: Path | None, diff: str) -> dict[str, Any]:
     return {"file": str(path), "backup": backup and str(backup), "diff": diff}
+
+
+def _is_there(call: "RemovalCommand") -> bool:
+    """True if the host's file still has the server, although its program was to take it out; False if nobody knows."""
+    from config.editing.text.change import EditRefused
+    from config.errors import EditError
+    from config.hosts.install import text_at
+
+    try:
+        return not call.original.is_out(text_at(call.path))
+    except (EditError, EditRefused):
+        return False

@@ -1,7 +1,6 @@
 """Carrying a setup out: the hub's own files first, then the hub, and hosts' files only once it serves."""
 
 import argparse
-import shlex
 from collections.abc import Collection, Sequence
 from functools import partial
 from os import EX_OK
@@ -9,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from hub.cli.change_report import as_object
-from hub.cli.import_writes import remember_hosts
+from hub.cli.import_writes import remember_hosts, run_removals, write_each
 from hub.cli.secret_commands import say_kept
 from hub.cli.server_watch import watch
 from hub.cli.setup import running_hub
@@ -166,37 +165,12 @@ class CarryOut:
         return code, changed
 
     def _take_out(self, left: "Leaving", machine: "Machine", changed: "list[Place]") -> int:
-        from config.errors import EditError
-        from config.files import locked
-        from config.hosts.host_commands import run_program
-        from config.hosts.import_files import carry_out
-        from config.hosts.originals import Originals
-        from config.hub_paths import originals_path, state_dir
-
-        output, code = self._output, EX_OK
-        with locked(state_dir()):
-            remembered = Originals(originals_path())
-            for write in left.writes:
-                try:
-                    remembered.add(
-                        write.path, write.originals
-                    )  # before the change: what is not there is never put back
-                    backup = carry_out(write, now())
-                except EditError as error:
-                    code = output.fail(EX_FAILED, str(error))
-                    continue
-                output.append("files", {"file": str(write.path), "backup": backup and str(backup)})
-                assert write.place is not None
-                changed.append(write.place)
-            for call in left.programs:
-                try:
-                    remembered.add(call.path, [call.original])
-                    run_program(call.command, machine.environ)
-                except EditError as error:
-                    code = output.fail(EX_FAILED, str(error))
-                    continue
-                output.append("commands", shlex.join(call.command))
-        return code
+        written, code = write_each(left.writes, self._output)
+        for write, backup in written:
+            self._output.append("files", {"file": str(write.path), "backup": backup and str(backup)})
+            assert write.place is not None
+            changed.append(write.place)
+        return max(code, run_removals(left.programs, machine.environ, self._output)[1])
 
 
 def _forget(names: Sequence[str]) -> None:

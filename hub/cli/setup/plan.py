@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from hub.cli.install import originals_of
 from hub.cli.subcommand import own_command
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from config.hosts.install import Plan
     from config.hosts.installed import Records
     from config.hosts.leaving import Leaving, Served
-    from config.hosts.originals import Original
     from config.hosts.secret_literals import NewSecrets
     from config.settings import HubConfig, UpstreamConfig
     from hub.cli.setup.running_hub import Way
@@ -101,14 +101,6 @@ def plan_installs(places: "Sequence[Place]", machine: "Machine", records: "Recor
         except EditError as error:
             found.append(Plan(place, "refused", why=str(error).removeprefix(f"{place.path}: ")))
     return found
-
-
-def originals_of(place: "Place") -> "list[Original]":
-    """The servers that an earlier import took out of a host's file."""
-    from config.hosts.originals import Originals
-    from config.hub_paths import originals_path
-
-    return Originals(originals_path()).of(place.path, place.host.id, place.project)
 
 
 def what_leaves(
