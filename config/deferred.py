@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from config.references import NUL, Reference, filled, references_in
+from config.setting import Secret, Setting
 from config.setting_facts import declarations
-from config.settings import Secret, Setting, UpstreamConfig
+from config.settings import UpstreamConfig
 
 
 class ResolvedConfig(UpstreamConfig, frozen=True, kw_only=True):

@@ -8,8 +8,9 @@ import msgspec
 
 from config.deferred import references_of
 from config.references import shown
+from config.setting import reveal
 from config.setting_facts import declarations
-from config.settings import UpstreamConfig, reveal
+from config.settings import UpstreamConfig
 
 _THIS_RUN: Final = secrets.token_bytes(16)
 

@@ -13,8 +13,9 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, 
 
 from msgspec import Struct
 
+from config.setting import Secret, Setting
 from config.setting_facts import declarations
-from config.settings import HubConfig, Secret, Setting, UpstreamConfig
+from config.settings import HubConfig, UpstreamConfig
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _SIMPLE: Final[dict[Any, dict[str, Any]]] = {

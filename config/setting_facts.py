@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Struct
 
-from config.settings import Secret, Setting
+from config.setting import Secret, Setting
 
 
 class Declaration(Struct, frozen=True, kw_only=True):

@@ -17,70 +17,8 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Struct, field
 
 from config.name_globs import ALL
-
-
-class Setting(Struct, frozen=True, kw_only=True):
-    """Facts about one setting that its type, default and description do not say."""
-
-    reload: Literal["live", "reconnect", "restart"] | None
-    """The time at which a change takes effect: at once, in new sessions with the server, or at the next start of the
-    hub. None: a change means nothing by itself (`include`), or each setting of this table says it (`cache`)."""
-    min: float | None = None
-    """The smallest number."""
-    above: float | None = None
-    """The number that it must be larger than."""
-    max: float | None = None
-    """The largest number."""
-    unit: str = ""
-    """The noun for what the number counts."""
-    zero: str = ""
-    """The meaning of 0, if it is a special one."""
-    pattern: str = ""
-    """A regular expression for editors, anchored at the start; `loading.check` is stricter."""
-    expanded: bool = False
-    """True if variables such as `${NAME}` are replaced."""
-    path: bool = False
-    """True if it is the path of a file, relative to the file that the setting is in."""
-    mask: Literal["guess", "url", "arguments", "never"] = "guess"
-    """The form in which a text is shown that is no `Secret` by its type: masked if name or value look like a secret,
-    without the secret parts of a URL, without the secrets among arguments, or as it is."""
-    identity: Literal["server", "session"] | None = None
-    """The identity that it belongs to, of the server or of sessions with it: what is remembered is kept apart by it."""
-    needs: Literal["command", "url"] | None = None
-    """The setting beside which alone it makes sense."""
-    adds: bool = False
-    """True if a server's list is added to that of `[defaults]`, and does not replace it."""
-    instead_of: tuple[str, ...] = ()
-    """Names that other programs have for it, for hints about unknown settings."""
-
-
-class Secret:
-    """A text that does not show itself: its repr and str are masked. Read it with `reveal`."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: str) -> None:
-        self._value = value
-
-    def reveal(self) -> str:
-        return self._value
-
-    def __repr__(self) -> str:
-        return "Secret(***)"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._value == self._value
-
-    def __hash__(self) -> int:
-        return hash(self._value)
-
-
-def reveal(value: object) -> str:
-    """The text of a secret, as an `enc_hook` of msgspec."""
-    if isinstance(value, Secret):
-        return value.reveal()
-    raise NotImplementedError
-
+from config.oauth_settings import OAuthConfig, UpstreamOAuth
+from config.setting import Secret, Setting
 
 MAX_NAME_BUDGET: Final = 64
 """Tool names of more characters are refused by several hosts."""
@@ -202,6 +140,8 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     """The address of a server that runs already."""
     headers: Annotated[dict[str, Secret], _server(needs="url", instead_of=("http_headers", "httpHeaders"))] = {}
     """Sent with each request to `url`."""
+    oauth: Annotated[UpstreamOAuth, Setting(reload="reconnect", needs="url")] = UpstreamOAuth()
+    """Signing in at `url` by OAuth, where that differs from what the server says of itself."""
     prefix: Annotated[str | None, Setting(reload="live")] = None
     """Server id in visible names, the table's name unless said; "": bare names (one upstream only)."""
     aliases: Annotated[tuple[str, ...], Setting(reload="live")] = ()
@@ -312,6 +252,8 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The cache of resources."""
     replica: Annotated[ReplicaConfig, Setting(reload=None)] = ReplicaConfig()
     """This hub among others."""
+    oauth: Annotated[OAuthConfig, Setting(reload=None)] = OAuthConfig()
+    """Signing in at servers by OAuth."""
     defaults: Annotated[ServerSettings, Setting(reload=None)] = ServerSettings()
     """Settings of all servers, but for what says which server one is."""
     include: Annotated[tuple[str, ...], Setting(reload=None)] = ()

@@ -6,6 +6,7 @@
     projects     folders whose servers hosts see                 | fleet: several hubs behind one balancer
     downstream   how hosts come in: HTTP, unix socket, stdio; their sessions, what they are asked
     routing      from method to handler: names, cached reads, subscriptions, the live catalogue
+    sign_in      people who sign in at servers: tickets, pages for their browsers, the flow behind them
     bridge       host and server of different eras               | control: the CLI's socket | shim: `hubd connect`
     catalog      names, URIs and lists that hosts see; pure      | net: sockets and HTTP/1.1, nothing of MCP
     link, wire   the seam to `upstreams`, and the protocol; `upstreams` and `cache` import these two and nothing else

@@ -6,7 +6,7 @@ Nobody above writes for a transport or an era: `run_session` chooses the transpo
 for the era.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from msgspec import Raw, Struct
@@ -37,6 +37,43 @@ RenewedHeaders = Callable[[Mapping[str, str]], Awaitable[Mapping[str, str] | Non
 """Takes the headers that were refused, returns those to send in their place; None: there are none to try."""
 
 
+class Credential(Protocol):
+    """What a session shows its server to be let in, beside the configured headers: asked for each request."""
+
+    authorization: str
+    """The value of `Authorization` as it is now; "": there is none, and the server may let the hub in without."""
+    due: float
+    """The time, of trio's clock, from which `renew` is to be awaited before a request; infinity: never."""
+
+    async def renew(self) -> None:
+        """Get another `authorization` if that can be done without a person. Returns at once if it is not `due`.
+
+        Raises:
+            UpstreamUnauthorized: there is none any more, and the server would refuse the hub.
+            HubError: the authorization server cannot be asked now.
+        Cancellation: the renewal goes on for others who wait.
+        """
+        ...
+
+    async def refused(self, shown: str, challenges: Sequence[str]) -> bool:
+        """The server has refused (401) a request that showed `shown`; `challenges` are the values of its
+        `WWW-Authenticate` fields. True: the request is to be sent once more with `authorization` as it is now.
+
+        Raises:
+            UpstreamUnauthorized, HubError: as `renew`.
+        """
+        ...
+
+    async def lacks_scope(self, shown: str, challenges: Sequence[str], operation: str) -> bool:
+        """The server has refused (403, `insufficient_scope`) an `operation`, a tool's name for instance. True: another
+        `authorization` with the scopes that it wants is there, and the request is to be sent once more.
+
+        Raises:
+            UpstreamUnauthorized: a person has to agree first, or the scopes are not to be had.
+        """
+        ...
+
+
 class SessionTerms(Struct, frozen=True):
     """Terms of a session: what it declares, whom it serves, how it is kept alive."""
 
@@ -55,6 +92,8 @@ class SessionTerms(Struct, frozen=True):
     """Seconds of silence after which a legacy session is pinged; 0: never."""
     renewed_headers: RenewedHeaders | None = None
     """Gives the headers to send once more with what the server refused (401); None: they never change."""
+    credential: Credential | None = None
+    """Shown with each request to the URL; None: the configured headers are all there is."""
 
 
 COMMON: Final = SessionTerms()

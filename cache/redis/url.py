@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from config.errors import ConfigError
 from config.loading.check_fleet import problems_of_store
-from config.settings import CacheConfig, Secret
+from config.setting import Secret
+from config.settings import CacheConfig
 
 PORT: Final = 6379
 CLIENT: Final = "coredis>=6.9,<7"

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from config.secret_detection import looks_secret, secret_arguments
 from config.secret_store import SecretStore, SecretUnavailable, Stored
-from config.settings import Secret
+from config.setting import Secret
 
 MAX_NAME: Final = 56
 """Characters of a name that leave room for a number or a digest."""

@@ -25,8 +25,9 @@ from config.loading.convert import UPSTREAM, convert, convert_known, nearest
 from config.loading.one_file import resolved, resolved_settings
 from config.loading.precedence import Origin, Stack, makes_sense, stacks
 from config.loading.safe_reading import Findings, Keys, Problem
+from config.setting import reveal
 from config.setting_facts import declarations
-from config.settings import HubConfig, ServerSettings, UpstreamConfig, reveal
+from config.settings import HubConfig, ServerSettings, UpstreamConfig
 
 
 class Loaded(Struct, frozen=True, kw_only=True):

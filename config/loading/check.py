@@ -19,8 +19,9 @@ from config.loading.safe_reading import Keys, Problem
 from config.name_globs import problem_of
 from config.names import RULE, is_reserved, is_server_id, is_usable, suggest_id
 from config.references import blanked, references_in
+from config.setting import Setting
 from config.setting_facts import declarations
-from config.settings import HubConfig, Setting, UpstreamConfig
+from config.settings import HubConfig, UpstreamConfig
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")

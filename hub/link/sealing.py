@@ -20,7 +20,7 @@ from config.errors import ConfigError
 from config.files import replace_private
 from config.loading.check_fleet import KEY_BYTES, KEYS, keys_in
 from config.loading.safe_reading import read_private
-from config.settings import Secret
+from config.setting import Secret
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM

@@ -9,7 +9,8 @@ import trio.testing
 
 from cache.entry import DropCause
 from config.identity import source_of
-from config.settings import CacheConfig, Secret, UpstreamConfig
+from config.setting import Secret
+from config.settings import CacheConfig, UpstreamConfig
 from hub.link import machine_clock
 from hub.link.hub_errors import DeadlineExceeded, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, raw

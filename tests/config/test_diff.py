@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from config.diff import compare, difference
-from config.settings import HubConfig, Restart, Secret, Timeouts, UpstreamConfig
+from config.setting import Secret
+from config.settings import HubConfig, Restart, Timeouts, UpstreamConfig
 
 A = UpstreamConfig(command="a", env={"TOKEN": Secret("1"), "HOME": Secret("/")})
 WEB = UpstreamConfig(url="http://a/", headers={"Authorization": Secret("1")})

@@ -34,7 +34,16 @@ def test_it_is_a_schema_and_says_what_each_setting_may_be():
     assert upstream.keys() == set(UpstreamConfig.__struct_encode_fields__)
     assert schema()["properties"].keys() == {"$schema", *HubConfig.__struct_encode_fields__}
     defaults = schema()["properties"]["defaults"]["properties"]
-    assert upstream.keys() - defaults.keys() == {"command", "args", "cwd", "url", "headers", "prefix", "aliases"}
+    assert upstream.keys() - defaults.keys() == {
+        "command",
+        "args",
+        "cwd",
+        "url",
+        "headers",
+        "oauth",
+        "prefix",
+        "aliases",
+    }
     assert schema(project=True)["properties"].keys() == {"$schema", "upstreams"}
 
 

@@ -11,7 +11,8 @@ from config.errors import ConfigError
 from config.loading.one_file import Layer
 from config.loading.safe_reading import MAX_PROJECT_BYTES
 from config.projects import find_project, load_project, read_folder
-from config.settings import HubConfig, Secret, UpstreamConfig
+from config.setting import Secret
+from config.settings import HubConfig, UpstreamConfig
 from config.trust import Trust
 from hub.projects.project_files import TrustedProjects
 

@@ -6,8 +6,9 @@ import pytest
 from msgspec import Struct
 
 from config.json_schema import descriptions
+from config.setting import Secret, Setting
 from config.setting_facts import declarations, secrets_of, tables
-from config.settings import CacheConfig, HubConfig, Secret, Setting, UpstreamConfig
+from config.settings import CacheConfig, HubConfig, UpstreamConfig
 
 STRUCTS: list[type[Struct]] = [
     HubConfig,
@@ -15,7 +16,7 @@ STRUCTS: list[type[Struct]] = [
     UpstreamConfig,
     *tables(UpstreamConfig).values(),
 ]
-UNDECIDED = ("cache", "replica", "defaults", "include", "upstreams")
+UNDECIDED = ("cache", "replica", "oauth", "defaults", "include", "upstreams")
 """Tables, whose settings say it, and what means nothing by itself."""
 SETTINGS = [(struct, name) for struct in STRUCTS for name in declarations(struct)]
 

@@ -11,7 +11,8 @@ from config.effective import hub_settings, lines
 from config.errors import ConfigError
 from config.loading.all_files import gather
 from config.loading.assemble import load_all
-from config.settings import CacheConfig, HubConfig, ReplicaConfig, Secret, UpstreamConfig
+from config.setting import Secret
+from config.settings import CacheConfig, HubConfig, ReplicaConfig, UpstreamConfig
 
 KEY = "c4" * 32
 TOKEN = "c4n4ry-c4n4ry-c4n4ry"

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from config.settings import Secret
+from config.setting import Secret
 from hub.link.interface import Identity
 from hub.wire.jsonrpc import Failure, raw
 from tests.support.house import ALICE

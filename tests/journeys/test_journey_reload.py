@@ -9,7 +9,8 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.settings import Secret, Timeouts, UpstreamConfig
+from config.setting import Secret
+from config.settings import Timeouts, UpstreamConfig
 from hub.wire.mcp import HUB_FAILURE, L4, MODERN
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house

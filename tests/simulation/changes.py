@@ -7,7 +7,8 @@ import trio
 import trio.testing
 
 from config.diff import difference
-from config.settings import Restart, Secret, Timeouts, UpstreamConfig
+from config.setting import Secret
+from config.settings import Restart, Timeouts, UpstreamConfig
 from hub.catalog.view import project_view
 from hub.link.hub_errors import HubError
 from tests.simulation.crowd import BRIEF, IN_PROJECTS, PLAIN, ROOTS, UNRELIABLE, Crowd

@@ -10,7 +10,8 @@ import trio
 from msgspec import Raw
 
 from config.saved_state import Memory
-from config.settings import Secret, UpstreamConfig
+from config.setting import Secret
+from config.settings import UpstreamConfig
 from hub.link.budget import Budget
 from hub.link.hub_errors import HubError, without_frames
 from hub.link.interface import Caller, Identity, Operation

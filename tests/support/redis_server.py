@@ -22,7 +22,8 @@ from cache.entry import Entry
 from cache.redis.bus import Invalidation
 from cache.redis.sealed_values import ValueSealer
 from cache.redis.store import RedisStore
-from config.settings import CacheConfig, Secret
+from config.setting import Secret
+from config.settings import CacheConfig
 from tests.support.debian import program
 from tests.support.processes import Process, free_port
 

@@ -7,7 +7,8 @@ import trio
 from msgspec import structs
 
 from config.saved_state import Memory
-from config.settings import Secret, UpstreamConfig
+from config.setting import Secret
+from config.settings import UpstreamConfig
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import Result, raw
 from tests.support.fakes import FakeHost, FakeUpstream, opener

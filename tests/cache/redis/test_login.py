@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from cache.redis.url import CLIENT, address_of
 from config.errors import ConfigError
-from config.settings import CacheConfig, Secret
+from config.setting import Secret
+from config.settings import CacheConfig
 from tests.support.redis_server import Store, redis_server, stores
 
 SECRET = "correct horse"

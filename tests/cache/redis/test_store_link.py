@@ -6,7 +6,8 @@ import trio
 from cache.redis.sealed_values import ValueSealer
 from cache.redis.store_link import GREETING_S, HURRY_S, StoreLink
 from cache.redis.url import address_of
-from config.settings import CacheConfig, Secret
+from config.setting import Secret
+from config.settings import CacheConfig
 from tests.support.redis_server import Store, Told, stores
 from tests.support.scripted_store import LOOK, Scripted
 

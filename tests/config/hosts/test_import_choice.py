@@ -21,7 +21,8 @@ from config.hosts.unwrap import package_of, unwrapped
 from config.loading.assemble import load_all
 from config.loading.variables import Variables
 from config.name_globs import ALL
-from config.settings import HubConfig, Secret, UpstreamConfig
+from config.setting import Secret
+from config.settings import HubConfig, UpstreamConfig
 from tests.support import host_homes
 from tests.support.host_homes import HOMES
 

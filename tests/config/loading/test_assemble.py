@@ -11,7 +11,8 @@ from config.errors import ConfigError
 from config.loading.assemble import Loaded, load_all
 from config.loading.one_file import Layer
 from config.loading.precedence import Origin
-from config.settings import HubConfig, Secret
+from config.setting import Secret
+from config.settings import HubConfig
 
 
 @pytest.fixture

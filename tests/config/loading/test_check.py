@@ -4,7 +4,8 @@ import pytest
 
 from config.loading.check import check_hub, is_loopback, problems_of_upstream, warnings_of_upstream
 from config.loading.safe_reading import Problem
-from config.settings import HubConfig, Secret, Timeouts, UpstreamConfig
+from config.setting import Secret
+from config.settings import HubConfig, Timeouts, UpstreamConfig
 
 
 @pytest.mark.covers("SEC-01")

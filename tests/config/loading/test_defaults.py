@@ -9,7 +9,8 @@ from config.errors import ConfigError
 from config.loading.all_files import gather
 from config.loading.assemble import Loaded, load_all
 from config.projects import load_project
-from config.settings import HubConfig, Secret, ServerSettings, Timeouts
+from config.setting import Secret
+from config.settings import HubConfig, ServerSettings, Timeouts
 
 ALL = """
 [defaults]

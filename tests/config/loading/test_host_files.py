@@ -13,7 +13,8 @@ from config.loading.document import parse
 from config.loading.host_entry import HOSTS_OWN, OUR_SETTINGS, command_of, is_hub
 from config.loading.host_files import Table, servers
 from config.loading.safe_reading import Findings
-from config.settings import Secret, UpstreamConfig
+from config.setting import Secret
+from config.settings import UpstreamConfig
 
 HOSTS = {
     "claude": '{"mcpServers": {"s": {"command": "npx", "args": ["-y", "x"], "env": {"K": "v"}}}}',

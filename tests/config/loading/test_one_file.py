@@ -9,7 +9,8 @@ import pytest
 from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.loading.one_file import find_config
-from config.settings import HubConfig, Secret, Timeouts, UpstreamConfig
+from config.setting import Secret
+from config.settings import HubConfig, Timeouts, UpstreamConfig
 
 
 def load(path: Path, environ: dict[str, str]) -> HubConfig:

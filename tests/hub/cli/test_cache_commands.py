@@ -3,7 +3,8 @@
 import pytest
 from msgspec import structs
 
-from config.settings import CacheConfig, ReplicaConfig, Secret
+from config.setting import Secret
+from config.settings import CacheConfig, ReplicaConfig
 from hub.cli.render.cache import cache
 from hub.control.answers import Cleared
 from hub.link.hub_errors import UpstreamUnavailable

@@ -9,7 +9,8 @@ import trio
 import hub.daemon.http_listener
 from config.hub_paths import token_path
 from config.saved_state import Memory
-from config.settings import DEFAULT_LISTEN, HubConfig, Secret
+from config.setting import Secret
+from config.settings import DEFAULT_LISTEN, HubConfig
 from hub.app import Hub
 from hub.daemon.foreign_listeners import is_held_by_another_user
 from hub.daemon.http_listener import CannotListen, HttpListener, listen, listen_tcp

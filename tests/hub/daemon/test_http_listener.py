@@ -5,7 +5,8 @@ import trio
 
 from config.errors import ConfigError
 from config.saved_state import Memory
-from config.settings import CacheConfig, HubConfig, ReplicaConfig, Secret
+from config.setting import Secret
+from config.settings import CacheConfig, HubConfig, ReplicaConfig
 from hub.app import Hub
 from hub.daemon.http_listener import HttpListener, listen_tcp, token_of
 from hub.daemon.http_routes import pages

@@ -7,7 +7,8 @@ import trio
 import trio.testing
 
 from config.saved_state import Memory
-from config.settings import HubConfig, Secret
+from config.setting import Secret
+from config.settings import HubConfig
 from hub.app import Hub
 from hub.daemon.http_listener import HttpListener, listen_tcp
 from hub.daemon.http_routes import WELCOME, pages, route

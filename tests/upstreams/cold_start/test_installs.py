@@ -13,7 +13,8 @@ from msgspec import structs
 
 from config.identity import config_key
 from config.saved_state import Memory
-from config.settings import Restart, Secret, Timeouts, UpstreamConfig
+from config.setting import Secret
+from config.settings import Restart, Timeouts, UpstreamConfig
 from hub.link.hub_errors import HubError
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import Result

@@ -3,7 +3,8 @@
 import pytest
 import trio
 
-from config.settings import Secret, UpstreamConfig
+from config.setting import Secret
+from config.settings import UpstreamConfig
 from upstreams.journal.history import MAX_KEYS, History
 from upstreams.journal.journal import (
     MAX_CHARS,

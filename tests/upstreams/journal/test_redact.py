@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from config.settings import Secret, UpstreamConfig
+from config.setting import Secret
+from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamProtocolError
 from hub.wire.jsonrpc import Failure, Raw, raw
 from upstreams.journal.redact import MAX_ERROR_BYTES, Mask

@@ -8,7 +8,8 @@ from msgspec import structs
 
 from config.references import Reference
 from config.saved_state import Memory
-from config.settings import Restart, Secret, Timeouts, UpstreamConfig
+from config.setting import Secret
+from config.settings import Restart, Timeouts, UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable, UpstreamUnresolved
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import raw

@@ -8,7 +8,8 @@ import trio
 
 from config.identity import config_key
 from config.saved_state import Memory
-from config.settings import Secret, Timeouts, UpstreamConfig
+from config.setting import Secret
+from config.settings import Timeouts, UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamUnavailable, UpstreamVersionError
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L1, L2, L3, L4, MODERN, Era

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from config.settings import Secret, UpstreamConfig
+from config.setting import Secret
+from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
 from tests.support.descriptors import open_descriptors
 from upstreams.transports.stdio.limits import DESCRIPTORS_OF_CHILD, KEPT_DESCRIPTORS, MOST_DESCRIPTORS, OOM_SCORE

@@ -13,7 +13,8 @@ import trio
 
 from config.identity import config_key
 from config.saved_state import Memory
-from config.settings import Secret, Timeouts, UpstreamConfig
+from config.setting import Secret
+from config.settings import Timeouts, UpstreamConfig
 from hub.link.budget import Budget
 from hub.link.hub_errors import Executed, HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
 from hub.link.interface import Operation

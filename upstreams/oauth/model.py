@@ -1,0 +1,144 @@
+"""What is found out about signing in at an upstream, and what is kept of it. Pure.
+
+    Discovery = ProtectedResource (what the upstream says of itself) + AuthorizationServer (what that one says)
+    OAuthClient   the hub as it is known to one authorization server
+    Grant         the tokens of one sign-in, and all that is needed to renew them
+
+Texts that came from a peer were checked by whoever made the struct: URLs are sound, numbers are in bounds.
+"""
+
+from msgspec import Struct
+
+from config.setting import Secret
+
+
+class OAuthProblem(Exception):
+    """Why there is no sign-in or no token: one sentence for a person, who has to do something; without secrets.
+
+    `code`: the `error` of the answer (RFC 6749 5.2, RFC 7591 3.2.2), "" if it is not one.
+    """
+
+    def __init__(self, text: str, *, code: str = "") -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class OAuthUnavailable(Exception):
+    """A server of the sign-in cannot be asked now; trying again later may help. `sent`: it may have acted."""
+
+    def __init__(self, text: str, *, retry_after_s: float | None = None, sent: bool = False) -> None:
+        super().__init__(text)
+        self.retry_after_s = retry_after_s
+        self.sent = sent
+
+
+class Challenge(Struct, frozen=True):
+    """The `Bearer` challenge of a refusal (RFC 6750 3, RFC 9728 5.1); all empty: there was none that can be read."""
+
+    resource_metadata: str = ""
+    scope: str = ""
+    error: str = ""
+
+
+class ProtectedResource(Struct, frozen=True, kw_only=True):
+    """An upstream as its protected resource metadata describe it (RFC 9728)."""
+
+    resource: str
+    """Its identifier, sent byte for byte as `resource`; "": there are no metadata, and it is not sent."""
+    is_parent: bool = False
+    """The identifier stands for more than this upstream: for all below its path, perhaps for the whole host."""
+    authorization_servers: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
+    """`scopes_supported`."""
+
+
+class AuthorizationServer(Struct, frozen=True, kw_only=True):
+    """An authorization server as its metadata describe it (RFC 8414, OpenID Connect Discovery)."""
+
+    issuer: str
+    authorization_endpoint: str = ""
+    token_endpoint: str
+    registration_endpoint: str = ""
+    revocation_endpoint: str = ""
+    token_auth_methods: tuple[str, ...] | None = None
+    """None: it does not say."""
+    scopes: tuple[str, ...] = ()
+    """`scopes_supported`."""
+    sends_issuer: bool = False
+    """It promises `iss` with every authorization response (RFC 9207)."""
+    reads_client_documents: bool = False
+    """It accepts the URL of a client metadata document as client id."""
+    is_legacy: bool = False
+    """Nothing describes it: its endpoints are the defaults of 2025-03-26."""
+
+
+class Discovery(Struct, frozen=True, kw_only=True):
+    """Everything that a sign-in at an upstream begins with."""
+
+    resource: ProtectedResource
+    server: AuthorizationServer
+    scope: str
+    """The scopes to ask for, joined by spaces; "": none is named in the request."""
+
+
+class OAuthClient(Struct, frozen=True, kw_only=True):
+    """The hub as one authorization server knows it."""
+
+    issuer: str
+    client_id: str
+    secret: Secret | None = None
+    token_auth: str = "none"
+    """The method of the token endpoint: `none`, `client_secret_basic`, `client_secret_post`, `private_key_jwt`."""
+    redirect_uri: str = ""
+    kind: str = "registered"
+    """`configured`, `document` (a client metadata document) or `registered` (RFC 7591)."""
+    expires_at: float = 0.0
+    """Wall time at which the secret ends; 0: never."""
+
+
+class GrantKey(Struct, frozen=True):
+    """Whose grant, and for what. Hashable."""
+
+    issuer: str
+    resource: str
+    upstream: str
+    principal: str
+
+
+class TokenAnswer(Struct, frozen=True, kw_only=True):
+    """A successful answer of a token endpoint (RFC 6749 5.1)."""
+
+    access_token: Secret
+    refresh_token: Secret | None = None
+    expires_in_s: float | None = None
+    """Seconds that the access token lives; None: nobody says."""
+    scope: str | None = None
+    """None: as asked for."""
+    id_token: Secret | None = None
+
+
+class Grant(Struct, frozen=True, kw_only=True):
+    """One sign-in: its tokens, and how they are renewed. A renewal makes a grant of the next generation."""
+
+    key: GrantKey
+    generation: int = 1
+    access_token: Secret
+    refresh_token: Secret | None = None
+    obtained_at: float
+    """Wall time of the token answer."""
+    expires_at: float | None = None
+    """Wall time at which the access token ends; None: nobody knows."""
+    scope: str = ""
+    """Granted."""
+    asked_scope: str = ""
+    """Asked for, in this sign-in and those before."""
+    signed_in_at: float
+    """Wall time of the sign-in."""
+    server: AuthorizationServer
+    client: OAuthClient
+    sends_resource: bool = True
+    """`resource` goes with token requests, too."""
+    note: str = ""
+    """What a person should know of it, for instance that a renewal failed."""
+    sign_in_needed: bool = False
+    """It cannot be renewed any more; the access token is used while it lasts."""
