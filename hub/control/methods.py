@@ -7,12 +7,11 @@ A new method is one more row here and the method of that name of `hub.daemon.api
 from collections.abc import Mapping
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from msgspec import Raw, Struct, convert
+from msgspec import Struct, convert
 
 from cache.statistics import CacheStatistics
 from config.server_environment import ShownEnvironment
 from hub.control.answers import Cleared, Logs, Reloaded, Status
-from hub.wire.jsonrpc import EMPTY
 
 ANSWER_S: Final = 30.0
 LOG_LINES: Final = 100
@@ -23,14 +22,6 @@ Result = TypeVar("Result")
 
 class Nothing(Struct, frozen=True):
     """No params; no result but that it is done."""
-
-
-class ToolCall(Struct, frozen=True):
-    """A tool and its arguments, an object."""
-
-    name: str
-    """The tool's name as hosts see it."""
-    arguments: Raw = EMPTY
 
 
 class Name(Struct, frozen=True):
@@ -62,15 +53,12 @@ class Method(NamedTuple, Generic[Result]):
     result: type[Result]
     max_bytes: int = 1 << 20
     """The largest answer that is read."""
-    patience_s: float | None = ANSWER_S
-    """Time that the client waits; None: as long as it takes."""
 
 
 Object = dict[str, Any]
 
 STATUS: Final = Method("status", Nothing, Status, 32 << 20)
 TOOLS: Final = Method("tools", Nothing, list[Object], 256 << 20)  # as much as a hub sends: 100 000 tools are one answer
-CALL: Final = Method("call", ToolCall, Object, 256 << 20, None)  # as large, and as slow, as its server likes
 CACHE: Final = Method("cache", Nothing, CacheStatistics, 32 << 20)
 CACHE_CLEAR: Final = Method("cache_clear", OneOrAll, Cleared)
 RESTART: Final = Method("restart", Name, Nothing)
@@ -80,8 +68,7 @@ LOGS: Final = Method("logs", Follow, Logs, 16 << 20)
 STOP: Final = Method("stop", Nothing, Nothing)
 
 METHODS: Final[Mapping[str, Method[Any]]] = {
-    method.name: method
-    for method in (STATUS, TOOLS, CALL, CACHE, CACHE_CLEAR, RESTART, RELOAD, ENVIRONMENT, LOGS, STOP)
+    method.name: method for method in (STATUS, TOOLS, CACHE, CACHE_CLEAR, RESTART, RELOAD, ENVIRONMENT, LOGS, STOP)
 }
 ENDLESS: Final = frozenset({LOGS.name})
 """Methods that answer once, and send further results as notifications of the same name."""

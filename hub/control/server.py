@@ -38,11 +38,11 @@ from hub.wire.mcp import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD
 log = logging.getLogger("hubd.control")
 OUTBOX_BYTES: Final = 256 << 20
 """A list of 100 000 tools is one message."""
-MAX_CONTROL_LINE_BYTES: Final = (16 << 20) + (64 << 10)
-"""The largest message of a host, as the arguments of `hubd call`, and the rest of the request."""
+MAX_CONTROL_LINE_BYTES: Final = 64 << 10
+"""The largest request: no method takes more than a name and a few numbers."""
 LINGER_S: Final = 5.0
 _DECODE_PARAMS: Final = {method.name: msgspec.json.Decoder(method.params).decode for method in METHODS.values()}
-TOO_LONG: Final = "The message is too long; the arguments of a call may have up to 16 MiB"
+TOO_LONG: Final = f"The message is too long; a request may have up to {MAX_CONTROL_LINE_BYTES >> 10} KiB"
 MAX_CONNECTIONS: Final = 64
 """Or an eighth of the descriptors, if that is less."""
 

@@ -8,9 +8,8 @@ are asked.
 import logging
 import os
 import signal
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import ExitStack
-from difflib import get_close_matches
 from typing import Final
 
 import trio
@@ -47,8 +46,8 @@ from hub.downstream.stateless_host import StatelessHost
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.interface import OWNER, Caller, Identity
 from hub.routing.host_exchange import HostExchange
-from hub.wire.jsonrpc import EMPTY, Failure, Reply, Request, Result, own_items, peek_object, peek_str, raw
-from hub.wire.mcp import HUBD_VERSION, INVALID_PARAMS, L4, TOOLS_CALL, Kind
+from hub.wire.jsonrpc import Request, Result, own_items
+from hub.wire.mcp import HUBD_VERSION, L4, LIST_METHOD, Kind
 from upstreams.journal.journal import Follower, Journal, merged
 from upstreams.lifecycle import State
 from upstreams.upstream import Upstream
@@ -56,8 +55,6 @@ from upstreams.upstream import Upstream
 log = logging.getLogger("hubd")
 
 OPERATOR: Final = Identity(OWNER, "cli")
-CLOSE: Final = 0.7
-"""Similarity above which an unknown name counts as a misspelt one (`difflib`)."""
 
 
 class DaemonApi:
@@ -223,24 +220,10 @@ class DaemonApi:
 
     async def tools(self) -> list[Raw]:
         """The merged tools as a host of the newest legacy revision sees them."""
-        reply = await self._serve(Request(0, "tools/list", {}), counts=False)
+        host = StatelessHost(self._hub.hosts.requests, OPERATOR.principal, counts=False)
+        exchange = HostExchange(Caller(OPERATOR, L4, {}), lambda message, *, vital=False: None)
+        reply = await serve(host, self._hub.router, Request(0, LIST_METHOD[Kind.TOOL], {}), exchange)
         return own_items(reply.value, "tools") if isinstance(reply, Result) else []
-
-    async def call(self, name: str, arguments: Raw = EMPTY) -> Raw:
-        """Call a tool by its visible name; the whole result, or an object with the member `error`.
-
-        Raises:
-            Overloaded: too many calls of this kind are running.
-        """
-        request = Request(0, TOOLS_CALL, {"name": raw(name), "arguments": arguments})
-        reply = await self._serve(request)
-        if isinstance(reply, Failure):
-            if reply.code == INVALID_PARAMS and self._hub.live.everything.route(Kind.TOOL, name) is None:
-                known = [peek_str(peek_object(tool).get("name")) or "" for tool in await self.tools()]
-                reply = Failure(reply.code, self._no_tool(name, known))
-            data = {} if reply.data is UNSET else {"data": reply.data}
-            return raw({"error": {"code": reply.code, "message": reply.message, **data}})
-        return reply.value
 
     async def restart(self, name: str) -> None:
         """Restart an upstream, without waiting for it.
@@ -272,36 +255,6 @@ class DaemonApi:
         known = self._hub.supervisor.upstreams
         text = f"{name} is disabled in the configuration" if name in known else f"There is no server {name}"
         return UpstreamUnavailable(f"{text}; there are: {', '.join(known) or 'none'}")
-
-    def _no_tool(self, name: str, known: Iterable[str]) -> str:
-        """The reason why a tool that is not listed cannot be called."""
-        catalog, upstreams = self._hub.live.everything, self._hub.supervisor.upstreams
-        sid = name.partition("__")[0]
-        if reason := self._left_out().get(sid):
-            return f"{sid} is not started: {reason}"
-        upstream = upstreams.get(catalog.suspect(name) or sid)
-        if upstream is not None and upstream.state is not State.CONNECTED:
-            why = (upstream.availability.history.last_error or "").partition("\n")[0]
-            text = f"{upstream.name} is {upstream.state.value}{why and f': {why}'}; see `hubd status`"
-            return f"there is no tool {name} now, since {text}"
-        head = f"{sid}__"
-        own = {tool.removeprefix(head): tool for tool in known if tool.startswith(head)}
-        meant = _nearest(name.removeprefix(head), own) if own else _nearest(name, {tool: tool for tool in known})
-        meant = f"; did you mean {meant}?" if meant else ";"
-        return f"there is no tool {name}{meant} `hubd tools` lists all"
-
-    async def _serve(self, request: Request, *, counts: bool = True) -> Reply:
-        host = StatelessHost(self._hub.hosts.requests, OPERATOR.principal, counts=counts)
-        exchange = HostExchange(Caller(OPERATOR, L4, {}), lambda message, *, vital=False: None)
-        reply = await serve(host, self._hub.router, request, exchange)
-        assert reply is not None, "only the hub itself cancels it, and then answers"
-        return reply
-
-
-def _nearest(name: str, known: Mapping[str, str]) -> str:
-    """The value of the key in `known` that is most like `name`; "": none is like it."""
-    near = get_close_matches(name, known, 1, CLOSE)
-    return known[near[0]] if near else ""
 
 
 def _listen(listener: HttpListener) -> ListenStatus:

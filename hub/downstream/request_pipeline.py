@@ -5,7 +5,7 @@
     a POST of a legacy session      the session
     a message of a batch            the session or the connection
     a line of a connection          the connection
-    `hubd call`, `hubd tools`       `StatelessHost`
+    completion in a shell           `StatelessHost`
     a revived session that          `StatelessHost`
       subscribes again
 

@@ -13,7 +13,7 @@ from hub.wire.mcp import LISTEN
 
 
 class StatelessHost(Struct, eq=False):
-    """The host of a single request that belongs to no session: a modern one over HTTP, or `hubd call`.
+    """The host of a single request that belongs to no session: a modern one over HTTP, or the hub's own user.
 
     `counts`: the request takes one of the places of its principal, and can be `cut_off`.
     """

@@ -96,7 +96,7 @@ async def test_a_changed_choice_is_a_reload_and_only_those_who_see_it_are_told(p
         assert files.conversation is before, "the server did not notice"
 
 
-async def test_batches_bare_names_and_the_command_line_find_no_more(autojump_clock):
+async def test_batches_bare_names_and_completion_find_no_more(autojump_clock):
     files = FakeUpstream(tools=TOOLS)
     settings = {"tools": ("!delete_*",), "prefix": ""}
     async with a_house({"files": files}, upstreams={"files": settings}) as house:
@@ -107,6 +107,4 @@ async def test_batches_bare_names_and_the_command_line_find_no_more(autojump_clo
         answers = await batched(host, batch)
         assert "result" in answers["a"]
         assert answers["b"]["error"]["code"] == -32602
-        api = house.api
-        assert json.loads(bytes(await api.call("delete_all")))["error"]["code"] == -32602
-        assert [json.loads(bytes(tool))["name"] for tool in await api.tools()] == ["read_file"]
+        assert [json.loads(bytes(tool))["name"] for tool in await house.api.tools()] == ["read_file"]

@@ -20,7 +20,7 @@ from hub.control.answers import Cleared, Logs, Reloaded
 from hub.control.server import serve_control
 from hub.link.hub_errors import Overloaded, UpstreamUnavailable
 from hub.net.unix import bind_unix, take_lock
-from hub.wire.jsonrpc import encode, peek_object, peek_str, raw
+from hub.wire.jsonrpc import encode
 from upstreams.journal.journal import Journals
 
 TOOLS = [
@@ -60,25 +60,6 @@ class Api:
     async def tools(self) -> list[object]:
         return [Raw(encode(tool)) for tool in TOOLS]
 
-    async def call(self, name: str, arguments: Raw) -> Raw:
-        if name == "demo__echo":
-            content = [{"type": "text", "text": bytes(arguments).decode()}]
-            return raw({"content": content, "_meta": {"text": peek_str(peek_object(arguments).get("text"))}})
-        if name == "demo__fail":
-            return raw({"content": [{"type": "text", "text": "no such luck"}], "isError": True})
-        if name == "crash":
-            raise RuntimeError("canary")
-        if name == "one-too-many":
-            raise Overloaded("256 requests of this account are running already; wait for one to end")
-        if name == "wait":
-            say("waiting")
-            try:
-                await trio.sleep_forever()
-            finally:
-                say("cancelled")
-                self.cancelled.set()
-        return raw({"error": {"code": -32602, "message": f"Unknown tool: {name}"}})
-
     async def cache(self) -> dict[str, object]:
         counts = {"hits": 3, "misses": 1, "coalesced": 0, "stale": 0, "stored": 1, "refused": 0}
         demo = {"name": "demo", "entries": 1, "bytes": 812, "counts": counts}
@@ -92,8 +73,22 @@ class Api:
         return Cleared(1)
 
     async def restart(self, name: str) -> None:
+        if name == "crash":
+            raise RuntimeError("canary")
+        if name == "one-too-many":
+            raise Overloaded("256 requests of this account are running already; wait for one to end")
+        if name == "wait":
+            await self.wait()
         if name != "demo":
             raise UpstreamUnavailable(f"There is no server {name}; there are: demo")
+
+    async def wait(self) -> None:
+        say("waiting")
+        try:
+            await trio.sleep_forever()
+        finally:
+            say("cancelled")
+            self.cancelled.set()
 
     async def reload(self) -> Reloaded:
         return Reloaded(summary="nothing changed", pending=(), warnings=())
@@ -148,14 +143,23 @@ async def answer(api: Api, stream: trio.SocketStream, message: dict[str, object]
     if method == "tools/list":
         reply["result"] = {"tools": TOOLS}
     elif method == "tools/call":
-        try:
-            result = json.loads(bytes(await api.call(params["name"], Raw(encode(params["arguments"])))))
-        except RuntimeError:
-            result = {"error": {"code": -32603, "message": "The hub failed to answer"}}
-        reply = result if "error" in result else {"result": result}
+        reply = await call(api, params["name"], params["arguments"])
     else:
         reply["result"] = {"capabilities": {"tools": {}}}
     await stream.send_all(json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}).encode() + b"\n")
+
+
+async def call(api: Api, name: str, arguments: dict[str, object]) -> dict[str, object]:
+    if name == "demo__echo":
+        content = [{"type": "text", "text": json.dumps(arguments)}]
+        return {"result": {"content": content, "_meta": {"text": arguments.get("text")}}}
+    if name == "demo__fail":
+        return {"result": {"content": [{"type": "text", "text": "no such luck"}], "isError": True}}
+    if name == "crash":
+        return {"error": {"code": -32603, "message": "The hub failed to answer"}}
+    if name == "wait":
+        await api.wait()
+    return {"error": {"code": -32602, "message": f"Unknown tool: {name}"}}
 
 
 async def echo(stream: trio.SocketStream, first: bytes) -> None:

@@ -18,7 +18,7 @@ from hub.cli.render.status import status as shown
 from hub.control.answers import Status
 from hub.control.client import PIECE_BYTES, ControlClient
 from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
-from hub.control.methods import CACHE, CACHE_CLEAR, CALL, LOGS, RELOAD, RESTART, STATUS, TOOLS, Method, Nothing, read
+from hub.control.methods import CACHE, CACHE_CLEAR, LOGS, RELOAD, RESTART, STATUS, TOOLS, Method, Nothing, read
 from hub.net.unix import bind_unix
 from hub.shim import start_daemon
 
@@ -39,7 +39,6 @@ METHODS = {
         each.name: lambda client, each=each: client.request(each)
         for each in (STATUS, TOOLS, CACHE, RELOAD, CACHE_CLEAR)
     },
-    "call": lambda client: client.request(CALL, name="x", arguments={}),
     "restart": lambda client: client.request(RESTART, name="x"),
     "logs": lambda client: client.request(LOGS, name="x"),
     "follow": lambda client: list(client.follow("x", 1)),

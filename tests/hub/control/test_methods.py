@@ -11,7 +11,7 @@ from hub.control.answers import Logs, ReplicaStatus, Status
 from hub.control.methods import ENDLESS, METHODS, read
 from hub.daemon.api import DaemonApi
 
-SENT_AS_THEY_CAME = {"tools": list[msgspec.Raw], "call": msgspec.Raw}
+SENT_AS_THEY_CAME = {"tools": list[msgspec.Raw]}
 """JSON of servers, which the hub does not read."""
 
 
@@ -104,7 +104,7 @@ def test_parts_that_a_hub_does_not_have_are_not_printed():
 
 def test_null_is_as_missing_and_what_is_new_passes():
     assert read(METHODS["logs"], {"records": [{"at": None, "new": 1}], "lost": None}).records[0].at == 0
-    assert read(METHODS["call"], {"content": None}) == {"content": None}, "results of servers stay as they are"
+    assert read(METHODS["tools"], [{"title": None}]) == [{"title": None}], "what servers say stays as it is"
     with pytest.raises(msgspec.ValidationError):
         read(METHODS["logs"], {})
     assert isinstance(read(METHODS["logs"], {"records": []}), Logs)

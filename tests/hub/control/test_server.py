@@ -12,10 +12,11 @@ import trio
 from hub.control.answers import Cleared
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubNotRunning
-from hub.control.methods import CACHE, CACHE_CLEAR, CALL, LOGS, METHODS, RELOAD, STATUS
+from hub.control.methods import CACHE, CACHE_CLEAR, LOGS, RELOAD, RESTART, STATUS, TOOLS, Nothing
 from hub.control.server import serve_control
 from hub.net.unix import bind_unix
-from tests.support.echo_daemon import TOOLS, Api
+from tests.support import echo_daemon
+from tests.support.echo_daemon import Api
 
 
 @asynccontextmanager
@@ -29,11 +30,11 @@ async def serving(path: Path) -> AsyncIterator[Api]:
 
 
 def tools(client: ControlClient):
-    return client.request(METHODS["tools"])
+    return client.request(TOOLS)
 
 
-def call(client: ControlClient, name: str, **arguments: object):
-    return client.request(CALL, name=name, arguments=arguments)
+def restart(client: ControlClient, name: str):
+    return client.request(RESTART, name=name)
 
 
 def records(client: ControlClient, lines: int):
@@ -55,9 +56,10 @@ async def test_every_method(tmp_path):
     async with serving(tmp_path / "c") as api:
         status = await in_thread(tmp_path / "c", lambda client: client.request(STATUS))
         assert status.upstreams[0].name == "demo"
-        assert await in_thread(tmp_path / "c", tools) == TOOLS
-        result = await in_thread(tmp_path / "c", lambda client: call(client, "demo__echo", text="ü\u2028"))
-        assert result["_meta"]["text"] == "ü\u2028"
+        assert await in_thread(tmp_path / "c", tools) == echo_daemon.TOOLS
+        assert await in_thread(tmp_path / "c", lambda client: restart(client, "demo")) == Nothing()
+        with pytest.raises(ControlFailed, match="ü\u2028"):
+            await in_thread(tmp_path / "c", lambda client: restart(client, "ü\u2028"))
         assert (await in_thread(tmp_path / "c", lambda client: client.request(CACHE))).entries == 1
         assert await in_thread(tmp_path / "c", lambda client: client.request(CACHE_CLEAR)) == Cleared(1)
         assert not api.stopped.is_set()
@@ -88,13 +90,9 @@ async def test_several_requests_on_one_connection(tmp_path):
     async with serving(tmp_path / "c"):
         found = await in_thread(
             tmp_path / "c",
-            lambda client: [
-                call(client, "x"),
-                tools(client),
-                call(client, "y"),
-            ],
+            lambda client: [tools(client), client.request(CACHE_CLEAR), tools(client)],
         )
-        assert [item["error"]["message"] for item in found[::2]] == ["Unknown tool: x", "Unknown tool: y"]
+        assert found == [echo_daemon.TOOLS, Cleared(1), echo_daemon.TOOLS]
 
 
 async def test_a_failing_request_harms_no_other(tmp_path, caplog):
@@ -102,18 +100,18 @@ async def test_a_failing_request_harms_no_other(tmp_path, caplog):
 
         def both(client: ControlClient):
             with pytest.raises(ControlFailed, match="failed to answer: RuntimeError; its log says more") as caught:
-                call(client, "crash")
+                restart(client, "crash")
             assert "canary" not in str(caught.value)
             return tools(client)
 
-        assert await in_thread(tmp_path / "c", both) == TOOLS
+        assert await in_thread(tmp_path / "c", both) == echo_daemon.TOOLS
     assert "canary" in caplog.text
 
 
-async def test_a_call_too_many_is_refused_with_the_reason(tmp_path, caplog):
+async def test_a_request_too_many_is_refused_with_the_reason(tmp_path, caplog):
     async with serving(tmp_path / "c"):
         with pytest.raises(ControlFailed, match="256 requests of this account are running already"):
-            await in_thread(tmp_path / "c", lambda client: call(client, "one-too-many"))
+            await in_thread(tmp_path / "c", lambda client: restart(client, "one-too-many"))
     assert caplog.text == ""
 
 
@@ -133,12 +131,12 @@ async def test_stop_returns_when_the_daemon_has_ended(tmp_path):
     assert sorted(ended) == ["client", "server"]
 
 
-async def test_a_client_that_leaves_cancels_its_call(tmp_path):
+async def test_a_client_that_leaves_cancels_its_request(tmp_path):
     async with serving(tmp_path / "c") as api:
         with trio.fail_after(30):
             async with await trio.open_unix_socket(str(tmp_path / "c")) as client:
-                await client.send_all(request("call", {"name": "wait"}) + request("call", {"name": "quick"}))
-                assert b"Unknown tool: quick" in await client.receive_some(65536)
+                await client.send_all(request("restart", {"name": "wait"}) + request("restart", {"name": "quick"}))
+                assert b"no server quick" in await client.receive_some(65536)
             await api.cancelled.wait()
 
 
@@ -155,9 +153,9 @@ def request(method: str, params: object) -> bytes:
         (b"[]\n", -32600),
         (b'{"jsonrpc":"2.0","id":1}\n', -32600),
         (request("nope", {}), -32601),
-        (request("call", {}), -32602),
-        (request("call", {"name": 5}), -32602),
-        (request("call", []), -32602),
+        (request("restart", {}), -32602),
+        (request("restart", {"name": 5}), -32602),
+        (request("restart", []), -32602),
         (request("cache_clear", {"name": 5}), -32602),
         (request("cache_clear", {"name": "nope"}), -32603),
     ],
@@ -170,26 +168,19 @@ async def test_clumsy_clients_are_answered(tmp_path, line, code):
                 answer = json.loads(await client.receive_some(65536))
                 assert answer["error"]["code"] == code
                 await client.send_all(request("tools", {}))
-                assert json.loads(await client.receive_some(65536))["result"] == TOOLS
-
-
-async def test_arguments_as_large_as_a_host_may_send(tmp_path):
-    text = "x" * ((16 << 20) - 100)
-    async with serving(tmp_path / "c"):
-        result = await in_thread(tmp_path / "c", lambda client: call(client, "demo__echo", text=text))
-        assert result["_meta"]["text"] == text
+                assert json.loads(await client.receive_some(65536))["result"] == echo_daemon.TOOLS
 
 
 @pytest.mark.covers("SEC-13")
-async def test_larger_arguments_are_refused_in_one_sentence(tmp_path):
+async def test_a_request_that_is_too_long_is_refused_in_one_sentence(tmp_path):
     async with serving(tmp_path / "c"):
 
         def too_much(client: ControlClient):
-            with pytest.raises(ControlFailed, match=r"too long; .* 16 MiB"):
-                call(client, "demo__echo", text="x" * (40 << 20))
+            with pytest.raises(ControlFailed, match=r"too long; .* 64 KiB"):
+                restart(client, "x" * (40 << 20))
 
         await in_thread(tmp_path / "c", too_much)
-        assert await in_thread(tmp_path / "c", tools) == TOOLS
+        assert await in_thread(tmp_path / "c", tools) == echo_daemon.TOOLS
 
 
 @pytest.mark.covers("SEC-04")
@@ -249,7 +240,7 @@ async def test_logs_are_followed_until_the_client_leaves(tmp_path):
                 assert more["params"]["lost"] == 0
                 assert [record["text"] for record in more["params"]["records"]] == ["gone"]
                 await client.send_all(request("tools", {}))
-                assert json.loads(await client.receive_some(65536))["result"] == TOOLS
+                assert json.loads(await client.receive_some(65536))["result"] == echo_daemon.TOOLS
             while "0 follow" not in repr(journal):
                 await trio.testing.wait_all_tasks_blocked(0.01)
 
@@ -271,7 +262,7 @@ async def test_a_follower_that_does_not_read_loses_records_and_holds_up_nobody(t
                     data += await client.receive_some(1 << 20)
                 messages = [json.loads(line)["params"] for line in data.splitlines()]
                 assert sum(params["lost"] + len(params["records"]) for params in messages) == 20_000
-        assert await in_thread(tmp_path / "c", tools) == TOOLS
+        assert await in_thread(tmp_path / "c", tools) == echo_daemon.TOOLS
 
 
 async def test_the_client_follows_too(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 
@@ -91,6 +92,14 @@ def test_the_server_may_be_a_word_of_its_own(hub):
 )
 def test_an_unknown_tool_is_answered_with_what_was_meant(hub, words, meant):
     assert said(hub, "call", *words, code=1) == ("", f"hubd: there is no tool {words[0]}; {meant}\n")
+
+
+def test_a_tool_of_a_server_that_is_away_is_said_with_the_reason(tmp_path):
+    away = '[upstreams.off]\ncommand = "off"\ndisabled = true\n[upstreams.gone]\ncommand = "/nowhere/gone"\n'
+    with running_hub(tmp_path, away) as hub:
+        off, gone = (said(hub, "call", name, code=1)[1] for name in ("off__echo", "gone__echo"))
+    assert "run `hubd enable off`" in off
+    assert re.match(r"hubd: there is no tool gone__echo: gone is \w+: gone cannot be started: .* was not found", gone)
 
 
 def test_arguments_may_be_nested_and_come_from_files(hub, tmp_path):
