@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import limits, seeds
+from tests.support.oauth import fixture as oauth_fixture
 
 TESTS = Path(__file__).parent
 
@@ -30,7 +31,7 @@ DEPS_MADE = TESTS.parent / ".deps" / ".complete"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for plugin in (seeds, limits):
+    for plugin in (seeds, limits, oauth_fixture):
         config.pluginmanager.register(plugin, plugin.__name__)
 
 

@@ -4,6 +4,7 @@
 #   .deps/node         npm packages (package-lock.json), Node 24 for those that need it
 #   .deps/py-mcp1      virtual environment with the handshake-era Python SDK
 #   .deps/py-mcp2      virtual environment with the modern Python SDK, fastmcp, mcp-server-time
+#   .deps/py-django    virtual environment with django-oauth-toolkit, an authorization server
 #   .deps/src/mcp-*    the SDKs' source distributions, for their example servers
 #   .deps/debian       Debian's Redis, HAProxy, nginx and keyring, unpacked and not installed; elsewhere those in PATH are used
 #
@@ -68,7 +69,7 @@ debian_part() {
 }
 
 parts=()
-for part in node_part debian_part "python_part mcp1" "python_part mcp2" "source_part 1.30.0" "source_part 2.3.0"; do
+for part in node_part debian_part "python_part mcp1" "python_part mcp2" "python_part django" "source_part 1.30.0" "source_part 2.3.0"; do
     # A process of its own, because `set -e` holds in no function whose outcome is looked at.
     $part </dev/null &
     parts+=("$!")
