@@ -195,6 +195,7 @@ class OAuthRig:
     def _start(self, argv: list[str | Path], env: Mapping[str, str]) -> Part:
         self._started += 1
         log = self._directory / f"oauth-{self._started}.log"
+        env = {**env, "PYTHONDONTWRITEBYTECODE": ""}  # Django would be compiled at each start
         process = self._stack.enter_context(running(argv, log, env=env, cwd=ROOT))
         facts = json.loads(process.wait_for(r"^\{.*\}$")[0])
         return Part(process, facts, facts.get("ca"))
