@@ -30,6 +30,7 @@ MODERN = "2026-07-28"
 FROZEN = ("2025-11-25", MODERN)
 """Revisions with a frozen set of requirements; for older ones all applicable scenarios run."""
 SUITE_LIMIT_S = 900
+CLIENT_LIMIT_S = 120
 FOREIGN = ("tasks-", "sep-2640-")
 """Scenarios of extensions, which no revision requires and the reference server does not have."""
 
@@ -203,6 +204,43 @@ def direct_verdicts(leg: Leg, out: Path) -> Verdicts:
             run_leg(leg, judged.parent, direct=True)
             judged.touch()
     return read_verdicts(judged.parent)
+
+
+# --- the hub as client ---
+
+
+class Judged(NamedTuple):
+    """What the suite found about a client."""
+
+    checks: list[dict[str, str]]
+    said: str
+    """The ends of what the suite and the client said."""
+
+
+def judge_client(command: str, scenario: str, revision: str | None, out: Path) -> Judged:
+    """Let the suite judge the client that this command runs; its records go to `out`."""
+    argv = [NODE, SUITE, "client", "--command", command, "--scenario", scenario, "-o", out]
+    argv += ["--spec-version", revision] if revision else []
+    argv += ["--timeout", str(CLIENT_LIMIT_S * 1000)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=2 * CLIENT_LIMIT_S, check=False)
+    # A scenario with a slash in its name has a folder in a folder.
+    checks = json.loads(next(out.rglob("checks.json")).read_text())
+    said = "\n".join(file.read_text()[-4000:] for file in out.rglob("stderr.txt"))
+    return Judged(checks, f"{done.stdout[-2000:]}\n{said}")
+
+
+def failures_of(checks: list[dict[str, str]]) -> list[str]:
+    """The checks that failed, each with its reason."""
+    return [f"{check['id']}: {check.get('errorMessage')}" for check in checks if check["status"] == "FAILURE"]
+
+
+def client_scenarios() -> set[tuple[str, str]]:
+    """Every client scenario of the suite, with each revision that it applies to."""
+    argv = [NODE, SUITE, "list"]
+    said = subprocess.run(argv, capture_output=True, text=True, timeout=CLIENT_LIMIT_S, check=True).stdout
+    listed = said.partition("Client scenarios")[2].partition("Authorization server scenarios")[0]
+    found = re.findall(r"^ *- (\S+) \[(.*)\]", listed, re.MULTILINE)
+    return {(revision, name) for name, revisions in found for revision in revisions.split(",")}
 
 
 # --- the comparison ---------------------------------------------------------------------------------------------------

@@ -1,15 +1,11 @@
 """The suite's client scenarios, with the hub as the client: the suite checks the requests of its upstream side."""
 
-import json
-import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.run import SUITE
-from tests.support.processes import NODE
+from tests.conformance.run import client_scenarios, failures_of, judge_client
 
 CLIENT = Path(__file__).parent / "client.py"
 SCENARIOS = [
@@ -31,29 +27,20 @@ SCENARIOS = [
 ]
 """Every client scenario of the suite in every revision it applies to, but for those of `LEFT`."""
 LEFT = {
-    "auth/": "the hub does not yet authorise itself at upstreams",
+    "auth/": "they are in test_auth_scenarios.py",
     "sep-2640-client-": "the skills extension judges who uses skills, and a hub only passes them on",
 }
-LIMIT_S = 120
 
 
 @pytest.mark.real
 @pytest.mark.parametrize(("revision", "scenario"), SCENARIOS)
 def test_the_hub_is_a_conforming_client(revision, scenario, tmp_path):
-    command = f"{sys.executable} {CLIENT}"
-    argv = [NODE, SUITE, "client", "--command", command, "--scenario", scenario, "--spec-version", revision]
-    done = subprocess.run([*argv, "-o", tmp_path], capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    verdicts = json.loads(next(tmp_path.glob("*/checks.json")).read_text())
-    failures = [f"{check['id']}: {check.get('errorMessage')}" for check in verdicts if check["status"] == "FAILURE"]
-    said = "\n".join(file.read_text() for file in tmp_path.glob("*/stderr.txt"))
-    assert failures == [], f"{done.stdout[-2000:]}\n{said[-4000:]}"
-    assert any(check["status"] == "SUCCESS" for check in verdicts)
+    judged = judge_client(f"{sys.executable} {CLIENT}", scenario, revision, tmp_path)
+    assert failures_of(judged.checks) == [], judged.said
+    assert any(check["status"] == "SUCCESS" for check in judged.checks)
 
 
 @pytest.mark.real
 def test_no_client_scenario_is_left_out_silently():
-    listed = subprocess.run([NODE, SUITE, "list"], capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout
-    listed = listed.partition("Client scenarios")[2].partition("Authorization server scenarios")[0]
-    found = re.findall(r"^ *- (\S+) \[(.*)\]", listed, re.MULTILINE)
-    offered = {(revision, name) for name, revisions in found for revision in revisions.split(",")}
+    offered = client_scenarios()
     assert {pair for pair in offered if not pair[1].startswith(tuple(LEFT))} == set(SCENARIOS)

@@ -29,6 +29,8 @@ LISTENER = socket.create_server(("127.0.0.1", args.port), backlog=256)
 ORIGIN = f"http://127.0.0.1:{LISTENER.getsockname()[1]}"
 ISSUER = ORIGIN + args.path
 
+APPS = ["auth", "contenttypes", "sessions", "messages", "oauth2_provider"]
+
 import django  # noqa: E402
 from django.conf import settings  # noqa: E402
 
@@ -51,13 +53,7 @@ settings.configure(
             "OPTIONS": {"uri": True},
         }
     },
-    INSTALLED_APPS=[
-        "django.contrib.auth",
-        "django.contrib.contenttypes",
-        "django.contrib.sessions",
-        "django.contrib.messages",
-        "oauth2_provider",
-    ],
+    INSTALLED_APPS=[f"django.contrib.{app}" for app in APPS[:-1]] + APPS[-1:],
     MIDDLEWARE=[
         f"{__name__}.noted",
         "django.contrib.sessions.middleware.SessionMiddleware",
@@ -78,6 +74,7 @@ settings.configure(
             },
         }
     ],
+    MIGRATION_MODULES=dict.fromkeys(APPS),  # tables as they are in the end, made at once
     PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],
     LOGIN_URL="/login",
     DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
@@ -182,7 +179,7 @@ urlpatterns = [
 
 
 def furnish():
-    call_command("migrate", verbosity=0)
+    call_command("migrate", run_syncdb=True, verbosity=0)
     user = get_user_model().objects.create_user("alice", "alice@example.test", "secret")
     get_user_model().objects.create_user("bob", "bob@example.test", "secret")
     app = models.get_application_model()

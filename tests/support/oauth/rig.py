@@ -24,6 +24,8 @@ HERE = Path(__file__).parent
 PYTHON_DJANGO = DEPS / "py-django" / "bin" / "python"
 INTROSPECTION_CLIENT = "rig-resource-server:introspect-me"
 """Client id and secret by which a protected server may introspect, at all servers that can be asked."""
+PATIENCE_S = 200.0
+"""Django takes two seconds of a processor to start, which a busy machine may not have for long."""
 PUBLIC_CLIENT = "rig-public"
 SECRET_CLIENT = ("rig-secret", "rig secret: 100%+/=")
 """Client id and secret; its redirect URI is http://127.0.0.1:8765/oauth/callback."""
@@ -197,7 +199,7 @@ class OAuthRig:
         log = self._directory / f"oauth-{self._started}.log"
         env = {**env, "PYTHONDONTWRITEBYTECODE": ""}  # Django would be compiled at each start
         process = self._stack.enter_context(running(argv, log, env=env, cwd=ROOT))
-        facts = json.loads(process.wait_for(r"^\{.*\}$")[0])
+        facts = json.loads(process.wait_for(r"^\{.*\}$", silence_s=PATIENCE_S)[0])
         return Part(process, facts, facts.get("ca"))
 
 
