@@ -231,7 +231,11 @@ def judge_client(command: str, scenario: str, revision: str | None, out: Path) -
 
 def failures_of(checks: list[dict[str, str]]) -> list[str]:
     """The checks that failed, each with its reason."""
-    return [f"{check['id']}: {check.get('errorMessage')}" for check in checks if check["status"] == "FAILURE"]
+    return [
+        f"{check['id']}: {check.get('errorMessage') or check.get('description')}"
+        for check in checks
+        if check["status"] == "FAILURE"
+    ]
 
 
 def client_scenarios() -> set[tuple[str, str]]:
