@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Unpacks the packages of Debian that debian.txt names, and what they need, as far as it is not installed, into DIR.
+# Unpacks the packages of Debian that LIST names, and what they need, as far as it is not installed, into DIR.
 #
 # Nothing is installed: no service runs, no file of the system changes, and nobody needs to be root. The lists of
 # packages are those of the system, or, where these are missing or too old, lists of its own in DIR/.apt.
-# Usage: debian.sh DIR
+# Usage: debian.sh DIR LIST
 set -euo pipefail
 
-here=$(cd "$(dirname "$0")" && pwd)
 dir=$1
+list=$2
 shopt -s nullglob
 mkdir -p "$dir/.apt/lists/partial" "$dir/.apt/cache/archives/partial"
 
@@ -48,7 +48,7 @@ optional() { # optional PACKAGE: if Debian has it, this release or its backports
     apt "$own" "${only[@]}" update && fetch "$own" "$1" "${only[@]}" --target-release "$release-backports"
 }
 
-grep -v '^#' "$here/debian.txt" | while read -r package; do
+grep -v '^#' "$list" | while read -r package; do
     case $package in
         \?*) optional "${package#\?}" 2>/dev/null || echo "Debian has no ${package#\?} here: tests go without" ;;
         *) download "$package" ;;

@@ -6,6 +6,7 @@
 #   .deps/py-mcp2      virtual environment with the modern Python SDK, fastmcp, mcp-server-time
 #   .deps/py-django    virtual environment with django-oauth-toolkit, an authorization server
 #   .deps/src/mcp-*    the SDKs' source distributions, for their example servers
+#   .deps/browser      Debian's chromium, in the same way as what is next
 #   .deps/debian       Debian's Redis, HAProxy, nginx and keyring, unpacked and not installed; elsewhere those in PATH are used
 #
 # Each part has a stamp naming the input it was made from, so a second run does nothing. They wait for the network most
@@ -55,21 +56,22 @@ source_part() { # source_part VERSION: .deps/src/mcp-VERSION
     touch "$deps/src/mcp-$1/.complete"
 }
 
-debian_part() {
-    local stamp=$deps/debian/.stamp inputs=("$here/debian.txt" "$here/debian.sh" /etc/os-release)
+debian_part() { # debian_part NAME: .deps/NAME from NAME.txt
+    local stamp=$deps/$1/.stamp inputs=("$here/$1.txt" "$here/debian.sh" /etc/os-release)
     if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
-        echo "no apt-get here: tests take redis-server, haproxy and nginx from PATH"
+        echo "no apt-get here: tests take the programs of $1.txt from PATH"
         return
     fi
     fresh "$stamp" "${inputs[@]}" && return
-    echo "setting up .deps/debian"
-    rm -rf "$deps/debian"
-    "$here/debian.sh" "$deps/debian"
+    echo "setting up .deps/$1"
+    rm -rf "${deps:?}/$1"
+    "$here/debian.sh" "$deps/$1" "$here/$1.txt"
     cat "${inputs[@]}" | sha256sum >"$stamp"
 }
 
 parts=()
-for part in node_part debian_part "python_part mcp1" "python_part mcp2" "python_part django" "source_part 1.30.0" "source_part 2.3.0"; do
+for part in node_part "debian_part debian" "debian_part browser" "python_part mcp1" "python_part mcp2" \
+    "python_part django" "source_part 1.30.0" "source_part 2.3.0"; do
     # A process of its own, because `set -e` holds in no function whose outcome is looked at.
     $part </dev/null &
     parts+=("$!")

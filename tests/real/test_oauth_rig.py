@@ -119,3 +119,17 @@ async def test_who_walks_to_the_end_sees_the_page_of_the_callback(oauth):
     answer = await walked_to_the_end(url)
     assert (answer.status, answer.text) == (404, "<!doctype html><p>not found")
     assert [entry["what"] for entry in callback.log()] == ["GET /oauth/callback"]
+
+
+async def test_a_real_browser_signs_in(oauth, browser):
+    server, callback = oauth.django_toolkit(), oauth.liar()
+    client = signed_up(server.issuer)
+    url, _ = client.authorization_url()
+    assert "code=" in (await browser(url)).redirect
+    redirect = f"{callback.origin}/oauth/callback"
+    client.register(redirect_uris=[redirect])
+    url, _ = client.authorization_url(redirect=redirect)
+    trip = await browser(url, follow=True)
+    assert "code=" in trip.redirect
+    assert trip.text == "not found"
+    assert "GET /oauth/callback" in [entry["what"] for entry in callback.log()]

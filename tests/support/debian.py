@@ -29,13 +29,13 @@ def find(name: str) -> Program | None:
     """The same, or None: for programs that not every Debian has."""
     for folder in FOLDERS:
         if (path := UNPACKED / folder / name).exists():
-            return Program(path, {**os.environ, "LD_LIBRARY_PATH": _libraries()})
+            return Program(path, {**os.environ, "LD_LIBRARY_PATH": libraries()})
     installed = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     return Program(Path(installed), dict(os.environ)) if installed else None
 
 
-def _libraries() -> str:
+def libraries(unpacked: Path = UNPACKED) -> str:
     """The value for LD_LIBRARY_PATH: each unpacked folder with shared libraries, then the present value."""
-    roots = [UNPACKED / "usr" / "lib", UNPACKED / "lib"]
+    roots = [unpacked / "usr" / "lib", unpacked / "lib"]
     folders = [folder for root in roots for folder in (root, *root.glob("*-linux-gnu*")) if folder.is_dir()]
     return ":".join([*map(str, folders), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])

@@ -16,3 +16,13 @@ def oauth(tmp_path: Path) -> Iterator[Any]:
     directory.mkdir()
     with OAuthRig(directory) as rig:
         yield rig
+
+
+@pytest.fixture
+def browser() -> Any:
+    """`browser.browser_signed_in`: a real browser signs in. The test is skipped where Debian's chromium is not."""
+    from tests.support.oauth import browser as chromium
+
+    if chromium.chromium() is None:
+        pytest.skip("there is no chromium here: install Debian's, or let `make deps` unpack it")
+    return chromium.browser_signed_in
