@@ -57,6 +57,7 @@ done
 for archive in "$dir"/.apt/cache/archives/*.deb; do
     case $(basename "$archive") in
         libc6_* | libc-bin_* | systemd* | init-system-helpers_*) ;; # the system's own go with its loader
+        mariadb-client* | default-mysql-client* | dbconfig-* | fonts-fork-* | libjs-*) ;; # only for the set-up of glewlwyd
         *) dpkg-deb -x "$archive" "$dir" ;;
     esac
 done

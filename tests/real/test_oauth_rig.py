@@ -80,6 +80,14 @@ def test_a_real_server_does_all_that_a_client_needs(oauth, kind):
     assert client.renew(tokens["refresh_token"]).error == "invalid_client"
 
 
+def test_glewlwyd_does_all_that_a_client_needs(oauth):
+    client = Client(oauth.glewlwyd().issuer, glewlwyd=True)
+    steps = {step.name: step for step in Report(client, scope="openid mcp").run()}
+    assert [step for step in steps.values() if step.verdict == "BAD"] == []
+    assert steps["another port on loopback"].verdict == "no"
+    assert steps["refresh"].verdict == "ok"
+
+
 @pytest.mark.parametrize(("kind", "options"), [("oidc_provider", ["--ttl", "60"]), ("django_toolkit", [])])
 def test_a_protected_server_takes_the_tokens_of_a_real_one(oauth, kind, options):
     real = getattr(oauth, kind)(*options)

@@ -15,8 +15,10 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlencode
 
+import pytest
 import trio
 
+from tests.support.oauth import glewlwyd
 from tests.support.oauth.sign_in import Answer, Walker, redirect_uri_of
 from tests.support.processes import DEPS, NODE, NODE_ENV, ROOT, Process, running
 
@@ -171,6 +173,13 @@ class OAuthRig:
         """The Python package django-oauth-toolkit (needs `make deps`). Options: `--path /o`, `--ttl 5`, `--grace 10`,
         `--no-dcr`, `--no-iss`."""
         return self._start([PYTHON_DJANGO, HERE / "django_toolkit.py", *options], os.environ)
+
+    def glewlwyd(self, *resources: str) -> Part:
+        """Debian's Glewlwyd, which gives tokens for these resources, without control. Skips the test if it is absent."""
+        if not glewlwyd.PROGRAM.exists():
+            pytest.skip("there is no Glewlwyd here: Debian 12 has it, and `make deps` unpacks it")
+        directory = self._directory / f"glewlwyd-{self._started}"
+        return self._start(module("glewlwyd", str(directory), *resources), os.environ)
 
     def liar(self, lie: str | None = None, *options: str, behind: Part | None = None) -> Part:
         """A protected MCP server, with an authorization server of its own, or `behind` a real one.
