@@ -175,7 +175,7 @@ class OAuthRig:
         return self._start([PYTHON_DJANGO, HERE / "django_toolkit.py", *options], os.environ)
 
     def glewlwyd(self, *resources: str) -> Part:
-        """Debian's Glewlwyd, which gives tokens for these resources, without control. Skips the test if it is absent."""
+        """Debian's Glewlwyd, which gives tokens for these resources; it has no control. Skips if it is absent."""
         if not glewlwyd.PROGRAM.exists():
             pytest.skip("there is no Glewlwyd here: Debian 12 has it, and `make deps` unpacks it")
         directory = self._directory / f"glewlwyd-{self._started}"
