@@ -5,10 +5,11 @@ out of hosts what was connected, and had listed what it offers, within a day.
 """
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from config.identity import config_key
 from config.settings import UpstreamConfig
+from upstreams.memory import Memory
 
 SECTION: Final = "last_connected"
 """The section of the memory: seconds since 1970 by `config_key`."""
@@ -16,16 +17,6 @@ LATELY_S: Final = 86_400.0
 """How long a server that was connected counts as one that works."""
 NOTED_AGAIN_S: Final = 900.0
 """Time after which a server that is still connected is noted again, so that the memory is seldom written."""
-
-
-class Memory(Protocol):
-    """Facts remembered between runs; `config.saved_state.Memory` is one."""
-
-    def get(self, section: str, key: str) -> object: ...
-
-    def keys(self, section: str) -> list[str]: ...
-
-    def put(self, section: str, key: str, value: object) -> None: ...
 
 
 class LastConnected:

@@ -33,10 +33,10 @@ from upstreams.inventory.late_reports import LateReports
 from upstreams.journal.journal import Journals
 from upstreams.last_connected import LastConnected
 from upstreams.lifecycle import State
+from upstreams.memory import UpstreamMemory
 from upstreams.resolution.sources import ReadReferences, read_references
 from upstreams.runner import UpstreamRunner
 from upstreams.sessions.connector import RunSession
-from upstreams.sessions.pool import Memory
 from upstreams.transports.run_session import run_session
 from upstreams.upstream import Upstream, UpstreamParts
 
@@ -105,7 +105,7 @@ class Supervisor:
 
     def __init__(
         self,
-        memory: Memory,
+        memory: UpstreamMemory,
         on_change: Callable[[str], None],
         *,
         upstreams: Upstreams | None = None,

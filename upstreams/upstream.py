@@ -37,13 +37,14 @@ from upstreams.inventory.offered import Offered
 from upstreams.inventory.refresh import ListRefresh, Reading
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import Event, State
+from upstreams.memory import UpstreamMemory
 from upstreams.notifications import NotificationSink
 from upstreams.resolution.reference_values import ReferenceValues
 from upstreams.resolution.sources import ReadReferences, read_references
 from upstreams.sessions.calls import Calls
 from upstreams.sessions.connector import RunSession, SessionConnector, SessionParts
 from upstreams.sessions.dual_era_sessions import LegacySessions
-from upstreams.sessions.pool import Memory, Pool
+from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.selector import SessionSelector
 from upstreams.status import configured_transport, health, is_local
@@ -54,7 +55,7 @@ from upstreams.subscriptions.subscription import ResourceSubscriber
 class UpstreamParts(Struct, frozen=True):
     """The parts that all upstreams of a hub are made with."""
 
-    memory: Memory
+    memory: UpstreamMemory
     run_session: RunSession
     gate: StartGate
     """Lets sessions start in turns."""

@@ -10,7 +10,7 @@ hub: it installs. Nobody waits for a turn but servers that have nothing to offer
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 from msgspec import structs
@@ -19,23 +19,16 @@ from config.identity import config_key
 from config.settings import UpstreamConfig
 from upstreams.cold_start.package_runner import recognise
 from upstreams.cold_start.start import Start, StartLimits
+from upstreams.memory import Memory
 
 STARTED: Final = "started"
 """The section of the memory that lists package runs that were connected once."""
 
 
-class Facts(Protocol):
-    """Facts remembered between runs; `config.saved_state.Memory` is one."""
-
-    def get(self, section: str, key: str) -> object: ...
-
-    def put(self, section: str, key: str, value: object) -> None: ...
-
-
 class StartGate:
     """The gate of all servers of one hub."""
 
-    def __init__(self, memory: Facts, limits: StartLimits | None = None) -> None:
+    def __init__(self, memory: Memory, limits: StartLimits | None = None) -> None:
         self.limits = limits or StartLimits()
         self._memory = memory
         self._slots = trio.Semaphore(self.limits.at_once)

@@ -12,8 +12,9 @@ from typing import Final
 import trio
 
 from config.settings import UpstreamConfig
-from upstreams.cold_start.gate import Facts, command_key
+from upstreams.cold_start.gate import command_key
 from upstreams.cold_start.npx_cache import Breakage, BrokenNpxCache, move_aside
+from upstreams.memory import Memory
 
 log = logging.getLogger(__name__)
 
@@ -23,17 +24,17 @@ MAX_COMMAND_BYTES: Final = 1 << 14
 MAX_PROCESSES: Final = 1 << 16
 
 
-def is_mended(config: UpstreamConfig, memory: Facts) -> bool:
+def is_mended(config: UpstreamConfig, memory: Memory) -> bool:
     """True if the folder of this server was moved aside since it was connected last."""
     return memory.get(MENDED, command_key(config)) is not None
 
 
-def forget_mending(config: UpstreamConfig, memory: Facts) -> None:
+def forget_mending(config: UpstreamConfig, memory: Memory) -> None:
     """The server is connected."""
     memory.put(MENDED, command_key(config), None)
 
 
-async def mend(name: str, config: UpstreamConfig, breakage: Breakage, memory: Facts) -> BrokenNpxCache:
+async def mend(name: str, config: UpstreamConfig, breakage: Breakage, memory: Memory) -> BrokenNpxCache:
     """Move the broken folder of a server aside, if that has not been done; the error that says what became of it.
 
     The sentence is for hosts; paths are in the notes, for `hubd status`. Cancellation: it is moved all the same.

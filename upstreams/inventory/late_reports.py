@@ -4,27 +4,20 @@ The first list of a host waits for upstreams that were never seen, within the gr
 not waited for: it would only delay what the others offer. What it offers follows as `list_changed`.
 """
 
-from typing import Final, Protocol
+from typing import Final
 
 from config.identity import config_key
 from config.settings import UpstreamConfig
+from upstreams.memory import Memory
 
 LATE: Final = "late"
 """The section of the memory that names them, by `config_key`."""
 
 
-class Facts(Protocol):
-    """Facts remembered between runs; `config.saved_state.Memory` is one."""
-
-    def get(self, section: str, key: str) -> object: ...
-
-    def put(self, section: str, key: str, value: object) -> None: ...
-
-
 class LateReports:
     """Remembers upstreams that were late, until they list what they offer."""
 
-    def __init__(self, memory: Facts) -> None:
+    def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
     def __contains__(self, config: UpstreamConfig) -> bool:

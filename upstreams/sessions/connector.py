@@ -24,9 +24,10 @@ from upstreams.cold_start.mending import forget_mending, mend
 from upstreams.cold_start.npx_cache import BrokenNpxCache
 from upstreams.cold_start.start import GUARD_S, Start
 from upstreams.invalidation import InvalidationListener
+from upstreams.memory import UpstreamMemory
 from upstreams.resolution.reference_values import ReferenceValues
 from upstreams.session import EraMemory, Exit, Session, SessionEvents, SessionTerms, UpstreamEvents
-from upstreams.sessions.pool import Memory, Pool
+from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.reopening_pace import Pacing
 from upstreams.sessions.sharing import is_welcoming, terms_of
@@ -54,7 +55,7 @@ class SessionParts(Struct, frozen=True):
     """The parts that all sessions of one upstream are made with."""
 
     events: UpstreamEvents
-    memory: Memory
+    memory: UpstreamMemory
     run_session: RunSession
     gate: StartGate
     """Lets sessions of all upstreams start in turns."""

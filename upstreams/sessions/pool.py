@@ -16,7 +16,7 @@ of one tenant serves nobody else, and is closed when the tenant has left or was 
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import trio
 from msgspec import Raw, Struct
@@ -28,7 +28,7 @@ from hub.link.interface import Caller, Tenant
 from hub.link.recent import Recent
 from hub.wire.handshake import detached
 from hub.wire.mcp import Era
-from upstreams.session import EraMemory
+from upstreams.memory import UpstreamMemory
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.sharing import EXCLUSIVE, Sharing, is_welcoming, sharing_of, terms_of, union
 
@@ -41,16 +41,6 @@ MAX_GONE: Final = 64
 """Hosts that have left are remembered until all their calls must have noticed."""
 INTERACTIVE: Final = "interactive"
 """The section of the memory that lists upstreams that have asked questions."""
-
-
-class Memory(EraMemory, Protocol):
-    """Facts remembered between runs; `config.saved_state.Memory` is one."""
-
-    def get(self, section: str, key: str) -> object: ...
-
-    def keys(self, section: str) -> list[str]: ...
-
-    def put(self, section: str, key: str, value: object) -> None: ...
 
 
 class PoolStatistics(Struct, frozen=True):
@@ -69,7 +59,7 @@ class PoolStatistics(Struct, frozen=True):
 class Pool:
     """The sessions of one upstream. `on_moved` is called whenever a host may have another session than before."""
 
-    def __init__(self, name: str, config: UpstreamConfig, memory: Memory, on_moved: Callable[[], None]) -> None:
+    def __init__(self, name: str, config: UpstreamConfig, memory: UpstreamMemory, on_moved: Callable[[], None]) -> None:
         self.name = name
         self.config = config
         self.retired = False
