@@ -10,8 +10,6 @@ lead there.
 import fcntl
 import os
 import secrets
-import stat
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime, timedelta
@@ -21,6 +19,7 @@ from typing import Final
 from config.directories import make_dirs, refuse_foreign_dir, refuse_foreign_place
 from config.errors import EditError
 from config.loading.safe_reading import Problem, is_foreign, read_plain, refuse_foreign
+from config.new_file import write_new
 
 MAX_BYTES: Final = 16 << 20
 KEPT: Final = 10
@@ -97,7 +96,7 @@ def replace_private(path: Path, data: bytes) -> None:
     new = f"{path.name}.{secrets.token_hex(4)}.new"
     with _directory(path.parent) as directory:
         try:
-            _write(new, data, directory)
+            write_new(new, data, directory)
             os.replace(new, path.name, src_dir_fd=directory, dst_dir_fd=directory)
         finally:
             with suppress(OSError):
@@ -105,13 +104,19 @@ def replace_private(path: Path, data: bytes) -> None:
 
 
 def replace_file(
-    path: Path, data: bytes, *, was: bytes | None, now: datetime | None = None, backups: Path | None = None
+    path: Path,
+    data: bytes,
+    *,
+    was: bytes | None,
+    now: datetime | None = None,
+    backups: Path | None = None,
+    mode: int = 0o7777,
 ) -> Path | None:
     """Let `path` hold `data`; blocks for some fsyncs. Where the backup is: in the directory `backups`, if one is named
     and there was a file; `now` is in its name.
 
     `was` is what the caller read from it, None for no file. A new file is made for this user alone (0600), its
-    directories too.
+    directories too; another keeps of its mode what is in `mode`.
 
     Raises:
         EditError: it holds something else by now, or cannot be written; it was left as it is.
@@ -121,13 +126,19 @@ def replace_file(
         if was is None:
             make_dirs(str(real.parent))
         with _directory(real.parent) as directory:
-            return _replaced(path, real.name, directory, data, _backed_up(path, was, now, backups), was)
+            return _replaced(path, real.name, directory, data, _backed_up(path, was, now, backups), was, mode)
     except OSError as error:
         raise EditError(f"{path}: cannot be written: {error.strerror}; it was left as it is") from None
 
 
 def _replaced(
-    path: Path, name: str, directory: int, data: bytes, saved: AbstractContextManager[Path | None], was: bytes | None
+    path: Path,
+    name: str,
+    directory: int,
+    data: bytes,
+    saved: AbstractContextManager[Path | None],
+    was: bytes | None,
+    mode: int,
 ) -> Path | None:
     """The backup, once `name` in the open `directory`, where `path` leads, holds `data`.
 
@@ -137,7 +148,7 @@ def _replaced(
     """
     new = f".{name}.{secrets.token_hex(4)}.new"
     try:
-        _write(new, data, directory, like=None if was is None else name)
+        write_new(new, data, directory, like=None if was is None else name, mode=mode)
         with saved as backup:
             _refuse_changed(path, was)
             if was is None:  # a link never replaces: whoever made a file meanwhile keeps it
@@ -188,43 +199,6 @@ def _directory(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _write(new: str, data: bytes, directory: int, *, like: str | None = None) -> None:
-    """Make the file `new` in the open `directory`, with the owner and mode of its neighbour `like`."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(new, flags, 0o600, dir_fd=directory)
-    with open(descriptor, "wb") as file:
-        file.write(data)
-        if like is not None:
-            _be_like(descriptor, like, directory)
-        file.flush()
-        os.fsync(descriptor)
-
-
-def _be_like(descriptor: int, like: str, directory: int) -> None:
-    """Give an open file the owner, the mode and what else the file system keeps of the file `like`. Never by its path,
-    where a link could lead to another file by now."""
-    model = os.open(like, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
-    try:
-        found, ours = os.fstat(model), os.fstat(descriptor)
-        if (found.st_uid, found.st_gid) != (ours.st_uid, ours.st_gid):
-            os.fchown(descriptor, found.st_uid, found.st_gid)
-        if sys.platform == "linux":
-            for name in _names_of_attributes(model):
-                with suppress(OSError):  # not all may be set by everybody
-                    os.setxattr(descriptor, name, os.getxattr(model, name))
-        os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
-    finally:
-        os.close(model)
-
-
-def _names_of_attributes(descriptor: int) -> list[str]:
-    """Names of the extended attributes of an open file; none, where the file system has none."""
-    try:
-        return os.listxattr(descriptor)
-    except OSError:
-        return []
-
-
 @contextmanager
 def _backed_up(path: Path, was: bytes | None, now: datetime | None, backups: Path | None) -> Iterator[Path | None]:
     """A copy of the file as `NAME.DATE` while the block changes the file; None: there is nothing to lose. If the block
@@ -260,7 +234,7 @@ def _copied(name: str, was: bytes, now: datetime, directory: int) -> str:
         backup = f"{name}.{after:{STAMP}}"
     new = f"{name}.{secrets.token_hex(4)}.new"
     try:
-        _write(new, was, directory)
+        write_new(new, was, directory)
         os.rename(new, backup, src_dir_fd=directory, dst_dir_fd=directory)
         os.fsync(directory)
     except BaseException:

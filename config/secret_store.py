@@ -11,6 +11,8 @@ keyring may wait a minute for somebody who unlocks it.
 """
 
 import secrets
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -104,22 +106,47 @@ class SecretStore:
             EditError: it cannot be kept, or the file cannot be used; nothing was changed.
         """
         _refuse(name, value)
-        self._read()
+        kept = self._read().get(name)
+        take_back = self._step_back(name, kept is not None and kept.keyring)
         stored = self._put(name, value)
+        try:
+            before = self._note(name, value, stored)
+        except BaseException:
+            if stored.place == "keyring":
+                take_back()
+            raise
+        if stored.place == "file" and before is not None and before.keyring:
+            self._forget(name)
+        return stored
+
+    def _step_back(self, name: str, is_kept: bool) -> Callable[[], object]:
+        """A step that lets the keyring have what it has now, if that can be read."""
+        if not is_kept:
+            return partial(self._forget, name)
+        try:
+            value = self._keyring.get(name)
+        except (NoKeyring, KeyringRefused):
+            value = None
+        return (lambda: None) if value is None else partial(self._put, name, value)
+
+    def _note(self, name: str, value: str, stored: Stored) -> KeptSecret | None:
+        """Note in the file where a secret is kept; the note before.
+
+        Raises:
+            EditError: the file cannot be used; it was left as it is.
+        """
         with locked(self.path.parent):
             known = self._read()
             before = known.get(name)
             if stored.place == "file" and before is not None and before.value == value:
-                return stored
+                return before
             version = secrets.token_hex(8)
             if stored.place == "keyring":
                 known[name] = KeptSecret(version=version, keyring=True)
             else:
                 known[name] = KeptSecret(version=version, value=value)
             self._write(known)
-        if stored.place == "file" and before is not None and before.keyring:
-            self._forget(name)
-        return stored
+        return before
 
     def remove(self, name: str) -> str:
         """Forget a secret; a note if the keyring may still have it, else "".

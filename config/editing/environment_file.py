@@ -1,7 +1,5 @@
 """Recording the environment of a shell in `hubd.env`: what would be written, and writing it."""
 
-import os
-import stat
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -73,10 +71,7 @@ def write_capture(planned: Capture, now: datetime, backups: Path) -> Path | None
     Raises:
         EditError: the file is another one by now, or cannot be written.
     """
-    backup = replace_file(planned.path, planned.after, was=planned.before, now=now, backups=backups)
-    if stat.S_IMODE(planned.path.stat().st_mode) & ~PRIVATE:
-        os.chmod(planned.path, PRIVATE)
-    return backup
+    return replace_file(planned.path, planned.after, was=planned.before, now=now, backups=backups, mode=PRIVATE)
 
 
 def _patterns(config: HubConfig) -> Iterable[tuple[str, ...]]:

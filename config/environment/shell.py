@@ -1,4 +1,4 @@
-"""What of a shell's environment is recorded for servers: `PATH` and the variables that outlive a login.
+"""Recording of a shell's environment for servers: `PATH` and the variables that outlive a login.
 
 `PATH` is cleaned of what only this shell has: directories that mean another place in each program (`.`), or that a
 package runner made for one run. Those of an active virtual environment, of a project, and for temporary files go to the

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from config.hosts.install import Plan
 
 
+def below_home(path: Path, home: Path) -> str:
+    """A path as people write it in a shell, with `~`."""
+    if path.is_relative_to(home) and path != home:
+        return f"~/{shlex.quote(str(path.relative_to(home)))}"
+    return shlex.quote(str(path))
+
+
 def of_place(place: "Place") -> dict[str, Any]:
     """The file of a host, for programs."""
     return {"host": place.host.id, "title": place.title, "file": str(place.path)}

@@ -1,12 +1,11 @@
 """The report of `hubd import` for people: what happens to each server and why, and what is left to do."""
 
 import argparse
-import shlex
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hub.cli.change_report import below_home
 from hub.cli.host_selection import chosen_hosts
 from hub.cli.subcommand import Output
 
@@ -94,13 +93,6 @@ def say_elsewhere(
                         where = below_home(folder, machine.home)
                         command = f"hubd import {file.host.id} --project {where}"
                         output.note(f"{count} server{'s' * (count != 1)} of {where}: `{command}`")
-
-
-def below_home(path: Path, home: Path) -> str:
-    """A path as people write it in a shell, with `~`."""
-    if path.is_relative_to(home) and path != home:
-        return f"~/{shlex.quote(str(path.relative_to(home)))}"
-    return shlex.quote(str(path))
 
 
 def say_tried(result: "Import", outcomes: "Mapping[str, ServerOutcome]", output: Output) -> None:

@@ -8,11 +8,12 @@ from os import EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from hub.cli.change_report import below_home
 from hub.cli.environment import record_shell
 from hub.cli.host_selection import chosen_hosts, project_of
 from hub.cli.import_choices import named_servers, settle_near_duplicates
 from hub.cli.import_originals import ImportedOriginals
-from hub.cli.import_report import below_home, say_elsewhere, say_next, say_tried, summarise
+from hub.cli.import_report import say_elsewhere, say_next, say_tried, summarise
 from hub.cli.import_writes import carry_out_writes, offered, remember_hosts, show_writes
 from hub.cli.secret_commands import say_kept
 from hub.cli.served import tried

@@ -1,5 +1,6 @@
 """The store of secrets: what is kept where, and files that are not as hubd writes them."""
 
+import errno
 import json
 import os
 
@@ -68,6 +69,23 @@ def test_with_a_keyring_the_file_has_the_name_only(path):
     assert store.get("A") == CANARY
     store.remove("A")
     assert keyring.kept == {}
+
+
+@pytest.mark.parametrize("before", [None, "the one before"])
+def test_what_cannot_be_noted_in_the_file_is_taken_back_out_of_the_keyring(path, monkeypatch, before):
+    keyring = MemoryKeyring()
+    store = SecretStore(path, keyring)
+    if before is not None:
+        store.set("TOKEN", before)
+
+    def full(path, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("config.secret_store.replace_private", full)
+    with pytest.raises(EditError, match="No space left"):
+        store.set("TOKEN", CANARY)
+    assert keyring.kept == ({} if before is None else {"TOKEN": before})
+    assert store.names() == ({} if before is None else {"TOKEN": "keyring"})
 
 
 def test_each_change_of_a_value_is_another_version(path):

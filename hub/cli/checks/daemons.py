@@ -12,7 +12,7 @@ from config import directories
 from config.loading.safe_reading import read_private
 from hub.cli.checks.evidence import Examined, Finding, about, listed
 from hub.cli.render.last_words import telling_line
-from hub.cli.setup.private_hub import PREFIX
+from hub.cli.setup.temporary_directory import PREFIX
 from hub.daemon.root_warning import ADVICE, ROOT
 from hub.shim.start_daemon import is_alive
 

@@ -1,4 +1,4 @@
-"""What commands show: texts made of the control socket's answers, and the screen that they are shown on.
+"""Texts of commands, made of the control socket's answers, and the screen that they are shown on.
 
 `status`, `answers` (logs, tools, results), `costs` (tokens), `cache` and `findings` (of the doctor) have a function for
 each command; `tables`

@@ -174,9 +174,19 @@ class CarryOut:
 
 
 def _forget(names: Sequence[str]) -> None:
-    """Forget secrets that were kept for nothing."""
+    """Forget secrets that were kept for nothing.
+
+    Raises:
+        EditError: some could not be forgotten; the others were.
+    """
+    from config.errors import EditError
     from config.secret_store import SecretStore
 
-    store = SecretStore.open()
-    for name in store.names().keys() & set(names):
-        store.remove(name)
+    store, failed = SecretStore.open(), []
+    for name in sorted(store.names().keys() & set(names)):
+        try:
+            failed.append(store.remove(name))
+        except EditError as error:
+            failed.append(f"{name}: {error}")
+    if any(failed):
+        raise EditError("; ".join(filter(None, failed)))

@@ -1,4 +1,4 @@
-"""What becomes of each server that hosts have: the hub takes it, or it stays with its host, and why. Pure."""
+"""Verdicts on the servers that hosts have: the hub takes each, or it stays with its host, and why. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal

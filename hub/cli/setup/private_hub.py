@@ -2,10 +2,8 @@
 
 import ctypes
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -13,20 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hub.cli.setup.interrupts import held_back
+from hub.cli.setup.temporary_directory import temporary_directory
 from hub.cli.subcommand import UsageError
 
 if TYPE_CHECKING:
     from hub.control.client import ControlClient
 
-PREFIX: Final = "hubd-setup-"
-"""Beginning of the name of its directory."""
 LISTEN_S: Final = 30.0
 """Seconds in which it has to listen."""
 STOP_S: Final = 20.0
 """Seconds that it has to stop its servers; then it is killed, and they with it."""
 PAUSE_S: Final = 0.05
-LONGEST_PLACE: Final = 60
-"""Bytes in the name of a directory that leaves room for the names of sockets below it."""
 PR_SET_PDEATHSIG: Final = 1
 LOG_TAIL: Final = 4096
 
@@ -39,8 +34,7 @@ def private_hub(configuration: str, variables: bytes = b"") -> "Iterator[Control
         UsageError: it does not start.
         OSError: its directory cannot be made.
     """
-    directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_place()))
-    try:
+    with temporary_directory() as (directory, lock):
         for name in ("run", "state"):
             (directory / name).mkdir(mode=0o700)
         for name, data in (("hubd.toml", configuration.encode()), ("hubd.env", variables)):
@@ -49,20 +43,12 @@ def private_hub(configuration: str, variables: bytes = b"") -> "Iterator[Control
         try:
             # Python ignores an interruption that comes within a fork.
             with (directory / "log").open("wb") as log, held_back():
-                process = _start(directory, log.fileno())
+                process = _start(directory, log.fileno(), lock)
             with _connected(directory, process) as client:
                 yield client
         finally:
             if process is not None:
                 _stop(process)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-def _place() -> str | None:
-    """The directory to make it in; None: the usual one for temporary files."""
-    usual = tempfile.gettempdir()
-    return usual if len(os.fsencode(usual)) <= LONGEST_PLACE else "/tmp"
 
 
 def _write_private(path: Path, data: bytes) -> None:
@@ -75,7 +61,7 @@ def environment(directory: Path, environ: Mapping[str, str]) -> dict[str, str]:
     return {**environ, "HUBD_RUNTIME_DIR": str(directory / "run"), "HUBD_STATE_DIR": str(directory / "state")}
 
 
-def _start(directory: Path, log: int) -> subprocess.Popen[bytes]:
+def _start(directory: Path, log: int, lock: int) -> subprocess.Popen[bytes]:
     from config.program import daemon_command
 
     libc = ctypes.CDLL(None, use_errno=True)
@@ -94,6 +80,7 @@ def _start(directory: Path, log: int) -> subprocess.Popen[bytes]:
         stdout=log,
         stderr=log,
         cwd="/",
+        pass_fds=[lock],
         env=environment(directory, os.environ),
         start_new_session=True,  # Ctrl-C at the terminal is for us alone
         preexec_fn=die_with_us,

@@ -1,9 +1,10 @@
-"""What a setup shows: what was found and tried, the one screen with all that would be written, and what came of it."""
+"""Screens of a setup: what was found and tried, all that would be written on one of them, and what came of it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hub.cli.change_report import below_home
 from hub.cli.render.screen import Table, styled
 from hub.cli.server_watch import UP
 from hub.cli.setup.outcomes import Verdict
@@ -29,11 +30,6 @@ def counted(number: int, noun: str) -> str:
 def listed(names: Sequence[str]) -> str:
     """`a, b and c`."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def below_home(path: Path, home: Path) -> str:
-    """A path as people write it."""
-    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) and path != home else str(path)
 
 
 # --- what was found ---------------------------------------------------------------------------------------------------

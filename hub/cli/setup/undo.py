@@ -1,4 +1,4 @@
-"""What was done so far, so that it can be undone: the files of the hub as they were, and its service."""
+"""Steps back from what a setup has done so far: the files of the hub as they were, and its service."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,5 +1,6 @@
 """Recording a shell in hubd.env: only the block changes, and the file is its owner's alone."""
 
+import errno
 import os
 from datetime import UTC, datetime
 
@@ -102,6 +103,19 @@ def test_what_others_could_have_written_is_not_touched(record):
     os.mkfifo(record.path)
     with pytest.raises(EditError, match="not a plain file"):
         record()
+
+
+def test_a_file_that_cannot_be_made_private_is_left_as_it_was(record, monkeypatch):
+    record.path.write_bytes(b"A=1\n")
+    record.path.chmod(0o644)
+
+    def refuse(descriptor, mode):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fchmod", refuse)
+    with pytest.raises(EditError, match="Operation not permitted; it was left as it is"):
+        record()
+    assert (record.path.read_bytes(), mode(record.path)) == (b"A=1\n", 0o644)
 
 
 def test_a_hosts_own_file_has_none(tmp_path):
