@@ -22,6 +22,7 @@ CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
     hosts.double_imports,
     hosts.double_projects,
     daemons.daemon,
+    daemons.limits,
     daemons.root,
     daemons.upstreams,
     daemons.other_daemons,

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from config import directories
+from config.hosts.entry import url_of
 from config.loading.safe_reading import read_private
 from hub.cli.checks.evidence import Examined, Finding, about, listed
+from hub.cli.render.costs import REMEDY, over_limit
 from hub.cli.render.last_words import telling_line
 from hub.cli.setup.temporary_directory import PREFIX
 from hub.daemon.root_warning import ADVICE, ROOT
@@ -47,17 +49,29 @@ def daemon(examined: Examined) -> Iterator[Finding]:
         if listen.squatted:
             yield Finding("daemon", "problem", what, SQUATTED, UNSQUAT)
             return
-        fix = "stop what uses that port and run `hubd stop`; or name another one with `listen` in hubd.toml"
-        yield Finding(
-            "daemon",
-            "warning",
-            what,
-            "that address was taken when it started; hosts with the usual URL cannot reach it",
-            fix,
-        )
+        yield _elsewhere(what, examined)
     if status.config.pending:
         what = f"the running hub does not use yet: {', '.join(status.config.pending)}"
         yield Finding("daemon", "warning", what, "these settings take effect when it starts", "run `hubd stop`")
+
+
+def _elsewhere(what: str, examined: Examined) -> Finding:
+    """The hub could not have its address. Hosts that start `hubd connect` do not need it."""
+    why, fix = "that address was taken when it started", "stop what uses that port and run `hubd stop`; or name another"
+    fix += " one with `listen` in hubd.toml"
+    if any(url_of(file.entry) for file in examined.files):
+        return Finding("daemon", "warning", what, f"{why}; hosts with the usual URL cannot reach it", fix)
+    fix = f"nothing, unless a host is to have the URL: then {fix}"
+    return Finding("daemon", "note", what, f"{why}; no host of this machine has its URL", fix)
+
+
+def limits(examined: Examined) -> Iterator[Finding]:
+    """Hosts that are shown more than they take."""
+    hosts = () if examined.status is None else examined.status.hosts
+    if texts := list(dict.fromkeys(filter(None, map(over_limit, hosts)))):
+        why = "a host leaves out or refuses what it cannot take, and its model pays for every tool in every request"
+        fix = f"see `hubd tools --cost`, then {REMEDY}"
+        yield Finding("limits", "warning", "; ".join(texts), why, fix)
 
 
 def root(examined: Examined) -> Iterator[Finding]:

@@ -379,10 +379,27 @@ def test_no_daemon_is_only_noted(case):
 
 def test_a_daemon_that_had_to_listen_elsewhere(case):
     case.status = {"version": "1", "listen": {"url": "http://127.0.0.1:40001/mcp", "wanted": "127.0.0.1:8765"}}
-    found = case.one(daemons.daemon)
-    assert found.what == "the hub listens on http://127.0.0.1:40001/mcp instead of 127.0.0.1:8765"
+    command = stdio_entry(all_hosts()["cursor"], str(case.hubd), {})
+    by_url = http_entry(all_hosts()["cursor"], "http://127.0.0.1:8765/mcp", "t")
+    for entries, level in (({}, "note"), ({KEY: command}, "note"), ({KEY: by_url}, "warning")):
+        case.host("cursor", json.dumps({"mcpServers": entries}))
+        found = case.one(daemons.daemon)
+        assert found.what == "the hub listens on http://127.0.0.1:40001/mcp instead of 127.0.0.1:8765"
+        assert found.level == level
     case.status["listen"] = {"url": "http://127.0.0.1:8765/mcp", "wanted": None}
     assert case.found(daemons.daemon) == []
+
+
+def test_hosts_that_are_shown_more_than_they_take(case):
+    row = {"label": "windsurf", "tools": 101, "tokens": 900}
+    case.status = {"version": "1", "hosts": [row, row, {"label": "unheard-of", "tools": 999}]}
+    found = case.one(daemons.limits)
+    assert (found.level, found.what) == ("warning", "windsurf is shown 101 tools and takes 100")
+    assert "`tools` of a server" in found.fix
+    assert "`hubd disable NAME`" in found.fix
+    assert found in checks.findings(case.examined())
+    case.status["hosts"][0]["tools"] = 100
+    assert case.found(daemons.limits) == []
 
 
 def test_a_daemon_whose_address_another_user_holds(case):
