@@ -44,6 +44,7 @@ from upstreams.resolution.sources import read_references
 from upstreams.sessions.connector import RunSession
 from upstreams.supervisor import Supervisor, Upstreams
 from upstreams.transports import run_session as transports
+from upstreams.transports.stdio.process import is_found
 
 log = logging.getLogger("hubd")
 WALL: Final = time.time  # noqa: TID251  # what hosts carry and people read outlives this process
@@ -119,6 +120,7 @@ class Hub:
             upstreams=upstreams,
             run_session=run_session,
             read_references=partial(read_references, environ=environ),
+            is_found=partial(is_found, environ=environ),
             last_known=self.last_known,
             on_new=self.reads.register,
             on_elicited=self.hosts.elicited,

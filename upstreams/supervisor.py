@@ -38,6 +38,7 @@ from upstreams.resolution.sources import ReadReferences, read_references
 from upstreams.runner import UpstreamRunner
 from upstreams.sessions.connector import RunSession
 from upstreams.transports.run_session import run_session
+from upstreams.transports.stdio.process import is_found
 from upstreams.upstream import Upstream, UpstreamParts
 
 log = logging.getLogger(__name__)
@@ -117,6 +118,7 @@ class Supervisor:
         read_references: ReadReferences = read_references,
         drain_s: float = 30.0,
         start_limits: StartLimits | None = None,
+        is_found: Callable[[UpstreamConfig], bool] = is_found,
         wall: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.upstreams = Upstreams() if upstreams is None else upstreams
@@ -132,7 +134,7 @@ class Supervisor:
         self._on_change = on_change
         self._on_new = on_new
         self._log_level: str | None = None
-        gate = StartGate(memory, start_limits)
+        gate = StartGate(memory, start_limits, is_found)
         self._parts = UpstreamParts(
             memory, run_session, gate, self._changed, on_elicited, listener_for, read_references
         )

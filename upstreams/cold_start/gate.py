@@ -8,7 +8,7 @@ Cold is the start of a package runner until the server was connected for the fir
 hub: it installs. Nobody waits for a turn but servers that have nothing to offer yet, or are starting at the same time.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -28,8 +28,15 @@ STARTED: Final = "started"
 class StartGate:
     """The gate of all servers of one hub."""
 
-    def __init__(self, memory: Memory, limits: StartLimits | None = None) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        limits: StartLimits | None = None,
+        is_found: Callable[[UpstreamConfig], bool] = lambda config: True,
+    ) -> None:
+        """`is_found`: whether a server's program is there; a start without it fails at once, and waits for none."""
         self.limits = limits or StartLimits()
+        self._is_found = is_found
         self._memory = memory
         self._slots = trio.Semaphore(self.limits.at_once)
         self._cold = trio.Semaphore(self.limits.cold_at_once)
@@ -42,7 +49,8 @@ class StartGate:
     def start_of(self, config: UpstreamConfig) -> Start:
         """The next attempt to start a server."""
         run = recognise(config.command, config.args)
-        is_cold = run is not None and self._memory.get(STARTED, command_key(config)) is not True
+        is_new = run is not None and self._memory.get(STARTED, command_key(config)) is not True
+        is_cold = is_new and self._is_found(config)
         return Start(run, self.limits, config.timeouts.start, cold=is_cold)
 
     def connected(self, config: UpstreamConfig) -> None:

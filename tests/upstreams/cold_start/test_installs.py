@@ -161,6 +161,16 @@ async def test_cold_starts_take_turns_and_nobody_else_waits_for_them(installs):
     assert sorted(installs.noted()) == list(names), "each was installed once"
 
 
+async def test_a_package_runner_that_is_not_there_is_said_at_once(installs):
+    missing = {"command": str(installs.folder / "nowhere" / "npx"), "args": ("-y", "c")}
+    gone = structs.replace(installs.config("c"), **missing)
+    await installs.run(a=installs.config("a"), b=installs.config("b"), gone=gone)
+    await installs.until(lambda: len(installs.noted()) == 2)
+    await installs.until(lambda: installs["gone"].state is State.FAILED)
+    assert "was not found" in installs.status("gone").last_error
+    assert all(installs[name].state is State.CONNECTING for name in "ab"), "they are still being installed"
+
+
 async def test_a_cold_start_that_does_nothing_frees_its_turn(installs):
     hanging = [installs.config(name, "hang", start=60) for name in ("a", "b")]
     await installs.run(a=hanging[0], b=hanging[1])

@@ -13,6 +13,7 @@ import fcntl
 import itertools
 import logging
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
@@ -213,6 +214,15 @@ def signal_name(number: int) -> str:
 def child_environment(config: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, str]:
     """Environment of a child: what of `environ` is passed to it, and over that what its configuration declares."""
     return passed(environ, config.pass_) | {name: value.reveal() for name, value in config.env.items()}
+
+
+def is_found(config: UpstreamConfig, environ: Mapping[str, str] = os.environ) -> bool:
+    """False if the command of a server is no program where its environment looks for it: a start fails at once."""
+    command = config.command or ""
+    if "/" in command and not os.path.isabs(command):
+        return True  # as its cwd has it
+    path = child_environment(config, environ).get("PATH", os.defpath)
+    return shutil.which(command, path=path) is not None
 
 
 def cannot_start(name: str, config: UpstreamConfig, error: Exception) -> str:
