@@ -26,7 +26,7 @@ _MEMBERS: Final = """\
   secrets  names under which secrets are kept from now on, as by `hubd secret set`
   files    of each other file that was written: file, backup
   hub      how it runs: "service", "background", or "running" before
-  undo     the command that undoes it
+  undo     the command that undoes it; null: no host is concerned, and `files` has what was there before
   notes    what is worth knowing"""
 
 
@@ -102,7 +102,7 @@ class _Journey:
         new = self._secrets(result)
         way = running_hub.way_to_start(options)
         plan = self._plan(result, new, survey, way)
-        output.set(hub=way)
+        output.set(hub=way, undo=screens.undo(plan))
         if not plan.changes and way == "running":
             self._show("", *screens.all_is_well(verdicts, running_hub.states()))
             return EX_OK
@@ -196,7 +196,7 @@ class _Journey:
     def _plan(self, result: "Import", new: "NewSecrets | None", survey: "Survey", way: "Way") -> "SetupPlan":
         from config.hosts.import_files import imported_files
         from hub.cli.served import reasons
-        from hub.cli.setup import running_hub
+        from hub.cli.setup import running_hub, screens
         from hub.cli.setup.plan import SetupPlan, plan_capture, plan_installs, what_leaves
 
         imported = imported_files(result, self._directory, os.environ)
@@ -210,8 +210,9 @@ class _Journey:
         leaving = what_leaves(result, self._config, self._machine, self._records, served)
         installs = plan_installs(survey.places, self._machine, self._records)
         capture, why = plan_capture(imported, self._machine)
-        if why:
-            self._output.note(why)
+        for text in [why] if capture is None else screens.left_out(capture, self._machine.environ.get("PATH", "")):
+            if text:
+                self._output.note(text)
         return SetupPlan(imported, new, capture, installs, leaving, way)
 
     def _say_rest(self, plan: "SetupPlan", result: "Import", survey: "Survey") -> None:
@@ -249,5 +250,5 @@ class _Journey:
         except UsageError as error:
             return output.fail(EX_FAILED, f"{error}; {work.aftermath}")
         running_hub.say_start(plan.start, output)
-        self._show("", *screens.done(verdicts, served, left, changed))
+        self._show("", *screens.done(plan, verdicts, served, left, changed))
         return code

@@ -1,5 +1,6 @@
 """Screens of a setup: what was found and tried, all that would be written on one of them, and what came of it."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,15 +11,20 @@ from hub.cli.server_watch import UP
 from hub.cli.setup.outcomes import Verdict
 
 if TYPE_CHECKING:
+    from config.editing.environment_file import Capture
     from config.hosts.facts import Place
     from config.hosts.host_servers import Server
     from config.hosts.import_choice import Import
+    from config.hosts.import_files import Write
+    from config.hosts.install import Plan
     from config.hosts.leaving import Leaving
     from hub.cli.render.screen import Block, Cell
     from hub.cli.setup.plan import SetupPlan
     from hub.cli.setup.survey import Survey
 
 UNDO = "hubd uninstall --all --restore-originals"
+MOST_DIRECTORIES = 6
+"""Directories of PATH in a sentence; further ones are counted."""
 STYLES = {"works": "good", "in the hub": "good", "sign-in needed": "warning", "does not work": "bad", "left": "dim"}
 
 
@@ -141,7 +147,44 @@ def all_changes(plan: "SetupPlan", home: Path) -> "Iterator[Block]":
     elif plan.start == "background":
         yield "  The hub is started in the background; hosts start it again when they need it."
     yield f"Each file is copied to {below_home(backup_dir(), home)} first."
-    yield f"Undone by: {UNDO}"
+    yield from _undone(plan)
+
+
+def undo(plan: "SetupPlan") -> str | None:
+    """The command that undoes it; None: nothing of it belongs to hosts."""
+    at_hosts = plan.imported or plan.added or plan.leaving.writes or plan.leaving.programs
+    return UNDO if at_hosts or (plan.secrets is not None and plan.secrets.values) else None
+
+
+def _undone(plan: "SetupPlan") -> "Iterator[Block]":
+    """How it is undone. `UNDO` takes back what every setup did, so it is not for the record of a shell alone."""
+    from config.hub_paths import backup_dir
+
+    if (command := undo(plan)) is not None:
+        yield f"Undone by: {command}"
+    elif plan.capture is not None:
+        path = shlex.quote(str(plan.capture.path))
+        was = f"copying {path} back from {shlex.quote(str(backup_dir()))}"
+        yield f"Undone by: {was if plan.capture.before is not None else f'rm {path}'}"
+
+
+def left_out(capture: "Capture", path: str) -> list[str]:
+    """The directories of this shell's PATH that are not recorded, a sentence for each reason."""
+    from hub.wire.printable import printable
+
+    reasons: dict[str, list[str]] = {}
+    for name, why in capture.left_out.items():
+        if "/" in name or name in path.split(":"):
+            reasons.setdefault(why, []).append(printable(name))
+    return [
+        f"not recorded of this shell's PATH: {listed([*names[:MOST_DIRECTORIES], *_more(names)])} ({why})"
+        for why, names in reasons.items()
+    ]
+
+
+def _more(names: Sequence[str]) -> list[str]:
+    number = len(names) - MOST_DIRECTORIES
+    return [f"{number} more"] if number > 0 else []
 
 
 def _servers_in(text: str) -> int:
@@ -155,11 +198,25 @@ def diffs(plan: "SetupPlan") -> "list[Block]":
     from hub.cli.change_report import configuration_diff, host_diff
 
     found = [configuration_diff(write.path, write.before or "", write.after) for write in plan.imported]
-    found += [host_diff(each.place, each.before or b"", each.after or b"") for each in plan.added if not each.program]
-    for write in plan.leaving.writes:
-        if write.place is not None:
-            found.append(host_diff(write.place, (write.before or "").encode(), write.after.encode()))
+    writes = {write.path: write for write in plan.leaving.writes if write.place is not None}
+    for each in plan.added:
+        if not each.program:
+            after = _without(each, writes.pop(each.place.path, None))
+            found.append(host_diff(each.place, each.before or b"", after.encode()))
+    for write in writes.values():
+        assert write.place is not None
+        found.append(host_diff(write.place, (write.before or "").encode(), write.after.encode()))
     return [text for text in found if text]
+
+
+def _without(installed: "Plan", write: "Write | None") -> str:
+    """The file of a host with the hub, and without the servers that leave it."""
+    from config.hosts.originals import taken_out
+
+    text = (installed.after or b"").decode()
+    for original in () if write is None else write.originals:
+        text, _ = taken_out(installed.place, text, original.key)
+    return text
 
 
 # --- what came of it --------------------------------------------------------------------------------------------------
@@ -183,7 +240,11 @@ def _staying(number: int) -> str:
 
 
 def done(
-    verdicts: Sequence[Verdict], served: Mapping[str, str], left: "Leaving", changed: "Sequence[Place]"
+    plan: "SetupPlan",
+    verdicts: Sequence[Verdict],
+    served: Mapping[str, str],
+    left: "Leaving",
+    changed: "Sequence[Place]",
 ) -> "Iterator[Block]":
     """The last lines."""
     works = sum(not why for why in served.values())
@@ -198,4 +259,4 @@ def done(
     if notes:
         yield "So that your hosts see it:"
         yield from (f"  {note}" for note in dict.fromkeys(notes))
-    yield f"Undone by: {UNDO}"
+    yield from _undone(plan)
