@@ -7,6 +7,7 @@ import argparse
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from os import EX_CONFIG, EX_OK
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,8 +60,9 @@ def add_commands(commands: Any) -> None:
         help="what looks secret: kept as by `hubd secret set`, or written into the file; asked on a terminal",
     )
     remove = add(commands, "remove", _remove, "remove a server from the configuration", json=_MEMBERS)
-    enable = add(commands, "enable", _enable, "turn a server of the configuration on", json=_MEMBERS)
-    disable = add(commands, "disable", _disable, "turn a server off and keep its settings", json=_MEMBERS)
+    on, off = partial(_switch, disabled=False), partial(_switch, disabled=True)
+    enable = add(commands, "enable", on, "turn a server of the configuration on", json=_MEMBERS)
+    disable = add(commands, "disable", off, "turn a server off and keep its settings", json=_MEMBERS)
     for each in (remove, enable, disable):
         each.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")
     for each in (new, remove, enable, disable):
@@ -234,20 +236,20 @@ def _of_secret(name: str, setting: str, key: str, value: str) -> str:
 
 
 def _remove(options: argparse.Namespace) -> int:
+    from hub.cli.lost_servers import hosts_that_lost, say_lost
+
+    lost = hosts_that_lost(options.name, options.config)
+
     def change(draft: "Draft") -> tuple[str, str]:
         beneath = draft.remove(options.name)
+        if beneath is not None:
+            lost.clear()
         rest = f"; what {beneath.source.path} says of it holds now" if beneath is not None else ""
         return "removed", f"removed {options.name}{rest}"
 
-    return _changed(options, change)
-
-
-def _enable(options: argparse.Namespace) -> int:
-    return _switch(options, disabled=False)
-
-
-def _disable(options: argparse.Namespace) -> int:
-    return _switch(options, disabled=True)
+    code = _changed(options, change)
+    say_lost(options.name, lost if code == EX_OK else (), options.output)
+    return code
 
 
 def _switch(options: argparse.Namespace, *, disabled: bool) -> int:

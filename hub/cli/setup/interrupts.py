@@ -5,7 +5,7 @@ Holding back changes no handler, so there is no moment in which a signal is lost
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Final
 
@@ -16,14 +16,31 @@ class Interrupted(KeyboardInterrupt):
     """A signal other than Ctrl-C that ends the command as Ctrl-C does."""
 
 
-class _Holding:
-    """Blocks that hold back now, one within the other, and whether a signal came meanwhile."""
+class _Interrupts:
+    """The handler of all of them."""
 
-    depth = 0
-    came = False
+    def __init__(self) -> None:
+        self._depth = 0
+        """Blocks that hold back now, one within the other."""
+        self._came = False
 
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self._came = self._depth > 0
+        if not self._came:
+            raise KeyboardInterrupt if number == signal.SIGINT else Interrupted
 
-_holding: Final = _Holding()
+    @contextmanager
+    def held_back(self) -> Iterator[None]:
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            came = self._came and not self._depth
+            if came:
+                self._came = False
+        if came:
+            raise KeyboardInterrupt
 
 
 @contextmanager
@@ -33,16 +50,17 @@ def as_ctrl_c() -> Iterator[None]:
     Raises:
         KeyboardInterrupt: one came.
     """
+    handler = _Interrupts()
     before: dict[signal.Signals, signal._HANDLER] = {}
     try:
-        with held_back():
+        with handler.held_back():
             for number in HELD:
-                before[number] = signal.signal(number, _interrupt)
+                before[number] = signal.signal(number, handler)
         yield
     finally:
-        with held_back():
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        with handler.held_back():
+            for number, earlier in before.items():
+                signal.signal(number, earlier)
 
 
 @contextmanager
@@ -52,21 +70,6 @@ def held_back() -> Iterator[None]:
     Raises:
         KeyboardInterrupt: one came meanwhile; the block, and every block around it, was done all the same.
     """
-    _holding.depth += 1
-    try:
+    handler = signal.getsignal(signal.SIGINT)
+    with handler.held_back() if isinstance(handler, _Interrupts) else nullcontext():
         yield
-    finally:
-        _holding.depth -= 1
-        came = _holding.came and not _holding.depth
-        if came:
-            _holding.came = False
-    if came:
-        raise KeyboardInterrupt
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    if _holding.depth:
-        _holding.came = True
-        return
-    _holding.came = False
-    raise KeyboardInterrupt if number == signal.SIGINT else Interrupted

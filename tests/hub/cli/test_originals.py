@@ -198,3 +198,22 @@ def test_what_the_host_s_own_program_took_out_comes_back(home, tmp_path, ends):
     said = hubd(home, "uninstall", "claude-code", "--restore-originals")
     assert "back: sentry" in said
     assert json.loads(path.read_text()) == json.loads(HOMES["claude-code"].text)
+
+
+def test_a_server_that_no_host_has_any_longer_is_said_when_it_is_removed(home):
+    assert "any longer" not in hubd(home, "add", "plain", "--", "plain") + hubd(home, "remove", "plain")
+    taking = ("import", "--secrets", "keep", "--disable-originals", "--force", "*", "--without-hub")
+    hubd(home, *taking, "claude-desktop", "cline")
+    said = " ".join(hubd(home, "remove", "filesystem").split())
+    assert "no host starts filesystem any longer: it was taken out of Claude Desktop." in said
+    assert "`hubd uninstall claude-desktop --restore-originals`" in said
+    said = " ".join(hubd(home, "remove", "fetch").split())
+    assert "it was taken out of Cline" in said, "it is turned off there, which is as good"
+
+
+def test_a_server_that_a_host_still_has_is_removed_without_a_word_of_hosts(home):
+    text = json.loads(HOMES["claude-desktop"].text)
+    (home[0] / HOMES["kiro"].path).write_text(json.dumps({"mcpServers": text["mcpServers"]}))
+    taking = ("import", "--secrets", "keep", "--disable-originals", "--force", "*", "--without-hub")
+    hubd(home, *taking, "claude-desktop")
+    assert "any longer" not in hubd(home, "remove", "filesystem")

@@ -1,6 +1,7 @@
 """Servers that a package runner installs first: real processes, and short limits."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -129,7 +130,8 @@ async def test_an_install_that_is_at_work_is_not_ended_by_a_timeout(nursery, tmp
 async def test_one_that_does_nothing_has_the_time_that_every_server_has(installs):
     await installs.run(a=installs.config("a", "hang"))
     await installs.until(lambda: installs["a"].state is State.FAILED, within_s=30)
-    assert "did not complete the handshake within 4 seconds" in installs.status().last_error
+    said = re.fullmatch(r"a did not complete the handshake within (\d+) seconds", installs.status().last_error)
+    assert LIMITS.quiet_s <= int(said[1]) < LIMITS.allowance_s, "a busy machine notices later"
     assert not installs.status().installing
 
 
