@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -110,6 +111,71 @@ def test_an_interruption_while_servers_are_tried_leaves_everything_as_it_was(hom
     assert not (home.home / ".config" / "hubd").exists()
     (configuration,) = {Path(words[words.index("--config") + 1]) for _, words in children if "--config" in words}
     assert not configuration.parent.exists()
+
+
+SIGNALLED_AFTER_A_WRITE = """\
+import os, signal, sys
+from config import files
+from hub.cli.main import main
+
+number, place = int(sys.argv[1]), sys.argv[2]
+replaced, once = files._replaced, [None]
+
+
+def then_a_signal(path, *rest):
+    backup = replaced(path, *rest)
+    if once and str(path).endswith(place):
+        once.clear()
+        print("written:", path, flush=True)
+        os.kill(os.getpid(), number)
+    return backup
+
+
+files._replaced = then_a_signal
+sys.exit(main(["setup", "--yes", "--no-service"]))
+"""
+"""The command, which gets a signal after its first write of a file whose path ends like this."""
+
+
+def interrupted_after(home, place, number):
+    """What setup says that gets a signal between two writes."""
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNALLED_AFTER_A_WRITE, str(int(number)), place],
+        env=home.env,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert f"{place}\n" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 130, done.stdout + done.stderr
+    return done.stderr
+
+
+@pytest.mark.covers("FH-1")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("place", ["imported/cline.toml", "imported/kiro.toml"])
+def test_an_interruption_between_writes_of_the_hubs_files_leaves_everything_as_it_was(home, place, number):
+    home.fetch()
+    before = home.contents()
+    assert "interrupted; everything is as it was" in interrupted_after(home, place, number)
+    assert home.contents() == before
+    assert not home.hub_files()
+    assert "no hub is running" in home.run("status", code=69)
+
+
+@pytest.mark.covers("FH-1")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_between_writes_of_hosts_files_changes_all_of_them(home, number):
+    home.fetch()
+    place = "/".join(home.paths["cursor"].parts[-2:])
+    assert "interrupted; everything was written" in interrupted_after(home, place, number)
+    after = home.contents()
+    assert all(b"connect" in text for text in after.values())
+    assert b"server-filesystem" not in after["claude-desktop"]
+    assert "All is well" in home.run("setup", "--yes", "--no-service")
+    assert home.contents() == after
 
 
 def wait_for_children(process):
