@@ -23,6 +23,7 @@ def imported_text(title: str, id: str, blocks: Iterable[str]) -> str:
     head = (
         f"# MCP servers of {title}. `hubd import {id}` wrote this file, and adds to it as long as nobody edits it.\n"
         "# To change one, write [upstreams.NAME] with the settings that differ into hubd.toml: they win.\n"
+        '# cwd = "~" is where hosts start their servers; without it one would start in the directory of this file.\n'
     )
     return _with_checksum(head, blocks)
 

@@ -353,6 +353,9 @@ def test_the_file_says_whether_it_was_edited(machine):
     blocks = [block(server.name, server) for server in surveyed(machine, "continue")[0]]
     text = imported_text("Continue", "continue", blocks)
     assert blocks_of(text) == blocks
+    head, first = text.split("# Checksum", 1)
+    assert 'cwd = "~"' in first
+    assert '# cwd = "~" is where hosts start their servers' in head, "what every block has is explained once"
     for edited in (text.replace("0.1.3", "0.1.4"), text + "# more\n", "[upstreams.a]\ncommand = 'x'\n", ""):
         with pytest.raises(EditRefused, match="edited since"):
             blocks_of(edited)
