@@ -113,6 +113,21 @@ def test_an_interruption_while_servers_are_tried_leaves_everything_as_it_was(hom
     assert not configuration.parent.exists()
 
 
+@pytest.mark.covers("FH-1")
+def test_what_a_killed_setup_has_left_is_removed_by_the_next_one(home, tmp_path):
+    with running([HUBD, "setup", "--yes", "--no-service"], tmp_path / "log", env=home.env, merged=True) as process:
+        process.wait_for("Trying")
+        children = wait_for_children(psutil.Process(process.pid))
+        process.signalled(signal.SIGKILL)
+        assert process.exit_code() == -signal.SIGKILL
+    (configuration,) = {Path(words[words.index("--config") + 1]) for _, words in children if "--config" in words}
+    assert configuration.parent.exists()
+    psutil.wait_procs([each for each, _ in children], timeout=60)
+    home.fetch()
+    home.run("setup", "--dry-run")
+    assert not configuration.parent.exists()
+
+
 SIGNALLED_AFTER_A_WRITE = """\
 import os, signal, sys
 from config import files
