@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.oauth.flow import Client, signed_up
 from tests.support.oauth.flow_steps import Report
+from tests.support.oauth.liar_machines import BEARER, CREDENTIALS, EXCHANGE, ID_JAG, ID_TOKEN
 from tests.support.oauth.lies import LIES
 from tests.support.oauth.rig import INTROSPECTION_CLIENT, module, walked, walked_to_the_end
 from tests.support.processes import ROOT
@@ -104,6 +105,24 @@ def test_a_client_is_known_by_its_document(oauth):
     client = signed_up(real.issuer, client_id=document.client_id)
     assert "access_token" in client.tokens()
     assert document.log() != []
+
+
+def test_machines_get_tokens_without_a_sign_in(oauth):
+    provider, server = oauth.liar(), oauth.liar()
+    machine = signed_up(server.issuer)
+    given = machine.token(grant_type=CREDENTIALS, scope="mcp").body
+    assert "refresh_token" not in given
+    assert call(server.url, given["access_token"])[0] == 200
+    person = signed_up(provider.issuer)
+    about = {"audience": server.issuer, "resource": server.url, "scope": "mcp"}
+    kinds = {"requested_token_type": ID_JAG, "subject_token_type": ID_TOKEN}
+    id_token = person.tokens("openid")["id_token"]
+    jag = person.token(grant_type=EXCHANGE, subject_token=id_token, **kinds, **about).body
+    assert jag["issued_token_type"] == ID_JAG
+    assert machine.token(grant_type=BEARER, assertion=id_token).error == "invalid_grant"
+    given = machine.token(grant_type=BEARER, assertion=jag["access_token"], scope="mcp").body
+    assert call(server.url, given["access_token"])[0] == 200
+    assert {id_token, jag["access_token"]} <= set(provider.secrets())
 
 
 @pytest.mark.parametrize("lie", ["mixup", "mixup-redirect"])

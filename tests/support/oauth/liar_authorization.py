@@ -9,6 +9,7 @@ import urllib.request
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, unquote_plus, urlencode, urlsplit
 
+from tests.support.oauth import liar_machines
 from tests.support.oauth.liar_state import State
 from tests.support.oauth.pages import HTML, Pages
 
@@ -41,7 +42,7 @@ class Authorization(Pages):
             "registration_endpoint": state.base + "/register",
             "revocation_endpoint": state.base + "/revoke",
             "response_types_supported": ["code"],
-            "grant_types_supported": ["authorization_code", "refresh_token"],
+            "grant_types_supported": ["authorization_code", "refresh_token", *liar_machines.GRANTS],
             "token_endpoint_auth_methods_supported": METHODS[1:] if lie == "tok-needs-post" else METHODS,
             "code_challenge_methods_supported": ["plain"] if lie == "meta-pkce-plain" else ["S256"],
             "authorization_response_iss_parameter_supported": True,
@@ -159,6 +160,8 @@ class Authorization(Pages):
             return self.say(401, {"error": "invalid_client", "error_description": "Client secret is required"})
         if grant == "refresh_token":
             return self.refreshed(form, client)
+        if grant in liar_machines.GRANTS:
+            return self.say(*liar_machines.answer(state, grant, form, client or ""))
         asked = state.codes.pop(form.get("code", ""), {})
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         proof = base64.urlsafe_b64encode(digest).decode().rstrip("=")
@@ -166,6 +169,8 @@ class Authorization(Pages):
         if grant != "authorization_code" or not same:
             return self.say(400, {"error": "invalid_grant"})
         given = state.give(client or "", asked.get("scope", ""), form.get("resource"))
+        if "openid" in asked.get("scope", "").split():
+            given["id_token"] = liar_machines.id_token(state, client or "", asked.get("nonce"))
         return self.say(*told(lie, given))
 
     def refreshed(self, form: dict[str, str], client: str | None) -> None:
