@@ -1,0 +1,199 @@
+"""The fetcher: guarded requests, from the first check to the last byte of the answer.
+
+    URL judged -> proxy? no: looked up once, every address judged, one of them connected to
+                        yes: name judged, tunnel
+    -> TLS for the name -> one request -> one answer of at most 64 KiB
+
+A connection carries one request. Such requests are rare, and a connection that is not kept cannot be mixed up.
+"""
+
+import os
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
+
+import msgspec
+import trio
+
+from upstreams.fetch.guard import IsOwnListener, Target, judge_addresses, judge_behind_proxy, judge_url
+from upstreams.fetch.model import Allowed, Fetched, FetchFailed, Resolve
+from upstreams.fetch.network import AnyStream, Dial, Wire, connect, connect_through, dial, reason
+from upstreams.fetch.proxies import Proxy, ProxyUnusable, proxy_for
+from upstreams.fetch.tls import system_trust
+from upstreams.fetch.tunnel import ProxyRefusal
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+MAX_BODY_BYTES: Final = 64 << 10
+MAX_FIELDS: Final = 100
+MAX_FIELD_BYTES: Final = 32 << 10
+MAX_WIRE_BYTES: Final = 256 << 10
+"""Bytes of a whole answer as they come: head, interim answers, and the frames of chunks, which may be tiny."""
+MAX_AT_ONCE: Final = 8
+
+
+async def look_up(host: str, port: int) -> Sequence[str]:
+    """The addresses of `host` by the system's resolver, the best first. Raises OSError if there are none."""
+    found = await trio.socket.getaddrinfo(host, port, type=trio.socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+class Fetcher:
+    """Guarded requests of one process. Cheap to make; httpx is imported by the first request."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str] = os.environ,
+        *,
+        timeout_s: float = 10.0,
+        is_own_listener: IsOwnListener = lambda address, port: False,
+        resolve: Resolve = look_up,
+        tls: Callable[[], ssl.SSLContext] = system_trust,
+        dial: Dial = dial,
+    ) -> None:
+        """`environ` says which proxies there are. `timeout_s` is the time of one request, from look-up to last byte.
+        `is_own_listener(address, port)`: the hub itself listens there. `resolve`, `tls` and `dial` are for tests."""
+        self._environ = environ
+        self._timeout_s = timeout_s
+        self._is_own_listener = is_own_listener
+        self._resolve = resolve
+        self._tls = tls
+        self._dial = dial
+        self._turns = trio.CapacityLimiter(MAX_AT_ONCE)
+        self._closed = False
+
+    async def get(self, url: str, allowed: Allowed, *, headers: Mapping[str, str] | None = None) -> Fetched:
+        """The answer to GET, whatever its status; redirects are not followed.
+
+        Raises:
+            FetchFailed: there is none.
+        """
+        return await self._request("GET", url, allowed, {"accept": "application/json", **(headers or {})}, None)
+
+    async def post_form(
+        self, url: str, fields: Sequence[tuple[str, str]], allowed: Allowed, *, headers: Mapping[str, str] | None = None
+    ) -> Fetched:
+        """The answer to a POST of `fields` as a form. As `get`."""
+        try:
+            body = urlencode(fields).encode("ascii")
+        except UnicodeEncodeError:
+            raise FetchFailed("A form with half a surrogate pair in it cannot be sent") from None
+        return await self._request("POST", url, allowed, _typed("application/x-www-form-urlencoded", headers), body)
+
+    async def post_json(
+        self, url: str, body: object, allowed: Allowed, *, headers: Mapping[str, str] | None = None
+    ) -> Fetched:
+        """The answer to a POST of `body` as JSON. As `get`."""
+        try:
+            data = msgspec.json.encode(body)
+        except UnicodeEncodeError:
+            raise FetchFailed("JSON with half a surrogate pair in it cannot be sent") from None
+        return await self._request("POST", url, allowed, _typed("application/json", headers), data)
+
+    async def close(self) -> None:
+        """Ask nobody any more. Requests that run belong to their callers, and nothing else is open."""
+        self._closed = True
+        await trio.lowlevel.checkpoint()
+
+    # --- one request --------------------------------------------------------------------------------------------------
+
+    async def _request(
+        self, method: str, url: str, allowed: Allowed, headers: Mapping[str, str], body: bytes | None
+    ) -> Fetched:
+        target = judge_url(url, allowed)
+        if self._closed:
+            raise FetchFailed(f"{target.origin} is not asked: the hub is ending")
+        wire: Wire | None = None
+        try:
+            with trio.fail_after(self._timeout_s):
+                async with self._turns:
+                    httpx_requests, tls = await trio.to_thread.run_sync(self._load)
+                    wire = Wire(await self._connect(target, allowed, tls), target.origin, MAX_WIRE_BYTES)
+                    try:
+                        return await self._exchange(httpx_requests, method, target, headers, body, wire, tls)
+                    finally:
+                        wire.close()
+        except trio.TooSlowError:
+            text = f"{target.origin} does not answer within {self._timeout_s:g} seconds"
+            raise FetchFailed(text, sent=wire is not None and wire.sent) from None
+
+    def _load(self) -> tuple["ModuleType", ssl.SSLContext]:
+        """What takes long when it is done for the first time, and no request needs before: for a thread."""
+        from upstreams.fetch import httpx_requests
+
+        return httpx_requests, self._tls()
+
+    async def _connect(self, target: Target, allowed: Allowed, tls: ssl.SSLContext) -> AnyStream:
+        """A connection to where `target` may be asked."""
+        try:
+            proxy: Proxy | None = proxy_for(self._environ, target.secure, target.host, target.port)
+            if proxy is not None:
+                judge_behind_proxy(target, allowed)
+                return await connect_through(proxy, tls, target.host, target.port)
+            addresses = await self._resolve(target.host, target.port)
+        except (ProxyUnusable, ProxyRefusal) as error:
+            raise FetchFailed(f"{target.origin} cannot be reached: {error}") from None
+        except (OSError, ValueError) as error:
+            raise FetchFailed(f"{target.origin} cannot be reached: {reason(error)}") from None
+        checked = judge_addresses(target, allowed, addresses, self._is_own_listener)
+        return await connect(self._dial, checked, target.port, target.origin)
+
+    async def _exchange(
+        self,
+        by: "ModuleType",
+        method: str,
+        target: Target,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        wire: Wire,
+        tls: ssl.SSLContext,
+    ) -> Fetched:
+        async def read(status: int, fields: list[tuple[bytes, bytes]], pieces: AsyncIterator[bytes]) -> Fetched:
+            return Fetched(status, known := _headers(target, status, fields), await _body(target, known, pieces, wire))
+
+        try:
+            fetched: Fetched = await by.answer_to(method, target, headers, body, wire, tls, read)
+        except by.ERRORS:
+            what = "does not answer in proper HTTP" if wire.answered else "closes the connection without an answer"
+            raise FetchFailed(f"{target.origin} {what}", sent=wire.sent) from None
+        return fetched
+
+
+def _typed(content_type: str, headers: Mapping[str, str] | None) -> Mapping[str, str]:
+    return {"accept": "application/json", **(headers or {}), "content-type": content_type}
+
+
+def _headers(target: Target, status: int, fields: list[tuple[bytes, bytes]]) -> Mapping[str, str]:
+    """The header fields of an answer that may be read on."""
+    if status < 200:
+        raise FetchFailed(f"{target.origin} does not answer in proper HTTP", sent=True)
+    if len(fields) > MAX_FIELDS or sum(len(name) + len(value) for name, value in fields) > MAX_FIELD_BYTES:
+        raise _too_large(target)
+    values: dict[str, list[str]] = {}
+    for name, value in fields:
+        values.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    headers = {name: ", ".join(each) for name, each in values.items()}
+    if headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise FetchFailed(f"{target.origin} compresses its answer, though only plain answers are accepted", sent=True)
+    length = headers.get("content-length", "0")
+    if length.isdigit() and (len(length) > 10 or int(length) > MAX_BODY_BYTES):
+        raise _too_large(target)
+    return headers
+
+
+async def _body(target: Target, headers: Mapping[str, str], pieces: AsyncIterator[bytes], wire: Wire) -> bytes:
+    """The whole body. One that is too large is not left in the middle, or generators of the libraries would be lost."""
+    body = bytearray()
+    async for piece in pieces:
+        body += piece
+        if len(body) > MAX_BODY_BYTES:
+            wire.exhaust()
+    if len(body) > MAX_BODY_BYTES:
+        raise _too_large(target)
+    return bytes(body)
+
+
+def _too_large(target: Target) -> FetchFailed:
+    return FetchFailed(f"{target.origin} sends more than an answer may have", sent=True)

@@ -1,0 +1,179 @@
+"""One connection of a guarded request: to a checked address, or through a proxy, and counted while it is read."""
+
+import os
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import trio
+
+from upstreams.fetch.model import FetchFailed
+from upstreams.fetch.proxies import Proxy
+from upstreams.fetch.tunnel import ProxyRefusal, open_tunnel
+
+ATTEMPT_S: Final = 3.0
+"""How long one of several addresses is tried."""
+MAX_ATTEMPTS: Final = 4
+PIECE_BYTES: Final = 4 << 10
+"""Bytes that are read at once: all that is parsed between two checkpoints."""
+
+Dial = Callable[[str, int], Awaitable[trio.SocketStream]]
+"""Connects to an address, which is no name, at a port; raises OSError."""
+AnyStream = trio.SocketStream | trio.SSLStream[trio.abc.Stream]
+
+
+class Wire:
+    """The bytes of one request and its answer, and how many of them there were."""
+
+    def __init__(self, stream: AnyStream, origin: str, limit_bytes: int) -> None:
+        self._stream = stream
+        self._origin = origin
+        self._left = limit_bytes
+        self.sent = False
+        """Some of the request may have arrived."""
+        self.answered = False
+        """Some of an answer has come."""
+
+    async def start_tls(self, tls: ssl.SSLContext, name: str) -> None:
+        """Speak TLS from here on, with a peer that proves to be `name`.
+
+        Raises:
+            FetchFailed: it does not.
+        """
+        try:
+            self._stream = await secure(self._stream, tls, name)
+        except (OSError, trio.BrokenResourceError, ssl.SSLError, ssl.CertificateError) as error:
+            raise FetchFailed(f"{self._origin} cannot be reached: {reason(error)}") from None
+
+    async def send(self, data: bytes) -> None:
+        """Send all of `data`. Whether that succeeded is seen by the answer: who refuses early answers early."""
+        self.sent = True
+        try:
+            await self._stream.send_all(data)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return
+
+    async def receive(self) -> bytes:
+        """Some bytes; none at the end.
+
+        Raises:
+            FetchFailed: more than the limit came.
+        """
+        try:
+            data = bytes(await self._stream.receive_some(PIECE_BYTES))
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return b""
+        self.answered = self.answered or bool(data)
+        self._left -= len(data)
+        if self._left < 0:
+            raise FetchFailed(f"{self._origin} sends more than an answer may have", sent=True)
+        return data
+
+    def exhaust(self) -> None:
+        """Let nothing more come: the next bytes are too many."""
+        self._left = -1
+
+    def close(self) -> None:
+        """Close at once. Idempotent."""
+        close(self._stream)
+
+
+async def dial(address: str, port: int) -> trio.SocketStream:
+    """A TCP connection; nothing is looked up.
+
+    Raises:
+        OSError: there is none.
+    """
+    sock = trio.socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        await sock.connect((address, port))
+        return trio.SocketStream(sock)
+    except BaseException:
+        sock.close()
+        raise
+
+
+async def connect(dial: Dial, addresses: Sequence[str], port: int, origin: str) -> trio.SocketStream:
+    """A connection to one of `addresses`, tried one after the other.
+
+    Raises:
+        FetchFailed: none takes it.
+    Cancellation: leaves nothing open.
+    """
+    why = "it has no address"
+    for address in addresses[:MAX_ATTEMPTS]:
+        with trio.move_on_after(ATTEMPT_S if len(addresses) > 1 else float("inf")) as scope:
+            try:
+                return await dial(address, port)
+            except OSError as error:
+                why = reason(error)
+        if scope.cancelled_caught:
+            why = "no connection in time"
+    raise FetchFailed(f"{origin} cannot be reached: {why}")
+
+
+async def connect_through(proxy: Proxy, tls: ssl.SSLContext, host: str, port: int) -> AnyStream:
+    """A connection to `host` at `port` that `proxy` makes. `tls`: for a proxy that is itself spoken to over TLS.
+
+    Raises:
+        ProxyRefusal: the proxy cannot be reached, or makes none.
+    Cancellation: leaves nothing open.
+    """
+    stream: AnyStream | None = None
+    try:
+        stream = await trio.open_tcp_stream(proxy.host, proxy.port)
+        if proxy.secure:
+            stream = await secure(stream, tls, proxy.host)
+        await open_tunnel(stream, proxy, host, port)
+    except (OSError, ValueError, trio.BrokenResourceError) as error:
+        if stream is not None:
+            close(stream)
+        raise ProxyRefusal(f"the proxy {proxy.authority} cannot be reached: {reason(error)}") from None
+    except BaseException:
+        if stream is not None:
+            close(stream)
+        raise
+    return stream
+
+
+async def secure(stream: AnyStream, tls: ssl.SSLContext, name: str) -> trio.SSLStream[trio.abc.Stream]:
+    """TLS over `stream`, with a peer that proves to be `name`.
+
+    Raises:
+        trio.BrokenResourceError: it does not; the stream is closed.
+    """
+    over: trio.SSLStream[trio.abc.Stream]
+    over = trio.SSLStream(stream, tls, server_hostname=name, https_compatible=True)
+    try:
+        await over.do_handshake()
+    except BaseException:
+        close(stream)
+        raise
+    return over
+
+
+def close(stream: AnyStream) -> None:
+    """Close the socket beneath `stream` at once. Idempotent."""
+    bottom: trio.abc.Stream = stream
+    while isinstance(bottom, trio.SSLStream):
+        bottom = bottom.transport_stream
+    assert isinstance(bottom, trio.SocketStream)
+    bottom.socket.close()
+
+
+def reason(error: BaseException) -> str:
+    """The reason why a connection could not be made, in words without paths."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({error.verify_message})"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed ({error.reason or 'connection closed'})"
+    if isinstance(error, socket.gaierror):
+        return "its host name does not resolve"
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno).lower()  # its own text repeats the address, as a tuple
+    return "the connection failed"

@@ -1,0 +1,55 @@
+"""The way through an HTTP proxy: a tunnel that it opens with CONNECT (RFC 9110 9.3.6). What goes through is not its
+business; the credentials of the proxy go to the proxy alone."""
+
+import re
+from typing import Final
+
+import trio
+
+from hub.wire.mcp import HUB_NAME, HUBD_VERSION
+from upstreams.fetch.proxies import Proxy, authority
+
+MAX_HEAD_BYTES: Final = 16 << 10
+_STATUS: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: [^\r\n]*)?\r\n")
+
+
+class ProxyRefusal(Exception):
+    """The proxy opens no tunnel; the text names it and says why."""
+
+
+async def open_tunnel(stream: trio.abc.Stream, proxy: Proxy, host: str, port: int) -> None:
+    """Have `proxy`, which `stream` leads to, connect it to `host` at `port`; afterwards the stream is theirs.
+
+    Raises:
+        ProxyRefusal: it does not.
+        trio.BrokenResourceError: the connection to it broke.
+    Cancellation: the stream is of no use then; time limits and closing are the caller's.
+    """
+    target = authority(host, port).encode("ascii")
+    head = [b"CONNECT %b HTTP/1.1" % target, b"Host: %b" % target, f"User-Agent: {HUB_NAME}/{HUBD_VERSION}".encode()]
+    if proxy.authorization:
+        head.append(b"Proxy-Authorization: " + proxy.authorization)
+    await stream.send_all(b"\r\n".join([*head, b"", b""]))
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        if len(answer) > MAX_HEAD_BYTES:
+            raise ProxyRefusal(f"the proxy {proxy.authority} answers with more than an answer may have")
+        more = await stream.receive_some(4096)
+        if not more:
+            raise ProxyRefusal(f"the proxy {proxy.authority} closes the connection without an answer")
+        answer += more
+    status = _STATUS.match(answer)
+    if status is None:
+        raise ProxyRefusal(f"the proxy {proxy.authority} does not answer in HTTP")
+    if not status[1].startswith(b"2"):
+        raise ProxyRefusal(refusal(proxy, int(status[1])))
+    if not answer.endswith(b"\r\n\r\n") or answer.count(b"\r\n\r\n") > 1:
+        raise ProxyRefusal(f"the proxy {proxy.authority} says more than was asked")
+
+
+def refusal(proxy: Proxy, status: int) -> str:
+    """What it means that `proxy` answers with `status` in place of a tunnel."""
+    if status == 407:
+        wants = "other credentials" if proxy.authorization else "a user name and a password"
+        return f"the proxy {proxy.authority} wants {wants} (status 407); write them into the URL of the proxy variable"
+    return f"the proxy {proxy.authority} refuses to connect (status {status})"
