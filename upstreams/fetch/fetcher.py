@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 MAX_BODY_BYTES: Final = 64 << 10
 MAX_FIELDS: Final = 100
-MAX_FIELD_BYTES: Final = 32 << 10
-MAX_WIRE_BYTES: Final = 256 << 10
-"""Bytes of a whole answer as they come: head, interim answers, and the frames of chunks, which may be tiny."""
+MAX_HEAD_BYTES: Final = 32 << 10
+"""Bytes of the head, and of interim answers before it."""
+MAX_PIECES: Final = 4096
+"""Chunks of one body. Tiny ones take a thousand times the time of what is in them."""
 MAX_AT_ONCE: Final = 8
 
 
@@ -110,7 +111,7 @@ class Fetcher:
             with trio.fail_after(self._timeout_s):
                 async with self._turns:
                     httpx_requests, tls = await trio.to_thread.run_sync(self._load)
-                    wire = Wire(await self._connect(target, allowed, tls), target.origin, MAX_WIRE_BYTES)
+                    wire = Wire(await self._connect(target, allowed, tls), target.origin, MAX_HEAD_BYTES)
                     try:
                         return await self._exchange(httpx_requests, method, target, headers, body, wire, tls)
                     finally:
@@ -169,7 +170,7 @@ def _headers(target: Target, status: int, fields: list[tuple[bytes, bytes]]) -> 
     """The header fields of an answer that may be read on."""
     if status < 200:
         raise FetchFailed(f"{target.origin} does not answer in proper HTTP", sent=True)
-    if len(fields) > MAX_FIELDS or sum(len(name) + len(value) for name, value in fields) > MAX_FIELD_BYTES:
+    if len(fields) > MAX_FIELDS:
         raise _too_large(target)
     values: dict[str, list[str]] = {}
     for name, value in fields:
@@ -185,11 +186,14 @@ def _headers(target: Target, status: int, fields: list[tuple[bytes, bytes]]) -> 
 
 async def _body(target: Target, headers: Mapping[str, str], pieces: AsyncIterator[bytes], wire: Wire) -> bytes:
     """The whole body. One that is too large is not left in the middle, or generators of the libraries would be lost."""
+    wire.limit(2 * MAX_BODY_BYTES)  # chunks have frames
     body = bytearray()
+    pieces_left = MAX_PIECES
     async for piece in pieces:
         body += piece
-        if len(body) > MAX_BODY_BYTES:
-            wire.exhaust()
+        pieces_left -= 1
+        if len(body) > MAX_BODY_BYTES or pieces_left < 0:
+            wire.limit(-1)
     if len(body) > MAX_BODY_BYTES:
         raise _too_large(target)
     return bytes(body)

@@ -307,10 +307,17 @@ async def test_tls_that_is_too_old(authority: Authority, tmp_path: Path) -> None
 
 
 async def test_a_server_that_speaks_no_tls(authority: Authority) -> None:
-    async with http_peer(as_it_is, host=NAME) as peer:
-        with pytest.raises(FetchFailed, match="cannot be reached") as caught:
-            await fetcher_for(authority).get(peer.url.replace("http:", "https:"), MINE)
-        assert not caught.value.sent
+    async def plain(stream: trio.SocketStream) -> None:
+        await stream.receive_some(10)
+        await stream.send_all(b"HTTP/1.1 400 No\r\n\r\n")
+
+    listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.serve_listeners, plain, [listener])
+        with pytest.raises(FetchFailed, match="TLS failed") as caught:
+            await fetcher_for(authority).get(f"https://{NAME}:{listener.socket.getsockname()[1]}/", MINE)
+        nursery.cancel_scope.cancel()
+    assert not caught.value.sent
 
 
 # --- answers that are none --------------------------------------------------------------------------------------------
@@ -376,7 +383,6 @@ async def test_compressed_answers_are_not_read(coding: bytes) -> None:
         b"HTTP/1.1",
         b"<html>s3cret</html>",
         b"SSH-2.0-s3cret\r\n",
-        b"HTTP/2.0 200 s3cret\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\ns3c",
         b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
@@ -387,7 +393,7 @@ async def test_compressed_answers_are_not_read(coding: bytes) -> None:
         b"HTTP/1.1 200 OK\r\nX: \x00s3cret\r\n\r\n",
         b"HTTP/1.1 099 s3cret\r\n\r\n",
     ],
-    ids=range(14),
+    ids=range(13),
 )
 async def test_answers_that_are_no_http(answer: bytes) -> None:
     failed = await failure(saying(answer))
