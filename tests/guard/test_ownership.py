@@ -14,8 +14,19 @@ ROOT = Path(__file__).parents[2]
 MODULES = [
     path for package in ("hub", "upstreams", "cache", "config") for path in sorted((ROOT / package).rglob("*.py"))
 ]
-LIBRARIES = {"deadline", "description", "usage", "hint", "epilog", "stderr", "stdout", "raiseExceptions", "args"}
-"""Attributes that libraries mean to be set: cancel scopes, parsers, streams, exceptions."""
+LIBRARIES = {
+    "deadline",
+    "description",
+    "usage",
+    "hint",
+    "epilog",
+    "stderr",
+    "stdout",
+    "raiseExceptions",
+    "args",
+    "minimum_version",
+}
+"""Attributes that libraries mean to be set: cancel scopes, parsers, streams, exceptions, TLS contexts."""
 STATE = {
     # an exception that is kept lets go of its frames
     "hub/wire/http/request_head.py": {"__traceback__"},
