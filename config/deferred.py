@@ -6,6 +6,8 @@ Whoever starts a server asks `references_of` what it needs, reads that, and star
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
+from msgspec import Struct, structs
+
 from config.references import NUL, Reference, filled, references_in
 from config.setting import Secret, Setting
 from config.setting_facts import declarations
@@ -39,10 +41,12 @@ def resolved(config: UpstreamConfig, values: Mapping[Reference, str]) -> Resolve
     return ResolvedConfig(**settings, read=tuple(map(Secret, dict.fromkeys(values.values()))))
 
 
-def _texts(config: UpstreamConfig) -> Iterator[str]:
-    for declared in declarations(UpstreamConfig).values():
-        if declared.setting.expanded:
-            value = getattr(config, declared.attribute)
+def _texts(config: Struct) -> Iterator[str]:
+    for declared in declarations(type(config)).values():
+        value = getattr(config, declared.attribute)
+        if isinstance(value, Struct):
+            yield from _texts(value)
+        elif declared.setting.expanded:
             items = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
             yield from (each.reveal() if isinstance(each, Secret) else each for each in items if each is not None)
 
@@ -54,4 +58,8 @@ def _filled(value: Any, values: Mapping[Reference, str]) -> Any:
         return Secret(filled(value.reveal(), values))
     if isinstance(value, dict):
         return {name: _filled(each, values) for name, each in value.items()}
+    if isinstance(value, Struct):
+        return structs.replace(
+            value, **{name: _filled(getattr(value, name), values) for name in value.__struct_fields__}
+        )
     return tuple(_filled(each, values) for each in value) if isinstance(value, tuple) else value

@@ -41,6 +41,7 @@ from hub.routing.router import Router
 from hub.routing.subscriptions import Subscriptions
 from upstreams.inventory.last_known import LastKnown
 from upstreams.resolution.sources import read_references
+from upstreams.session import Credentials, no_credentials
 from upstreams.sessions.connector import RunSession
 from upstreams.supervisor import Supervisor, Upstreams
 from upstreams.transports import run_session as transports
@@ -56,8 +57,8 @@ class Hub:
 
     `reader` finds the projects that hosts work in, None: there are none; `allowances` is the file that says which of
     them the user allows. `run`, the argument, names this run of it, if there are other hubs beside it; `is_elsewhere`
-    tells whether a run is that of another one, and alive. `environ` are the variables of which servers get their part,
-    and programs that print a value all.
+    tells whether a run is that of another one, and alive. `credentials` are those of sign-ins at upstreams. `environ`
+    are the variables of which servers get their part, and programs that print a value all.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Hub:
         is_elsewhere: Callable[[str], bool] | None = None,
         boot: BootClock | None = None,
         shared: SharedStore | None = None,
+        credentials: Credentials = no_credentials,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self.memory = memory
@@ -88,7 +90,7 @@ class Hub:
         claims = UriClaims.load(memory.get("claims", "all"))
         self.live = LiveCatalog(upstreams, rules_of(config), claims, sealer, memory.save_soon)
         run_session = run_session or partial(transports.run_session, budget=self.budget, environ=environ)
-        self.supervisor = self._make_supervisor(upstreams, config, run_session, environ)
+        self.supervisor = self._make_supervisor(upstreams, config, run_session, credentials, environ)
         self.levels = LogLevels(self.hosts.log_levels, self.supervisor.set_log_level)
         self.progress = ProgressUpkeep(config.synthetic_progress_s)
         self.states = RequestStates(
@@ -112,7 +114,12 @@ class Hub:
         return self.servers.config
 
     def _make_supervisor(
-        self, upstreams: Upstreams, config: HubConfig, run_session: RunSession, environ: Mapping[str, str]
+        self,
+        upstreams: Upstreams,
+        config: HubConfig,
+        run_session: RunSession,
+        credentials: Credentials,
+        environ: Mapping[str, str],
     ) -> Supervisor:
         return Supervisor(
             self.memory,
@@ -121,6 +128,7 @@ class Hub:
             run_session=run_session,
             read_references=partial(read_references, environ=environ),
             is_found=partial(is_found, environ=environ),
+            credentials=credentials,
             last_known=self.last_known,
             on_new=self.reads.register,
             on_elicited=self.hosts.elicited,

@@ -154,7 +154,7 @@ class Availability:
         self._failure = UpstreamLoop if isinstance(error, UpstreamLoop) else UpstreamUnavailable
         pause_s = self.backoff.failed(now)
         event = Event.LOST
-        if isinstance(error, UpstreamUnauthorized):
+        if isinstance(error, UpstreamUnauthorized) and error.retry_after_ms is None:
             event = Event.REFUSED
         elif isinstance(error, UpstreamUnresolved):
             event = Event.UNRESOLVED

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from msgspec import Raw, Struct
 
+from config.settings import UpstreamConfig
 from hub.link.interface import Caller, Exchange, Operation
 from hub.wire.capabilities import PASSIVE, capabilities_for_upstream
 from hub.wire.handshake import ServerFacts, detached
@@ -72,6 +73,15 @@ class Credential(Protocol):
             UpstreamUnauthorized: a person has to agree first, or the scopes are not to be had.
         """
         ...
+
+
+Credentials = Callable[[str, UpstreamConfig, str], Credential | None]
+"""Takes the name of an upstream, its configuration and a principal; returns what sessions of that principal show the
+upstream, None: the configured headers are all there is."""
+
+
+def no_credentials(name: str, config: UpstreamConfig, principal: str) -> None:
+    """The `Credentials` of a hub that signs in nowhere."""
 
 
 class SessionTerms(Struct, frozen=True):

@@ -36,6 +36,7 @@ from upstreams.lifecycle import State
 from upstreams.memory import UpstreamMemory
 from upstreams.resolution.sources import ReadReferences, read_references
 from upstreams.runner import UpstreamRunner
+from upstreams.session import Credentials, no_credentials
 from upstreams.sessions.connector import RunSession
 from upstreams.transports.run_session import run_session
 from upstreams.transports.stdio.process import is_found
@@ -116,6 +117,7 @@ class Supervisor:
         on_elicited: Callable[[str, str], None] = lambda upstream, id: None,
         listener_for: Callable[[str, UpstreamConfig], InvalidationListener] = lambda name, config: NO_LISTENER,
         read_references: ReadReferences = read_references,
+        credentials: Credentials = no_credentials,
         drain_s: float = 30.0,
         start_limits: StartLimits | None = None,
         is_found: Callable[[UpstreamConfig], bool] = is_found,
@@ -136,7 +138,7 @@ class Supervisor:
         self._log_level: str | None = None
         gate = StartGate(memory, start_limits, is_found)
         self._parts = UpstreamParts(
-            memory, run_session, gate, self._changed, on_elicited, listener_for, read_references
+            memory, run_session, gate, self._changed, on_elicited, listener_for, read_references, credentials
         )
         self._unsettled: set[str] = set()
         self._generations: dict[str, Generation] = {}
@@ -185,6 +187,18 @@ class Supervisor:
             upstream.pool.forget_interactive()
             upstream.legacy_sessions.forget()
             generation.runner.restart()
+
+    def signed_in(self, name: str) -> None:
+        """A person has signed in at an upstream; nothing, if there is no such one any more."""
+        for generation in (self._generations.get(name), self._candidates.get(name)):
+            if generation is not None:
+                generation.upstream.signed_in()
+
+    def signed_out(self, name: str) -> None:
+        """A person's sign-in at an upstream is over: sessions that act for the person end."""
+        for generation in (self._generations.get(name), self._candidates.get(name)):
+            if generation is not None and generation.runner is not None:
+                generation.runner.restart()
 
     def note_connected(self) -> None:
         """Remember which upstreams are connected now. To be called now and then."""

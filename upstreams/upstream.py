@@ -41,6 +41,7 @@ from upstreams.memory import UpstreamMemory
 from upstreams.notifications import NotificationSink
 from upstreams.resolution.reference_values import ReferenceValues
 from upstreams.resolution.sources import ReadReferences, read_references
+from upstreams.session import Credentials, no_credentials
 from upstreams.sessions.calls import Calls
 from upstreams.sessions.connector import RunSession, SessionConnector, SessionParts
 from upstreams.sessions.dual_era_sessions import LegacySessions
@@ -65,6 +66,7 @@ class UpstreamParts(Struct, frozen=True):
     """Called with the name of an upstream and the id of an elicitation at a URL that is done there."""
     listener_for: Callable[[str, UpstreamConfig], InvalidationListener]
     read_references: ReadReferences = read_references
+    credentials: Credentials = no_credentials
 
 
 class Upstream:
@@ -101,7 +103,7 @@ class Upstream:
         self.values = ReferenceValues(name, config, parts.read_references, history.mask)
         """The values of references in its configuration."""
         session_parts = SessionParts(
-            self.notifications, parts.memory, parts.run_session, parts.gate, listener, self.values
+            self.notifications, parts.memory, parts.run_session, parts.gate, listener, self.values, parts.credentials
         )
         self.pool = Pool(name, config, parts.memory, self._moved)
         self.connector = SessionConnector(self.pool, session_parts)
@@ -333,6 +335,13 @@ class Upstream:
         """The upstream starts over by command."""
         self.main_lost()
         self.availability.restarted()
+
+    def signed_in(self) -> None:
+        """A person has signed in at the upstream: it is tried at once, if it was given up for that."""
+        if self.state in (State.UNAUTHORIZED, State.FAILED):
+            self.availability.backoff.reset()
+            self.availability.want()
+        self.availability.wake_waiters()
 
     def rest(self) -> None:
         """No host needs the upstream: its main session is closed, and the next call starts it."""

@@ -15,11 +15,12 @@ from msgspec import Struct
 
 from config.environment.passing import mistakes
 from config.loading.check_fleet import problems_of_sharing, warnings_of_sharing
+from config.loading.check_oauth import problems_of_oauth, problems_of_oauth_in_hub
 from config.loading.safe_reading import Keys, Problem
 from config.name_globs import problem_of
 from config.names import RULE, is_reserved, is_server_id, is_usable, suggest_id
 from config.references import blanked, references_in
-from config.setting import Setting
+from config.setting import Secret, Setting
 from config.setting_facts import declarations
 from config.settings import HubConfig, UpstreamConfig
 
@@ -45,6 +46,7 @@ def problems_of_hub(config: HubConfig) -> Iterator[Problem]:
     else:
         yield from _problems_of_access(config, host)
     yield from problems_of_bounds(config)
+    yield from problems_of_oauth_in_hub(config.oauth)
     if config.park_total_s < config.park_ttl_s:
         text = f"is less than one question may wait (park_ttl_s, {config.park_ttl_s:g}); raise it, or lower that"
         yield Problem(("park_total_s",), text)
@@ -189,6 +191,7 @@ def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
         yield from _check_command(upstream, upstream.command)
     elif upstream.url is not None:
         yield from _check_url(upstream, upstream.url)
+        yield from problems_of_oauth(upstream)
     yield from _check_sharing(upstream)
     if why := problem_of(upstream.tools):
         yield Problem(("tools",), why)
@@ -203,16 +206,22 @@ def warnings_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
         yield Problem(("command",), f"{text} and args = [...]")
 
 
-def _check_text(upstream: UpstreamConfig) -> Iterator[Problem]:
+def _check_text(values: Struct, above: Keys = ()) -> Iterator[Problem]:
     """Half a character in JSON (`\\ud800`), or bytes of a variable or of a directory's name, which are no text."""
-    for name, declared in declarations(UpstreamConfig).items():
-        value = getattr(upstream, declared.attribute)
-        if declared.holds_secrets:
-            wrong = (key for key, secret in value.items() if not _is_text(key + secret.reveal()))
-            yield from (Problem((name, key), _NO_TEXT) for key in wrong)
+    for name, declared in declarations(type(values)).items():
+        value = getattr(values, declared.attribute)
+        if isinstance(value, Struct):
+            yield from _check_text(value, (*above, name))
+        elif isinstance(value, dict):
+            wrong = (key for key, each in value.items() if not _is_text(f"{key}{_revealed(each)}"))
+            yield from (Problem((*above, name, key), _NO_TEXT) for key in wrong)
         else:
-            texts = value if isinstance(value, tuple) else (value,)
-            yield from (Problem((name,), _NO_TEXT) for text in texts if isinstance(text, str) and not _is_text(text))
+            texts = map(_revealed, value if isinstance(value, tuple) else (value,))
+            yield from (Problem((*above, name), _NO_TEXT) for text in texts if not _is_text(text))
+
+
+def _revealed(value: object) -> str:
+    return value.reveal() if isinstance(value, Secret) else value if isinstance(value, str) else ""
 
 
 def _is_text(value: str) -> bool:

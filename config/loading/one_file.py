@@ -144,12 +144,24 @@ def resolved(source: Source, table: Table, *, is_disabled: bool) -> dict[str, An
     """
     values = dict(table.values)
     if not is_disabled:
-        for setting, declared in declarations(UpstreamConfig).items():
-            if declared.setting.expanded and setting in values:
-                values[setting] = _expanded(values[setting], (setting,), source, table)
+        values = _expanded_settings(values, UpstreamConfig, (), source, table)
         _add_variables(values, source, table)
     _make_absolute(values, source.path.parent)
     return values
+
+
+def _expanded_settings(
+    values: dict[str, Any], type: type[Struct], above: Keys, source: Source, table: Table
+) -> dict[str, Any]:
+    """`values` of an upstream's settings, or of one of its tables, with variables replaced."""
+    found = dict(values)
+    for name, declared in declarations(type).items():
+        value, keys = values.get(name), (*above, name)
+        if declared.table is not None and isinstance(value, dict):
+            found[name] = _expanded_settings(value, declared.table, keys, source, table)
+        elif declared.setting.expanded and name in values:
+            found[name] = _expanded(value, keys, source, table)
+    return found
 
 
 def resolved_settings(source: Source) -> dict[str, Any]:

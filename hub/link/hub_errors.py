@@ -126,6 +126,12 @@ class UpstreamUnauthorized(HubError):
     executed = Executed.NO
 
 
+class UpstreamDenied(UpstreamUnauthorized):
+    """The upstream knows who asks, and refuses (403)."""
+
+    kind = "denied"
+
+
 class ResultTooLarge(HubError):
     """The answer arrived and was refused for its size."""
 

@@ -17,7 +17,7 @@ from msgspec import Raw, Struct, structs
 
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnavailable
-from hub.link.interface import Caller, Exchange, Tenant
+from hub.link.interface import OWNER, Caller, Exchange, Tenant
 from hub.wire.mcp import Kind
 from upstreams.cold_start.gate import StartGate
 from upstreams.cold_start.mending import forget_mending, mend
@@ -26,7 +26,16 @@ from upstreams.cold_start.start import GUARD_S, Start
 from upstreams.invalidation import InvalidationListener
 from upstreams.memory import UpstreamMemory
 from upstreams.resolution.reference_values import ReferenceValues
-from upstreams.session import EraMemory, Exit, Session, SessionEvents, SessionTerms, UpstreamEvents
+from upstreams.session import (
+    Credentials,
+    EraMemory,
+    Exit,
+    Session,
+    SessionEvents,
+    SessionTerms,
+    UpstreamEvents,
+    no_credentials,
+)
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.reopening_pace import Pacing
@@ -62,6 +71,7 @@ class SessionParts(Struct, frozen=True):
     listener: InvalidationListener
     values: ReferenceValues
     """The values of references in the configuration."""
+    credentials: Credentials = no_credentials
 
 
 class _Events:
@@ -211,6 +221,8 @@ class SessionConnector:
         config = parts.values.fill(configured)
         if parts.values.renews_headers:
             terms = structs.replace(terms, renewed_headers=parts.values.renewed_headers)
+        if config.url is not None:
+            terms = structs.replace(terms, credential=parts.credentials(self._name, config, self._account_of(pooled)))
         events = _Events(parts.events, pooled, on_ended or partial(self.pool.session_ended, pooled))
 
         def connected(session: Session) -> None:
@@ -225,6 +237,12 @@ class SessionConnector:
             parts.gate.forget(configured)
             raise await mend(self._name, configured, error.breakage, parts.memory) from None
 
+    def _account_of(self, pooled: PooledSession) -> str:
+        """The principal that a session acts for at its server: its own, if each has an account there."""
+        if self.pool.config.oauth.account == "shared":
+            return OWNER
+        return pooled.principal or (pooled.tenant.identity.principal if pooled.tenant else OWNER)
+
     def _failure(self, error: HubError | None, progress: str = "") -> HubError:
         """The error of a call whose session could not be opened; each call gets its own."""
         if error is None and progress:
@@ -237,7 +255,7 @@ class SessionConnector:
         if self.pool.config.command is not None:
             text += ' If it can run only once, set session_mode = "singleton" in its configuration.'
         kind = UpstreamUnauthorized if isinstance(error, UpstreamUnauthorized) else UpstreamUnavailable
-        return kind(text, upstream=self._name)
+        return kind(text, upstream=self._name, retry_after_ms=None if error is None else error.retry_after_ms)
 
     # --- the life of a session ----------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from msgspec import Raw, Struct
 from config.identity import config_key
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, Overloaded, UpstreamUnavailable
-from hub.link.interface import Caller, Tenant
+from hub.link.interface import OWNER, Caller, Tenant
 from hub.link.recent import Recent
 from hub.wire.handshake import detached
 from hub.wire.mcp import Era
@@ -112,6 +112,8 @@ class Pool:
         main.want_level(self._level)
         self.decide_sharing(era, transport)
         self._everybody = self.config.across_principals or (era is Era.MODERN and transport != "stdio")
+        if self.config.oauth.account == "each":  # the session acts for one of them
+            self._everybody, main.principal = False, OWNER
         self._on_moved()
 
     def decide_sharing(self, era: Era, transport: str) -> None:

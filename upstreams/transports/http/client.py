@@ -8,9 +8,9 @@ Deadlines are the caller's; only connecting and a stalled write are bounded here
 """
 
 import logging
-import re
 import ssl
 from collections.abc import Mapping
+from math import inf
 from typing import Final, Self
 
 import trio
@@ -26,8 +26,7 @@ from hub.link.hub_errors import (
     UpstreamUnavailable,
 )
 from hub.wire.http.request_head import HeadParser
-from hub.wire.mcp import HUB_NAME, HUBD_VERSION
-from upstreams.session import RenewedHeaders
+from upstreams.session import Credential, RenewedHeaders
 from upstreams.transports.http.connection import (
     CONNECT_S,
     RECEIVE_BYTES,
@@ -37,6 +36,7 @@ from upstreams.transports.http.connection import (
     Url,
     connect,
 )
+from upstreams.transports.http.request_fields import NOT_LET_IN, Refused, RequestFields
 from upstreams.transports.http.response_head import (
     MalformedResponse,
     ResponseChunks,
@@ -57,14 +57,6 @@ PIECE_BYTES: Final = 32 << 10
 """Bytes of a chunked body that are decoded at once."""
 
 log = logging.getLogger(__name__)
-
-_FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_FIELD_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-_OWN_FIELDS: Final = frozenset(
-    {"accept", "accept-encoding", "connection", "content-length", "content-type", "expect", "host", "keep-alive"}
-    | {"last-event-id", "te", "trailer", "transfer-encoding", "upgrade"}
-)
-"""Fields that the hub sets or never sends; in a configuration they are ignored, and so is `mcp-*`."""
 
 
 class HttpReply:
@@ -235,9 +227,11 @@ class HttpClient:
         connect_s: float = CONNECT_S,
         account: Account | None = None,
         renewed_headers: RenewedHeaders | None = None,
+        credential: Credential | None = None,
     ) -> None:
         """Without I/O. `headers` go with every request; those that are the hub's own to set are left out.
-        `renewed_headers` gives others when these are refused (401): what was refused is then sent once more.
+        `renewed_headers` gives others when these are refused (401), `credential` an Authorization that may change with
+        each request: what was refused is then sent once more.
 
         `connect_s`: how long it may take to connect. `account` counts answers while they are read.
 
@@ -249,10 +243,7 @@ class HttpClient:
         self.account = account
         self._tls = tls
         self._connect_s = connect_s
-        self._headers = headers or {}
-        self._renewed_headers = renewed_headers
-        self._fields = _static_fields(url, headers or {})
-        self._prefixes: dict[tuple[str, str], bytes] = {}
+        self._fields = RequestFields(name, url, headers or {}, renewed_headers, credential)
         self._idle: list[Connection] = []
         self._active: set[Connection] = set()
         self._parser = HeadParser(read_response)
@@ -281,20 +272,25 @@ class HttpClient:
             UpstreamUnavailable: no connection, nothing sent.
             UpstreamLost: the connection ended before an answer came.
             UpstreamProtocolError: what came is not one HTTP/1.1 response, or has a content coding.
+            UpstreamUnauthorized: it was refused, and the credential is none any more.
         Cancellation: closes the connection.
         """
-        prefix = self._prefixes.get((method, target or "")) or self._prefix(method, target or "")
+        fields = self._fields
+        credential = fields.credential
+        if credential is not None and (credential.authorization is not fields.shown or credential.due < inf):
+            await fields.refresh(credential)
+        prefix = fields.prefixes.get((method, target or "")) or fields.prefix(method, target or "")
         if body is None:
             data = b"".join((prefix, headers, b"\r\n"))
         else:
             data = b"".join((prefix, headers, b"Content-Length: %d\r\n\r\n" % len(body), body))
-        sent = self._headers
+        sent = fields.sent() if fields.may_change else None
         while True:
             connection = self._reuse() or await self._connect()
             self._active.add(connection)
             try:
                 reply = await self._exchange(connection, data)
-                if reply.status != 401 or self._renewed_headers is None or not renews:
+                if reply.status not in NOT_LET_IN or sent is None:
                     return reply
                 break
             except Died as died:
@@ -308,29 +304,16 @@ class HttpClient:
                 self.drop(connection)
                 raise
 
-        if not await self._renew(reply, sent):
-            return reply
-        return await self.request(method, headers, body, target=target, resend=resend, renews=False)
-
-    async def _renew(self, refusal: HttpReply, refused: Mapping[str, str]) -> bool:
-        """True if there are headers to send in place of those that were refused; then the refusal is discarded."""
-        assert self._renewed_headers is not None
+        refused = Refused(reply.status, reply.headers, sent, body or b"", again=not renews)
         try:
-            headers = await self._renewed_headers(refused)
-            if headers is None:
-                return False
-            fields = _static_fields(self.url, headers)
-        except ValueError as error:
-            log.warning("%s refuses its credentials, and the new ones cannot be sent: %s", self.name, error)
-            return False
+            replaced = await fields.replaced(refused)
         except BaseException:
-            refusal.discard()
+            reply.discard()
             raise
-        refusal.discard()
-        if headers != self._headers:
-            self._headers, self._fields = headers, fields
-            self._prefixes.clear()
-        return True
+        if not replaced or not renews:
+            return reply
+        reply.discard()
+        return await self.request(method, headers, body, target=target, resend=resend, renews=False)
 
     def sweep(self) -> None:
         """Close idle connections that are past their time or were closed by the server."""
@@ -449,26 +432,3 @@ class HttpClient:
                 return connection
             connection.close()
         raise UpstreamUnavailable(f"The connection to {self.name} was closed; nothing was sent", upstream=self.name)
-
-    def _prefix(self, method: str, target: str) -> bytes:
-        start = f"{method} {target or self.url.target} HTTP/1.1\r\n".encode("ascii")
-        self._prefixes[method, target] = prefix = start + self._fields
-        return prefix
-
-
-def _static_fields(url: Url, headers: Mapping[str, str]) -> bytes:
-    """The lines that every request has."""
-    lines = {
-        "host": f"Host: {url.authority}\r\n",
-        "user-agent": f"User-Agent: {HUB_NAME}/{HUBD_VERSION}\r\n",
-        "accept-encoding": "Accept-Encoding: identity\r\n",
-    }
-    for name, value in headers.items():
-        if not _FIELD_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} cannot be the name of an HTTP header")
-        value = value.strip(" \t\r\n")  # a token read from a file ends with a newline
-        if not _FIELD_VALUE.fullmatch(value):
-            raise ValueError(f"the value of the header {name} holds characters that cannot be sent")
-        if name.lower() not in _OWN_FIELDS and not name.lower().startswith("mcp-"):
-            lines[name.lower()] = f"{name}: {value}\r\n"
-    return "".join(lines.values()).encode("latin-1")

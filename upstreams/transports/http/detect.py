@@ -59,7 +59,12 @@ async def run_http_session(
     account = budget.account(f"upstream {name}")
     try:
         client = HttpClient(
-            name, parse_url(config.url or ""), headers, account=account, renewed_headers=terms.renewed_headers
+            name,
+            parse_url(config.url or ""),
+            headers,
+            account=account,
+            renewed_headers=terms.renewed_headers,
+            credential=terms.credential,
         )
     except ValueError as error:
         raise UpstreamUnavailable(f"{name} is configured wrongly: {error}", upstream=name) from None

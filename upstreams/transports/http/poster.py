@@ -11,7 +11,14 @@ from urllib.parse import urljoin
 
 import trio
 
-from hub.link.hub_errors import Executed, HubError, Overloaded, UpstreamProtocolError, UpstreamUnauthorized
+from hub.link.hub_errors import (
+    Executed,
+    HubError,
+    Overloaded,
+    UpstreamDenied,
+    UpstreamProtocolError,
+    UpstreamUnauthorized,
+)
 from hub.link.read_pace import ReadPace
 from hub.wire.jsonrpc import (
     Failure,
@@ -35,12 +42,6 @@ MAX_RETRY_AFTER_S: Final = 60.0
 MAX_REFUSAL_BYTES: Final = 64 << 10
 LARGE_BYTES: Final = 1 << 20
 """Bytes of an answer beyond which other tasks have their turn before it is passed on."""
-
-
-class UpstreamDenied(UpstreamUnauthorized):
-    """The upstream knows who asks, and refuses (403)."""
-
-    kind = "denied"
 
 
 class StatusError(UpstreamProtocolError):

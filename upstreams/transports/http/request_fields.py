@@ -1,0 +1,168 @@
+"""Request fields: the lines that every request to one server has, its credentials among them, and what to send in
+place of those that the server refuses.
+
+Configured headers stay as they are until a refusal (401); then `renewed_headers` may know others. A `credential` is
+asked before each request. Either way what was refused is sent once more at most: it was not executed.
+"""
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import trio
+
+from hub.wire.jsonrpc import RemoteProtocolError, peek_object, peek_str
+from hub.wire.mcp import HUB_NAME, HUBD_VERSION
+from upstreams.session import Credential, RenewedHeaders
+from upstreams.transports.http.connection import Url
+
+NOT_LET_IN: Final = (401, 403)
+"""Statuses of refusals that are about who asks."""
+_OWN_FIELDS: Final = frozenset(
+    {"accept", "accept-encoding", "connection", "content-length", "content-type", "expect", "host", "keep-alive"}
+    | {"last-event-id", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+"""Fields that the hub sets or never sends; in a configuration they are ignored, and so is `mcp-*`."""
+
+log = logging.getLogger(__name__)
+
+_FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_FIELD_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+
+
+class RequestFields:
+    """The lines of every request to `url`, as they are now.
+
+    Raises:
+        ValueError: a header that cannot be sent; the text does not repeat its value.
+    """
+
+    __slots__ = (
+        "_headers",
+        "_lines",
+        "_name",
+        "_renewed_headers",
+        "_url",
+        "credential",
+        "may_change",
+        "prefixes",
+        "shown",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        url: Url,
+        headers: Mapping[str, str],
+        renewed_headers: RenewedHeaders | None = None,
+        credential: Credential | None = None,
+    ) -> None:
+        self._name = name
+        self._url = url
+        self._headers = headers
+        self._renewed_headers = renewed_headers
+        self.credential = credential
+        self.may_change = credential is not None or renewed_headers is not None
+        """A refusal may lead to other lines."""
+        self.shown = ""
+        """The `authorization` of `credential` in the lines."""
+        self._lines = _lines(url, headers)
+        self.prefixes: dict[tuple[str, str], bytes] = {}
+        """By method and target, the request line and these lines."""
+
+    def prefix(self, method: str, target: str) -> bytes:
+        """The beginning of a request, remembered in `prefixes`; `target` "": that of the URL."""
+        start = f"{method} {target or self._url.target} HTTP/1.1\r\n".encode("ascii")
+        self.prefixes[method, target] = prefix = start + self._lines
+        return prefix
+
+    async def refresh(self, credential: Credential) -> None:
+        """Show what `credential` has now. To be awaited before a request if that may differ.
+
+        Raises:
+            HubError: as `Credential.renew`.
+        """
+        if credential.due <= trio.current_time():
+            await credential.renew()
+        if credential.authorization is not self.shown:
+            self._show(self._headers, credential.authorization)
+
+    async def replaced(self, refused: "Refused") -> bool:
+        """True if there are other lines to send in place of those that the server refused.
+
+        Raises:
+            UpstreamUnauthorized, HubError: as `Credential.refused`; there will be none without a person.
+        """
+        credential = self.credential
+        if refused.status == 403:
+            return credential is not None and await refused.may_widen(credential)
+        if credential is not None and await credential.refused(refused.shown, refused.challenges):
+            return True
+        if self._renewed_headers is None or refused.again:
+            return False
+        headers = await self._renewed_headers(refused.headers)
+        if headers is None:
+            return False
+        try:
+            if headers != self._headers:
+                self._show(headers, self.shown)
+        except ValueError as error:
+            log.warning("%s refuses its credentials, and the new ones cannot be sent: %s", self._name, error)
+            return False
+        return True
+
+    def sent(self) -> tuple[Mapping[str, str], str]:
+        """The configured headers and the `authorization` of a request that is sent now."""
+        return self._headers, self.shown
+
+    def _show(self, headers: Mapping[str, str], authorization: str) -> None:
+        both = {**headers, "Authorization": authorization} if authorization else headers
+        self._lines = _lines(self._url, both)
+        self._headers, self.shown = headers, authorization
+        self.prefixes.clear()
+
+
+class Refused:
+    """A request that the server refused: what it showed, and the server's answer. `again`: for the second time."""
+
+    def __init__(
+        self, status: int, fields: Mapping[str, str], sent: tuple[Mapping[str, str], str], body: bytes, *, again: bool
+    ) -> None:
+        self.status = status
+        self.headers, self.shown = sent
+        self.challenges = (fields["www-authenticate"],) if "www-authenticate" in fields else ()
+        self.again = again
+        self._body = body
+
+    async def may_widen(self, credential: Credential) -> bool:
+        """True if the request may pass with a credential of more scopes, and there is such a one (RFC 6750 3.1)."""
+        if not any("insufficient_scope" in value.lower() for value in self.challenges):
+            return False
+        return await credential.lacks_scope(self.shown, self.challenges, _operation(self._body))
+
+
+def _operation(body: bytes) -> str:
+    """What a message of the hub asks for: the name of a tool or prompt, else the method."""
+    try:
+        members = peek_object(body)
+        return peek_str(peek_object(members["params"]).get("name")) or peek_str(members.get("method")) or ""
+    except (RemoteProtocolError, KeyError):
+        return ""
+
+
+def _lines(url: Url, headers: Mapping[str, str]) -> bytes:
+    lines = {
+        "host": f"Host: {url.authority}\r\n",
+        "user-agent": f"User-Agent: {HUB_NAME}/{HUBD_VERSION}\r\n",
+        "accept-encoding": "Accept-Encoding: identity\r\n",
+    }
+    for name, value in headers.items():
+        if not _FIELD_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} cannot be the name of an HTTP header")
+        value = value.strip(" \t\r\n")  # a token read from a file ends with a newline
+        if not _FIELD_VALUE.fullmatch(value):
+            raise ValueError(f"the value of the header {name} holds characters that cannot be sent")
+        if name.lower() not in _OWN_FIELDS and not name.lower().startswith("mcp-"):
+            lines[name.lower()] = f"{name}: {value}\r\n"
+    return "".join(lines.values()).encode("latin-1")
