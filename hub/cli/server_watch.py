@@ -196,6 +196,13 @@ def _has_ended(row: "UpstreamRow | None", waited_s: float, failures: int) -> boo
     return not _is_old(row, waited_s)
 
 
+def is_starting(row: "UpstreamRow", failures: int = FAILURES) -> bool:
+    """True if it is not known what a server offers, and may be soon."""
+    if row.state in UP:
+        return row.state == "connected" and bool(row.settling)
+    return row.state not in ENDED and ((row.failures or 0) < failures or row.installing or row.queued)
+
+
 def _lines(found: Mapping[str, ServerOutcome], waiting: Collection[str]) -> "list[Block]":
     return [each.progress if each.name in waiting else str(each) for each in found.values()]
 

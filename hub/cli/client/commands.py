@@ -8,10 +8,11 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from os import EX_OK
 from typing import TYPE_CHECKING, Any, Final
 
-from hub.cli.subcommand import EX_FAILED, Output, Parser, UsageError, add, as_json, client, nearest
+from hub.cli.subcommand import EX_FAILED, Output, Parser, UsageError, add, as_json, nearest
 from hub.control.errors import ControlFailed
 
 if TYPE_CHECKING:
@@ -104,18 +105,22 @@ def session(options: argparse.Namespace) -> Iterator["HubSession"]:
 def _call(options: argparse.Namespace) -> int:
     from hub.cli.client.answers import result
     from hub.cli.client.connection import Refused
+    from hub.cli.client.starting import once_connected, owns
     from hub.wire.printable import printable
 
     output: Output = options.output
     with session(options) as hub:
-        name, arguments = _tool_and_arguments(options, hub)
+        tool = options.name
+
+        def act() -> Object:
+            nonlocal tool
+            tool, arguments = _tool_and_arguments(options, hub)
+            return _called(tool, arguments, hub, quiet=output.json)
+
         try:
-            if not output.json and "logging" in hub.capabilities:
-                hub.request("logging/setLevel", {"level": "info"})
-            params = {"name": name, "arguments": arguments, "_meta": {"progressToken": "call"}}
-            answer = hub.request("tools/call", params)
+            answer = once_connected(act, owns(options.name))
         except Refused as refused:
-            why = _why(refused, name, hub)
+            why = _why(refused, tool, hub)
             if options.raw:
                 print(as_json({"error": {**refused.error, "message": why}}))
                 return EX_FAILED
@@ -125,6 +130,17 @@ def _call(options: argparse.Namespace) -> int:
     else:
         print(result(answer), file=sys.stderr if answer.get("isError") is True else sys.stdout)
     return EX_FAILED if answer.get("isError") is True else EX_OK
+
+
+def _called(tool: str, arguments: Object, hub: "HubSession", *, quiet: bool) -> Object:
+    """The result of a call. `quiet`: without what servers log meanwhile.
+
+    Raises:
+        Refused: the hub or the server refused it.
+    """
+    if not quiet and "logging" in hub.capabilities:
+        hub.request("logging/setLevel", {"level": "info"})
+    return hub.request("tools/call", {"name": tool, "arguments": arguments, "_meta": {"progressToken": "call"}})
 
 
 def _tool_and_arguments(options: argparse.Namespace, hub: "HubSession") -> tuple[str, Object]:
@@ -141,7 +157,7 @@ def _tool_and_arguments(options: argparse.Namespace, hub: "HubSession") -> tuple
     if options.object is not None:
         if words:
             raise UsageError("give arguments either as KEY=VALUE or with --json, not both")
-        return name, _object(sys.stdin.read() if options.object == "-" else options.object)
+        return name, _object(_file("-") if options.object == "-" else options.object)
     try:
         pairs = split(words)
         schema: Any = {}
@@ -158,32 +174,20 @@ def _tools(hub: "HubSession") -> list[Object]:
 
 def _why(refused: "Refused", name: str, hub: "HubSession") -> str:
     """The reason why a call was refused, and what can be done."""
+    from hub.cli.client.starting import owns, why_away
     from hub.wire.mcp import INVALID_PARAMS
 
     code, message = refused.error.get("code"), str(refused)
     known = [str(tool.get("name")) for tool in _tools(hub)] if code == INVALID_PARAMS else [name]
     if name in known:
         return message
-    if away := _server_of(name):
-        return f"there is no tool {name}: {away}"
+    if away := why_away(owns(name)):
+        return f"{name} cannot be called: {away}"
     ends = [each for each in known if each.endswith(f"__{name}")]
     meant = f'did you mean "{ends[0]}"?' if len(ends) == 1 else nearest(name, known)
     if len(ends) > 1:
         meant = f"there are {', '.join(ends[:10])}"
     return f"there is no tool {name}; {meant or '`hubd tools` lists all'}"
-
-
-def _server_of(name: str) -> str:
-    """The reason why the tools of the server that `name` begins with are not there; "": it has none."""
-    from hub.control.methods import STATUS
-
-    with client() as control:
-        rows = control.request(STATUS).upstreams
-    row = next((each for each in rows if name.startswith(f"{each.name}__")), None)
-    if row is None or row.state == "connected":
-        return ""
-    why = (row.last_error or "").partition("\n")[0]
-    return f"{row.name} is {row.state}{why and f': {why}'}"
 
 
 def _object(text: str) -> Object:
@@ -204,7 +208,7 @@ def _file(path: str) -> str:
     """
     try:
         if path == "-":
-            data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+            data = _standard_input()
         else:
             with open(os.path.expanduser(path), "rb") as file:
                 data = file.read(MAX_FILE_BYTES + 1)
@@ -216,6 +220,12 @@ def _file(path: str) -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise UsageError(f"{path}: not UTF-8, so it is no text that a tool can be given") from None
+
+
+@cache
+def _standard_input() -> bytes:
+    """Standard input as far as it is taken: once, for a call may be tried again."""
+    return sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
 
 
 # --- resources --------------------------------------------------------------------------------------------------------
@@ -243,9 +253,11 @@ def _resources(options: argparse.Namespace) -> int:
 
 
 def _read(options: argparse.Namespace) -> int:
+    from hub.cli.client.starting import anyone, once_connected
+
     output: Output = options.output
     with session(options) as hub:
-        result = hub.request("resources/read", {"uri": options.uri})
+        result = once_connected(lambda: hub.request("resources/read", {"uri": options.uri}), anyone)
     if output.json:
         output.set(**result)
         return EX_OK
@@ -305,15 +317,19 @@ def _prompts(options: argparse.Namespace) -> int:
 def _prompt(options: argparse.Namespace) -> int:
     from hub.cli.client.answers import prompt
     from hub.cli.client.connection import Refused
+    from hub.cli.client.starting import once_connected, owns, why_away
 
     output: Output = options.output
     with session(options) as hub:
         try:
-            result = hub.request("prompts/get", {"name": options.name, "arguments": _texts(options)})
+            params = {"name": options.name, "arguments": _texts(options)}
+            result = once_connected(lambda: hub.request("prompts/get", params), owns(options.name))
         except Refused as refused:
             known = [str(each.get("name")) for each in hub.items("prompts/list", "prompts")]
             if options.name in known:
                 raise
+            if away := why_away(owns(options.name)):
+                raise ControlFailed(f"{options.name} cannot be filled in: {away}") from refused
             meant = nearest(options.name, known) or "`hubd prompts` lists all"
             raise ControlFailed(f"there is no prompt {options.name}; {meant}") from refused
     if output.json:

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -99,7 +100,49 @@ def test_a_tool_of_a_server_that_is_away_is_said_with_the_reason(tmp_path):
     with running_hub(tmp_path, away) as hub:
         off, gone = (said(hub, "call", name, code=1)[1] for name in ("off__echo", "gone__echo"))
     assert "run `hubd enable off`" in off
-    assert re.match(r"hubd: there is no tool gone__echo: gone is \w+: gone cannot be started: .* was not found", gone)
+    assert re.match(r"hubd: gone__echo cannot be called: gone is \w+: gone cannot be started: .* was not found", gone)
+
+
+SLOW = "startup_grace_s = 0.1\n"  # lists are told without waiting for servers
+
+
+def starting(file, *, start_s=60):
+    """A server that is not ready before `file` exists."""
+    script = f"{json.dumps(sys.executable)} -I -m upstreams.demo"
+    return (
+        f"{SLOW}[upstreams.slow]\ncommand = 'sh'\n"
+        f"args = ['-c', {json.dumps(f'while [ ! -e {file} ]; do sleep 0.1; done; exec {script}')}]\n"
+        f"timeouts = {{ start = {start_s} }}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["call", "slow__add", "a=2", "b=40"], "2 + 40 = 42"),
+        (["call", "slow", "add", "a=2", "b=40"], "2 + 40 = 42"),
+        (["call", "slow__add", "--json", "-"], "1 + 2 = 3"),
+        (["read", "demo://greeting/Ada"], "Hello, Ada"),
+        (["prompt", "slow__explain", "topic=trees"], "trees"),
+    ],
+)
+def test_a_server_that_is_starting_is_waited_for(tmp_path, words, answer):
+    ready = tmp_path / "ready"
+    with running_hub(tmp_path, starting(ready)) as hub:
+        argv = [HUBD, *words]
+        with subprocess.Popen(argv, env=hub.env, stdin=-1, stdout=-1, stderr=-1, text=True) as command:
+            command.stdin.write('{"a": 1, "b": 2}')
+            command.stdin.close()
+            assert command.stderr.readline() == "slow is connecting ...\n"
+            ready.touch()
+            assert command.wait(30) == 0, command.stderr.read()
+            assert answer in command.stdout.read()
+
+
+def test_a_server_that_stays_starting_is_said_after_its_time(tmp_path):
+    with running_hub(tmp_path, starting(tmp_path / "never", start_s=2)) as hub:
+        _, err = said(hub, "call", "slow__echo", code=1)
+    assert re.match(r"hubd: slow__echo cannot be called: slow is (re)?connecting", err.splitlines()[-1])
 
 
 def test_arguments_may_be_nested_and_come_from_files(hub, tmp_path):

@@ -1,0 +1,141 @@
+"""Servers that are starting: what they offer may not be known yet, so a command waits for them, and says so."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from hub.cli.client.connection import Refused
+from hub.cli.render.tables import duration
+from hub.cli.server_watch import PAUSE_S, is_starting
+from hub.cli.subcommand import UsageError, client
+from hub.wire.printable import printable
+
+if TYPE_CHECKING:
+    from hub.control.answers import Status, UpstreamRow
+
+Result = TypeVar("Result")
+Concerns = Callable[["UpstreamRow"], bool]
+"""Whether a command may need this server."""
+SAY_AFTER_S: Final = 1.0
+"""Seconds of waiting after which it is said."""
+STATES: Final = {"unauthorized": "waiting for a sign-in", "idle": "not started"}
+"""Adjectives for states that are none."""
+
+
+def owns(name: str) -> Concerns:
+    """The server that a name begins with: `time` of `time__now`, and of `time` alone."""
+    return lambda row: name == row.name or name.startswith(f"{row.name}__")
+
+
+def anyone(row: "UpstreamRow") -> bool:
+    """Any server: a URI does not say whose it is."""
+    return True
+
+
+def once_connected(act: Callable[[], Result], concerns: Concerns) -> Result:
+    """What `act` returns. Where it is refused, and servers that it `concerns` are starting, it is done again whenever
+    one of these is connected or has failed, until none is starting or `timeouts.start` is over. What it reads of
+    standard input it has to keep.
+
+    Raises:
+        Refused, UsageError: of the last time.
+        HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`.
+    """
+    starting = _Starting(concerns)
+    while True:
+        try:
+            return act()
+        except (Refused, UsageError):
+            if not starting.wait_for_one():
+                raise
+
+
+class _Starting:
+    """The servers that a command concerns and that are starting, while it waits for them."""
+
+    def __init__(self, concerns: Concerns) -> None:
+        self._concerns = concerns
+        self._began_at = self._until = _now()
+        self._names: frozenset[str] | None = None
+        """Those that were starting when it was looked last; None: that was not looked at."""
+        self._is_said = False
+
+    def wait_for_one(self) -> bool:
+        """Wait until one of them is not starting any more; False: none is, or the time is over."""
+        while True:
+            status = _status()
+            found = [row for row in status.upstreams if self._concerns(row)]
+            starting = [row for row in found if is_starting(row)]
+            names, before = frozenset(row.name for row in starting), self._names
+            self._names = names
+            if before is None:
+                self._until = self._began_at + max((_start_s(name, status) for name in names), default=0.0)
+                if any(self._is_new(row) for row in found):
+                    return True
+            elif before - names:
+                return True
+            if not names or _now() > self._until:
+                return False
+            self._say(starting)
+            time.sleep(PAUSE_S)  # noqa: TID251 - nothing here runs under trio
+
+    def _is_new(self, row: "UpstreamRow") -> bool:
+        """True if it was connected after the command began, perhaps between its refusal and this look."""
+        return row.state == "connected" and not row.settling and (row.since_s or 0.0) <= _now() - self._began_at
+
+    def _say(self, starting: "Iterable[UpstreamRow]") -> None:
+        if not self._is_said and _now() - self._began_at > SAY_AFTER_S:
+            self._is_said = True
+            print(f"{'; '.join(map(doing, starting))} ...", file=sys.stderr, flush=True)
+
+
+def doing(row: "UpstreamRow") -> str:
+    """What a server that is starting does now: `time is connecting`."""
+    if row.installing:
+        since = f" for {duration(row.installing_s)}" if row.installing_s is not None else ""
+        return f"{printable(row.name)} is being installed{since}"
+    if row.queued:
+        return f"{printable(row.name)} waits until other servers are installed"
+    return f"{printable(row.name)} is {'connecting again' if row.state == 'reconnecting' else 'connecting'}"
+
+
+def why_away(concerns: Concerns) -> str:
+    """The reason why a server that a command concerns is away, and what to do; "": none is."""
+    row = next((each for each in _status().upstreams if concerns(each)), None)
+    if row is None or (row.state == "connected" and not is_starting(row)):
+        return ""
+    if is_starting(row):
+        return f"{doing(row)}, and was not ready in time; `hubd status` shows how far it is"
+    why = (row.last_error or "").partition("\n")[0]
+    if row.state == "disabled":
+        return f"{row.name} is disabled: run `hubd enable {row.name}`"
+    remedy = f"; `hubd logs {row.name}` shows all of it"
+    return f"{row.name} is {STATES.get(row.state, row.state)}{f': {why}' if why else ''}{remedy}"
+
+
+def _status() -> "Status":
+    from hub.control.methods import STATUS
+
+    with client() as control:
+        return control.request(STATUS)
+
+
+def _start_s(name: str, status: "Status") -> float:
+    """`timeouts.start` of a server, by the configuration that the hub uses."""
+    from config.errors import ConfigError
+    from config.loading.assemble import load_all
+    from config.settings import Timeouts
+
+    watched = status.config.watched
+    try:
+        upstreams = load_all(Path(watched[0]) if watched else None, os.environ, partly=True).config.upstreams
+    except ConfigError:
+        upstreams = {}
+    return upstreams[name].timeouts.start if name in upstreams else Timeouts().start
+
+
+def _now() -> float:
+    return time.monotonic()  # noqa: TID251 - nothing here runs under trio
