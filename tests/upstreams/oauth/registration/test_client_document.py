@@ -1,0 +1,76 @@
+"""The client metadata document: what the hub serves, and what is said of one that is wrong."""
+
+import pytest
+
+from config.oauth_settings import OAuthConfig
+from upstreams.oauth.registration.client_document import (
+    CALLBACKS,
+    PATH,
+    SHARED_ORIGINS,
+    client_document,
+    flaws_of,
+    has_redirect_uri,
+)
+
+HOST = "https://hub.example"
+REDIRECT = "http://127.0.0.1:8765/oauth/callback"
+SHARED = [origin + path for origin in SHARED_ORIGINS for path in CALLBACKS]
+
+
+@pytest.mark.covers("A-21")
+def test_the_document_that_is_hosted_for_all_hubs():
+    assert client_document(HOST, OAuthConfig(), SHARED) == {
+        "client_id": "https://hub.example/oauth/client.json",
+        "client_name": "hubd",
+        "client_uri": "https://hub.example/",
+        "application_type": "native",
+        "redirect_uris": [
+            *(f"http://{host}:8765/oauth/callback{end}" for host in ("127.0.0.1", "localhost") for end in ENDS)
+        ],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": "none",
+    }
+
+
+ENDS = ("", "/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8")
+
+
+def test_the_document_of_a_team_server():
+    document = client_document(HOST + "/", OAuthConfig(client_name="hub of Ann"))
+    assert document["client_id"] == HOST + PATH
+    assert (document["client_name"], document["application_type"]) == ("hub of Ann", "web")
+    assert document["redirect_uris"] == [f"{HOST}/oauth/callback{end}" for end in ENDS]
+    assert all(has_redirect_uri(HOST + PATH, uri) for uri in document["redirect_uris"])
+
+
+def test_redirect_uris_that_a_document_can_be_expected_to_name():
+    assert all(has_redirect_uri("https://a.example/x", uri) for uri in SHARED)
+    for uri in ("http://127.0.0.1:8766/oauth/callback", REDIRECT + "/", REDIRECT + "/0", REDIRECT + "?x", ""):
+        assert not has_redirect_uri(HOST + PATH, uri)
+
+
+GOOD = client_document(HOST, OAuthConfig(), SHARED)
+
+
+def test_a_document_that_is_right():
+    assert flaws_of(GOOD, HOST + PATH, REDIRECT) == []
+    less = {name: value for name, value in GOOD.items() if name not in ("client_uri", "token_endpoint_auth_method")}
+    assert flaws_of(less, HOST + PATH, REDIRECT) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "due"),
+    [
+        ({"client_id": HOST}, "does not repeat its own URL as client_id"),
+        ({"redirect_uris": [REDIRECT + "/1"]}, f"does not name the redirect URI {REDIRECT}"),
+        ({"redirect_uris": REDIRECT + "x"}, f"does not name the redirect URI {REDIRECT}"),
+        ({"client_name": None}, "has no client_name"),
+        ({"token_endpoint_auth_method": "client_secret_basic"}, "wants another token_endpoint_auth_method than none"),
+        ({"grant_types": ["authorization_code"]}, "lacks refresh_token in grant_types"),
+        ({"response_types": "code"}, "lacks code in response_types"),
+    ],
+)
+def test_a_document_that_is_wrong(change, due):
+    assert flaws_of({**GOOD, **change}, HOST + PATH, REDIRECT) == [due]
+    assert flaws_of(None, HOST + PATH, REDIRECT) == ["is no JSON object"]

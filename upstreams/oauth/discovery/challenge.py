@@ -1,0 +1,95 @@
+"""The challenge of a server that refuses a request: what `Bearer` says in its `WWW-Authenticate` fields. Pure.
+
+RFC 9110 11.6.1: a field is a list of challenges, and each of them may itself be a list of parameters, with the same
+comma. So one element is a scheme with a token68 or with its first parameter, a scheme alone, or one more parameter of
+the scheme before.
+
+The first `Bearer` counts, in any case of letters. What cannot be read leaves it without parameters, as does a parameter
+that comes twice: servers write what they like there, and all that it says can also be found in other places.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from upstreams.oauth.discovery.scopes import readable_scopes
+from upstreams.oauth.model import Challenge
+
+MAX_CHARS: Final = 16 * 1024
+"""Characters of all fields that are read; a field that goes beyond is not."""
+MAX_URL_CHARS: Final = 2048
+MAX_ERROR_CHARS: Final = 64
+
+_TOKEN: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
+_QUOTED: Final = r'"(?:[^"\\\x00-\x08\x0a-\x1f\x7f]|\\[^\x00-\x08\x0a-\x1f\x7f])*+"'
+_END: Final = r"[ \t]*+(?=,|\Z)"
+_GAP: Final = re.compile(r"[ \t,]*+")
+_PARAMETER: Final = re.compile(
+    rf"(?:(?P<scheme>{_TOKEN})[ \t]++)?(?P<name>{_TOKEN})[ \t]*+=[ \t]*+(?P<value>{_TOKEN}|{_QUOTED}){_END}"
+)
+_SCHEME: Final = re.compile(rf"(?P<scheme>{_TOKEN})(?:[ \t]++[A-Za-z0-9\-._~+/]++=*+)?{_END}")
+_BAD_SCHEME: Final = re.compile(rf"(?P<scheme>{_TOKEN})(?=[ \t,]|\Z)")
+_UNREADABLE: Final = re.compile(rf'(?:[^,"]++|{_QUOTED})*+')
+"""What cannot be read, up to a comma outside quotes, or up to a quote that nothing ends."""
+_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+_ERROR: Final = re.compile(r"[!#-\[\]-~]++")
+_VISIBLE: Final = re.compile(r"[!-~]++")
+
+
+def parse_challenges(values: Sequence[str]) -> Challenge:
+    """The first `Bearer` challenge in the values of `WWW-Authenticate` fields; empty if there is none."""
+    left = MAX_CHARS
+    for value in values:
+        left -= len(value)
+        if left < 0:
+            break
+        found = _bearer(value)
+        if found is not None:
+            return _challenge(found)
+    return Challenge()
+
+
+def _bearer(value: str) -> dict[str, str] | None:
+    """The parameters of the first `Bearer` in one field; None: there is none."""
+    found: dict[str, str] | None = None
+    at = 0
+    while (at := _end(_GAP, value, at)) < len(value):
+        element = _PARAMETER.match(value, at) or _SCHEME.match(value, at) or _BAD_SCHEME.match(value, at)
+        scheme = element["scheme"] if element else None
+        if scheme is not None:
+            if found is not None:
+                return found
+            if scheme.lower() == "bearer":
+                found = {}
+        if element is None or element.re is _BAD_SCHEME:
+            if found is not None:
+                return {}
+            at = _end(_UNREADABLE, value, at)
+            if value[at : at + 1] == '"':
+                return None
+            continue
+        at = element.end()
+        if found is not None and element.re is _PARAMETER:
+            name = element["name"].lower()
+            if name in found:
+                return {}
+            found[name] = _text(element["value"])
+    return found
+
+
+def _end(pattern: re.Pattern[str], value: str, at: int) -> int:
+    found = pattern.match(value, at)
+    return found.end() if found else at
+
+
+def _text(value: str) -> str:
+    return _ESCAPE.sub(r"\1", value[1:-1]) if value.startswith('"') else value
+
+
+def _challenge(parameters: dict[str, str]) -> Challenge:
+    url, error = parameters.get("resource_metadata", ""), parameters.get("error", "")
+    return Challenge(
+        resource_metadata=url if len(url) <= MAX_URL_CHARS and _VISIBLE.fullmatch(url) else "",
+        scope=" ".join(readable_scopes(parameters.get("scope", ""))),
+        error=error if len(error) <= MAX_ERROR_CHARS and _ERROR.fullmatch(error) else "",
+    )

@@ -1,0 +1,158 @@
+"""Discovery: from a refused request to an authorization server and what it can do. Registers nothing.
+
+    challenge -> places of the resource's metadata -> document -> authorization server -> its places -> document
+                        | none has any
+                        v
+              the upstream's own host, as in 2025-03-26
+
+A place that has no document (3xx, 4xx, HTML, no JSON object) passes to the next one. One that cannot answer (429, 5xx,
+no answer) ends the discovery for now: falling back would let whoever can disturb a server choose another one.
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+from config.oauth_settings import UpstreamOAuth
+from upstreams.fetch.model import Allowed, FetchFailed
+from upstreams.oauth.discovery import texts
+from upstreams.oauth.discovery.addresses import (
+    SERVER,
+    address_of,
+    is_on_this_machine,
+    is_same_issuer,
+    resource_places,
+    server_places,
+)
+from upstreams.oauth.discovery.documents import (
+    Terms,
+    check_issuer,
+    default_server,
+    is_resource_document,
+    is_server_document,
+    read_resource,
+    read_server,
+)
+from upstreams.oauth.discovery.reading import Fetching, read_document, sentence
+from upstreams.oauth.discovery.scopes import OFFLINE, fits, permitted, readable_scopes
+from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, OAuthProblem, ProtectedResource
+
+_LEGACY: Final = {"mcp-protocol-version": "2025-03-26"}
+"""A SHOULD of that revision."""
+
+
+def allowed_for(url: str, settings: UpstreamOAuth) -> Allowed:
+    """Who may be asked on behalf of the upstream at `url`, beside public addresses: whom its operator wrote down."""
+    written = (url, settings.issuer, settings.metadata_url)
+    hosts = {address.host.strip("[]") for text in written if (address := address_of(text))}
+    return Allowed(private_hosts=frozenset(hosts), loopback_http=is_on_this_machine(url))
+
+
+async def discover(
+    fetch: Fetching,
+    url: str,
+    settings: UpstreamOAuth,
+    challenge: Challenge,
+    *,
+    preferred_issuers: Collection[str] = (),
+    allowed: Allowed | None = None,
+    upstream: str = "",
+) -> Discovery:
+    """Find out everything that a sign-in at the upstream at `url` begins with.
+
+    `preferred_issuers`: where the hub has a grant or a registration. `upstream`: its name, for texts.
+
+    Raises:
+        OAuthProblem: it cannot begin before somebody does something.
+        OAuthUnavailable: a server cannot be asked now.
+    """
+    if allowed is None:
+        allowed = allowed_for(url, settings)
+    terms = Terms(upstream or _name_of(url), url, settings, loopback_http=allowed.loopback_http)
+    resource = await _resource(fetch, terms, challenge, allowed)
+    if resource is None:
+        resource = ProtectedResource(resource=settings.resource)
+        if not settings.issuer:
+            server = await _legacy_server(fetch, terms, allowed)
+            return Discovery(resource=resource, server=server, scope=_scope(terms, challenge, resource, server))
+    issuer = _issuer(terms, resource, preferred_issuers)
+    server = await _server(fetch, terms, issuer, allowed)
+    return Discovery(resource=resource, server=server, scope=_scope(terms, challenge, resource, server))
+
+
+def _name_of(url: str) -> str:
+    address = address_of(url)
+    return address.host if address else "The server"
+
+
+async def _resource(fetch: Fetching, terms: Terms, challenge: Challenge, allowed: Allowed) -> ProtectedResource | None:
+    """The upstream as its metadata describe it; None: it has none."""
+    places = resource_places(terms.address)
+    if terms.sound(challenge.resource_metadata):
+        places = (challenge.resource_metadata, *places)
+    for place in dict.fromkeys(places):
+        try:
+            document = await read_document(fetch, place, allowed)
+        except FetchFailed as refused:
+            if place == challenge.resource_metadata:
+                continue  # the upstream's own places are as good
+            raise OAuthProblem(sentence(f"The metadata of {terms.upstream} cannot be read: {refused.text}")) from None
+        if document is not None and is_resource_document(document):
+            return read_resource(document, place, terms)
+    return None
+
+
+def _issuer(terms: Terms, resource: ProtectedResource, preferred: Collection[str]) -> str:
+    """The authorization server to sign in at."""
+    if terms.settings.issuer:
+        return terms.settings.issuer
+    servers = resource.authorization_servers
+    if not servers:
+        raise OAuthProblem(texts.no_server(terms.upstream))
+    known = (server for server in servers if any(is_same_issuer(server, each) for each in preferred))
+    return next(known, servers[0])
+
+
+async def _server(fetch: Fetching, terms: Terms, issuer: str, allowed: Allowed) -> AuthorizationServer:
+    """The authorization server that is `issuer`, as its metadata describe it."""
+    places = server_places(check_issuer(issuer, terms))
+    written = terms.settings.metadata_url
+    for place in (written,) if written else places:
+        try:
+            document = await read_document(fetch, place, allowed)
+        except FetchFailed as refused:
+            text = f"The authorization server of {terms.upstream} cannot be used: {refused.text}"
+            raise OAuthProblem(sentence(text)) from None
+        if document is not None and is_server_document(document):
+            return read_server(document, issuer, terms, is_promise=not written)
+    raise OAuthProblem(texts.no_metadata(terms.upstream, issuer))
+
+
+async def _legacy_server(fetch: Fetching, terms: Terms, allowed: Allowed) -> AuthorizationServer:
+    """The upstream as its own authorization server, as in 2025-03-26."""
+    origin = terms.address.origin
+    try:
+        document = await read_document(fetch, terms.settings.metadata_url or origin + SERVER, allowed, _LEGACY)
+    except FetchFailed as refused:
+        raise OAuthProblem(sentence(f"The metadata of {terms.upstream} cannot be read: {refused.text}")) from None
+    if document is not None and is_server_document(document):
+        return read_server(document, origin, terms, is_promise=False)
+    return default_server(origin)
+
+
+def _scope(terms: Terms, challenge: Challenge, resource: ProtectedResource, server: AuthorizationServer) -> str:
+    """The scopes to ask for: the operator's, exactly; else those that are wanted, and one for a refresh token."""
+    settings = terms.settings
+    wanted = settings.scopes or readable_scopes(challenge.scope) or resource.scopes
+    if not settings.scopes and OFFLINE in server.scopes:
+        wanted = (*wanted, OFFLINE)
+    scopes = permitted(wanted, settings.max_scopes)
+    if not fits(scopes):
+        raise OAuthProblem(texts.too_many_scopes(terms.upstream))
+    if wanted and not scopes:
+        raise OAuthProblem(texts.forbidden_scopes(terms.upstream, _some(wanted)))
+    return " ".join(scopes)
+
+
+def _some(scopes: tuple[str, ...]) -> str:
+    """A few scopes for a person."""
+    return " ".join(scopes[:8]) + (" ..." if len(scopes) > 8 else "")

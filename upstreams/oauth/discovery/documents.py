@@ -1,0 +1,195 @@
+"""Metadata documents: of a protected resource (RFC 9728) and of an authorization server (RFC 8414). Pure.
+
+A document is what a peer says. Whatever is taken from it was checked here; what is not needed is passed over where it
+is wrong, what is needed makes the whole document worthless.
+"""
+
+from typing import Any, Final
+from urllib.parse import unquote_plus
+
+from config.oauth_settings import UpstreamOAuth
+from upstreams.oauth.discovery import texts
+from upstreams.oauth.discovery.addresses import (
+    Address,
+    address_of,
+    is_parent,
+    is_place_of,
+    is_same_issuer,
+    is_same_resource,
+    shown,
+    sound_address,
+)
+from upstreams.oauth.discovery.scopes import listed_scopes
+from upstreams.oauth.model import AuthorizationServer, OAuthProblem, ProtectedResource
+
+MAX_SERVERS: Final = 16
+"""Authorization servers of one resource that are looked at."""
+MAX_METHODS: Final = 32
+MAX_METHOD_CHARS: Final = 64
+MAX_QUERY_CHARS: Final = 2048
+OWN_PARAMETERS: Final = frozenset(
+    {
+        *("response_type", "client_id", "redirect_uri", "state", "code_challenge", "code_challenge_method", "scope"),
+        *("resource", "nonce", "prompt", "request", "request_uri", "response_mode", "client_secret"),
+        *("client_assertion", "client_assertion_type"),
+    }
+)
+"""Parameters of the authorization request that nobody but the hub writes, or that nobody may."""
+
+
+class Terms:
+    """What a discovery goes by: the upstream, and what its operator says of it."""
+
+    def __init__(self, upstream: str, url: str, settings: UpstreamOAuth, *, loopback_http: bool) -> None:
+        """
+        Raises:
+            OAuthProblem: nobody signs in at this URL.
+        """
+        address = address_of(url)
+        if address is None or (address.scheme == "http" and not loopback_http):
+            raise OAuthProblem(texts.needs_https(upstream))
+        self.upstream = upstream
+        self.url = url
+        self.address: Final = address
+        self.settings = settings
+        self.loopback_http = loopback_http
+
+    def sound(self, url: object) -> Address | None:
+        """The parts of a URL that a peer names; None: it may not be asked."""
+        return sound_address(url, loopback_http=self.loopback_http)
+
+
+# --- of the protected resource ----------------------------------------------------------------------------------------
+
+
+def is_resource_document(document: dict[str, Any]) -> bool:
+    """False if an object is something else, such as the error that a server has for every path."""
+    return "resource" in document or "authorization_servers" in document
+
+
+def read_resource(document: dict[str, Any], place: str, terms: Terms) -> ProtectedResource:
+    """The protected resource that a document at `place` describes.
+
+    Raises:
+        OAuthProblem: it describes another one.
+    """
+    named = document.get("resource")
+    identifier, is_wider = _identifier(named if isinstance(named, str) else None, place, terms)
+    servers = document.get("authorization_servers")
+    sound = [each for each in servers[:MAX_SERVERS] if terms.sound(each)] if isinstance(servers, list) else []
+    return ProtectedResource(
+        resource=identifier,
+        is_parent=is_wider,
+        authorization_servers=tuple(dict.fromkeys(sound)),
+        scopes=listed_scopes(document.get("scopes_supported")),
+    )
+
+
+def _identifier(named: str | None, place: str, terms: Terms) -> tuple[str, bool]:
+    """The identifier to send, and whether it stands for more than the upstream.
+
+    The operator's own is sent whatever the document says, as long as that is the same, or right by itself.
+    """
+    expected = terms.settings.resource
+    address = terms.sound(named)
+    if named is None or address is None:
+        if expected and named == expected:
+            return expected, False
+        raise OAuthProblem(texts.resource_differs(terms.upstream, terms.url, None))
+    if named == expected or is_same_resource(address, terms.address):
+        return expected or named, False
+    if is_parent(address, terms.address) and is_place_of(place, address):
+        return expected or named, not expected
+    raise OAuthProblem(texts.resource_differs(terms.upstream, terms.url, named))
+
+
+# --- of the authorization server --------------------------------------------------------------------------------------
+
+
+def is_server_document(document: dict[str, Any]) -> bool:
+    """False if an object cannot be the metadata of an authorization server."""
+    return isinstance(document.get("issuer"), str)
+
+
+def check_issuer(issuer: str, terms: Terms) -> Address:
+    """The parts of an issuer that may be asked.
+
+    Raises:
+        OAuthProblem: it is none.
+    """
+    address = terms.sound(issuer)
+    if address is None or "?" in issuer:
+        raise OAuthProblem(texts.bad_issuer(terms.upstream, issuer if address else "The issuer"))
+    return address
+
+
+def read_server(document: dict[str, Any], issuer: str, terms: Terms, *, is_promise: bool = True) -> AuthorizationServer:
+    """The authorization server that a document describes, which has to be `issuer`.
+
+    `is_promise`: the document is where only the issuer can put one, so that its promise of `iss` can be relied on.
+
+    Raises:
+        OAuthProblem: it is another one, or one at which the hub cannot sign in.
+    """
+    settings = terms.settings
+    found = document["issuer"]
+    if not is_same_issuer(found, issuer):
+        told = shown(found) if terms.sound(found) else "another one"
+        tell = texts.configured_issuer_differs if settings.issuer else texts.issuer_differs
+        raise OAuthProblem(tell(terms.upstream, issuer, told))
+    authorize = ""
+    if settings.grant == "authorization_code":
+        authorize = _needed(document, "authorization_endpoint", issuer, terms)
+        _check_pkce(document.get("code_challenge_methods_supported"), issuer, terms)
+    return AuthorizationServer(
+        issuer=found,
+        authorization_endpoint=authorize,
+        token_endpoint=_needed(document, "token_endpoint", issuer, terms),
+        registration_endpoint=_endpoint(document.get("registration_endpoint"), terms),
+        revocation_endpoint=_endpoint(document.get("revocation_endpoint"), terms),
+        token_auth_methods=_methods(document.get("token_endpoint_auth_methods_supported")),
+        scopes=listed_scopes(document.get("scopes_supported")),
+        sends_issuer=is_promise and document.get("authorization_response_iss_parameter_supported") is True,
+        reads_client_documents=document.get("client_id_metadata_document_supported") is True,
+    )
+
+
+def default_server(origin: str) -> AuthorizationServer:
+    """The authorization server of an upstream of 2025-03-26 that describes nothing: its endpoints have fixed names."""
+    return AuthorizationServer(
+        issuer=origin,
+        authorization_endpoint=origin + "/authorize",
+        token_endpoint=origin + "/token",
+        registration_endpoint=origin + "/register",
+        is_legacy=True,
+    )
+
+
+def _needed(document: dict[str, Any], member: str, issuer: str, terms: Terms) -> str:
+    if endpoint := _endpoint(document.get(member), terms):
+        return endpoint
+    raise OAuthProblem(texts.bad_endpoint(terms.upstream, issuer, member))
+
+
+def _endpoint(url: object, terms: Terms) -> str:
+    """An endpoint that may be used; "": there is none."""
+    address = terms.sound(url)
+    if address is None or not isinstance(url, str) or len(address.query) > MAX_QUERY_CHARS:
+        return ""
+    names = {unquote_plus(pair.partition("=")[0]) for pair in address.query.replace(";", "&").split("&")}
+    return "" if names & OWN_PARAMETERS else url
+
+
+def _check_pkce(methods: object, issuer: str, terms: Terms) -> None:
+    if methods is None:
+        if terms.settings.pkce == "assume":
+            return
+        raise OAuthProblem(texts.no_pkce(terms.upstream, issuer))
+    if not isinstance(methods, list) or "S256" not in methods:
+        raise OAuthProblem(texts.other_pkce(terms.upstream, issuer))
+
+
+def _methods(value: object) -> tuple[str, ...] | None:
+    if not isinstance(value, list):
+        return None
+    return tuple(each for each in value[:MAX_METHODS] if isinstance(each, str) and len(each) <= MAX_METHOD_CHARS)

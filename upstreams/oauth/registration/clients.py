@@ -1,0 +1,224 @@
+"""Client ids: the one by which an authorization server knows the hub, found or made.
+
+In this order: the operator's; one that was registered before; the URL of a client metadata document; a new registration
+(RFC 7591); else somebody has to register the hub by hand.
+"""
+
+from typing import Final
+
+import trio
+from msgspec import Struct
+
+from config.oauth_settings import OAuthConfig, UpstreamOAuth
+from upstreams.fetch.model import Allowed, Fetched, FetchFailed
+from upstreams.oauth.discovery.addresses import is_same_issuer
+from upstreams.oauth.discovery.discover import allowed_for
+from upstreams.oauth.discovery.reading import Fetching, check_available, sentence
+from upstreams.oauth.model import AuthorizationServer, Discovery, OAuthClient, OAuthProblem, OAuthUnavailable
+from upstreams.oauth.registration import texts
+from upstreams.oauth.registration.client_document import has_redirect_uri
+from upstreams.oauth.registration.client_store import ClientStore
+from upstreams.oauth.registration.dynamic import (
+    BadRegistration,
+    error_code,
+    method_of,
+    read_registration,
+    registration,
+)
+
+FIRST_USED: Final = ("", "")
+"""Issuer and redirect URI under which the first use of a configured client id is kept."""
+SIGN_IN_S: Final = 600.0
+"""Time that a secret has to last: a sign-in may take so long."""
+_SCOPE_ERRORS: Final = ("invalid_client_metadata", "invalid_scope")
+_SECRET_METHODS: Final = ("client_secret_basic", "client_secret_post")
+
+
+async def client_for(
+    fetch: Fetching,
+    discovery: Discovery,
+    settings: UpstreamOAuth,
+    hub: OAuthConfig,
+    redirect_uri: str,
+    upstream: str,
+    clients: ClientStore,
+    *,
+    anew: bool = False,
+    with_scope: bool = False,
+    now: float,
+    allowed: Allowed | None = None,
+) -> OAuthClient:
+    """The client id to sign in with at the authorization server of `discovery`.
+
+    Its redirect URI is the one to use, which may have `localhost` in place of `127.0.0.1`. `anew`: the one that is kept
+    was refused, or its last sign-in led nowhere. `with_scope`: the server refuses scopes that were not registered.
+    `now`: wall time. `allowed`: of the discovery.
+
+    Raises:
+        OAuthProblem: there is none before somebody does something.
+        OAuthUnavailable: the authorization server cannot be asked now.
+    Cancellation: a registration may have been made, and is forgotten.
+    """
+    server = discovery.server
+    if settings.client_id:
+        client = configured_client(server, settings, redirect_uri, upstream)
+        if not settings.issuer:
+            await trio.to_thread.run_sync(_pin, client, upstream, clients)
+        return client
+    if settings.grant != "authorization_code":
+        raise OAuthProblem(texts.needs_client_id(upstream, settings.grant))
+    asked = _Asked(
+        fetch=fetch,
+        server=server,
+        settings=settings,
+        hub=hub,
+        redirect_uri=redirect_uri,
+        upstream=upstream,
+        allowed=allowed or _allowed_for(discovery, settings),
+        scope=discovery.scope if with_scope else "",
+    )
+    key = server.issuer, redirect_uri, upstream
+    refused = await trio.to_thread.run_sync(clients.find, *key) if anew else None
+    async with clients.turn(*key):
+        kept = await trio.to_thread.run_sync(clients.find, *key)
+        if kept is not None and kept != refused and _lasts(kept, now):
+            return kept
+        if document := document_client(server, hub, redirect_uri, is_refused=anew):
+            return document
+        client = await asked.register()
+        await trio.to_thread.run_sync(clients.put, *key, client)
+        return client
+
+
+def _allowed_for(discovery: Discovery, settings: UpstreamOAuth) -> Allowed:
+    """Who may be asked, by what was found out: no check lets `http://` through but for an upstream on this machine."""
+    written = allowed_for(discovery.resource.resource, settings)
+    here = discovery.server.token_endpoint.startswith("http://")
+    return Allowed(private_hosts=written.private_hosts, loopback_http=written.loopback_http or here)
+
+
+def configured_client(
+    server: AuthorizationServer, settings: UpstreamOAuth, redirect_uri: str, upstream: str
+) -> OAuthClient:
+    """The client that the operator registered.
+
+    Raises:
+        OAuthProblem: a setting is missing without which it is not to be used.
+    """
+    for setting, value in (("client_secret", settings.client_secret), ("private_key", settings.private_key)):
+        if value is not None and not settings.issuer:
+            raise OAuthProblem(texts.needs_issuer(upstream, server.issuer, setting))
+    method = _usual_method(server, settings) if settings.token_auth == "auto" else settings.token_auth
+    if method in _SECRET_METHODS and settings.client_secret is None:
+        raise OAuthProblem(texts.needs_secret(upstream, method, "client_secret"))
+    if method == "private_key_jwt" and settings.private_key is None:
+        raise OAuthProblem(texts.needs_secret(upstream, method, "private_key"))
+    return OAuthClient(
+        issuer=server.issuer,
+        client_id=settings.client_id,
+        secret=settings.client_secret,
+        token_auth=method,
+        redirect_uri=redirect_uri,
+        kind="configured",
+    )
+
+
+def document_client(
+    server: AuthorizationServer, hub: OAuthConfig, redirect_uri: str, *, is_refused: bool = False
+) -> OAuthClient | None:
+    """The client that a metadata document describes; None: it is not to be used at this server.
+
+    A server that has just refused it, perhaps since it cannot read the document, may still register the hub.
+    """
+    url, methods = hub.client_metadata_url, server.token_auth_methods
+    if not url or not server.reads_client_documents or (is_refused and server.registration_endpoint):
+        return None
+    if (methods and "none" not in methods) or not has_redirect_uri(url, redirect_uri):
+        return None
+    return OAuthClient(issuer=server.issuer, client_id=url, redirect_uri=redirect_uri, kind="document")
+
+
+def _usual_method(server: AuthorizationServer, settings: UpstreamOAuth) -> str:
+    if settings.private_key is not None:
+        return "private_key_jwt"
+    if settings.client_secret is None:
+        return "none"
+    listed = server.token_auth_methods or ()
+    basic, post = _SECRET_METHODS
+    return post if basic not in listed and post in listed else basic
+
+
+def _pin(client: OAuthClient, upstream: str, clients: ClientStore) -> None:
+    """Hold a configured client id to the issuer at which it was used first."""
+    first = clients.find(*FIRST_USED, upstream)
+    if first is None or first.client_id != client.client_id:
+        clients.put(*FIRST_USED, upstream, client)
+    elif not is_same_issuer(first.issuer, client.issuer):
+        raise OAuthProblem(texts.other_issuer(upstream, client.issuer, first.issuer))
+
+
+def _lasts(client: OAuthClient, now: float) -> bool:
+    return not client.expires_at or now + SIGN_IN_S < client.expires_at
+
+
+class _Asked(Struct, frozen=True, kw_only=True):
+    """One registration, with all that it needs."""
+
+    fetch: Fetching
+    server: AuthorizationServer
+    settings: UpstreamOAuth
+    hub: OAuthConfig
+    redirect_uri: str
+    upstream: str
+    allowed: Allowed
+    scope: str
+
+    async def register(self) -> OAuthClient:
+        """Register, with at most two further tries: without scope, with `localhost`.
+
+        Raises:
+            OAuthProblem, OAuthUnavailable: as `client_for`.
+        """
+        server = self.server
+        if not server.registration_endpoint:
+            raise OAuthProblem(texts.no_stranger(self.upstream, server.issuer, self.redirect_uri))
+        method = method_of(server, self.settings.token_auth)
+        if method is None:
+            raise OAuthProblem(texts.no_method(self.upstream, server.issuer))
+        redirect_uri, scope = self.redirect_uri, self.scope
+        answer = await self._post(redirect_uri, method, scope)
+        if scope and _refusal(answer) in _SCOPE_ERRORS:
+            answer = await self._post(redirect_uri, method, scope := "")
+        if _refusal(answer) == "invalid_redirect_uri" and "//127.0.0.1" in redirect_uri:
+            redirect_uri = redirect_uri.replace("//127.0.0.1", "//localhost", 1)
+            answer = await self._post(redirect_uri, method, scope)
+        return self._client(answer, redirect_uri, method)
+
+    async def _post(self, redirect_uri: str, method: str, scope: str) -> Fetched:
+        endpoint = self.server.registration_endpoint
+        body = registration(self.hub, redirect_uri, method, scope)
+        try:
+            answer = await self.fetch.post_json(endpoint, body, self.allowed)
+        except FetchFailed as failed:
+            if failed.refused:
+                text = f"hubd cannot register for {self.upstream}: {failed.text}"
+                raise OAuthProblem(sentence(text)) from None
+            raise OAuthUnavailable(sentence(failed.text), sent=failed.sent) from None
+        check_available(answer, endpoint, sent=True)
+        return answer
+
+    def _client(self, answer: Fetched, redirect_uri: str, method: str) -> OAuthClient:
+        issuer = self.server.issuer
+        if answer.status not in (200, 201):
+            code = _refusal(answer)
+            told = f"{answer.status} {code}".strip()
+            raise OAuthProblem(texts.no_stranger(self.upstream, issuer, self.redirect_uri, told), code=code)
+        try:
+            return read_registration(answer.json_object(), issuer, redirect_uri, method)
+        except BadRegistration as bad:
+            raise OAuthProblem(texts.bad_answer(self.upstream, issuer, str(bad))) from None
+
+
+def _refusal(answer: Fetched) -> str:
+    """The error of an answer; "": it is none, or cannot be shown."""
+    return "" if answer.status in (200, 201) else error_code(answer.json_object())

@@ -1,0 +1,94 @@
+"""Dynamic registration (RFC 7591): what is sent, and what an answer has to be. Pure."""
+
+import math
+import re
+from typing import Any, Final
+
+from config.oauth_settings import OAuthConfig
+from config.setting import Secret
+from upstreams.oauth.model import AuthorizationServer, OAuthClient
+from upstreams.oauth.registration.client_document import description
+
+METHODS: Final = ("none", "client_secret_basic", "client_secret_post")
+"""Methods of the token endpoint that a registered client can use, the preferred one first."""
+MAX_ID_CHARS: Final = 1024
+MAX_SECRET_CHARS: Final = 4096
+MAX_URIS: Final = 16
+MAX_WALL_S: Final = 1e11
+_ID: Final = re.compile(r"[!-~]++")
+_SECRET: Final = re.compile(r"[ -~]++")
+_CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_DIGITS: Final = re.compile(r"[0-9]{1,11}")
+
+
+class BadRegistration(ValueError):
+    """An answer that gives no client id to be used. The text is a clause after "it"."""
+
+
+def method_of(server: AuthorizationServer, wanted: str = "auto") -> str | None:
+    """The method to register for: the operator's, else the first that the server lists; None: it has none of them."""
+    if wanted in METHODS:
+        return wanted
+    if server.token_auth_methods is None:
+        return METHODS[0]
+    return next((method for method in METHODS if method in server.token_auth_methods), None)
+
+
+def registration(hub: OAuthConfig, redirect_uri: str, method: str, scope: str = "") -> dict[str, Any]:
+    """The body of a registration. Without `scope`: some servers refuse scopes that they do not know, and to others the
+    registered ones are all that can be asked for later."""
+    body = description(hub.client_name, [redirect_uri], method)
+    return {**body, "scope": scope} if scope else body
+
+
+def read_registration(answer: dict[str, Any] | None, issuer: str, redirect_uri: str, method: str) -> OAuthClient:
+    """The client that a successful answer describes.
+
+    Raises:
+        BadRegistration: it cannot be used.
+    """
+    if answer is None:
+        raise BadRegistration("answers with something that is no JSON object")
+    client_id = answer.get("client_id")
+    if not isinstance(client_id, str) or len(client_id) > MAX_ID_CHARS or not _ID.fullmatch(client_id):
+        raise BadRegistration("gives no client_id that can be used")
+    uris = answer.get("redirect_uris")
+    if uris is not None and not (isinstance(uris, list) and uris and all(each == redirect_uri for each in uris)):
+        raise BadRegistration("names a redirect URI that is not the hub's")
+    assigned = answer.get("token_endpoint_auth_method") or method
+    if assigned not in METHODS:
+        raise BadRegistration("assigns a method of proving its client_id that hubd cannot use")
+    secret = _secret(answer.get("client_secret"))
+    if secret is None and assigned != "none":
+        raise BadRegistration("gives no client_secret, which it wants to be shown")
+    return OAuthClient(
+        issuer=issuer,
+        client_id=client_id,
+        secret=secret,
+        token_auth=assigned,
+        redirect_uri=redirect_uri,
+        expires_at=_end_of(answer.get("client_secret_expires_at")) if secret else 0.0,
+    )
+
+
+def error_code(answer: dict[str, Any] | None) -> str:
+    """The error of an answer that refuses (RFC 7591 3.2.2), if it can be shown."""
+    code = answer.get("error") if answer else None
+    return code if isinstance(code, str) and _CODE.fullmatch(code) else ""
+
+
+def _secret(value: object) -> Secret | None:
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or len(value) > MAX_SECRET_CHARS or not _SECRET.fullmatch(value):
+        raise BadRegistration("gives no client_secret that can be used")
+    return Secret(value)
+
+
+def _end_of(value: object) -> float:
+    """The wall time at which a secret ends; 0: never, or nobody knows."""
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0.0
+    return float(value) if 0 < value < MAX_WALL_S and math.isfinite(value) else 0.0

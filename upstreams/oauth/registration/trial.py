@@ -1,0 +1,85 @@
+"""Trial of a sign-in for `hubd doctor`: everything up to a registration, which is not made."""
+
+from msgspec import Struct
+
+from config.oauth_settings import OAuthConfig, UpstreamOAuth
+from upstreams.fetch.model import Allowed, FetchFailed
+from upstreams.oauth.discovery.discover import allowed_for, discover
+from upstreams.oauth.discovery.reading import Fetching, sentence
+from upstreams.oauth.model import Challenge, Discovery, OAuthProblem, OAuthUnavailable
+from upstreams.oauth.registration import texts
+from upstreams.oauth.registration.client_document import flaws_of
+from upstreams.oauth.registration.clients import configured_client, document_client
+from upstreams.oauth.registration.dynamic import method_of
+
+
+class SignInTrial(Struct, frozen=True, kw_only=True):
+    """What would become of a sign-in at an upstream."""
+
+    problem: str = ""
+    """Why it cannot begin, and what to do; "": it can."""
+    is_passing: bool = False
+    """The problem may go away by itself."""
+    discovery: Discovery | None = None
+    client: str = ""
+    """How the hub would get its client id: `configured`, `document`, `registered`."""
+
+
+async def try_sign_in(
+    fetch: Fetching,
+    url: str,
+    settings: UpstreamOAuth,
+    hub: OAuthConfig,
+    redirect_uri: str,
+    upstream: str,
+    challenge: Challenge,
+    *,
+    allowed: Allowed | None = None,
+) -> SignInTrial:
+    """Try the sign-in at the upstream at `url`, which has refused the hub with `challenge`, up to a registration."""
+    found: Discovery | None = None
+    try:
+        found = await discover(fetch, url, settings, challenge, allowed=allowed, upstream=upstream)
+        return SignInTrial(discovery=found, client=_way_in(found, settings, hub, redirect_uri, upstream))
+    except OAuthProblem as problem:
+        return SignInTrial(problem=str(problem), discovery=found)
+    except OAuthUnavailable as away:
+        return SignInTrial(problem=str(away), is_passing=True)
+
+
+def _way_in(found: Discovery, settings: UpstreamOAuth, hub: OAuthConfig, redirect_uri: str, upstream: str) -> str:
+    """How the hub would get its client id.
+
+    Raises:
+        OAuthProblem: it would get none.
+    """
+    server = found.server
+    if settings.client_id:
+        return configured_client(server, settings, redirect_uri, upstream).kind
+    if settings.grant != "authorization_code":
+        raise OAuthProblem(texts.needs_client_id(upstream, settings.grant))
+    if document := document_client(server, hub, redirect_uri):
+        return document.kind
+    if not server.registration_endpoint:
+        raise OAuthProblem(texts.no_stranger(upstream, server.issuer, redirect_uri))
+    if method_of(server, settings.token_auth) is None:
+        raise OAuthProblem(texts.no_method(upstream, server.issuer))
+    return "registered"
+
+
+async def check_client_document(fetch: Fetching, hub: OAuthConfig, redirect_uri: str) -> str:
+    """What is wrong with the client metadata document of `client_metadata_url`, for a person; "": nothing, or none is
+    configured. Authorization servers read it from elsewhere, and may see another one."""
+    url = hub.client_metadata_url
+    if not url:
+        return ""
+    try:
+        answer = await fetch.get(url, allowed_for(url, UpstreamOAuth()))
+    except FetchFailed as failed:
+        return sentence(f"The document at client_metadata_url cannot be read: {failed.text}")
+    if answer.status != 200:
+        return f"The document at client_metadata_url ({url}) cannot be read: the answer is {answer.status}."
+    flaws = flaws_of(answer.json_object(), url, redirect_uri)
+    if not flaws:
+        return ""
+    return f"The document at client_metadata_url ({url}) {', and '.join(flaws)}; correct it, or remove the setting."
