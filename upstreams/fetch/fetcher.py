@@ -200,4 +200,4 @@ async def _body(target: Target, headers: Mapping[str, str], pieces: AsyncIterato
 
 
 def _too_large(target: Target) -> FetchFailed:
-    return FetchFailed(f"{target.origin} sends more than an answer may have", sent=True)
+    return FetchFailed(f"{target.origin} sends more than an answer may have", sent=True, too_large=True)

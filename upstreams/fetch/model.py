@@ -37,10 +37,12 @@ class FetchFailed(Exception):
     """Why there is no answer, in words for a person: no part of an answer, no path or query, no secret.
 
     `refused`: the guard forbids this request, now and later. `sent`: the request may have arrived.
+    `too_large`: there is an answer, which is larger than one may be.
     """
 
-    def __init__(self, text: str, *, refused: bool = False, sent: bool = False) -> None:
+    def __init__(self, text: str, *, refused: bool = False, sent: bool = False, too_large: bool = False) -> None:
         super().__init__(text)
         self.text = text
         self.refused = refused
         self.sent = sent
+        self.too_large = too_large

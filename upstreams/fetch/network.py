@@ -67,7 +67,7 @@ class Wire:
         self.answered = self.answered or bool(data)
         self._left -= len(data)
         if self._left < 0:
-            raise FetchFailed(f"{self._origin} sends more than an answer may have", sent=True)
+            raise FetchFailed(f"{self._origin} sends more than an answer may have", sent=True, too_large=True)
         return data
 
     def limit(self, more: int) -> None:

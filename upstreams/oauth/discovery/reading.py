@@ -35,6 +35,8 @@ async def read_document(
     except FetchFailed as failed:
         if failed.refused:
             raise
+        if failed.too_large:
+            return None  # some page, which no metadata are
         raise OAuthUnavailable(sentence(failed.text)) from None
     check_available(answer, place)
     return answer.json_object() if answer.status == 200 else None

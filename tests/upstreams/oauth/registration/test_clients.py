@@ -1,7 +1,5 @@
 """Client ids with scripted answers: the order in which they are looked for, what is sent, and useless answers."""
 
-import contextlib
-
 import pytest
 import trio
 from msgspec.structs import replace
@@ -9,6 +7,7 @@ from msgspec.structs import replace
 from config.oauth_settings import OAuthConfig, UpstreamOAuth
 from config.setting import Secret
 from tests.support.scripted_web import ScriptedWeb, json_answer, timed_out
+from tests.upstreams.oauth.memory_clients import MemoryClients
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed
 from upstreams.oauth.model import (
     AuthorizationServer,
@@ -39,29 +38,6 @@ SETTING = "set client_id below [upstreams.notes.oauth]."
 BY_HAND = f"Register hubd there with the redirect URI {REDIRECT} and {SETTING}"
 
 
-class Clients:
-    """A client store in memory."""
-
-    def __init__(self):
-        self.kept = {}
-        self.locks = {}
-
-    def find(self, *key):
-        return self.kept.get(key)
-
-    def put(self, *key_and_client):
-        *key, client = key_and_client
-        self.kept[tuple(key)] = client
-
-    def forget(self, *key):
-        self.kept.pop(key, None)
-
-    @contextlib.asynccontextmanager
-    async def turn(self, *key):
-        async with self.locks.setdefault(key, trio.Lock()):
-            yield
-
-
 def made(body, **more):
     return json_answer(201, {**body, "client_id": "c1", **more})
 
@@ -78,7 +54,7 @@ async def client(fetch, clients=None, server=SERVER, settings=None, hub=None, re
         hub or OAuthConfig(),
         redirect,
         "notes",
-        clients or Clients(),
+        clients or MemoryClients(),
         now=more.pop("now", NOW),
         **more,
     )
@@ -115,7 +91,7 @@ async def test_a_secret_belongs_to_a_written_issuer(setting):
 
 @pytest.mark.covers("A-18")
 async def test_a_client_id_belongs_to_the_issuer_that_was_seen_first():
-    clients, other = Clients(), replace(SERVER, issuer="https://b.example")
+    clients, other = MemoryClients(), replace(SERVER, issuer="https://b.example")
     settings = UpstreamOAuth(client_id="me")
     await client(ScriptedWeb(), clients, settings=settings)
     await client(ScriptedWeb(), clients, settings=settings)
@@ -201,7 +177,7 @@ async def test_when_a_document_is_the_client_id(redirect, methods, reads, due):
 
 async def test_a_document_that_was_refused_gives_way_to_a_registration():
     server = replace(SERVER, reads_client_documents=True)
-    hub, clients = OAuthConfig(client_metadata_url=DOCUMENT), Clients()
+    hub, clients = OAuthConfig(client_metadata_url=DOCUMENT), MemoryClients()
     assert (await client(ScriptedWeb({}, made), clients, server, hub=hub, anew=True)).client_id == "c1"
     assert (await client(ScriptedWeb(), clients, server, hub=hub)).client_id == "c1"
     bare = replace(server, registration_endpoint="")
@@ -213,7 +189,7 @@ async def test_a_document_that_was_refused_gives_way_to_a_registration():
 
 @pytest.mark.covers("A-19", "A-20")
 async def test_a_registration():
-    fetch, clients = ScriptedWeb({}, made), Clients()
+    fetch, clients = ScriptedWeb({}, made), MemoryClients()
     found = await client(fetch, clients)
     assert found == OAuthClient(issuer=ID, client_id="c1", redirect_uri=REDIRECT)
     assert (fetch.asked, fetch.posted) == ([ID + "/reg"], [BODY])
@@ -281,7 +257,7 @@ async def test_a_server_that_lets_nobody_register(answer, told):
 
 
 async def test_once_more_with_localhost():
-    fetch, clients = ScriptedWeb({}, json_answer(400, {"error": "invalid_redirect_uri"}), made), Clients()
+    fetch, clients = ScriptedWeb({}, json_answer(400, {"error": "invalid_redirect_uri"}), made), MemoryClients()
     found = await client(fetch, clients)
     other = REDIRECT.replace("127.0.0.1", "localhost")
     assert found.redirect_uri == other
@@ -302,7 +278,7 @@ async def test_scopes_only_if_they_have_to_be_registered():
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 async def test_a_server_that_cannot_register_now(status):
-    clients = Clients()
+    clients = MemoryClients()
     with pytest.raises(OAuthUnavailable) as caught:
         await client(ScriptedWeb({}, Fetched(status, {"retry-after": "5"}, b"")), clients)
     assert (caught.value.retry_after_s, caught.value.sent, clients.kept) == (5, True, {})
@@ -352,7 +328,7 @@ BAD = {
 
 @pytest.mark.parametrize(("more", "due"), BAD.values(), ids=BAD)
 async def test_an_answer_that_cannot_be_used(more, due):
-    clients = Clients()
+    clients = MemoryClients()
     text = await refused(ScriptedWeb({}, lambda body: made(body, **more)), clients)
     assert text.startswith("https://id.example registered hubd for notes in a way that cannot be used: it ")
     assert due in text
@@ -411,13 +387,13 @@ def numbered():
 
 async def test_a_registration_that_was_refused_is_replaced():
     """The 10th of the failures that were seen: a registration that the server has forgotten."""
-    clients, answer = Clients(), numbered()
+    clients, answer = MemoryClients(), numbered()
     fetch = ScriptedWeb({}, *[answer] * 2)
     assert [(await client(fetch, clients, anew=anew)).client_id for anew in (False, True, False)] == ["c1", "c2", "c2"]
 
 
 async def test_a_registration_stays_until_another_one_is_there():
-    clients = Clients()
+    clients = MemoryClients()
     await client(ScriptedWeb({}, made), clients)
     with pytest.raises(OAuthUnavailable):
         await client(ScriptedWeb({}, 503), clients, anew=True)
@@ -425,7 +401,7 @@ async def test_a_registration_stays_until_another_one_is_there():
 
 
 async def test_a_secret_that_ends_is_replaced_in_time():
-    clients, end = Clients(), NOW + 10_000
+    clients, end = MemoryClients(), NOW + 10_000
     fetch = ScriptedWeb({}, *[lambda body: made(body, client_secret="s", client_secret_expires_at=end)] * 2)
     for now in (NOW, end - 601, end - 600):
         await client(fetch, clients, now=now)
@@ -433,7 +409,7 @@ async def test_a_secret_that_ends_is_replaced_in_time():
 
 
 async def test_one_registration_at_a_time():
-    clients, found = Clients(), []
+    clients, found = MemoryClients(), []
     fetch = ScriptedWeb({}, *[numbered()] * 20)
 
     async def ask():
