@@ -178,8 +178,8 @@ async def test_an_endpoint_elsewhere(oauth):
 async def test_a_registration_that_is_refused(oauth):
     server = oauth.liar("reg-403-text")
     assert await refused(server) == (
-        f"{server.issuer} lets no unknown client in (403). Register hubd there with the redirect URI {REDIRECT} and set "
-        "client_id below [upstreams.notes.oauth]."
+        f"{server.issuer} lets no unknown client in (403). Register hubd there with the redirect URI {REDIRECT} and "
+        "set client_id below [upstreams.notes.oauth]."
     )
 
 
