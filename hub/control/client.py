@@ -76,14 +76,24 @@ class ControlClient:
         how many are missing."""
         yield from self.request_json(LOGS, name=name, lines=lines, follow=True)["records"]
         while True:
-            line = self._line(LOGS, None)
-            if not line:
-                raise HubNotRunning("the hub has stopped")
-            params: Any = _object(LOGS, line).get("params")
-            lost, records = _read(LOGS, params, "params").lost, params["records"]
+            params, logs = self._further(LOGS)
+            lost, records = logs.lost, params["records"]
             if lost and records:
                 yield {**records[0], "kind": "lost", "text": f"{lost} records were lost: too slow a reader"}
             yield from records
+
+    def further(self, method: Method[Result]) -> Result:
+        """The next result of an endless method, after the one that `request` returned; waits as long as it takes."""
+        return self._further(method)[1]
+
+    @property
+    def has_more(self) -> bool:
+        """A further result was received already; else the socket gets readable when one comes."""
+        return b"\n" in self._received
+
+    def fileno(self) -> int:
+        """The descriptor of the socket, to wait for several things at once."""
+        return self._socket.fileno()
 
     def stop(self) -> None:
         """Stop the daemon; returns when it has ended."""
@@ -98,6 +108,14 @@ class ControlClient:
             return
 
     # --- one request and its answer
+
+    def _further(self, method: Method[Result]) -> tuple[Any, Result]:
+        """The next result, as JSON and read."""
+        line = self._line(method, None)
+        if not line:
+            raise HubNotRunning("the hub has stopped")
+        params = _object(method, line).get("params")
+        return params, _read(method, params, "params")
 
     def _request(self, method: Method[Result], params: dict[str, object]) -> tuple[Any, Result]:
         """The result, as JSON and read.

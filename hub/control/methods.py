@@ -12,6 +12,7 @@ from msgspec import Struct, convert
 from cache.statistics import CacheStatistics
 from config.server_environment import ShownEnvironment
 from hub.control.answers import Cleared, Logs, Reloaded, Status
+from hub.control.sign_ins import SignedOut, SignIn, SignInAccounts, SignInAddress, SignInOutcome, SignInStep, SignOut
 
 ANSWER_S: Final = 30.0
 LOG_LINES: Final = 100
@@ -66,6 +67,10 @@ RELOAD: Final = Method("reload", Nothing, Reloaded, 16 << 20)
 ENVIRONMENT: Final = Method("environment", OneOrAll, ShownEnvironment)
 LOGS: Final = Method("logs", Follow, Logs, 16 << 20)
 STOP: Final = Method("stop", Nothing, Nothing)
+SIGN_IN: Final = Method("sign_in", SignIn, SignInStep)
+SIGN_IN_FINISH: Final = Method("sign_in_finish", SignInAddress, SignInOutcome)
+SIGN_IN_STATUS: Final = Method("sign_in_status", OneOrAll, SignInAccounts)
+SIGN_OUT: Final = Method("sign_out", SignOut, SignedOut)
 
 METHODS: Final[Mapping[str, Method[Any]]] = {
     method.name: method for method in (STATUS, TOOLS, CACHE, CACHE_CLEAR, RESTART, RELOAD, ENVIRONMENT, LOGS, STOP)

@@ -1,0 +1,119 @@
+"""Sign-ins of people at upstreams, as the control socket tells of them: params and answers. Pure.
+
+A sign-in is one endless request: its first `SignInStep` says what to open, or why a person has to agree first; the next
+one has the outcome. Whoever asked may leave at any time; the sign-in stands as it is.
+"""
+
+from msgspec import UNSET, Struct, UnsetType
+
+
+class SignIn(Struct, frozen=True, kw_only=True):
+    """A sign-in to begin."""
+
+    name: str = ""
+    """The upstream; "" with `idp`."""
+    idp: bool = False
+    """At the company's identity provider."""
+    scope: str = ""
+    """Scopes to ask for beside those that are found out, joined by spaces."""
+    reset: bool = False
+    """The hub is to register anew."""
+    yes: bool = False
+    """A person has agreed to what is unusual."""
+
+
+class SignInOutcome(Struct, frozen=True, kw_only=True):
+    """The end of a sign-in."""
+
+    upstream: str = ""
+    principal: str = ""
+    state: str = ""
+    """`signed_in`, `denied`, `failed` or `timed_out`."""
+    text: str = ""
+    """A sentence for a person."""
+    issuer: str = ""
+    scope: str = ""
+    until: float | None = None
+    """Wall time at which the access token ends; None: nobody knows."""
+    renewable: bool = False
+
+
+class SignInStep(Struct, frozen=True, kw_only=True):
+    """What there is to do for a sign-in, why a person has to agree first, or how it ended."""
+
+    unusual: str = ""
+    """Why a person has to agree first, in sentences; then nothing was begun, and nothing follows."""
+    issuer: str = ""
+    """The authorization server."""
+    scope: str = ""
+    """What is asked for."""
+    server_url: str = ""
+    """The URL of the upstream."""
+    url: str = ""
+    """Opened on this machine it leads on to the authorization server; "": the hub could not tell whose browser it
+    is."""
+    authorization_url: str = ""
+    """Opened anywhere."""
+    port: int = 0
+    """The port of this machine that the browser comes back to; 0: it comes back by a proxy."""
+    expires_s: float = 0.0
+    outcome: SignInOutcome | UnsetType = UNSET
+
+
+class SignInAddress(Struct, frozen=True):
+    """The address of a page that did not load, which a person has copied."""
+
+    address: str
+
+
+class SignInAccount(Struct, frozen=True, kw_only=True):
+    """One account at an upstream, kept or in use."""
+
+    upstream: str = ""
+    """"": the company's identity provider."""
+    principal: str = ""
+    account: str = "shared"
+    """`shared`: all hosts act as this account; `each`: every principal has its own."""
+    state: str = ""
+    """`none`, `needed`, `asking`, `good`, `renewing` or `waiting`."""
+    issuer: str = ""
+    expires_s: float | None = None
+    """Seconds that the access token lives; None: nobody knows."""
+    renewable: bool = False
+    """It is renewed without a person."""
+    scope: str = ""
+    note: str = ""
+    """What a person should know, for instance that a renewal failed."""
+    key_source: str = ""
+    """Where the key is that seals what is kept."""
+
+
+class SignInAccounts(Struct, frozen=True):
+    """The accounts of `hubd auth --status`."""
+
+    accounts: tuple[SignInAccount, ...] = ()
+
+
+class SignOut(Struct, frozen=True):
+    """An upstream, or all, to sign out of. `forget`: the hub's registration there, too."""
+
+    name: str | None = None
+    forget: bool = False
+
+
+class SignedOutAccount(Struct, frozen=True, kw_only=True):
+    """What became of one account."""
+
+    upstream: str = ""
+    principal: str = ""
+    was_signed_in: bool = False
+    revoked: bool | None = None
+    """The authorization server has ended the tokens; None: it was not asked."""
+    why_not: str = ""
+    forgot_client: bool = False
+
+
+class SignedOut(Struct, frozen=True):
+    """What became of a logout."""
+
+    accounts: tuple[SignedOutAccount, ...] = ()
