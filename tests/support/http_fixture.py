@@ -1,7 +1,7 @@
 """A session over HTTP with a scripted server, and recorders at both ends."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -183,11 +183,12 @@ async def run(
     ear: Ear | None = None,
     memory: Memory | None = None,
     budget: Budget | None = None,
+    environ: Mapping[str, str] | None = None,
     task_status: trio.TaskStatus[Session] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run a session; `nursery.start` returns it."""
     memory, started = memory or Memory(None), task_status.started
-    await run_session(config, "far", ear or Ear(), memory, COMMON, started, budget=budget)
+    await run_session(config, "far", ear or Ear(), memory, COMMON, started, budget=budget, environ=environ or {})
 
 
 async def failing(handler: Handler, *, memory: Memory | None = None, **more: Any) -> None:

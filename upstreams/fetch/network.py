@@ -113,26 +113,34 @@ async def connect(dial: Dial, addresses: Sequence[str], port: int, origin: str) 
     raise FetchFailed(f"{origin} cannot be reached: {why}")
 
 
+async def reach(proxy: Proxy, tls: ssl.SSLContext) -> AnyStream:
+    """A connection to `proxy` itself. `tls`: for one that is spoken to over TLS.
+
+    Raises:
+        ProxyRefusal: there is none.
+    Cancellation: leaves nothing open.
+    """
+    try:
+        stream = await trio.open_tcp_stream(proxy.host, proxy.port)
+        return await secure(stream, tls, proxy.host) if proxy.secure else stream
+    except (OSError, ValueError, trio.BrokenResourceError) as error:
+        raise ProxyRefusal(f"the proxy {proxy.authority} cannot be reached: {reason(error)}") from None
+
+
 async def connect_through(proxy: Proxy, tls: ssl.SSLContext, host: str, port: int) -> AnyStream:
-    """A connection to `host` at `port` that `proxy` makes. `tls`: for a proxy that is itself spoken to over TLS.
+    """A connection to `host` at `port` that `proxy` makes. As `reach`.
 
     Raises:
         ProxyRefusal: the proxy cannot be reached, or makes none.
-    Cancellation: leaves nothing open.
     """
-    stream: AnyStream | None = None
+    stream = await reach(proxy, tls)
     try:
-        stream = await trio.open_tcp_stream(proxy.host, proxy.port)
-        if proxy.secure:
-            stream = await secure(stream, tls, proxy.host)
         await open_tunnel(stream, proxy, host, port)
-    except (OSError, ValueError, trio.BrokenResourceError) as error:
-        if stream is not None:
-            close(stream)
-        raise ProxyRefusal(f"the proxy {proxy.authority} cannot be reached: {reason(error)}") from None
+    except trio.BrokenResourceError as error:
+        close(stream)
+        raise ProxyRefusal(f"the proxy {proxy.authority} cannot be used: {reason(error)}") from None
     except BaseException:
-        if stream is not None:
-            close(stream)
+        close(stream)
         raise
     return stream
 
@@ -155,11 +163,16 @@ async def secure(stream: AnyStream, tls: ssl.SSLContext, name: str) -> trio.SSLS
 
 def close(stream: AnyStream) -> None:
     """Close the socket beneath `stream` at once. Idempotent."""
-    bottom: trio.abc.Stream = stream
-    while isinstance(bottom, trio.SSLStream):
-        bottom = bottom.transport_stream
-    assert isinstance(bottom, trio.SocketStream)
-    bottom.socket.close()
+    bottom(stream).socket.close()
+
+
+def bottom(stream: AnyStream) -> trio.SocketStream:
+    """The TCP connection beneath `stream`."""
+    lower: trio.abc.Stream = stream
+    while isinstance(lower, trio.SSLStream):
+        lower = lower.transport_stream
+    assert isinstance(lower, trio.SocketStream)
+    return lower
 
 
 def reason(error: BaseException) -> str:

@@ -21,7 +21,8 @@ async def run_session(
 ) -> None:
     """Connect, shake hands, call `started` with the session, serve until the connection ends; then raise why.
 
-    What the session queues and reads is counted in `budget`. A process gets its part of `environ`.
+    What the session queues and reads is counted in `budget`. A process gets its part of `environ`, a
+    server behind a URL is reached through the proxy that it names.
 
     Raises:
         HubError: before `started`: the session could not be opened; after: why it ended.
@@ -35,4 +36,4 @@ async def run_session(
     else:
         from upstreams.transports.http.detect import run_http_session
 
-        await run_http_session(config, name, events, memory, terms, started, budget)
+        await run_http_session(config, name, events, memory, terms, started, budget, environ)

@@ -3,28 +3,30 @@
 Only what a byte-level HTTP exchange needs; what the bytes mean is `client`'s.
 """
 
-import functools
 import os
 import select
 import socket
 import ssl
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote, urlsplit
 
 import trio
 from msgspec import Struct
+from msgspec.structs import replace
 from trio.lowlevel import wait_readable, wait_writable
 
 from hub.link.stream_sockets import descriptor, watch_peer
+from upstreams.fetch.network import AnyStream, bottom, connect_through, reach, reason, secure
+from upstreams.fetch.proxies import Proxy, proxy_for
+from upstreams.fetch.tls import system_trust
+from upstreams.fetch.tunnel import ProxyRefusal
 
 CONNECT_S: Final = 10.0
 TLS_S: Final = 5.0
 STALL_S: Final = 30.0
 RECEIVE_BYTES: Final = 64 << 10
 _QUICKACK: Final[int | None] = getattr(socket, "TCP_QUICKACK", None)  # Linux only
-
-
-Stream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 
 
 class Url(Struct, frozen=True):
@@ -34,7 +36,21 @@ class Url(Struct, frozen=True):
     host: str
     port: int
     target: str
-    """Path and query as they go into the request line."""
+    """Path and query."""
+    proxy: Proxy | None = None
+    """The way to it."""
+
+    def request_start(self, method: str, target: str) -> str:
+        """The lines that begin a request for `target` (empty: the URL's own).
+
+        A proxy is asked for http:// by the whole URL (RFC 9112 3.2.2), with its own credentials, since many open
+        tunnels to port 443 alone. What goes through a tunnel does not know of it.
+        """
+        target = target or self.target
+        if self.proxy is None or self.secure:
+            return f"{method} {target} HTTP/1.1\r\n"
+        known = self.proxy.authorization.decode("ascii")
+        return f"{method} {self.origin}{target} HTTP/1.1\r\n" + (f"Proxy-Authorization: {known}\r\n" if known else "")
 
     @property
     def authority(self) -> str:
@@ -67,12 +83,14 @@ def parse_url(text: str) -> Url:
     return Url(secure, host, port, path + query)
 
 
-@functools.cache
-def system_trust() -> ssl.SSLContext:
-    """The one TLS context: the system's certificate store, certificates and names verified. 24 ms to make."""
-    context = ssl.create_default_context()
-    context.set_alpn_protocols(["http/1.1"])
-    return context
+def on_its_way(url: Url, environ: Mapping[str, str]) -> Url:
+    """`url` with the proxy that `environ` has for it, if any.
+
+    Raises:
+        ProxyUnusable: the variable that counts names none.
+    """
+    proxy = proxy_for(environ, url.secure, url.host, url.port)
+    return url if proxy is None else replace(url, proxy=proxy)
 
 
 class CannotConnect(Exception):
@@ -97,7 +115,7 @@ class Connection:
 
     __slots__ = ("_fd", "_poll", "_stream", "closed", "expires_at", "used")
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: AnyStream) -> None:
         self._stream = stream
         self._fd = descriptor(stream)
         self._poll: select.poll | None = None
@@ -169,8 +187,7 @@ class Connection:
             self._socket().setsockopt(socket.IPPROTO_TCP, _QUICKACK, 1)
 
     def _socket(self) -> trio.socket.SocketType:
-        stream = self._stream
-        return (stream if isinstance(stream, trio.SocketStream) else stream.transport_stream).socket
+        return bottom(self._stream).socket
 
     def usable(self, now: float) -> bool:
         """True if an idle connection looks fit for another request: not too old, not closed, nothing unasked for."""
@@ -185,52 +202,37 @@ class Connection:
 
 
 async def connect(url: Url, tls: ssl.SSLContext | None = None, *, within_s: float = CONNECT_S) -> Connection:
-    """A new connection to the origin of `url`. `tls` in place of the system's trust store.
+    """A new connection to the origin of `url`, or to its proxy. `tls` in place of the system's trust store.
 
     Raises:
         CannotConnect: refused, timed out, name unknown, certificate not trusted.
     Cancellation: leaves nothing open.
     """
+    stream: AnyStream
     try:
         with trio.fail_after(within_s):
-            stream = await trio.open_tcp_stream(url.host, url.port)
+            if url.proxy is None:
+                stream = await trio.open_tcp_stream(url.host, url.port)
+            elif url.secure:
+                stream = await connect_through(url.proxy, tls or system_trust(), url.host, url.port)
+            else:
+                stream = await reach(url.proxy, tls or system_trust())
     except trio.TooSlowError:
-        raise CannotConnect(f"no connection within {within_s:.0f} seconds") from None
+        way = "" if url.proxy is None else f" through the proxy {url.proxy.authority}"
+        raise CannotConnect(f"no connection{way} within {within_s:.0f} seconds") from None
+    except ProxyRefusal as error:
+        raise CannotConnect(str(error)) from None
     except (OSError, ValueError) as error:
-        raise CannotConnect(_reason(error)) from None
-    watch_peer(stream.socket)  # or a server that vanished would never be noticed
+        raise CannotConnect(reason(error)) from None
+    watch_peer(bottom(stream).socket)  # or a server that vanished would never be noticed
     return Connection(await _secure(stream, url, tls or system_trust()) if url.secure else stream)
 
 
-async def _secure(stream: trio.SocketStream, url: Url, tls: ssl.SSLContext) -> Stream:
-    secure = trio.SSLStream(stream, tls, server_hostname=url.host, https_compatible=True)
+async def _secure(stream: AnyStream, url: Url, tls: ssl.SSLContext) -> AnyStream:
     try:
         with trio.fail_after(TLS_S):
-            await secure.do_handshake()
+            return await secure(stream, tls, url.host)
     except trio.TooSlowError:
-        stream.socket.close()
         raise CannotConnect(f"no TLS handshake within {TLS_S:.0f} seconds") from None
     except trio.BrokenResourceError as error:
-        stream.socket.close()
-        raise CannotConnect(_reason(error)) from None
-    except BaseException:
-        stream.socket.close()
-        raise
-    return secure
-
-
-def _reason(error: BaseException) -> str:
-    """The reason why a connection could not be made, in words without paths."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    if isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted ({error.verify_message})"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS failed ({error.reason or 'connection closed'})"
-    if isinstance(error, socket.gaierror):
-        return "its host name does not resolve"
-    if isinstance(error, OSError) and error.errno:
-        return os.strerror(error.errno).lower()  # its own text repeats the address, as a tuple
-    return "the connection failed"
+        raise CannotConnect(reason(error)) from None

@@ -11,7 +11,7 @@ What was found is remembered for this configuration and believed until it is con
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -29,9 +29,10 @@ from hub.wire.handshake import ServerFacts
 from hub.wire.jsonrpc import Reply, encode_request
 from hub.wire.mcp import DISCOVER, MODERN, Era
 from hub.wire.request_meta import request_headers
+from upstreams.fetch.proxies import ProxyUnusable
 from upstreams.session import EraMemory, Session, SessionEvents, SessionTerms, stamp_own
 from upstreams.transports.http.client import HttpClient
-from upstreams.transports.http.connection import parse_url
+from upstreams.transports.http.connection import on_its_way, parse_url
 from upstreams.transports.http.legacy import LegacyHttp
 from upstreams.transports.http.modern import ModernHttp
 from upstreams.transports.http.poster import CONTENT, Poster, StatusError, field_lines
@@ -53,6 +54,7 @@ async def run_http_session(
     terms: SessionTerms,
     started: Callable[[Session], None],
     budget: Budget,
+    environ: Mapping[str, str],
 ) -> None:
     """Find out what the server at `config.url` speaks, shake hands, serve until the end. As `run_session`."""
     headers = {field: value.reveal() for field, value in config.headers.items()}
@@ -60,12 +62,14 @@ async def run_http_session(
     try:
         client = HttpClient(
             name,
-            parse_url(config.url or ""),
+            on_its_way(parse_url(config.url or ""), environ),
             headers,
             account=account,
             renewed_headers=terms.renewed_headers,
             credential=terms.credential,
         )
+    except ProxyUnusable as error:
+        raise UpstreamUnavailable(f"{name} cannot be reached: {error}", upstream=name) from None
     except ValueError as error:
         raise UpstreamUnavailable(f"{name} is configured wrongly: {error}", upstream=name) from None
     try:

@@ -18,6 +18,7 @@ from hub.link.hub_errors import (
     UpstreamDenied,
     UpstreamProtocolError,
     UpstreamUnauthorized,
+    UpstreamUnavailable,
 )
 from hub.link.read_pace import ReadPace
 from hub.wire.jsonrpc import (
@@ -30,6 +31,7 @@ from hub.wire.jsonrpc import (
     is_batch,
     peek_object,
 )
+from upstreams.fetch.tunnel import refusal
 from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, pick, pick_of_batch
 from upstreams.transports.http.client import HttpClient, HttpReply
 from upstreams.transports.http.connection import parse_url
@@ -151,6 +153,7 @@ class Poster:
 
         Raises:
             UpstreamUnauthorized, UpstreamDenied: 401, 403.
+            UpstreamUnavailable: 407, of a proxy.
             Overloaded: 429, 503.
             SessionUnknown: 404.
             StatusError: anything else.
@@ -161,6 +164,9 @@ class Poster:
             raise UpstreamUnauthorized(text, upstream=self.name)
         if status == 403:
             raise UpstreamDenied(f"{self.name} refuses access with these credentials (403)", upstream=self.name)
+        if status == 407 and (proxy := self.client.url.proxy) is not None:
+            text = f"The server {self.name} cannot be reached at {self.client.url.origin}: {refusal(proxy, status)}"
+            raise UpstreamUnavailable(text, upstream=self.name)
         if status in (429, 503) and retry_after_s(reply.headers) is not None:
             raise self._overloaded()
         failure = await self._failure(reply, id) if 400 <= status < 500 else None

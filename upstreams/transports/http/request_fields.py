@@ -21,7 +21,7 @@ NOT_LET_IN: Final = (401, 403)
 """Statuses of refusals that are about who asks."""
 _OWN_FIELDS: Final = frozenset(
     {"accept", "accept-encoding", "connection", "content-length", "content-type", "expect", "host", "keep-alive"}
-    | {"last-event-id", "te", "trailer", "transfer-encoding", "upgrade"}
+    | {"last-event-id", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 """Fields that the hub sets or never sends; in a configuration they are ignored, and so is `mcp-*`."""
 
@@ -73,7 +73,7 @@ class RequestFields:
 
     def prefix(self, method: str, target: str) -> bytes:
         """The beginning of a request, remembered in `prefixes`; `target` "": that of the URL."""
-        start = f"{method} {target or self._url.target} HTTP/1.1\r\n".encode("ascii")
+        start = self._url.request_start(method, target).encode("ascii")
         self.prefixes[method, target] = prefix = start + self._lines
         return prefix
 
