@@ -9,7 +9,7 @@ from types import FrameType
 
 from hub.cli.main import main
 
-LIBRARIES = frozenset({"httpx", "httpcore", "anyio", "certifi", "joserfc"})
+LIBRARIES = frozenset({"httpx", "httpcore", "certifi", "joserfc"})
 
 
 def tell(number: int, frame: FrameType | None) -> None:
