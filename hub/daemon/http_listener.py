@@ -78,6 +78,7 @@ class HttpListener:
         self._gate = None if fleet is None else self._make_gate(fleet, durable)
         self._pages: Pages = {}
         self._stopping = False
+        self._signs_in = False
         self._handler: Handler
         self._nursery: trio.Nursery
 
@@ -110,10 +111,17 @@ class HttpListener:
         """Settings that are not in effect yet."""
         return ("listen",) if self._config.listen != self._listen else ()
 
-    async def run(self, pages: Pages, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve MCP and `pages` until cancelled."""
+    async def run(
+        self,
+        pages: Pages,
+        sign_in: Handler | None = None,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve MCP, `pages` and, without a token, those of `sign_in` until cancelled."""
         self._pages = pages
-        self._handler = route(pages, self.endpoint.handle if self._gate is None else self._gate.handle)
+        self._handler = route(pages, self.endpoint.handle if self._gate is None else self._gate.handle, sign_in)
+        self._signs_in = sign_in is not None
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self.endpoint.run)
             if self._gate is not None:
@@ -183,7 +191,7 @@ class HttpListener:
         )
 
     def _public_reply(self, request: HttpRequest) -> EarlyReply | None:
-        return public_reply(request, self._pages, stopping=self._stopping)
+        return public_reply(request, self._pages, stopping=self._stopping, signs_in=self._signs_in)
 
     def _own_names(self) -> tuple[str, ...]:
         """The host names by which other hubs reach this one."""

@@ -2,6 +2,9 @@
 
     GET, HEAD  /livez    200 without a body; 503 once the hub stops          no token
     GET, HEAD  /         one page of plain text for people                   no token
+    GET, HEAD  /oauth/begin/TICKET, /oauth/done/ID, /oauth/client.json       no token
+    GET        /oauth/callback, /oauth/callback/N                            no token
+               sign-ins of people at servers (`hub.sign_in.web`)
     GET        /healthz  200                                                 token
     any        /mcp...   MCP (`hub.downstream.http.endpoint`)                token
     every other request is a 404 with one body, token or not: OAuth clients look for metadata of the hub, and shall find
@@ -11,10 +14,11 @@
 given `DaemonApi` there.
 """
 
+import re
 from collections.abc import Container, Mapping
 from typing import Final
 
-from hub.downstream.http.access import MCP_PATH
+from hub.downstream.http.access import ANYBODY, MCP_PATH
 from hub.downstream.http.refusal import NOTHING_HERE
 from hub.net.http_server import EarlyReply, Handler, HttpRequest, HttpResponse
 
@@ -36,6 +40,10 @@ MCP is at /mcp (all servers) and /mcp/NAME (one of them), for hosts that send th
 NOT_FOUND: Final = EarlyReply(404, NOTHING_HERE)
 ALIVE: Final = EarlyReply(200, b"")
 STOPPING: Final = EarlyReply(503, b"", (("Retry-After", "1"),))
+SIGN_IN: Final = "/oauth/"
+_SIGN_IN = re.compile(
+    r"/oauth/(begin/[\w-]{1,64}|done/[\w-]{1,64}|callback|callback/[1-9][0-9]{0,5}|client\.json)", re.A
+)
 PAGE: Final = EarlyReply(200, WELCOME, (("X-Content-Type-Options", "nosniff"),), "text/plain; charset=utf-8")
 
 
@@ -44,7 +52,9 @@ def pages() -> Pages:
     return {("GET", "/healthz"): _healthz}
 
 
-def public_reply(request: HttpRequest, guarded: Container[tuple[str, str]], *, stopping: bool) -> EarlyReply | None:
+def public_reply(
+    request: HttpRequest, guarded: Container[tuple[str, str]], *, stopping: bool, signs_in: bool = False
+) -> EarlyReply | None:
     """The reply to a request of which no token is asked; None: it is one for `guarded` pages or MCP."""
     path = request.path
     if path == MCP_PATH or path.startswith(f"{MCP_PATH}/") or (request.method, path) in guarded:
@@ -54,14 +64,30 @@ def public_reply(request: HttpRequest, guarded: Container[tuple[str, str]], *, s
             return STOPPING if stopping else ALIVE
         if path == "/":
             return PAGE
+        if signs_in and _is_of_a_sign_in(request):
+            return STOPPING if stopping else ANYBODY
     return NOT_FOUND
 
 
-def route(pages: Pages, mcp: Handler) -> Handler:
-    """A handler that hands each request to its page; all other paths go to `mcp`, which refuses unknown ones."""
+def _is_of_a_sign_in(request: HttpRequest) -> bool:
+    """True if a browser of a person who signs in may ask for this. Bodies of strangers are not read."""
+    path, headers = request.path, request.headers
+    if not path.startswith(SIGN_IN) or not _SIGN_IN.fullmatch(path):
+        return False
+    if request.method == "HEAD" and path.startswith(f"{SIGN_IN}callback"):
+        return False
+    return "transfer-encoding" not in headers and headers.get("content-length", "0") == "0"
+
+
+def route(pages: Pages, mcp: Handler, sign_in: Handler | None = None) -> Handler:
+    """A handler that hands each request to its page, or to that of a `sign_in`; all other paths go to `mcp`, which
+    refuses unknown ones."""
 
     async def handle(request: HttpRequest, response: HttpResponse) -> None:
-        await pages.get((request.method, request.path), mcp)(request, response)
+        if sign_in is not None and request.path.startswith(SIGN_IN):
+            await sign_in(request, response)
+        else:
+            await pages.get((request.method, request.path), mcp)(request, response)
 
     return handle
 

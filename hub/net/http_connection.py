@@ -24,7 +24,7 @@ from hub.link.hub_errors import Overloaded
 from hub.link.outbox import Outbox
 from hub.link.stream_sockets import watch_peer
 from hub.net.connection_limits import REFUSED
-from hub.net.http_message import STOPPING, HttpRequest, HttpResponse
+from hub.net.http_message import STOPPING, Ends, HttpRequest, HttpResponse
 from hub.net.server_state import ServerState
 from hub.wire.http.request_head import ChunkedRequestBody, HttpRefusal, RequestHead, head_end
 from hub.wire.jsonrpc import Failure, encode_response, raw
@@ -114,6 +114,14 @@ class Connection:
     def is_idle(self) -> bool:
         """True if the connection is between two requests."""
         return self._response is None and not self.is_arriving and not self.closed
+
+    def ends(self) -> Ends | None:
+        """The two ends of the connection; None: it is closed."""
+        try:
+            own, peer = self._stream.socket.getsockname(), self._stream.socket.getpeername()
+        except OSError:
+            return None
+        return Ends(own[:2], peer[:2])
 
     def has_sent(self) -> bool:
         """True if received bytes are waiting to be read."""
@@ -295,7 +303,7 @@ class Connection:
         headers = head.headers.copy()
         if head.sized:
             headers["content-length"] = str(length)
-        request = HttpRequest(head.method, head.path, headers, b"", head.query)
+        request = HttpRequest(head.method, head.path, headers, b"", head.query, None, self.ends)
         shared = self.shared
         early = shared.guard(request)
         if early is not None:

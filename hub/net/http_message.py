@@ -5,7 +5,7 @@ Response heads are constants with a few holes: making them with h11 costs as muc
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import trio
 from msgspec import Struct
@@ -49,6 +49,17 @@ class HttpLimits(Struct, frozen=True):
     """Connections that have not passed the guard yet. Each costs about 4 KiB, for 10 s at most."""
 
 
+def _no_ends() -> "Ends | None":
+    return None
+
+
+class Ends(NamedTuple):
+    """The two ends of a TCP connection: address and port."""
+
+    own: tuple[str, int]
+    peer: tuple[str, int]
+
+
 class HttpRequest(Struct):
     """One request. Header names are lower case, values without outer blanks; singletons appear once."""
 
@@ -60,7 +71,10 @@ class HttpRequest(Struct):
     query: str = ""
     """The part behind the "?"."""
     identity: Identity | None = None
-    """Set by the guard (`Access.guard`), so that handlers need not authenticate again."""
+    """Set by the guard (`Access.guard`), so that handlers need not authenticate again. None: it is one that anybody may
+    make."""
+    ends: Callable[[], Ends | None] = _no_ends
+    """Finds the ends of its connection; None: it is closed."""
 
 
 class SharedState(Protocol):
@@ -204,6 +218,10 @@ class HttpResponse:
         """Wait until the kernel has taken everything written, or the peer is gone."""
         await self._connection.flush()
 
+    def is_last(self) -> None:
+        """Have the connection closed after this response; to be called before it begins."""
+        self._connection.close_after = True
+
     def cut(self) -> None:
         """Close the connection in the middle of a stream that cannot be ended properly."""
         self._connection.abort()
@@ -253,6 +271,8 @@ _REASONS: Final = {
     200: "OK",
     202: "Accepted",
     204: "No Content",
+    302: "Found",
+    303: "See Other",
     400: "Bad Request",
     401: "Unauthorized",
     403: "Forbidden",

@@ -1,5 +1,12 @@
 """Sign-ins of people at upstreams: from the ticket in a host's or terminal's hand to the grant in the store.
 
-The pages that the hub's own listener serves to a browser, the check whose browser that is, and the flow behind them.
-What is found out and kept is `upstreams.oauth`.
+    begin page -- link --> authorization server -- redirect --> callback -- code --> tokens --> grant --> done page
+
+Pure: `authorization_url` (where the browser is sent), `callback` (what it may come back with), `redirect_uri` (where it
+comes back to), `texts` and `pages` (what people read). `tickets` has who was asked, and which requests are under way.
+`browser_end` finds out whose browser is at the other end of a connection, `descent` which processes are a host's.
+`return_address` chooses where a browser comes back to, and `callback_listener` listens there if the hub does not.
+`prospects` has what a sign-in would begin with; `sign_ins` is the flow, `responses` its end, and `web` serves it to
+browsers. What is found out about servers, and kept, is `upstreams.oauth`; `surroundings` says what the flow needs of it
+and of the hub.
 """

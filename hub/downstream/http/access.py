@@ -42,6 +42,8 @@ _UNAUTHORIZED = (
     b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"This hub asks for a token: run `hubd token` and send what it'
     b' prints as `Authorization: Bearer TOKEN`"}}'
 )
+ANYBODY: Final = EarlyReply(0, b"")
+"""No reply: the request is let in, whoever makes it; it has an identity only if its sender showed one."""
 NO_TOKEN: Final = EarlyReply(401, _UNAUTHORIZED, (("WWW-Authenticate", 'Bearer realm="hubd"'),))
 WRONG_TOKEN: Final = EarlyReply(
     401, _UNAUTHORIZED, (("WWW-Authenticate", 'Bearer realm="hubd", error="invalid_token"'),)
@@ -53,8 +55,8 @@ class Access:
 
     `hosts` and `origins` come on top of the loopback names with `port`; an entry of `hosts` without a port means
     `port`, and one with 80 or 443 is met without it, too, as a proxy's hosts write it. `token` None: everyone who
-    passes Host and Origin is the hub's owner (`auth = "none"`). `public` replies to requests that need no token, and
-    gives None for all others; it is not asked about `MCP_PATH`.
+    passes Host and Origin is the hub's owner (`auth = "none"`). `public` replies to requests that need no token, or by
+    `ANYBODY` lets them in; it gives None for all others, and is not asked about `MCP_PATH`.
     """
 
     def __init__(
@@ -99,7 +101,10 @@ class Access:
         """`check` as the guard of an `HttpServer`: what it finds is left in `request.identity`."""
         found = self.check(request)
         if request.path != MCP_PATH and found is not FORBIDDEN and (reply := self._public(request)) is not None:
-            return reply
+            if reply is not ANYBODY:
+                return reply
+            request.identity = None if isinstance(found, EarlyReply) else found
+            return None
         if isinstance(found, EarlyReply):
             return found
         request.identity = found

@@ -17,7 +17,8 @@ from msgspec import Struct
 
 MAX_HEAD_BYTES: Final = 32 << 10
 MAX_FIELDS: Final = 100
-MAX_TARGET_BYTES: Final = 4 << 10
+MAX_TARGET_BYTES: Final = (8 << 10) + 256
+"""Authorization codes of 4 KB come in a target."""
 SINGLETONS: Final = frozenset(
     b"host origin authorization content-type content-length transfer-encoding expect last-event-id".split()
 )

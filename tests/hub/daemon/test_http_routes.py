@@ -57,6 +57,36 @@ GOLDEN = [
     ("OPTIONS", "/mcp", NO_TOKEN, NO_SESSION),
     ("OPTIONS", "/x", NOT_FOUND, NOT_FOUND),
 ]
+SIGNS_IN = (200, b"a page of a sign-in")
+SIGN_IN_GOLDEN = [
+    # method, path: whoever asks
+    ("GET", "/oauth/begin/9mQ_-x", SIGNS_IN),
+    ("HEAD", "/oauth/begin/9mQ_-x", (200, b"")),
+    ("GET", "/oauth/callback", SIGNS_IN),
+    ("GET", "/oauth/callback?code=x&state=y", SIGNS_IN),
+    ("GET", "/oauth/callback/12", SIGNS_IN),
+    ("GET", "/oauth/done/9mQ_-x", SIGNS_IN),
+    ("HEAD", "/oauth/done/9mQ_-x", (200, b"")),
+    ("GET", "/oauth/client.json", SIGNS_IN),
+    ("HEAD", "/oauth/callback", NOT_FOUND),
+    ("POST", "/oauth/callback", NOT_FOUND),
+    ("POST", "/oauth/begin/9mQ_-x", NOT_FOUND),
+    ("PUT", "/oauth/client.json", NOT_FOUND),
+    ("OPTIONS", "/oauth/callback", NOT_FOUND),
+    ("GET", "/oauth/", NOT_FOUND),
+    ("GET", "/oauth", NOT_FOUND),
+    ("GET", "/oauth/begin/", NOT_FOUND),
+    ("GET", "/oauth/begin/a/b", NOT_FOUND),
+    ("GET", "/oauth/begin/" + "x" * 65, NOT_FOUND),
+    ("GET", "/oauth/begin/%41", NOT_FOUND),
+    ("GET", "/oauth/callback/", NOT_FOUND),
+    ("GET", "/oauth/callback/0", NOT_FOUND),
+    ("GET", "/oauth/callback/01", NOT_FOUND),
+    ("GET", "/oauth/callback/x", NOT_FOUND),
+    ("GET", "/oauth/callbackx", NOT_FOUND),
+    ("GET", "/oauth/login", NOT_FOUND),
+    ("GET", "/oauth/token", NOT_FOUND),
+]
 BEARERS = {"none": None, "wrong": TOKEN[::-1], "right": TOKEN}
 
 
@@ -101,6 +131,47 @@ async def test_the_golden_list(listener, method, path, without, with_token, bear
     assert ("www-authenticate" in answer.headers) == (status == 401)
     if status == 404 and bearer != "right":
         assert answer.headers["connection"] == "close", "who shows no token keeps no connection"
+
+
+@pytest.fixture
+async def signing_in(nursery, monkeypatch, tmp_path):
+    """A listener whose hub has sign-ins; their pages are stood in for."""
+
+    async def sign_in(request, response):
+        assert request.identity is None or request.identity.principal == "local"
+        response.reply(*SIGNS_IN)
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    config = HubConfig(token=Secret(TOKEN))
+    durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, "")
+    hub = Hub(config, Memory(None), Sealer(b"k" * 32))
+    listener = HttpListener(hub, config, listen_tcp("127.0.0.1:0"), durable)
+    await nursery.start(listener.run, pages(), sign_in)
+    yield listener
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.covers("SEC-08")
+@pytest.mark.parametrize("bearer", BEARERS)
+@pytest.mark.parametrize(("method", "path", "expected"), SIGN_IN_GOLDEN)
+async def test_the_golden_list_of_sign_ins(signing_in, method, path, expected, bearer):
+    answer = await ask(signing_in, method, path, BEARERS[bearer])
+    assert (answer.status, answer.body) == (expected[0], b"" if method == "HEAD" else expected[1])
+    assert "www-authenticate" not in answer.headers
+    assert (await ask(signing_in, method, path, BEARERS[bearer], host="evil.test")).status == 403
+    assert (await ask(signing_in, method, path, BEARERS[bearer], "Origin: https://evil.test")).status == 403
+
+
+async def test_bodies_of_strangers_are_not_read(signing_in):
+    for field in ("Content-Length: 5", "Transfer-Encoding: chunked"):
+        assert (await ask(signing_in, "GET", "/oauth/callback", None, field)).status == 404
+    assert (await ask(signing_in, "GET", "/oauth/callback", None, "Content-Length: 0")).status == 200
+
+
+@pytest.mark.parametrize("bearer", BEARERS)
+@pytest.mark.parametrize("path", ["/oauth/begin/x", "/oauth/callback", "/oauth/done/x", "/oauth/client.json"])
+async def test_a_hub_without_sign_ins_has_none_of_their_pages(listener, path, bearer):
+    assert (await ask(listener, "GET", path, BEARERS[bearer])).status == 404
 
 
 @pytest.mark.covers("SEC-03")

@@ -1,0 +1,148 @@
+"""Whose program is at the other end of a loopback connection, as Linux knows: `/proc/net/tcp` and `/proc/net/tcp6`.
+
+Each socket has a row there, with the uid that made it. It is the right one only while the connection is established:
+whoever sends a request and closes at once leaves a row of uid 0 without an inode, or none. Of a relay (a port forward,
+a container's proxy) it is the relay's uid, so of `ssh -L` that of the login.
+
+A hub cannot tell where there is no such file, in a user namespace (strangers are 65534 there, all of them), and as root
+or nobody, which most things in a container are: it is `blind` then.
+"""
+
+import os
+import re
+import socket
+import struct
+import sys
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from hub.net.http_message import Ends, HttpRequest
+from hub.sign_in.descent import is_below
+
+PROC: Final = Path("/proc")
+MAX_BYTES: Final = 16 << 20
+"""The part of a table that is read: 100 000 sockets. A connection in the rest is not found, so it is nobody's."""
+ESTABLISHED: Final = b"01"
+NOBODY: Final = 65534
+WHOLE_RANGE: Final = ["0", "0", "4294967295"]
+LOOPBACK_HOST: Final = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.I)
+FORWARDED: Final = frozenset({"forwarded", "x-real-ip", "via"})
+
+
+class Who(Enum):
+    """The answer."""
+
+    OWN = "a program of the hub's user"
+    SERVER = "a program that the hub itself has started"
+    UNKNOWN = "another user, or nobody can tell"
+
+
+class BrowserEnds:
+    """Finds out who is at the other end, for a hub of the user `uid`. `proc`: where the kernel's files are."""
+
+    def __init__(self, uid: int | None = None, *, proc: Path = PROC, blind: bool | None = None) -> None:
+        self._uid = os.geteuid() if uid is None else uid
+        self._proc = proc
+        self.blind = self._is_blind() if blind is None else blind
+        """Nobody can be told from anybody else on this machine."""
+        self._trusted = {self._uid, 0} if self._is_windows() else {self._uid}
+
+    def __repr__(self) -> str:
+        return f"<BrowserEnds of uid {self._uid}{', blind' if self.blind else ''}>"
+
+    def _is_blind(self) -> bool:
+        if self._uid in (0, NOBODY) or not os.access(self._proc / "net" / "tcp", os.R_OK):
+            return True
+        try:
+            ids = (self._proc / "self" / "uid_map").read_text("ascii").split()
+        except (OSError, UnicodeDecodeError):
+            return True
+        return ids != WHOLE_RANGE
+
+    def _is_windows(self) -> bool:
+        """True below Windows, whose browsers come through a relay of root's."""
+        try:
+            return "microsoft" in (self._proc / "sys" / "kernel" / "osrelease").read_text("ascii", "replace").lower()
+        except OSError:
+            return False
+
+    async def who(self, request: HttpRequest) -> Who:
+        """Who sent a request to this machine's own address, as it is now."""
+        ends = request.ends()
+        if self.blind or ends is None:
+            return Who.UNKNOWN
+        return await trio.to_thread.run_sync(partial(self._look, ends))
+
+    def _look(self, ends: Ends) -> Who:
+        found = find_row(ends, self._proc)
+        if found is None or found[0] not in self._trusted:
+            return Who.UNKNOWN
+        return Who.SERVER if is_below(os.getpid(), holding=found[1], proc=self._proc) else Who.OWN
+
+    def uid_of(self, ends: Ends) -> int | None:
+        """The user at the other end; None: nobody can tell. Takes some milliseconds where there are many sockets."""
+        found = None if self.blind else find_row(ends, self._proc)
+        return None if found is None else found[0]
+
+
+def is_from_here(request: HttpRequest) -> bool:
+    """True if a request was made on this machine, to a loopback address, and says of no proxy."""
+    headers, ends = request.headers, request.ends()
+    if ends is None or not _is_loopback(ends.peer[0]) or not LOOPBACK_HOST.fullmatch(headers.get("host", "")):
+        return False
+    return not is_forwarded(headers)
+
+
+def is_forwarded(headers: Mapping[str, str]) -> bool:
+    """True if a request says that it came through a proxy."""
+    return any(name in FORWARDED or name.startswith(("x-forwarded-", "cf-")) for name in headers)
+
+
+def find_row(ends: Ends, proc: Path = PROC) -> tuple[int, int] | None:
+    """The uid and the inode of the socket at the other end; None: there is not exactly one that is connected."""
+    rows = [row for name in ("tcp", "tcp6") for row in _rows(proc / "net" / name, ends)]
+    if len(rows) != 1:
+        return None
+    state, uid, inode = rows[0]
+    return (uid, inode) if state == ESTABLISHED and inode else None
+
+
+def _rows(table: Path, ends: Ends) -> Iterator[tuple[bytes, int, int]]:
+    """State, uid and inode of the sockets in `table` that are at the other end."""
+    try:
+        with table.open("rb") as file:
+            data = file.read(MAX_BYTES)
+    except OSError:
+        return
+    for near in _spellings(ends.peer):
+        for far in _spellings(ends.own):
+            wanted = b": %b %b " % (near, far)
+            at = data.find(wanted)
+            while at >= 0:
+                fields = data[at : data.find(b"\n", at)].split()
+                if len(fields) > 9 and fields[7].isdigit() and fields[9].isdigit():
+                    yield fields[3], int(fields[7]), int(fields[9])
+                at = data.find(wanted, at + 1)
+
+
+def _spellings(end: tuple[str, int]) -> Iterator[bytes]:
+    """An address and port as the tables write it: words of 32 bits in the machine's order. Of one of IPv4 also as the
+    mapped one of IPv6, which a socket of both families has."""
+    host, port = end
+    host = host.removeprefix("::ffff:") if "." in host else host
+    try:
+        packed = socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
+    except OSError:
+        return
+    for data in (packed, bytes(10) + b"\xff\xff" + packed) if len(packed) == 4 else (packed,):
+        words = struct.unpack(f"{'<' if sys.byteorder == 'little' else '>'}{len(data) // 4}I", data)
+        yield b"".join(b"%08X" % word for word in words) + b":%04X" % port
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "::1" or host.removeprefix("::ffff:").startswith("127.")

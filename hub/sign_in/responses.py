@@ -1,0 +1,145 @@
+"""What is done with an authorization response: tokens for its code, a grant that is kept and used, and everybody told.
+
+A code works once, so this goes on in a task of its own whatever becomes of the browser or the terminal that brought it.
+"""
+
+import logging
+from typing import Final
+
+import trio
+
+from config.setting import Secret
+from hub.link.hub_errors import HubError
+from hub.sign_in.callback import Expected, RefusedResponse, judge
+from hub.sign_in.prospects import Prospects
+from hub.sign_in.return_address import ReturnAddresses
+from hub.sign_in.surroundings import Code, Surroundings
+from hub.sign_in.tickets import Outcome, Record, Ticket, Tickets
+from upstreams.oauth.model import Grant, GrantKey, OAuthProblem, OAuthUnavailable
+
+log = logging.getLogger("hubd")
+
+STALE_CLIENT: Final = frozenset({"invalid_client", "unauthorized_client"})
+"""Errors of servers that know the hub no more: it registers anew."""
+
+
+class Responses:
+    """Carries on with responses."""
+
+    def __init__(
+        self, around: Surroundings, tickets: Tickets, prospects: Prospects, addresses: ReturnAddresses
+    ) -> None:
+        self._around = around
+        self._tickets = tickets
+        self._prospects = prospects
+        self._addresses = addresses
+
+    async def answered(self, record: Record, parameters: dict[str, str]) -> Outcome:
+        """Carry on with the response that a record waits for, which is spent by that.
+
+        Cancellation: it goes on all the same, since a code works once.
+        """
+        self._tickets.spend(record)
+        done: list[Outcome] = []
+        over = trio.Event()
+
+        async def carry_on() -> None:
+            try:
+                done.append(await self._answered(record, parameters))
+            finally:
+                over.set()
+
+        self._around.spawn(carry_on)
+        await over.wait()
+        return done[0] if done else self._failure(record, "The hub failed at it; its log says more")
+
+    async def _answered(self, record: Record, parameters: dict[str, str]) -> Outcome:
+        ticket, server = record.ticket, record.discovery.server
+        try:
+            code = judge(parameters, Expected(server.issuer, server.sends_issuer))
+            grant = await self._redeem(record, code)
+            await self._keep(ticket, grant)
+        except RefusedResponse as error:
+            self._learn(ticket, error.code)
+            outcome = self._failure(record, str(error), "denied" if error.code == "access_denied" else "failed")
+        except OAuthProblem as error:
+            self._learn(ticket, error.code)
+            outcome = self._failure(record, str(error))
+        except (OAuthUnavailable, HubError) as error:
+            outcome = self._failure(record, str(error))
+        else:
+            outcome = self._success(record, grant)
+        log.info("sign-in at %s: %s", ticket.upstream, outcome.state)
+        ticket.tell(outcome)
+        return outcome
+
+    async def _redeem(self, record: Record, code: str) -> Grant:
+        """Get the tokens for a code.
+
+        Raises:
+            OAuthProblem, OAuthUnavailable: as `Servers`.
+        """
+        ticket, discovery = record.ticket, record.discovery
+        config = self._around.upstream(ticket.upstream)
+        if config is None or config.url is None:
+            raise OAuthProblem(f"{ticket.upstream} was removed meanwhile")
+        resource = discovery.resource.resource or config.url
+        what = Code(
+            key=GrantKey(discovery.server.issuer, resource, ticket.upstream, ticket.principal),
+            discovery=discovery,
+            client=record.client,
+            code=Secret(code),
+            verifier=Secret(record.verifier),
+            redirect_uri=record.redirect.text,
+            resource=record.resource,
+            scope=record.scope,
+        )
+        return await self._around.servers.redeem(config, what)
+
+    async def _keep(self, ticket: Ticket, grant: Grant) -> None:
+        """Have a grant kept, then used.
+
+        Raises:
+            OAuthProblem: it cannot be kept, and is not used.
+        """
+        keeper, upstream, principal = self._around.keeper(), ticket.upstream, ticket.principal
+        await keeper.save(grant)
+        if ticket.agreed:
+            await keeper.agree(upstream, principal, grant.key.issuer)
+        config = self._around.upstream(upstream)
+        credential = None if config is None else self._around.credential(upstream, config, principal)
+        if credential is not None:
+            credential.signed_in(grant)
+
+    def _success(self, record: Record, grant: Grant) -> Outcome:
+        """End the ticket, start the upstream, and tell everybody."""
+        ticket = record.ticket
+        self._tickets.end(ticket)
+        self._prospects.forget(ticket.upstream, ticket.principal)
+        self._addresses.release(record.redirect)
+        self._around.signed_in(ticket.upstream)
+        self._around.completed(ticket.upstream, ticket.visit)
+        lacking = set(record.scope.split()) - set(grant.scope.split()) - {"offline_access"}
+        less = f" Not granted: {', '.join(sorted(lacking))}." if lacking else ""
+        return Outcome(
+            upstream=ticket.upstream,
+            principal=ticket.principal,
+            state="signed_in",
+            text=f"Signed in for {ticket.upstream} at {grant.key.issuer}.{less}",
+            issuer=grant.key.issuer,
+            scope=grant.scope,
+            until=grant.expires_at,
+            renewable=grant.refresh_token is not None,
+        )
+
+    def _failure(self, record: Record, text: str, state: str = "failed") -> Outcome:
+        ticket, issuer = record.ticket, record.discovery.server.issuer
+        return Outcome(upstream=ticket.upstream, principal=ticket.principal, state=state, text=text, issuer=issuer)
+
+    def _learn(self, ticket: Ticket, code: str) -> None:
+        """Do the next try another way, if the error says so."""
+        if code in STALE_CLIENT:
+            ticket.anew = True
+        elif code == "invalid_scope":
+            ticket.with_scope = True
+        self._prospects.forget(ticket.upstream, ticket.principal)

@@ -1,0 +1,132 @@
+"""Return addresses: which redirect URI a sign-in uses, and that somebody listens there.
+
+First what the configuration says, exactly; else the hub's own listener, if it will be there next time, too; else a port
+that is picked once and kept. What the hub does not listen at anyway is listened at while the sign-in runs.
+"""
+
+import re
+from typing import Final
+
+from config.settings import UpstreamConfig
+from hub.link.recent import Recent
+from hub.net.http_server import Handler
+from hub.sign_in import texts
+from hub.sign_in.callback_listener import CallbackListeners, PortTaken
+from hub.sign_in.redirect_uri import CALLBACK, RedirectUri, base_url, callback_at, taken_apart
+from hub.sign_in.surroundings import Surroundings
+from upstreams.oauth.model import AuthorizationServer, OAuthProblem
+
+MAX_URIS: Final = 256
+_PORT = re.compile(r":[0-9]+\Z")
+
+
+class ReturnAddresses:
+    """Those of all sign-ins of a hub."""
+
+    def __init__(self, around: Surroundings, handler: Handler) -> None:
+        self._around = around
+        self._listeners = CallbackListeners(handler, around.spawn)
+        self._only: Recent[str, str] = Recent(MAX_URIS)
+        """Configured redirect URIs, and the one issuer that each is used at that does not say who it is."""
+
+    def __repr__(self) -> str:
+        return f"<ReturnAddresses {self._listeners!r}>"
+
+    def proxied(self) -> str | None:
+        """The origin at which browsers reach the hub through its proxy; None: it has none. Names
+        without a port are those with the listener's, as everywhere."""
+        config = self._around.config()
+        if not config.behind_tls_proxy or not config.allowed_hosts:
+            return None
+        name, listening = config.allowed_hosts[0].lower(), self._around.listening()
+        if not _PORT.search(name) and listening is not None:
+            name = f"{name}:{listening.port}"
+        return f"https://{name.removesuffix(':443')}"
+
+    def begin_base(self, redirect: RedirectUri | None = None) -> str | None:
+        """The origin of begin pages; None: no browser can open one. `redirect`: one that is listened at now."""
+        if (proxied := self.proxied()) is not None:
+            return proxied
+        listening = self._around.listening()
+        if listening is not None and listening.reached_at is not None:
+            return base_url(listening.reached_at, listening.port)
+        return None if redirect is None or not redirect.is_loopback else redirect.text.removesuffix(redirect.path)
+
+    async def choose(
+        self, upstream: str, config: UpstreamConfig, server: AuthorizationServer, for_s: float
+    ) -> RedirectUri:
+        """The redirect URI for a sign-in at `server`, where the hub listens from now on.
+
+        Raises:
+            OAuthProblem: there is none, or another program has its port.
+        """
+        keeper = self._around.keeper()
+        configured = config.oauth.redirect_uri or self._around.config().oauth.redirect_uri
+        if configured:
+            if not server.sends_issuer:
+                self._claim(configured, server.issuer)
+            return self.also(configured, for_s)
+        number = 0 if server.sends_issuer else await keeper.redirect_number(server.issuer)
+        if (proxied := self.proxied()) is not None:
+            return taken_apart(callback_at(proxied, number))
+        listening = self._around.listening()
+        if listening is not None and listening.is_lasting and listening.reached_at is not None:
+            return taken_apart(callback_at(base_url(listening.reached_at, listening.port), number))
+        return await self._kept(number, for_s)
+
+    def _claim(self, uri: str, issuer: str) -> None:
+        """Let one issuer alone use a redirect URI: none of them says who sends an answer."""
+        before = self._only.get(uri, issuer)
+        if before != issuer:
+            raise OAuthProblem(
+                f"{uri} is the redirect_uri for {before}, and neither that nor {issuer} says who sends an answer, so it"
+                " cannot be used for both; register another one"
+            )
+        self._only.put(uri, issuer)
+
+    async def _kept(self, number: int, for_s: float) -> RedirectUri:
+        """At the port that is kept for this, or at another one if that is taken."""
+        keeper = self._around.keeper()
+        known = await keeper.port() or 0
+        try:
+            redirect = taken_apart(callback_at(base_url("127.0.0.1", known), number))
+            if not known:
+                raise PortTaken
+            self._listeners.listen(redirect, redirect.addresses, for_s)
+        except PortTaken:
+            try:
+                port = self._listeners.hold(0)
+                redirect = taken_apart(callback_at(base_url("127.0.0.1", port), number))
+                self._listeners.listen(redirect, redirect.addresses, for_s)
+            except PortTaken:
+                raise OAuthProblem("No port of 127.0.0.1 is free for a browser to come back to") from None
+            await keeper.keep_port(port)
+        return redirect
+
+    def also(self, uri: str, for_s: float) -> RedirectUri:
+        """Listen at this redirect URI, exactly.
+
+        Raises:
+            OAuthProblem: another program has its port, or it is none that can be listened at.
+        """
+        redirect = taken_apart(uri)
+        if not redirect.is_loopback:
+            return redirect
+        listening = self._around.listening()
+        covered = frozenset() if listening is None else listening.covers
+        if covered & set(redirect.addresses) and not _is_served(redirect.path):
+            raise OAuthProblem(f"redirect_uri: at the hub's own port the path is {CALLBACK}, and not {redirect.path}")
+        try:
+            self._listeners.listen(redirect, [each for each in redirect.addresses if each not in covered], for_s)
+        except PortTaken:
+            raise OAuthProblem(texts.port_taken(redirect.port)) from None
+        return redirect
+
+    def release(self, redirect: RedirectUri) -> None:
+        """A sign-in that used this is over."""
+        self._listeners.release(redirect)
+
+
+def _is_served(path: str) -> bool:
+    number = path.removeprefix(f"{CALLBACK}/")
+    return path == CALLBACK or (number.isdecimal() and number.isascii() and len(number) < 7 and number[0] != "0")

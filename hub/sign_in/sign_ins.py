@@ -1,0 +1,275 @@
+"""SignIns: the flow of all sign-ins of one hub, for terminals, hosts and browsers alike.
+
+    begin (a terminal), visit (a host) -> ticket
+    begin page -> discover -> register -> authorization request, which makes a record
+    callback, or an address that was pasted -> judged -> tokens -> grant, durable -> upstream started -> waiters told
+
+A sign-in that fails leaves its ticket standing, so that it can be tried again from the same page; one that succeeds
+ends it.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import trio
+from msgspec import Struct
+
+from config.settings import UpstreamConfig
+from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
+from hub.link.interface import OWNER, Caller
+from hub.net.http_server import Handler
+from hub.sign_in import texts
+from hub.sign_in.authorization_url import AuthorizationRequest, authorization_url, host_of, new_secrets
+from hub.sign_in.callback import BadResponse, read_pasted
+from hub.sign_in.prospects import Prospects, joined
+from hub.sign_in.responses import Responses
+from hub.sign_in.return_address import ReturnAddresses
+from hub.sign_in.surroundings import Surroundings
+from hub.sign_in.tickets import RECORD_S, Outcome, Record, Ticket, Tickets, record_of
+from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
+
+LOOK_S: Final = 5.0
+"""Time that a host's call waits for what a sign-in would begin with."""
+
+
+class Visit(Struct, frozen=True):
+    """A page that a host may send its user to."""
+
+    url: str
+    id: str
+    """The hub's own id of this visit (`elicitationId`)."""
+    message: str
+
+
+class Begun(Struct, frozen=True, kw_only=True):
+    """A sign-in that a terminal has begun; or `unusual`, if a person has to agree first."""
+
+    ticket: Ticket | None = None
+    told: trio.Event | None = None
+    """Set when there is an outcome."""
+    url: str = ""
+    """Opened on this machine it leads on to the authorization server; "": no browser of this machine can be told from
+    another user's."""
+    authorization_url: str = ""
+    issuer: str = ""
+    scope: str = ""
+    port: int = 0
+    """The port of this machine that the browser comes back to; 0: it comes back by a proxy."""
+    expires_s: float = RECORD_S
+    unusual: str = ""
+
+
+class SignIns:
+    """All sign-ins of a hub."""
+
+    def __init__(self, around: Surroundings, pages: "PagesOf") -> None:
+        """`pages`: makes the handler of browsers' requests for these sign-ins."""
+        self._around = around
+        self.tickets = Tickets(trio.current_time, around.wall)
+        self.prospects = Prospects(around, trio.current_time)
+        self.handle: Handler = pages(self, around)
+        self.addresses = ReturnAddresses(around, self.handle)
+        self._responses = Responses(around, self.tickets, self.prospects, self.addresses)
+
+    def __repr__(self) -> str:
+        return f"<SignIns {self.tickets!r}>"
+
+    # --- for hosts ----------------------------------------------------------------------------------------------------
+
+    async def look(self, upstream: str, caller: Caller) -> None:
+        """Find out, within some seconds, whether `visit` can offer a page; to be awaited before it."""
+        config = self._around.upstream(upstream)
+        principal = None if config is None else self._account(config, caller)
+        if config is not None and principal is not None:
+            with trio.move_on_after(LOOK_S):
+                await self.prospects.look(upstream, config, principal)
+
+    def visit(self, upstream: str, caller: Caller) -> Visit | None:
+        """The page on which the user of a host signs in; None: there is none that would work now."""
+        config = self._around.upstream(upstream)
+        principal = None if config is None else self._account(config, caller)
+        base = self.addresses.begin_base()
+        if config is None or principal is None or base is None:
+            return None
+        if (self._around.ends.blind and base.startswith("http:")) or self.prospects.why_not(upstream, principal) != "":
+            return None
+        ticket = self.tickets.find(upstream, principal)
+        if ticket is None:
+            if not self.tickets.may_ask(upstream, principal):
+                return None
+            self.tickets.note_asked(upstream, principal)
+            ticket = self.tickets.obtain(upstream, principal, caller.identity.host)
+        return Visit(
+            f"{base}/oauth/begin/{ticket.id}",
+            ticket.visit,
+            f"{upstream} needs you to sign in at {self._server(upstream, principal)}.",
+        )
+
+    def advice(self, upstream: str, caller: Caller) -> str:
+        """What a host's model is told of a call that needs a sign-in first."""
+        config = self._around.upstream(upstream)
+        principal = None if config is None else self._account(config, caller)
+        if config is None or principal is None:
+            return texts.owner_needed(upstream)
+        known = self.prospects.known(upstream, principal)
+        why = self.prospects.why_not(upstream, principal)
+        if why and known is not None and known.discovery is not None:
+            return why
+        visit = self.visit(upstream, caller)
+        if visit is None and not why and not self.tickets.may_ask(upstream, principal):
+            return texts.too_many(upstream)
+        return texts.sign_in_needed(upstream, self._server(upstream, principal), visit.url if visit else "")
+
+    def _account(self, config: UpstreamConfig, caller: Caller) -> str | None:
+        """The principal whose sign-in a call of `caller` needs; None: that is not the caller's to do."""
+        principal = caller.identity.principal
+        if config.oauth.account == "each":
+            return principal
+        return OWNER if principal == OWNER else None
+
+    def _server(self, upstream: str, principal: str) -> str:
+        known = self.prospects.known(upstream, principal)
+        return "" if known is None or known.discovery is None else host_of(known.discovery.server.issuer)
+
+    # --- for terminals ------------------------------------------------------------------------------------------------
+
+    async def begin(
+        self,
+        upstream: str,
+        principal: str = OWNER,
+        *,
+        by: str = "hubd auth",
+        scope: str = "",
+        reset: bool = False,
+        yes: bool = False,
+    ) -> Begun:
+        """Begin a sign-in at a terminal; the person there has agreed to what is unusual if `yes`.
+
+        Raises:
+            HubError: it cannot begin; the text says why.
+        """
+        config = self._configured(upstream)
+        try:
+            discovery = await self.prospects.discover(upstream, config, principal, anew=True)
+            unusual = self.prospects.unusual(upstream, principal)
+            if not unusual and not self.tickets.may_ask(upstream, principal):
+                unusual = texts.too_many(upstream)
+            if unusual and not yes:
+                return Begun(issuer=discovery.server.issuer, scope=discovery.scope, unusual=unusual)
+            ticket = self.tickets.obtain(upstream, principal, by)
+            ticket.agreed = ticket.agreed or bool(unusual)
+            ticket.scope, ticket.anew = scope, ticket.anew or reset
+            record, url = await self.prepare(ticket, on_terminal=True)
+        except (OAuthProblem, OAuthUnavailable) as error:
+            raise UpstreamUnauthorized(str(error), upstream=upstream) from None
+        base = None if self._around.ends.blind else self.addresses.begin_base(record.redirect)
+        return Begun(
+            ticket=ticket,
+            told=ticket.changed,
+            url="" if base is None or not base.startswith("http:") else f"{base}/oauth/begin/{ticket.terminal_id}",
+            authorization_url=url,
+            issuer=discovery.server.issuer,
+            scope=record.scope,
+            port=record.redirect.port if record.redirect.is_loopback else 0,
+        )
+
+    def _configured(self, upstream: str) -> UpstreamConfig:
+        config = self._around.upstream(upstream)
+        if config is None:
+            raise UpstreamUnavailable(f"There is no server {upstream}; `hubd status` lists them")
+        if config.url is None:
+            text = f'{upstream} is a program and signs in by itself; "hubd logs {upstream}" shows what it says.'
+            raise UpstreamUnavailable(text, upstream=upstream)
+        if config.oauth.grant != "authorization_code" or any(
+            name.lower() == "authorization" for name in config.headers
+        ):
+            text = f"{upstream} needs nobody to sign in: its configuration says how the hub is let in there"
+            raise UpstreamUnavailable(text, upstream=upstream)
+        return config
+
+    async def wait(self, begun: Begun, within_s: float = RECORD_S) -> Outcome:
+        """The outcome of a sign-in that was begun. Cancellation: it stands as it is."""
+        assert begun.ticket is not None, "there is one unless a person has to agree"
+        assert begun.told is not None
+        ticket = begun.ticket
+        with trio.move_on_after(within_s):
+            await begun.told.wait()
+        if begun.told.is_set() and ticket.outcome is not None:
+            return ticket.outcome
+        text = f"Nobody signed in at {begun.issuer} within {within_s / 60:.0f} minutes; nothing was changed"
+        return Outcome(
+            upstream=ticket.upstream, principal=ticket.principal, state="timed_out", text=text, issuer=begun.issuer
+        )
+
+    async def finish(self, address: str) -> Outcome:
+        """Carry on with the address of a page that did not load, which a person has copied.
+
+        Raises:
+            HubError: it belongs to no sign-in of this hub; those that are on their way go on.
+        """
+        try:
+            path, parameters = read_pasted(address)
+        except BadResponse as error:
+            raise UpstreamUnavailable(str(error)) from None
+        record = self.tickets.awaited(parameters["state"])
+        if record is None or record.redirect.path != path:
+            raise UpstreamUnavailable(
+                "This hub did not begin the sign-in of that address, or it is over; begin it again"
+            )
+        return await self.answered(record, parameters)
+
+    # --- the request --------------------------------------------------------------------------------------------------
+
+    async def prepare(self, ticket: Ticket, *, on_terminal: bool, cookie: str = "") -> tuple[Record, str]:
+        """Make an authorization request: its record and its URL.
+
+        Raises:
+            OAuthProblem: it cannot be made, or a person at a terminal has to agree first.
+            OAuthUnavailable: a server cannot be asked now.
+            HubError: no sign-in is made there.
+        """
+        upstream, principal = ticket.upstream, ticket.principal
+        config = self._configured(upstream)
+        async with ticket.lock:
+            discovery = await self.prospects.discover(upstream, config, principal)
+            if not ticket.agreed and (why := self.prospects.unusual(upstream, principal)):
+                raise OAuthProblem(why)
+            redirect = await self.addresses.choose(upstream, config, discovery.server, RECORD_S)
+            make = partial(self._around.servers.client, upstream, config, discovery, redirect.text)
+            client = await make(anew=ticket.anew, with_scope=ticket.with_scope)
+            ticket.anew = ticket.with_scope = False
+            if client.redirect_uri and client.redirect_uri != redirect.text:
+                redirect = self.addresses.also(client.redirect_uri, RECORD_S)
+            scope = joined(discovery.scope, ticket.scope)
+            resource = "" if config.oauth.resource_parameter == "omit" else discovery.resource.resource
+            tied = new_secrets()
+            request = AuthorizationRequest(
+                endpoint=discovery.server.authorization_endpoint,
+                client_id=client.client_id,
+                redirect_uri=redirect.text,
+                scope=scope,
+                resource=resource,
+                extra=config.oauth.extra,
+            )
+            url = authorization_url(request, tied)
+            ends_at = trio.current_time() + RECORD_S
+            terms = {"scope": scope, "resource": resource, "cookie": cookie}
+            record = record_of(
+                ticket, tied, discovery, client, redirect, on_terminal=on_terminal, ends_at=ends_at, **terms
+            )
+            self.tickets.keep(record)
+            return record, url
+
+    # --- the response -------------------------------------------------------------------------------------------------
+
+    async def answered(self, record: Record, parameters: dict[str, str]) -> Outcome:
+        """Carry on with the response that a record waits for, which is spent by that.
+
+        Cancellation: it goes on all the same, since a code works once.
+        """
+        return await self._responses.answered(record, parameters)
+
+
+PagesOf = Callable[[SignIns, Surroundings], Handler]
+"""Makes the handler of browsers' requests."""

@@ -1,0 +1,58 @@
+"""What people are told of sign-ins, beside what the parts say that failed. Pure."""
+
+NO_SUCH_SIGN_IN = (
+    'This hub did not begin this sign-in, or it is over. If you began it with "hubd auth" on another machine, paste'
+    " this page's address into that terminal. If somebody sent you here, close it: its address opens your account."
+)
+
+
+def sign_in_needed(upstream: str, server: str, url: str = "") -> str:
+    """What a host's model is told of a call that needs a sign-in first; `url`: where it can be begun now."""
+    at = f" at {server}" if server else ""
+    way = f" or to open {url}" if url else ""
+    return f'{upstream} needs you to sign in{at}. Ask the user to run "hubd auth {upstream}"{way}, then try again.'
+
+
+def owner_needed(upstream: str) -> str:
+    """The same for somebody who cannot sign in for all."""
+    return f"{upstream} needs a sign-in, and its owner has to sign in: every host of this hub uses the owner's account."
+
+
+def port_taken(port: int) -> str:
+    return f"Port {port} of redirect_uri is taken by another program; stop it, or register another URI."
+
+
+def another_server(upstream: str, now: str, before: str) -> str:
+    return (
+        f"{upstream} now names {now} as its authorization server; until now it was {before}. If you expect that, run"
+        f' "hubd auth {upstream}" in a terminal.'
+    )
+
+
+def used_by_another(upstream: str, issuer: str, other: str) -> str:
+    return (
+        f"{upstream} names {issuer} as its authorization server, where you are signed in for {other}, which is"
+        f" somewhere else; a token for one may be good for the other. If you expect that, run"
+        f' "hubd auth {upstream}" in a terminal.'
+    )
+
+
+def too_many(upstream: str) -> str:
+    return (
+        f"{upstream} has asked for more than three sign-ins within an hour. If you want another one, run"
+        f' "hubd auth {upstream}" in a terminal.'
+    )
+
+
+def unknown_browser(upstream: str) -> str:
+    return f'hubd cannot see that this browser is yours. Run "hubd auth {upstream} --no-browser" where hubd runs.'
+
+
+def ticket_over(upstream: str = "NAME") -> str:
+    return f'This sign-in was never asked for, or it is over. To sign in, run "hubd auth {upstream}".'
+
+
+def refused_to_hosts(command: str) -> str:
+    return (
+        f'"{command}" was run by a program of a host or a server, and only a person may do that. Run it in a terminal.'
+    )

@@ -1,0 +1,266 @@
+"""Tickets and records: who was asked to sign in where, and which requests are on their way. In memory, bounded.
+
+A ticket is one (upstream, principal) that wants a sign-in: its address is what people open. Going on from there makes a
+record, which waits for one authorization response. No ticket is a credential: who opens it is checked.
+
+State changes in sync functions only; time is trio's clock, handed in.
+"""
+
+import secrets
+from collections import deque
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from typing import Final
+
+import trio
+from msgspec import Struct, field
+
+from hub.link.recent import Recent
+from hub.sign_in.authorization_url import RequestSecrets
+from hub.sign_in.redirect_uri import RedirectUri
+from upstreams.oauth.model import Discovery, OAuthClient
+
+TICKET_S: Final = 3600.0
+RECORD_S: Final = 600.0
+DONE_S: Final = 600.0
+MAX_TICKETS: Final = 256
+MAX_RECORDS: Final = 64
+PER_TICKET: Final = 3
+MAX_DONE: Final = 64
+ASKED_PER_HOUR: Final = 3
+"""Sign-ins at one upstream that hosts may ask for."""
+ID_BYTES: Final = 24
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """The end of a sign-in."""
+
+    upstream: str
+    principal: str
+    state: str
+    """`signed_in`, `denied`, `failed` or `timed_out`."""
+    text: str
+    """A sentence for a person."""
+    issuer: str = ""
+    scope: str = ""
+    until: float | None = None
+    """Wall time at which the access token ends; None: nobody knows."""
+    renewable: bool = False
+
+
+class Record(Struct, frozen=True, eq=False, kw_only=True):
+    """One authorization request that was made, and waits for its response."""
+
+    state: bytes
+    """The hash of its state."""
+    verifier: str
+    ticket: "Ticket"
+    discovery: Discovery
+    client: OAuthClient
+    redirect: RedirectUri
+    scope: str
+    resource: str
+    """As it was sent; "": it was not."""
+    on_terminal: bool
+    """Its address was shown on a terminal and nowhere else, so whoever has its state saw that terminal."""
+    ends_at: float
+    cookie: str = ""
+    """The cookie of the browser that began it, where that is on another machine; "": none is needed."""
+
+    def __repr__(self) -> str:
+        return f"<Record of {self.ticket!r}>"
+
+
+class Ticket(Struct, eq=False, kw_only=True):
+    """One sign-in that is wanted."""
+
+    id: str
+    terminal_id: str
+    """An address of its own for the browser that a terminal opens, which has said all that the page says."""
+    visit: str
+    """The hub's own id for hosts, which is no address."""
+    upstream: str
+    principal: str
+    by: str
+    """The program that asked, as a label."""
+    asked_at: float
+    """Wall time."""
+    ends_at: float
+    scope: str = ""
+    """Scopes to ask for beside those that are found out."""
+    agreed: bool = False
+    """A person has agreed at a terminal to what is unusual about it."""
+    anew: bool = False
+    """The hub is to register anew."""
+    with_scope: bool = False
+    """The hub is to register with the scopes that it wants."""
+    records: deque[Record] = field(default_factory=lambda: deque(maxlen=PER_TICKET))
+    outcome: Outcome | None = None
+    """The latest one; after a failure another try may follow."""
+    changed: trio.Event = field(default_factory=trio.Event)
+    lock: trio.Lock = field(default_factory=trio.Lock)
+    """Held while a request is prepared."""
+    over: bool = False
+    """It is done with, and makes no more records."""
+
+    def __repr__(self) -> str:
+        return f"<Ticket {self.upstream} of {self.principal}{', over' if self.over else ''}>"
+
+    def tell(self, outcome: Outcome) -> None:
+        """Note an outcome, and wake whoever waits for one."""
+        self.outcome = outcome
+        self.changed.set()
+        self.changed = trio.Event()
+
+
+class Tickets:
+    """All of them. `now`: the clock; `wall`: for people."""
+
+    def __init__(self, now: Callable[[], float], wall: Callable[[], float]) -> None:
+        self._now = now
+        self._wall = wall
+        self._of: Recent[tuple[str, str], Ticket] = Recent(MAX_TICKETS)
+        self._asked: Recent[tuple[str, str], deque[float]] = Recent(MAX_TICKETS)
+        self._records: Recent[bytes, Record] = Recent(MAX_RECORDS)
+        self._done: Recent[str, tuple[float, Outcome, str]] = Recent(MAX_DONE)
+        self._unanswered: Recent[tuple[str, str], bool] = Recent(MAX_TICKETS)
+
+    def __repr__(self) -> str:
+        return f"<Tickets [{len(self._of)} wanted, {len(self._records)} on their way]>"
+
+    def __iter__(self) -> Iterator[Ticket]:
+        now = self._now()
+        return iter([ticket for ticket in self._of.values() if ticket.ends_at > now and not ticket.over])
+
+    # --- tickets
+
+    def find(self, upstream: str, principal: str) -> Ticket | None:
+        """The ticket that stands, if one does."""
+        ticket = self._of.get((upstream, principal))
+        return None if ticket is None or ticket.over or ticket.ends_at <= self._now() else ticket
+
+    def obtain(self, upstream: str, principal: str, by: str) -> Ticket:
+        """The ticket that stands, or a new one."""
+        ticket = self.find(upstream, principal)
+        if ticket is None:
+            key = upstream, principal
+            before = self._of.get(key)
+            if before is not None:
+                self._end(before)
+            ticket = Ticket(
+                id=_id(),
+                terminal_id=_id(),
+                visit=f"sign-in-{_id()}",
+                upstream=upstream,
+                principal=principal,
+                by=by,
+                asked_at=self._wall(),
+                ends_at=self._now() + TICKET_S,
+                anew=self._unanswered.pop(key, False),
+            )
+            self._of.put(key, ticket)
+        return ticket
+
+    def by_id(self, id: str) -> Ticket | None:
+        """The ticket of an address that somebody opened."""
+        for ticket in self:
+            if secrets.compare_digest(ticket.id, id) or secrets.compare_digest(ticket.terminal_id, id):
+                return ticket
+        return None
+
+    def may_ask(self, upstream: str, principal: str) -> bool:
+        """True if hosts may ask for another sign-in of this kind; false after `ASKED_PER_HOUR` in an hour."""
+        since = self._now() - TICKET_S
+        return sum(at > since for at in self._asked.get((upstream, principal), ())) < ASKED_PER_HOUR
+
+    def note_asked(self, upstream: str, principal: str) -> None:
+        """Note that a host asked for a sign-in for which no ticket stood."""
+        asked = self._asked.get((upstream, principal)) or deque(maxlen=ASKED_PER_HOUR + 1)
+        asked.append(self._now())
+        self._asked.put((upstream, principal), asked)
+
+    def end(self, ticket: Ticket) -> None:
+        """Forget a ticket that is done with, and its records."""
+        self._end(ticket)
+        if self._of.get((ticket.upstream, ticket.principal)) is ticket:
+            del self._of[ticket.upstream, ticket.principal]
+
+    def _end(self, ticket: Ticket) -> None:
+        ticket.over = True
+        for record in ticket.records:
+            self._records.pop(record.state, None)
+            if record.client.kind == "registered" and ticket.outcome is None:
+                self._unanswered.put((ticket.upstream, ticket.principal), True)
+        ticket.records.clear()
+
+    # --- records
+
+    def keep(self, record: Record) -> None:
+        """Wait for the response to a request; of one ticket the last three count."""
+        ticket = record.ticket
+        if len(ticket.records) == PER_TICKET:
+            self._records.pop(ticket.records[0].state, None)
+        ticket.records.append(record)
+        self._records.put(record.state, record)
+
+    def awaited(self, state: str) -> Record | None:
+        """The record of a state, which stays what it is."""
+        record = self._records.get(state_hash(state))
+        return None if record is None or record.ends_at <= self._now() or record.ticket.over else record
+
+    def spend(self, record: Record) -> None:
+        """Forget a record: its response has come."""
+        self._records.pop(record.state, None)
+        if record in record.ticket.records:
+            record.ticket.records.remove(record)
+
+    # --- what a browser is shown at the end
+
+    def put_done(self, outcome: Outcome, again: str = "") -> str:
+        """Keep an outcome to be shown; the id of its page. `again`: where the sign-in may be tried once more."""
+        id = _id()
+        self._done.put(id, (self._now() + DONE_S, outcome, again))
+        return id
+
+    def done(self, id: str) -> tuple[Outcome, str] | None:
+        """The outcome of this id, and where to try again."""
+        ends_at, outcome, again = self._done.get(id, (0.0, None, ""))
+        return None if outcome is None or ends_at <= self._now() else (outcome, again)
+
+
+def state_hash(state: str) -> bytes:
+    """The hash under which a state is kept."""
+    return sha256(state.encode("utf-8", "surrogatepass")).digest()
+
+
+def _id() -> str:
+    return secrets.token_urlsafe(ID_BYTES)
+
+
+def record_of(
+    ticket: Ticket,
+    tied: RequestSecrets,
+    discovery: Discovery,
+    client: OAuthClient,
+    redirect: RedirectUri,
+    *,
+    scope: str,
+    resource: str,
+    on_terminal: bool,
+    ends_at: float,
+    cookie: str = "",
+) -> Record:
+    """The record of a request with these secrets."""
+    return Record(
+        state=state_hash(tied.state),
+        verifier=tied.verifier,
+        ticket=ticket,
+        discovery=discovery,
+        client=client,
+        redirect=redirect,
+        scope=scope,
+        resource=resource,
+        on_terminal=on_terminal,
+        ends_at=ends_at,
+        cookie=cookie,
+    )

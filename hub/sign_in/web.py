@@ -1,0 +1,198 @@
+"""What browsers are answered in a sign-in: the page it begins with, the callback, and the page it ends with.
+
+Whoever made the listener has checked `Host`. Of a browser on this machine it is checked that it is the user's own, of
+one behind a proxy that the proxy vouches for the person; nothing else that a request says is believed. Neither tickets
+nor queries are logged.
+"""
+
+import hmac
+import secrets
+import time
+from typing import Final
+
+import msgspec
+
+from hub.link.hub_errors import HubError
+from hub.net.http_server import HttpRequest, HttpResponse
+from hub.sign_in import texts
+from hub.sign_in.authorization_url import host_of
+from hub.sign_in.browser_end import Who, is_from_here
+from hub.sign_in.callback import BadResponse, is_navigation, read_query
+from hub.sign_in.pages import HEADERS, HTML, begin_page, page
+from hub.sign_in.sign_ins import SignIns
+from hub.sign_in.surroundings import Surroundings
+from hub.sign_in.tickets import Record, Ticket
+from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
+
+BEGIN: Final = "/oauth/begin/"
+DONE: Final = "/oauth/done/"
+DOCUMENT: Final = "/oauth/client.json"
+COOKIE: Final = "__Host-hubd-signin"
+COOKIE_S: Final = 600
+PROXIED: Final = "proxy/"
+"""Principals that a trusted proxy has named begin so."""
+
+Headers = tuple[tuple[str, str], ...]
+
+
+def make_sign_ins(around: Surroundings) -> SignIns:
+    """The sign-ins of a hub, with their pages."""
+    return SignIns(around, lambda sign_ins, around: Browsers(sign_ins, around).handle)
+
+
+class Browsers:
+    """Answers the requests of browsers."""
+
+    def __init__(self, sign_ins: SignIns, around: Surroundings) -> None:
+        self._sign_ins = sign_ins
+        self._around = around
+
+    async def handle(self, request: HttpRequest, response: HttpResponse) -> None:
+        """Answer one request; the connection is not used again."""
+        response.is_last()
+        path = request.path
+        if path.startswith(BEGIN):
+            await self._begin(request, response, path.removeprefix(BEGIN))
+        elif path.startswith(DONE):
+            self._done(response, path.removeprefix(DONE))
+        elif path == DOCUMENT:
+            self._document(response)
+        else:
+            await self._callback(request, response)
+
+    # --- begin --------------------------------------------------------------------------------------------------------
+
+    async def _begin(self, request: HttpRequest, response: HttpResponse, id: str) -> None:
+        """Show where the sign-in leads, with one link; a browser that a terminal opened is sent on."""
+        if request.method == "HEAD":
+            _show(response, 200, b"")
+            return
+        ticket = self._sign_ins.tickets.by_id(id)
+        if not is_navigation(request.headers):
+            _tell(response, 403, "Not here", "Open this address in a window of its own.")
+        elif not await self._is_the_person(request, ticket):
+            name = ticket.upstream if ticket else "NAME"
+            _tell(response, 403, "Not this browser", texts.unknown_browser(name))
+        elif ticket is None:
+            _tell(response, 404, "Over", texts.ticket_over())
+        else:
+            await self._go_on(request, response, ticket, is_told=hmac.compare_digest(id, ticket.terminal_id))
+
+    async def _go_on(self, request: HttpRequest, response: HttpResponse, ticket: Ticket, *, is_told: bool) -> None:
+        cookie = "" if is_from_here(request) else secrets.token_urlsafe()
+        try:
+            record, url = await self._sign_ins.prepare(ticket, on_terminal=False, cookie=cookie)
+        except OAuthProblem as error:
+            _tell(response, 409, f"No sign-in for {ticket.upstream}", str(error))
+            return
+        except (OAuthUnavailable, HubError) as error:
+            _tell(response, 503, f"No sign-in for {ticket.upstream} now", f"{error}. Reload this page to try again.")
+            return
+        more: Headers = ()
+        if cookie:
+            more = (("Set-Cookie", f"{COOKIE}={cookie}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={COOKIE_S}"),)
+        if is_told:
+            _show(response, 302, b"", (("Location", url), *more))
+        else:
+            _show(response, 200, self._page(ticket, record, url), more)
+
+    def _page(self, ticket: Ticket, record: Record, url: str) -> bytes:
+        server, resource = record.discovery.server, record.discovery.resource
+        at = time.strftime("%H:%M", time.localtime(ticket.asked_at))
+        return begin_page(
+            ticket.upstream,
+            host_of(server.issuer),
+            host_of(server.authorization_endpoint),
+            record.scope,
+            f"{ticket.by} asked for it at {at}.",
+            url,
+            for_all=resource.resource if resource.is_parent else "",
+        )
+
+    # --- callback -----------------------------------------------------------------------------------------------------
+
+    async def _callback(self, request: HttpRequest, response: HttpResponse) -> None:
+        """Take an authorization response, and send the browser to an address without its code."""
+        if not is_navigation(request.headers):
+            _tell(response, 403, "Not here", texts.NO_SUCH_SIGN_IN)
+            return
+        try:
+            parameters = read_query(request.query)
+        except BadResponse:
+            parameters = {}
+        record = self._sign_ins.tickets.awaited(parameters.get("state", ""))
+        is_shown = record is not None and record.on_terminal
+        if not is_shown and not await self._is_the_person(request, record.ticket if record else None, record):
+            name = record.ticket.upstream if record else "NAME"
+            _tell(response, 403, "Not this browser", texts.unknown_browser(name))
+            return
+        if record is None or not _came_to(request, record):
+            _tell(response, 403, "No such sign-in", texts.NO_SUCH_SIGN_IN)
+            return
+        outcome = await self._sign_ins.answered(record, parameters)
+        again = "" if outcome.state == "signed_in" or is_shown else f"{BEGIN}{record.ticket.id}"
+        done = self._sign_ins.tickets.put_done(outcome, again)
+        gone = (
+            (("Set-Cookie", f"{COOKIE}=; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age=0"),) if record.cookie else ()
+        )
+        _show(response, 303, b"", (("Location", f"{DONE}{done}"), *gone))
+
+    # --- who ----------------------------------------------------------------------------------------------------------
+
+    async def _is_the_person(self, request: HttpRequest, ticket: Ticket | None, record: Record | None = None) -> bool:
+        """True if the browser is that of the person who is to sign in."""
+        if record is not None and record.cookie:
+            shown = _cookie(request)
+            if not hmac.compare_digest(shown.encode(), record.cookie.encode()):
+                return False
+        if is_from_here(request) and self._sign_ins.addresses.proxied() is None:
+            return await self._around.ends.who(request) is Who.OWN
+        identity = request.identity
+        if ticket is None or identity is None or not identity.principal.startswith(PROXIED):
+            return False
+        return identity.principal == ticket.principal
+
+    # --- the rest -----------------------------------------------------------------------------------------------------
+
+    def _done(self, response: HttpResponse, id: str) -> None:
+        found = self._sign_ins.tickets.done(id)
+        if found is None:
+            _tell(response, 404, "Over", "There is nothing here any more. You can close this page.")
+            return
+        outcome, again = found
+        title = f"Signed in for {outcome.upstream}" if outcome.state == "signed_in" else "Not signed in"
+        last = "You can close this page." if outcome.state == "signed_in" else "Nothing was changed."
+        _show(response, 200, page(title, (outcome.text, last), (again, "Try again") if again else None))
+
+    def _document(self, response: HttpResponse) -> None:
+        """The client metadata document of a hub that has a public address of its own."""
+        base = self._sign_ins.addresses.proxied()
+        if base is None:
+            _tell(response, 404, "Nothing here", "This hub publishes no document about itself.")
+            return
+        body = msgspec.json.encode(self._around.servers.document(base))
+        response.reply(200, body, (("Cache-Control", "max-age=300"), ("X-Content-Type-Options", "nosniff")))
+
+
+def _came_to(request: HttpRequest, record: Record) -> bool:
+    """True if the request came to the very address that was named in the authorization request."""
+    redirect = record.redirect
+    if request.path != redirect.path:
+        return False
+    netloc = redirect.text.split("/")[2].lower()
+    return not redirect.is_loopback or request.headers.get("host", "").lower() == netloc
+
+
+def _cookie(request: HttpRequest) -> str:
+    """The value of the cookie that ties a browser to its sign-in; "": there is not exactly one."""
+    pairs = [part.strip().partition("=") for part in request.headers.get("cookie", "").split(";")]
+    found = [value for name, _, value in pairs if name == COOKIE]
+    return found[0] if len(found) == 1 else ""
+
+
+def _tell(response: HttpResponse, status: int, title: str, text: str) -> None:
+    _show(response, status, page(title, (text,)))
+
+
+def _show(response: HttpResponse, status: int, body: bytes, more: Headers = ()) -> None:
+    response.reply(status, body, (*HEADERS, *more), content_type=HTML)

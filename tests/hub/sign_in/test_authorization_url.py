@@ -1,0 +1,144 @@
+"""The URL at which a person signs in: parameters, their spelling, and what is refused."""
+
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from hub.sign_in.authorization_url import (
+    RESERVED,
+    AuthorizationRequest,
+    RequestSecrets,
+    authorization_url,
+    challenge,
+    host_of,
+    is_openable,
+    new_secrets,
+)
+from upstreams.oauth.model import OAuthProblem
+
+TIED = RequestSecrets("STATE", "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk", "NONCE")
+REDIRECT = "http://127.0.0.1:8765/oauth/callback"
+
+
+def asked(endpoint="https://id.example/authorize", **more):
+    request = AuthorizationRequest(endpoint=endpoint, client_id="me", redirect_uri=REDIRECT, **more)
+    url = authorization_url(request, TIED)
+    pairs = parse_qsl(urlsplit(url).query, strict_parsing=True)
+    assert len(dict(pairs)) == len(pairs), "a name is there twice"
+    return url, dict(pairs)
+
+
+def test_the_example_of_the_rfc():
+    assert challenge(TIED.verifier) == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+
+
+def test_without_anything_special():
+    _, given = asked()
+    assert given == {
+        "response_type": "code",
+        "client_id": "me",
+        "redirect_uri": REDIRECT,
+        "state": "STATE",
+        "code_challenge": challenge(TIED.verifier),
+        "code_challenge_method": "S256",
+    }
+
+
+def test_secrets_are_new_each_time_and_long_enough():
+    one, other = new_secrets(), new_secrets()
+    values = [one.state, one.verifier, one.nonce, other.state, other.verifier, other.nonce]
+    assert len(set(values)) == 6
+    assert all(len(value) >= 43 for value in values)
+    assert one.state not in repr(one)
+
+
+@pytest.mark.parametrize(
+    ("scope", "more"),
+    [
+        ("a b", {"scope": "a b"}),
+        ("openid a", {"scope": "openid a", "nonce": "NONCE"}),
+        ("a offline_access", {"scope": "a offline_access", "prompt": "consent"}),
+        ("openidx offline_accessory", {"scope": "openidx offline_accessory"}),
+    ],
+)
+def test_scopes_bring_what_belongs_to_them(scope, more):
+    assert asked(scope=scope)[1].items() - asked()[1].items() == more.items()
+
+
+def test_the_resource_is_sent_as_it_is():
+    url, given = asked(resource="https://N.example:443/a%2Fb/")
+    assert given["resource"] == "https://N.example:443/a%2Fb/"
+    assert "resource=https%3A%2F%2FN.example%3A443%2Fa%252Fb%2F" in url
+
+
+@pytest.mark.parametrize("joint", ["?tenant=1", "?tenant=1&", "?"])
+def test_a_query_that_is_there_stays(joint):
+    url, given = asked(f"https://id.example/authorize{joint}")
+    assert url.startswith(f"https://id.example/authorize{joint}")
+    assert given["state"] == "STATE"
+    assert ("tenant" in given) == ("tenant" in joint)
+
+
+def test_further_parameters_of_the_configuration():
+    assert asked(extra={"audience": "x y", "access_type": "offline"})[1]["audience"] == "x y"
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+def test_what_the_hub_decides_cannot_be_configured(name):
+    with pytest.raises(OAuthProblem, match=name):
+        asked(extra={name: "x"})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://id.example/a?b=c",
+        "https://[2001:db8::1]:8443/",
+        "http://127.0.0.1:9401/auth",
+        "http://[::1]:9401/auth",
+        "http://localhost/auth",
+    ],
+)
+def test_urls_to_open(url):
+    assert is_openable(url)
+
+
+@pytest.mark.covers("SEC-40")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "javascript:alert(1)",
+        "file:///etc/passwd",
+        "--help",
+        "-https://id.example",
+        "data:text/html,x",
+        "http://id.example/",
+        "http://localhost.evil.test/",
+        "http://127.0.0.1.evil.test/",
+        "https://",
+        "https:///x",
+        "https://a b/",
+        "https://id.example/\n",
+        "https://id.example/\x00",
+        "https://id.example/$(touch x)\t",
+        "https://user@id.example/",
+        "https://user:x@id.example/",
+        "https://id.example/#f",
+        "https://id.example\\@evil.test/",
+        "https://id.example:99999/",
+        "https://[::1/",
+        "https://id.ex\u202eample/",
+        "HTTPS//id.example",
+        "https://id.example/" + "x" * 9000,
+    ],
+)
+def test_urls_that_nobody_is_sent_to(url):
+    assert not is_openable(url)
+    with pytest.raises(OAuthProblem):
+        asked(url)
+
+
+def test_the_host_for_people():
+    assert host_of("https://id.example:8443/o") == "id.example:8443"
+    assert host_of("https://u:p@id.example/") == "id.example"

@@ -1,0 +1,100 @@
+"""Which processes are a host's: real ones, and trees as other machines have them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hub.sign_in.descent import Process, is_below, is_of_a_host, process
+
+MANAGER, DAEMON, HOST, SHELL, SHIM, SERVER, TERMINAL, ASKER = 1, 10, 20, 21, 22, 30, 40, 50
+
+
+def tree(tmp_path: Path, parents: dict[int, tuple[str, int]]) -> Path:
+    """A /proc of processes: number -> name and parent. Each began at its number."""
+    for pid, (name, parent) in parents.items():
+        (tmp_path / str(pid)).mkdir(exist_ok=True)
+        stat = f"{pid} ({name}) S {parent} {' '.join('0' for _ in range(17))} {pid} 0 0\n"
+        (tmp_path / str(pid) / "stat").write_text(stat)
+    return tmp_path
+
+
+USUAL = {
+    MANAGER: ("systemd", 0),
+    DAEMON: ("python3", MANAGER),
+    SERVER: ("node", DAEMON),
+    HOST: ("claude (x) y", TERMINAL),
+    SHELL: ("sh", HOST),
+    SHIM: ("hubd", SHELL),
+    TERMINAL: ("kitty", MANAGER),
+}
+
+
+@pytest.mark.parametrize(
+    ("parent", "refused"),
+    [
+        (TERMINAL, False),
+        (MANAGER, False),
+        (HOST, True),
+        (SHELL, True),
+        (SERVER, True),
+        (DAEMON, True),
+        (0, False),
+    ],
+)
+def test_who_asks(tmp_path, parent, refused):
+    proc = tree(tmp_path, {**USUAL, 49: ("bash", parent), ASKER: ("hubd", 49)})
+    assert is_of_a_host(Process(ASKER, ASKER), [Process(SHIM, SHIM)], DAEMON, proc) == refused
+
+
+@pytest.mark.parametrize("above", ["systemd", "init", "sshd", "tmux"])
+def test_what_starts_everything_is_no_host(tmp_path, above):
+    proc = tree(tmp_path, {**USUAL, HOST: (above, MANAGER), ASKER: ("hubd", HOST)})
+    assert not is_of_a_host(Process(ASKER, ASKER), [Process(SHIM, SHIM)], DAEMON, proc)
+
+
+def test_a_number_that_is_anothers_by_now(tmp_path):
+    proc = tree(tmp_path, {**USUAL, ASKER: ("hubd", TERMINAL)})
+    assert is_of_a_host(Process(ASKER, 7), [], DAEMON, proc), "whoever asked is gone"
+    assert is_of_a_host(None, [], DAEMON, proc)
+    proc = tree(tmp_path, {ASKER: ("hubd", HOST)})
+    assert not is_of_a_host(Process(ASKER, ASKER), [Process(SHIM, 7)], DAEMON, proc), "the shim is gone"
+
+
+def test_a_hub_that_is_the_first_process_says_nothing(tmp_path):
+    proc = tree(tmp_path, {1: ("python3", 0), ASKER: ("hubd", 1)})
+    assert not is_of_a_host(Process(ASKER, ASKER), [], 1, proc)
+
+
+def test_real_processes():
+    me = process(os.getpid())
+    assert me is not None
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        asker = process(child.pid)
+        assert is_of_a_host(asker, [], os.getpid())
+        assert not is_of_a_host(asker, [], child.pid + 100_000)
+        child.communicate(b"\n")
+    assert process(child.pid) is None
+
+
+def test_files_of_processes_below():
+    read, write = os.pipe()
+    os.set_inheritable(write, True)
+    inode = os.fstat(write).st_ino
+    try:
+        assert not is_below(os.getpid(), holding=inode)
+    finally:
+        os.close(read)
+        os.close(write)
+
+
+@pytest.mark.parametrize(("uid", "found"), [(None, True), ("own", True), (4242, False)])
+def test_one_that_cannot_be_looked_at(tmp_path, uid, found):
+    proc = tree(tmp_path, {10: ("python3", 1), 11: ("x", 10)})
+    (proc / "11/fd").write_text("no folder")
+    if uid is not None:
+        number = os.geteuid() if uid == "own" else uid
+        (proc / "11/status").write_text(f"Name:\tx\nUid:\t0\t{number}\t0\t0\n")
+    assert is_below(10, holding=5, proc=proc) == found

@@ -1,0 +1,646 @@
+"""The flow, from terminals and hosts to the grant; browsers make real requests."""
+
+import html
+import re
+import socket
+
+import pytest
+import trio
+
+from config.oauth_settings import OAuthConfig
+from hub.link.hub_errors import HubError
+from hub.link.interface import Identity
+from hub.sign_in.pages import HEADERS
+from hub.sign_in.redirect_uri import Listening
+from tests.support.http_client import Client
+from tests.support.processes import free_port
+from tests.support.sign_in_world import ISSUER, NOTES, asked, back, caller, discovery, world
+from upstreams.oauth.model import Challenge, OAuthProblem, OAuthUnavailable
+
+NAVIGATION = ("Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document")
+LINK = re.compile(r'<a href="([^"]+)"')
+
+
+def link_of(answer) -> str:
+    """The one link of a page."""
+    (found,) = LINK.findall(answer.body.decode())
+    return html.unescape(found)
+
+
+def check_page(answer) -> None:
+    """Every page can do nothing but be read."""
+    text = answer.body.decode().lower()
+    for header, value in HEADERS:
+        assert answer.headers[header.lower()] == value
+    assert answer.headers["connection"] == "close"
+    for word in ("<script", "<style", "<img", "<form", "onclick", "access-control"):
+        assert word not in text
+
+
+async def done_page(it, answer):
+    assert answer.status == 303, answer.body
+    assert "code" not in answer.headers["location"]
+    page = await it.get(answer.headers["location"])
+    assert page.status == 200
+    check_page(page)
+    return page.body.decode()
+
+
+# --- the whole of it --------------------------------------------------------------------------------------------------
+
+
+async def test_a_terminal_on_this_machine():
+    async with world() as it:
+        begun = await it.sign_ins.begin("notes")
+        assert (begun.issuer, begun.scope, begun.unusual) == (ISSUER, "notes.read", "")
+        opened = await it.get(begun.url, *NAVIGATION)
+        assert opened.status == 302, "the terminal has said all that the page says"
+        given = asked(opened.headers["location"])
+        assert given["redirect_uri"] == f"{it.base}/oauth/callback"
+        assert given["resource"] == NOTES
+        answer = await it.get(back(opened.headers["location"]), *NAVIGATION)
+        assert "Signed in for notes" in await done_page(it, answer)
+        outcome = await it.sign_ins.wait(begun)
+        assert (outcome.state, outcome.until, outcome.renewable) == ("signed_in", 4600.0, True)
+        (grant,) = it.keeper.grants.values()
+        assert (grant.key.issuer, grant.key.resource, grant.key.upstream) == (ISSUER, NOTES, "notes")
+        assert it.credential("notes").grants == [grant]
+        assert it.started == ["notes"]
+        (code,) = it.servers.all_of("redeem")
+        assert (code.redirect_uri, code.resource) == (given["redirect_uri"], NOTES)
+
+
+async def test_a_host_and_its_page():
+    async with world() as it:
+        await it.sign_ins.look("notes", caller())
+        visit = it.sign_ins.visit("notes", caller())
+        assert visit.url.startswith(f"{it.base}/oauth/begin/")
+        assert visit.url.rpartition("/")[2] not in visit.id
+        assert it.sign_ins.visit("notes", caller(host="cursor")) == visit, "one for each upstream and principal"
+        assert it.sign_ins.advice("notes", caller()) == (
+            'notes needs you to sign in at id.example. Ask the user to run "hubd auth notes" or to open '
+            f"{visit.url}, then try again."
+        )
+        page = await it.get(visit.url, *NAVIGATION)
+        assert page.status == 200
+        check_page(page)
+        for shown in ("notes", "id.example", "notes.read", "claude-code"):
+            assert shown in page.body.decode()
+        answer = await it.get(back(link_of(page)), *NAVIGATION)
+        await done_page(it, answer)
+        assert it.completed == [("notes", visit.id)]
+        again = await it.get(visit.url, *NAVIGATION)
+        assert again.status == 404
+        assert "over" in again.body.decode()
+
+
+@pytest.mark.covers("SEC-40")
+async def test_back_and_reload_after_the_callback_give_no_code():
+    async with world() as it:
+        begun = await it.sign_ins.begin("notes")
+        address = back((await it.get(begun.url)).headers["location"])
+        first = await it.get(address)
+        assert first.status == 303
+        again = await it.get(address)
+        assert again.status == 403
+        assert "did not begin this sign-in, or it is over" in again.body.decode()
+        check_page(again)
+        assert len(it.servers.all_of("redeem")) == 1
+
+
+async def test_another_machine_pastes_the_address():
+    async with world() as it:
+        begun = await it.sign_ins.begin("notes")
+        other = await it.sign_ins.begin("other")
+        address = back(begun.authorization_url).replace("127.0.0.1", "elsewhere.example")
+        for bad in (
+            address.replace(asked(begun.authorization_url)["state"], "S" * 43),
+            address.replace("state=", "x="),
+            address.replace("/oauth/callback", "/oauth/callback/2"),
+            f"{address}&code=2",
+            "CODE-CANARY",
+        ):
+            with pytest.raises(HubError) as refused:
+                await it.sign_ins.finish(bad)
+            assert "CANARY" not in str(refused.value)
+        assert not it.servers.all_of("redeem"), "still waiting"
+        outcome = await it.sign_ins.finish(address)
+        assert outcome.state == "signed_in"
+        with pytest.raises(HubError):
+            await it.sign_ins.finish(address)
+        assert other.ticket.outcome is None
+
+
+async def test_nobody_comes(autojump_clock):
+    async with world() as it:
+        begun = await it.sign_ins.begin("notes")
+        assert (await it.sign_ins.wait(begun)).state == "timed_out"
+        with pytest.raises(HubError, match="over"):
+            await it.sign_ins.finish(back(begun.authorization_url))
+        await trio.sleep(3600)
+        assert it.sign_ins.tickets.by_id(begun.ticket.id) is None
+        await it.sign_ins.begin("notes")
+        assert it.servers.all_of("client")[-1][2], "an id that led nowhere may be unknown there: registered anew"
+
+
+# --- who may ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["begin", "callback"])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        ["Origin: https://evil.test"],
+        ["Origin: null"],
+        ["Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"],
+        ["Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: image"],
+        ["Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty"],
+        [*NAVIGATION, "Sec-Purpose: prefetch"],
+        ["X-Forwarded-For: 127.0.0.1"],
+        ["Forwarded: for=127.0.0.1"],
+        ["Via: 1.1 relay"],
+        ["CF-Connecting-IP: 127.0.0.1"],
+    ],
+)
+async def test_what_is_no_page_of_this_persons_browser(path, fields):
+    async with world() as it:
+        await it.sign_ins.look("notes", caller())
+        visit = it.sign_ins.visit("notes", caller())
+        if path == "begin":
+            answer = await it.get(visit.url, *fields)
+            assert not it.sign_ins.tickets.find("notes", "local").records, "no record is made"
+        else:
+            link = link_of(await it.get(visit.url))
+            answer = await it.get(back(link), *fields)
+            assert not it.servers.all_of("redeem")
+            assert (await it.get(back(link))).status == 303, "it was not spent"
+        assert answer.status == 403
+
+
+async def test_a_head_makes_no_record():
+    async with world() as it:
+        await it.sign_ins.look("notes", caller())
+        visit = it.sign_ins.visit("notes", caller())
+        assert (await it.request("HEAD", visit.url)).status == 200
+        assert not it.sign_ins.tickets.find("notes", "local").records
+        link = link_of(await it.get(visit.url))
+        assert (await it.request("HEAD", back(link))).status == 404
+        assert (await it.request("POST", back(link), "Content-Length: 0")).status == 404
+        assert (await it.get(back(link), host="evil.test")).status == 403
+        assert (await it.get(back(link), host=f"localhost:{it.served.port}")).status == 403, "another origin"
+        assert (await it.get(back(link))).status == 303
+
+
+async def test_another_users_browser():
+    async with world() as it:
+        await it.sign_ins.look("notes", caller())
+        visit = it.sign_ins.visit("notes", caller())
+        link = link_of(await it.get(visit.url))
+        it.ends._trusted = {4242}
+        for address in (visit.url, back(link), f"{it.base}/oauth/begin/unknown", f"{it.base}/oauth/callback?state=x"):
+            answer = await it.get(address)
+            assert answer.status == 403
+            assert "cannot see that this browser is yours" in answer.body.decode()
+        assert not it.servers.all_of("redeem")
+        begun = await it.sign_ins.begin("notes")
+        assert (await it.get(back(begun.authorization_url))).status == 303, "its state was on the terminal only"
+
+
+async def test_a_blind_hub_gives_hosts_no_address():
+    async with world() as it:
+        it.ends.blind = True
+        await it.sign_ins.look("notes", caller())
+        assert it.sign_ins.visit("notes", caller()) is None
+        text = it.sign_ins.advice("notes", caller())
+        assert (
+            text == 'notes needs you to sign in at id.example. Ask the user to run "hubd auth notes", then try again.'
+        )
+        begun = await it.sign_ins.begin("notes")
+        assert begun.url == ""
+        assert (await it.sign_ins.finish(back(begun.authorization_url))).state == "signed_in"
+
+
+async def test_only_the_owner_signs_in_for_all():
+    async with world() as it:
+        stranger = caller("team/alice")
+        await it.sign_ins.look("notes", stranger)
+        assert it.sign_ins.visit("notes", stranger) is None
+        assert "its owner has to sign in" in it.sign_ins.advice("notes", stranger)
+        assert not it.servers.asked
+        it.settle(account="each")
+        await it.sign_ins.look("notes", stranger)
+        visit = it.sign_ins.visit("notes", stranger)
+        await it.sign_ins.look("notes", caller())
+        assert visit.url != it.sign_ins.visit("notes", caller()).url
+        await it.get(back(link_of(await it.get(visit.url))))
+        (grant,) = it.keeper.grants.values()
+        assert grant.key.principal == "team/alice"
+
+
+async def test_a_team_server_knows_people_by_its_proxy():
+    async with world(behind_tls_proxy=True, allowed_hosts=("hub.example:443",)) as it:
+        it.settle(account="each")
+        alice, host = caller("proxy/alice"), {"host": "hub.example"}
+        await it.sign_ins.look("notes", alice)
+        visit = it.sign_ins.visit("notes", alice)
+        assert visit.url.startswith("https://hub.example/oauth/begin/")
+        path = visit.url.removeprefix("https://hub.example")
+        for identity in (None, Identity("proxy/bob", "http"), Identity("local", "http")):
+            it.identity = identity
+            assert (await it.get(path, **host)).status == 403
+        it.identity = alice.identity
+        page = await it.get(path, **host)
+        cookie = page.headers["set-cookie"]
+        assert cookie.startswith("__Host-hubd-signin=")
+        for part in ("Path=/", "Secure", "HttpOnly", "SameSite=Lax"):
+            assert f"; {part}" in cookie
+        address = back(link_of(page)).removeprefix("https://hub.example")
+        shown = f"Cookie: a=b; {cookie.partition(';')[0]}"
+        assert (await it.get(address, **host)).status == 403, "not the browser that began it"
+        assert (await it.get(address, f"{shown}x", **host)).status == 403
+        it.identity = Identity("proxy/bob", "http")
+        assert (await it.get(address, shown, **host)).status == 403
+        it.identity = alice.identity
+        answer = await it.get(address, shown, **host)
+        assert answer.status == 303
+        assert "Max-Age=0" in answer.headers["set-cookie"]
+        document = await it.get("/oauth/client.json", **host)
+        assert document.status == 200
+
+
+async def test_a_local_hub_publishes_no_document():
+    async with world() as it:
+        assert (await it.get("/oauth/client.json")).status == 404
+
+
+# --- bad answers ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("SEC-40")
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        (lambda url: url.partition("?")[0], 403),
+        (lambda url: url.replace("state=", "x="), 403),
+        (lambda url: url.replace("state=", "state=x"), 403),
+        (lambda url: f"{url}&state=x", 403),
+        (lambda url: f"{url}&code=x", 403),
+        (lambda url: f"{url}&x=%ff", 403),
+        (lambda url: f"{url}&x=%00", 400),
+        (lambda url: f"{url}&x={'y' * 4097}", 403),
+        (lambda url: f"{url}&x={'y' * 9000}", 414),
+        (lambda url: url.replace("/callback", "/callback/2"), 403),
+        (lambda url: url.replace("/callback", "/callback/"), 404),
+        (lambda url: url.replace("/callback", "/callback/0"), 404),
+        (lambda url: url.replace("/oauth/", "/oauth/%63"), 404),
+    ],
+)
+async def test_a_callback_that_belongs_to_no_sign_in(change, status):
+    async with world() as it:
+        begun = await it.sign_ins.begin("notes")
+        answer = await it.get(change(back(begun.authorization_url)))
+        assert answer.status == status
+        assert b"CANARY" not in answer.body
+        assert not it.servers.all_of("redeem")
+        assert (await it.get(back(begun.authorization_url))).status == 303, "the right one still counts"
+
+
+@pytest.mark.parametrize(
+    ("sent", "text", "state"),
+    [
+        ({"iss": "https://evil.test"}, "came from another authorization server", "failed"),
+        ({"iss": None}, "does not say who sent it", "failed"),
+        ({"code": "", "error": "access_denied"}, "access was denied", "denied"),
+        ({"code": "", "error": "server_error", "error_description": "<b>x</b>"}, "&lt;b&gt;x", "failed"),
+        ({"code": ""}, "without a code", "failed"),
+    ],
+)
+async def test_an_answer_that_ends_a_sign_in(sent, text, state):
+    async with world() as it:
+        begun = await it.sign_ins.begin("notes")
+        answer = await it.get(back(begun.authorization_url, **sent))
+        assert text in await done_page(it, answer)
+        assert (await it.sign_ins.wait(begun)).state == state
+        assert not it.servers.all_of("redeem")
+        assert not it.keeper.grants
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OAuthProblem("https://id.example refuses the code", code="invalid_grant"),
+        OAuthUnavailable("https://id.example cannot be asked now", sent=True),
+    ],
+)
+async def test_no_tokens_for_the_code(error):
+    async with world() as it:
+        it.servers.refuse.append(error)
+        begun = await it.sign_ins.begin("notes")
+        page = await done_page(it, await it.get(back(begun.authorization_url)))
+        assert str(error) in page
+        assert (await it.sign_ins.wait(begun)).text == str(error)
+        assert not it.started
+
+
+async def test_a_grant_that_cannot_be_kept_is_not_used():
+    async with world() as it:
+        it.keeper.full = OAuthProblem("It cannot be written: no space left")
+        begun = await it.sign_ins.begin("notes")
+        assert "no space left" in await done_page(it, await it.get(back(begun.authorization_url)))
+        assert not it.credential("notes").grants
+        assert not it.started
+
+
+async def test_whoever_fails_can_try_again_from_the_same_page():
+    async with world() as it:
+        it.servers.refuse.append(OAuthProblem("https://id.example knows us no more", code="invalid_client"))
+        await it.sign_ins.look("notes", caller())
+        visit = it.sign_ins.visit("notes", caller())
+        answer = await it.get(back(link_of(await it.get(visit.url))))
+        page = await it.get(answer.headers["location"])
+        again = link_of(page)
+        assert visit.url.endswith(again)
+        answer = await it.get(back(link_of(await it.get(again))))
+        assert "Signed in" in await done_page(it, answer)
+        assert [anew for _, _, anew, _ in it.servers.all_of("client")] == [False, True]
+
+
+async def test_scopes_that_have_to_be_registered():
+    async with world() as it:
+        for _ in range(2):
+            begun = await it.sign_ins.begin("notes")
+            await it.sign_ins.finish(back(begun.authorization_url, code="", error="invalid_scope"))
+        assert [with_scope for *_, with_scope in it.servers.all_of("client")] == [False, True]
+
+
+async def test_a_browser_that_leaves_does_not_lose_the_code():
+    async with world() as it:
+        begun = await it.sign_ins.begin("notes")
+        it.servers.hold = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(it.sign_ins.finish, back(begun.authorization_url))
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        it.servers.hold.set()
+        assert (await it.sign_ins.wait(begun)).state == "signed_in"
+
+
+# --- several servers --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("SEC-40")
+async def test_servers_that_do_not_say_who_they_are_have_addresses_of_their_own():
+    async with world() as it:
+        it.servers.discoveries["notes"] = discovery("https://a.example", sends_issuer=False)
+        it.servers.discoveries["other"] = discovery("https://b.example", sends_issuer=False)
+        one, two = await it.sign_ins.begin("notes"), await it.sign_ins.begin("other")
+        assert asked(one.authorization_url)["redirect_uri"] == f"{it.base}/oauth/callback/1"
+        assert asked(two.authorization_url)["redirect_uri"] == f"{it.base}/oauth/callback/2"
+        swapped = back(one.authorization_url, iss=None).replace("/callback/1", "/callback/2")
+        assert (await it.get(swapped)).status == 403
+        with pytest.raises(HubError):
+            await it.sign_ins.finish(swapped)
+        assert not it.servers.all_of("redeem")
+        assert (await it.get(back(one.authorization_url, iss=None))).status == 303
+
+
+@pytest.mark.covers("SEC-40")
+@pytest.mark.parametrize("liar_says", [True, False])
+@pytest.mark.parametrize("honest_says", [True, False])
+async def test_a_server_that_sends_browsers_on_to_another_one_never_gets_its_code(liar_says, honest_says):
+    """The liar is asked, and sends the browser to the honest one with the state and the challenge of its own request
+    and the client id that the hub has there. The honest one answers to a redirect URI that it knows, no other."""
+    async with world() as it:
+        it.servers.discoveries["notes"] = discovery("https://liar.example", sends_issuer=liar_says)
+        it.servers.discoveries["other"] = discovery("https://honest.example", sends_issuer=honest_says)
+        known = asked((await it.sign_ins.begin("other")).authorization_url)["redirect_uri"]
+        begun = await it.sign_ins.begin("notes")
+        request = asked(begun.authorization_url)
+        state, said = request["state"], "&iss=https%3A%2F%2Fhonest.example" if honest_says else ""
+        for redirect in {known, request["redirect_uri"]} if known == request["redirect_uri"] else {known}:
+            await it.get(f"{redirect}?code=HONEST&state={state}{said}")
+        assert not [code for code in it.servers.all_of("redeem") if code.key.upstream == "notes"]
+
+
+async def test_one_registered_address_is_for_one_such_server_only():
+    port = free_port()
+    async with world(oauth=OAuthConfig(redirect_uri=f"http://127.0.0.1:{port}/cb")) as it:
+        it.servers.discoveries["notes"] = discovery("https://a.example", sends_issuer=False)
+        it.servers.discoveries["other"] = discovery("https://b.example", sends_issuer=False)
+        await it.sign_ins.begin("notes")
+        await it.sign_ins.begin("notes")
+        with pytest.raises(HubError, match="cannot be used for both"):
+            await it.sign_ins.begin("other")
+        it.servers.discoveries["other"] = discovery("https://b.example")
+        await it.sign_ins.begin("other")
+
+
+# --- what is unusual --------------------------------------------------------------------------------------------------
+
+
+async def sign_in(it, upstream, **more):
+    begun = await it.sign_ins.begin(upstream, **more)
+    assert not begun.unusual
+    issuer = begun.issuer
+    return await it.sign_ins.finish(back(begun.authorization_url, iss=issuer))
+
+
+async def test_another_authorization_server_than_before():
+    async with world() as it:
+        await sign_in(it, "notes")
+        it.servers.discoveries["notes"] = discovery("https://b.example")
+        await it.sign_ins.look("notes", caller())
+        assert it.sign_ins.visit("notes", caller()) is None
+        text = (
+            "notes now names https://b.example as its authorization server; until now it was https://id.example. If you"
+            ' expect that, run "hubd auth notes" in a terminal.'
+        )
+        assert it.sign_ins.advice("notes", caller()) == text
+        begun = await it.sign_ins.begin("notes")
+        assert (begun.unusual, begun.url, begun.authorization_url, begun.ticket) == (text, "", "", None)
+        begun = await it.sign_ins.begin("notes", yes=True)
+        await it.sign_ins.finish(back(begun.authorization_url, iss="https://b.example"))
+        assert ("notes", "local", "https://b.example") in it.keeper.agreed
+        assert not (await it.sign_ins.begin("notes")).unusual, "the yes is kept"
+
+
+async def test_a_ticket_from_before_is_no_way_around_it():
+    async with world() as it:
+        await it.sign_ins.look("notes", caller())
+        visit = it.sign_ins.visit("notes", caller())
+        await sign_in(it, "other")
+        it.servers.discoveries["notes"] = discovery("https://other-id.example")
+        it.sign_ins.prospects.forget("notes", "local")
+        page = await it.get(visit.url)
+        assert page.status == 409
+        assert "where you are signed in for other" in page.body.decode()
+        assert not LINK.findall(page.body.decode())
+
+
+@pytest.mark.parametrize("settings", [{}, {"issuer": "https://other-id.example"}])
+async def test_an_issuer_that_an_upstream_elsewhere_uses(settings):
+    async with world() as it:
+        it.settle(**settings)
+        await sign_in(it, "other")
+        it.servers.discoveries["notes"] = discovery("https://other-id.example")
+        await it.sign_ins.look("notes", caller())
+        is_usual = bool(settings)
+        assert (it.sign_ins.visit("notes", caller()) is not None) == is_usual
+        assert bool((await it.sign_ins.begin("notes")).unusual) != is_usual
+
+
+async def test_a_fourth_sign_in_in_an_hour(autojump_clock):
+    async with world() as it:
+        for _ in range(3):
+            await it.sign_ins.look("notes", caller())
+            visit = it.sign_ins.visit("notes", caller())
+            ticket = it.sign_ins.tickets.by_id(visit.url.rpartition("/")[2])
+            _, url = await it.sign_ins.prepare(ticket, on_terminal=True)
+            await it.sign_ins.finish(back(url))
+        await it.sign_ins.look("notes", caller())
+        assert it.sign_ins.visit("notes", caller()) is None
+        assert "more than three sign-ins within an hour" in it.sign_ins.advice("notes", caller())
+        assert "three" in (await it.sign_ins.begin("notes")).unusual
+        assert not (await it.sign_ins.begin("notes", yes=True)).unusual
+        await trio.sleep(3601)
+        await it.sign_ins.look("notes", caller())
+        assert it.sign_ins.visit("notes", caller()) is not None
+
+
+async def test_hosts_are_given_no_address_before_it_is_known_whether_it_works():
+    async with world() as it:
+        assert it.sign_ins.visit("notes", caller()) is None
+        assert "hubd auth notes" in it.sign_ins.advice("notes", caller())
+        it.servers.discoveries["notes"] = OAuthProblem("notes names no authorization server")
+        await it.sign_ins.look("notes", caller())
+        assert it.sign_ins.visit("notes", caller()) is None
+        with pytest.raises(HubError, match="names no authorization server"):
+            await it.sign_ins.begin("notes")
+
+
+async def test_more_scope_is_asked_for_beside_what_was_granted():
+    async with world() as it:
+        await sign_in(it, "notes")
+        it.credential("notes").challenge = Challenge(scope="notes.write", error="insufficient_scope")
+        it.servers.discoveries["notes"] = discovery(scope="notes.write")
+        begun = await it.sign_ins.begin("notes", scope="extra")
+        assert asked(begun.authorization_url)["scope"] == "notes.read notes.write extra"
+        it.servers.scope = "notes.read"
+        outcome = await it.sign_ins.finish(back(begun.authorization_url))
+        assert "Not granted: extra, notes.write." in outcome.text
+
+
+@pytest.mark.parametrize(("upstream", "text"), [("files", "is a program"), ("nobody", "no server nobody")])
+async def test_where_nobody_can_sign_in(upstream, text):
+    async with world() as it:
+        with pytest.raises(HubError, match=text):
+            await it.sign_ins.begin(upstream)
+
+
+# --- where browsers come back to --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("listening", [None, "elsewhere", "another next time"])
+async def test_a_hub_that_is_not_at_the_same_port_next_time(listening):
+    async with world(lasting=False) as it:
+        if listening != "another next time":
+            it.listening = None if listening is None else Listening("10.0.0.5", 8765, True)
+        begun = await it.sign_ins.begin("notes")
+        redirect = asked(begun.authorization_url)["redirect_uri"]
+        assert not redirect.startswith(it.base)
+        assert redirect == f"http://127.0.0.1:{it.keeper.known_port}/oauth/callback"
+        if listening != "another next time":
+            opened = await it.get_from(begun.url)
+            assert opened.status == 302
+        answer = await it.get_from(back(begun.authorization_url))
+        assert answer.status == 303
+        done = redirect.replace("/oauth/callback", answer.headers["location"])
+        assert b"Signed in" in (await it.get_from(done)).body
+        assert (await it.get_from(redirect.replace("/oauth/callback", "/mcp"))).status == 404
+        port = it.keeper.known_port
+        assert asked((await it.sign_ins.begin("notes")).authorization_url)["redirect_uri"].endswith(
+            f":{port}/oauth/callback"
+        ), "the port is kept"
+
+
+async def test_a_kept_port_that_is_taken():
+    async with world(lasting=False) as it:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            it.keeper.known_port = taken.getsockname()[1]
+            await it.sign_ins.begin("notes")
+            assert it.keeper.known_port != taken.getsockname()[1]
+
+
+async def test_it_listens_no_longer_than_needed(autojump_clock):
+    async with world(lasting=False) as it:
+        begun = await it.sign_ins.begin("notes")
+        await it.get_from(back(begun.authorization_url))
+        await trio.sleep(60)
+        with pytest.raises(OSError):
+            await it.get_from(back(begun.authorization_url))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_an_address_that_was_registered_elsewhere(host):
+    async with world() as it:
+        port = free_port()
+        it.settle(redirect_uri=f"http://{host}:{port}/done/here")
+        begun = await it.sign_ins.begin("notes")
+        assert asked(begun.authorization_url)["redirect_uri"] == f"http://{host}:{port}/done/here"
+        for other in ("evil.test", f"evil.test:{port}", f"[::1]:{port}"):
+            client = await trio.open_tcp_stream("127.0.0.1", port)
+            await client.send_all(f"GET /done/here HTTP/1.1\r\nHost: {other}\r\n\r\n".encode())
+            assert (await client.receive_some(64)).startswith(b"HTTP/1.1 403")
+            await client.aclose()
+        assert (await it.get_from(back(begun.authorization_url))).status == 303
+
+
+@pytest.mark.parametrize("family", ["127.0.0.1", "::1"])
+async def test_localhost_is_had_on_both_families_or_not_at_all(family):
+    async with world() as it:
+        kind = socket.AF_INET6 if ":" in family else socket.AF_INET
+        with socket.create_server((family, 0), family=kind) as taken:
+            port = taken.getsockname()[1]
+            it.settle(redirect_uri=f"http://localhost:{port}/cb")
+            text = f"Port {port} of redirect_uri is taken by another program; stop it, or register another URI."
+            with pytest.raises(HubError) as refused:
+                await it.sign_ins.begin("notes")
+            assert str(refused.value) == text
+        await it.sign_ins.begin("notes")
+
+
+async def test_a_registration_for_localhost_is_listened_at_on_the_other_family_too():
+    async with world() as it:
+        it.servers.redirect_uri = f"http://localhost:{it.served.port}/oauth/callback"
+        begun = await it.sign_ins.begin("notes")
+        address = back(begun.authorization_url)
+        assert address.startswith(it.servers.redirect_uri)
+        on_the_other = Client(await trio.open_tcp_stream("::1", it.served.port))
+        target = address.removeprefix(f"http://localhost:{it.served.port}")
+        answer = await on_the_other.ask(f"GET {target} HTTP/1.1\r\nHost: localhost:{it.served.port}\r\n\r\n".encode())
+        assert answer.status == 303
+        await on_the_other.stream.aclose()
+
+
+async def test_at_its_own_port_the_path_is_its_own():
+    async with world() as it:
+        it.settle(redirect_uri=f"{it.base}/elsewhere")
+        with pytest.raises(HubError, match="/oauth/callback"):
+            await it.sign_ins.begin("notes")
+
+
+# --- nothing leaks ----------------------------------------------------------------------------------------------------
+
+
+async def test_neither_logs_nor_reprs_show_secrets(caplog):
+    caplog.set_level("DEBUG")
+    async with world() as it:
+        begun = await it.sign_ins.begin("notes")
+        state = asked(begun.authorization_url)["state"]
+        ticket, (record,) = begun.ticket, begun.ticket.records
+        seen = f"{it.sign_ins!r} {ticket!r} {record!r}"
+        await it.get(back(begun.authorization_url))
+        await it.get(back(begun.authorization_url))
+        seen += caplog.text
+        for secret in (state, record.verifier, ticket.id, ticket.terminal_id, "CANARY"):
+            assert secret not in seen

@@ -1,0 +1,273 @@
+"""Sign-ins with scripted authorization servers and a store in memory, behind a real listener for real requests.
+
+async with world() as it:
+    it.servers.discoveries["notes"] = discovery("https://id.example")
+    begun = await it.sign_ins.begin("notes")
+    answer = await it.get("/oauth/callback?code=C&state=...")
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import parse_qsl, quote, urlsplit
+
+import trio
+
+from config.oauth_settings import OAuthConfig, UpstreamOAuth
+from config.setting import Secret
+from config.settings import HubConfig, UpstreamConfig
+from hub.daemon.http_routes import public_reply
+from hub.downstream.http.access import Access
+from hub.link.interface import OWNER, Caller, Identity
+from hub.sign_in.browser_end import BrowserEnds
+from hub.sign_in.redirect_uri import Listening
+from hub.sign_in.surroundings import Code, Surroundings
+from hub.sign_in.web import make_sign_ins
+from hub.wire.mcp import L4
+from tests.support.http_client import Answer, Client, Served
+from tests.support.http_client import serving as serving_http
+from upstreams.oauth.model import (
+    AuthorizationServer,
+    Challenge,
+    Discovery,
+    Grant,
+    GrantKey,
+    OAuthClient,
+    ProtectedResource,
+)
+
+NOTES = "https://notes.example/mcp"
+ISSUER = "https://id.example"
+
+
+def discovery(issuer: str = ISSUER, *, sends_issuer: bool = True, scope: str = "notes.read", **more) -> Discovery:
+    """What is found out about `notes`."""
+    server = AuthorizationServer(
+        issuer=issuer,
+        authorization_endpoint=more.pop("endpoint", f"{issuer}/authorize"),
+        token_endpoint=f"{issuer}/token",
+        sends_issuer=sends_issuer,
+    )
+    resource = ProtectedResource(resource=more.pop("resource", NOTES), **more)
+    return Discovery(resource=resource, server=server, scope=scope)
+
+
+def caller(principal: str = OWNER, host: str = "claude-code") -> Caller:
+    return Caller(Identity(principal, host), L4, {})
+
+
+class ScriptedServers:
+    """Authorization servers that do as they are told."""
+
+    def __init__(self) -> None:
+        self.discoveries: dict[str, Discovery | Exception] = {}
+        self.refuse: list[Exception] = []
+        """What the next codes are answered with; no more: a grant."""
+        self.asked: list[tuple[str, object]] = []
+        self.redirect_uri = ""
+        """The one of every client, in place of what was asked for."""
+        self.kind = "registered"
+        self.scope: str | None = None
+        self.hold: trio.Event | None = None
+
+    async def discover(self, upstream, config, challenge, preferred):
+        self.asked.append(("discover", (upstream, challenge, tuple(preferred))))
+        await trio.lowlevel.checkpoint()
+        found = self.discoveries[upstream]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def client(self, upstream, config, discovery, redirect_uri, *, anew=False, with_scope=False):
+        self.asked.append(("client", (upstream, redirect_uri, anew, with_scope)))
+        await trio.lowlevel.checkpoint()
+        return OAuthClient(
+            issuer=discovery.server.issuer,
+            client_id=f"hub at {discovery.server.issuer}",
+            redirect_uri=self.redirect_uri or redirect_uri,
+            kind=self.kind,
+        )
+
+    async def redeem(self, config, code: Code):
+        self.asked.append(("redeem", code))
+        if self.hold is not None:
+            await self.hold.wait()
+        await trio.lowlevel.checkpoint()
+        if self.refuse:
+            raise self.refuse.pop(0)
+        return Grant(
+            key=code.key,
+            access_token=Secret("ACCESS-CANARY"),
+            refresh_token=Secret("REFRESH-CANARY"),
+            obtained_at=1000.0,
+            expires_at=4600.0,
+            scope=code.scope if self.scope is None else self.scope,
+            asked_scope=code.scope,
+            signed_in_at=1000.0,
+            server=code.discovery.server,
+            client=code.client,
+        )
+
+    def document(self, base_url):
+        return {"client_id": f"{base_url}/oauth/client.json"}
+
+    def all_of(self, what: str) -> list[object]:
+        return [each for name, each in self.asked if name == what]
+
+
+class MemoryKeeper:
+    """What is kept, in memory."""
+
+    def __init__(self) -> None:
+        self.grants: dict[GrantKey, Grant] = {}
+        self.numbers: dict[str, int] = {}
+        self.known_port: int | None = None
+        self.agreed: set[tuple[str, str, str]] = set()
+        self.full: Exception | None = None
+
+    async def find(self, upstream, principal):
+        mine = [
+            grant
+            for grant in self.grants.values()
+            if (grant.key.upstream, grant.key.principal) == (upstream, principal)
+        ]
+        return mine[-1] if mine else None
+
+    async def save(self, grant):
+        if self.full is not None:
+            raise self.full
+        self.grants.pop(grant.key, None)
+        self.grants[grant.key] = grant
+
+    async def keys(self):
+        return list(self.grants)
+
+    async def redirect_number(self, issuer):
+        return self.numbers.setdefault(issuer, len(self.numbers) + 1)
+
+    async def port(self):
+        return self.known_port
+
+    async def keep_port(self, port):
+        self.known_port = port
+
+    async def is_agreed(self, upstream, principal, issuer):
+        return (upstream, principal, issuer) in self.agreed
+
+    async def agree(self, upstream, principal, issuer):
+        self.agreed.add((upstream, principal, issuer))
+
+
+class ScriptedCredential:
+    """A credential that notes what it is given."""
+
+    def __init__(self) -> None:
+        self.challenge = Challenge()
+        self.grants: list[Grant] = []
+
+    def signed_in(self, grant):
+        self.grants.append(grant)
+
+
+class World:
+    """Sign-ins and everything around them."""
+
+    def __init__(self, nursery: trio.Nursery, **settings) -> None:
+        self.config = HubConfig(oauth=settings.pop("oauth", OAuthConfig()), **settings)
+        self.upstreams = {
+            "notes": UpstreamConfig(url=NOTES),
+            "other": UpstreamConfig(url="https://other.example/mcp"),
+            "files": UpstreamConfig(command="files"),
+        }
+        self.servers = ScriptedServers()
+        self.servers.discoveries["notes"] = discovery()
+        self.servers.discoveries["other"] = discovery("https://other-id.example", resource="https://other.example/mcp")
+        self.keeper = MemoryKeeper()
+        self.credentials: dict[tuple[str, str], ScriptedCredential] = {}
+        self.started: list[str] = []
+        self.completed: list[tuple[str, str]] = []
+        self.ends = BrowserEnds(blind=False)
+        self.listening: Listening | None = None
+        self.identity: Identity | None = None
+        """Who a proxy says makes each request."""
+        self.served: Served
+        self.sign_ins = make_sign_ins(
+            Surroundings(
+                config=lambda: self.config,
+                upstream=lambda name: self.upstreams.get(name),
+                listening=lambda: self.listening,
+                credential=lambda name, config, principal: self.credential(name, principal),
+                keeper=lambda: self.keeper,
+                servers=self.servers,
+                ends=self.ends,
+                signed_in=self.started.append,
+                completed=lambda upstream, visit: self.completed.append((upstream, visit)),
+                spawn=nursery.start_soon,
+                wall=lambda: 1000.0,
+            )
+        )
+
+    def settle(self, upstream: str = "notes", **settings) -> None:
+        """Give an upstream OAuth settings."""
+        self.upstreams[upstream] = UpstreamConfig(url=self.upstreams[upstream].url, oauth=UpstreamOAuth(**settings))
+
+    def credential(self, name: str, principal: str = OWNER) -> ScriptedCredential:
+        return self.credentials.setdefault((name, principal), ScriptedCredential())
+
+    @property
+    def base(self) -> str:
+        return f"http://127.0.0.1:{self.served.port}"
+
+    async def handle(self, request, response) -> None:
+        request.identity = self.identity
+        await self.sign_ins.handle(request, response)
+
+    async def request(self, method: str, target: str, *fields: str, host: str | None = None) -> Answer:
+        """One request on a connection of its own, as a browser makes it."""
+        path = target.removeprefix(self.base)
+        lines = [f"{method} {path} HTTP/1.1", f"Host: {host or f'127.0.0.1:{self.served.port}'}", *fields, "", ""]
+        client = await self.served.connect()
+        await client.send("\r\n".join(lines).encode())
+        return await (client.head() if method == "HEAD" else client.answer())
+
+    async def get(self, target: str, *fields: str, host: str | None = None) -> Answer:
+        return await self.request("GET", target, *fields, host=host)
+
+    async def get_from(self, url: str) -> Answer:
+        """One request to any URL of this machine."""
+        parts = urlsplit(url)
+        client = Client(await trio.open_tcp_stream(parts.hostname, parts.port))
+        target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        try:
+            return await client.ask(f"GET {target} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
+        finally:
+            await client.stream.aclose()
+
+
+def asked(authorization_url: str) -> dict[str, str]:
+    """The parameters of an authorization request."""
+    return dict(parse_qsl(urlsplit(authorization_url).query, strict_parsing=True))
+
+
+def back(authorization_url: str, *, iss: str | None = ISSUER, **more: str) -> str:
+    """The address to which an authorization server sends the browser back."""
+    request = asked(authorization_url)
+    given = {"code": "CODE-CANARY", "state": request["state"], **({"iss": iss} if iss else {}), **more}
+    query = "&".join(f"{name}={quote(value, safe='')}" for name, value in given.items() if value)
+    return f"{request['redirect_uri']}?{query}"
+
+
+@asynccontextmanager
+async def world(*, lasting: bool = True, **settings) -> AsyncIterator[World]:
+    """A world whose hub listens, at a port that is or is not the same next time."""
+    async with trio.open_nursery() as nursery:
+        it = World(nursery, **settings)
+        async with serving_http(it.handle, lambda request: guards[0](request)) as it.served:
+
+            def public(request):
+                return public_reply(request, (), stopping=False, signs_in=True)
+
+            hosts = it.config.allowed_hosts
+            guards = [Access(port=it.served.port, hosts=hosts, token="0123456789abcdef", public=public).guard]
+            it.listening = Listening("127.0.0.1", it.served.port, lasting)
+            yield it
+        nursery.cancel_scope.cancel()
