@@ -2,7 +2,15 @@
 
 import pytest
 
-from hub.wire.http.request_head import MAX_HEAD_BYTES, ChunkedRequestBody, HeadParser, HttpRefusal, head_end, read_head
+from hub.wire.http.request_head import (
+    MAX_HEAD_BYTES,
+    MAX_TARGET_BYTES,
+    ChunkedRequestBody,
+    HeadParser,
+    HttpRefusal,
+    head_end,
+    read_head,
+)
 
 GOOD = b"POST /mcp HTTP/1.1\r\nHost: localhost:8765\r\nContent-Length: 12\r\nAccept: a, b\r\n\r\n"
 
@@ -110,7 +118,7 @@ REFUSED = {
     "blank lines only": (400, b"\r\n\r\n"),
     "TLS": (400, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
     "too many fields": (431, fields(*[b"X-%d: a" % n for n in range(100)])),
-    "long target": (414, fields(start=b"GET /" + b"a" * 4096 + b" HTTP/1.1")),
+    "long target": (414, fields(start=b"GET /" + b"a" * MAX_TARGET_BYTES + b" HTTP/1.1")),
     "very long target": (414, fields(start=b"GET /" + b"a" * 40_000 + b" HTTP/1.1")),
     "large head": (431, fields(b"X: " + b"a" * MAX_HEAD_BYTES)),
     "endless head": (431, b"GET / HTTP/1.1\r\nX: " + b"a" * MAX_HEAD_BYTES),
