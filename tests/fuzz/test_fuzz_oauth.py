@@ -24,6 +24,11 @@ URL = "https://notes.example/team/mcp"
 HOSTS = ("https://notes.example/", "https://id.example/", "https://b.example/")
 """All that the sound documents name; damage may name others, which are asked only if they are sound as well."""
 PLACE = "https://notes.example/.well-known/oauth-protected-resource/team/mcp"
+OURS = {
+    "",
+    *(url + slash for url in (URL, "https://notes.example/team", "https://notes.example") for slash in ("", "/")),
+}
+"""Identifiers that stand for the upstream."""
 SETTINGS = UpstreamOAuth()
 CHALLENGES = [
     f'Bearer realm="x", resource_metadata="{PLACE}", scope="a b", error="invalid_token"'.encode(),
@@ -105,7 +110,7 @@ async def test_metadata(kept):
             assert found.server.token_endpoint.startswith("https://")
             assert found.server.authorization_endpoint.startswith("https://")
             assert found.server.registration_endpoint == "" or found.server.registration_endpoint.startswith("https://")
-            assert found.resource.resource in ("", URL, URL + "/", "https://notes.example/team")
+            assert found.resource.resource.lower() in OURS
             assert fits(found.scope.split())
         assert len(web.asked) <= 6
         assert all(url.startswith("https://") for url in web.asked)

@@ -176,6 +176,8 @@ def _endpoint(url: object, terms: Terms) -> str:
     address = terms.sound(url)
     if address is None or not isinstance(url, str) or len(address.query) > MAX_QUERY_CHARS:
         return ""
+    if not url.startswith(address.scheme):
+        return ""  # in capitals: others who look at it may not know it for what it is
     names = {unquote_plus(pair.partition("=")[0]) for pair in address.query.replace(";", "&").split("&")}
     return "" if names & OWN_PARAMETERS else url
 

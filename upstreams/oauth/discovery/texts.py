@@ -1,6 +1,7 @@
 """What a person reads when a sign-in cannot begin: what is wrong, and the setting that helps. Pure."""
 
 from config.errors import dotted, quoted
+from config.secret_detection import masked_url
 from upstreams.oauth.discovery.addresses import shown
 
 
@@ -38,14 +39,17 @@ def other_pkce(upstream: str, issuer: str) -> str:
 
 
 def resource_differs(upstream: str, url: str, found: str | None) -> str:
+    """Without what looks like a secret in a URL: some servers have keys there."""
+    own = shown(masked_url(url))
     if found is None:
         return (
             f"The metadata of {upstream} name no resource that can be read, so they are not trusted. Its operator has "
-            f"to write {shown(url)} there."
+            f"to write {own} there."
         )
+    told = shown(masked_url(found))
     return (
-        f"{upstream} says that it is {shown(found)}, which is not {shown(url)}, so it is not trusted. "
-        f"If you know better, set resource = {quoted(shown(found))} {below(upstream)}."
+        f"{upstream} says that it is {told}, which is not {own}, so it is not trusted. "
+        f"If you know better, set resource = {quoted(told)} {below(upstream)}."
     )
 
 

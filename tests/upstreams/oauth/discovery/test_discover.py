@@ -192,7 +192,7 @@ async def test_a_parent_counts_at_its_own_place(named):
 async def test_another_resource_is_refused_before_its_server_is_asked(named):
     fetch = web({**PRM, "resource": named})
     text = await refused(fetch)
-    if named.startswith("https://"):
+    if named.startswith("https://") and "?" not in named:
         assert text == (
             f"notes says that it is {named}, which is not {URL}, so it is not trusted. "
             f'If you know better, set resource = "{named}" below [upstreams.notes.oauth].'
@@ -209,6 +209,17 @@ async def test_no_resource_that_can_be_read(named):
     assert "name no resource that can be read" in text
     assert "\x1b" not in text
     assert fetch.asked == [PATH]
+
+
+async def test_keys_in_a_url_are_not_told():
+    key = "sk-proj-8f3kQ0zL2mN4pR6tV8xZ1cB3"
+    place = f"https://notes.example/.well-known/oauth-protected-resource/{key}/mcp"
+    for named in (f"https://notes.example/{key}/mcp/x?api_key={key}", None):
+        fetch = ScriptedWeb({place: {**PRM, "resource": named}})
+        text = await refused(fetch, url=f"https://notes.example/{key}/mcp?api_key={key}")
+        assert "not trusted" in text
+        assert key not in text
+        assert fetch.asked == [place]
 
 
 async def test_the_operator_knows_the_resource():
@@ -348,6 +359,7 @@ async def test_pkce_without_s256(methods):
 
 
 BAD_ENDPOINTS = (
+    "HTTPS://id.example/x",
     *("javascript:alert(1)", "file:///etc/passwd", "--flag=$(id)", "http://id.example/x", "https://u:p@id.example/"),
     *(
         ID + "/x#f",
