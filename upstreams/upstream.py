@@ -108,7 +108,7 @@ class Upstream:
         self.pool = Pool(name, config, parts.memory, self._moved)
         self.connector = SessionConnector(self.pool, session_parts)
         if last_known is not None:  # by a hubd that remembered nothing else of its start, too
-            parts.gate.connected(config)
+            parts.gate.was_connected(config)
         self.legacy_sessions = LegacySessions(name, config, session_parts, self._moved)
         self.pools = self.pool, self.legacy_sessions.pool
         """The pools with all sessions."""

@@ -123,11 +123,12 @@ def watch(
     limit_s: float = LIMIT_S,
     failures: int = FAILURES,
     draw: Draw | None = None,
+    is_enough: Callable[[], bool] = lambda: False,
 ) -> dict[str, ServerOutcome]:
     """Wait until each server is connected, failed, unauthorized, unresolved or disabled, at most `limit_s` seconds;
     while one is being installed or waits for that, and `limit_s` after it. One that failed to start `failures` times in
-    a row is waited for no longer. The outcomes are in the order of `names`. `draw` makes the live lines: by default one
-    per server.
+    a row is waited for no longer, nor one that failed twice for the same reason, installed or not. The outcomes are in the order of `names`. `draw` makes the live lines: by default one
+    per server. `is_enough`: whether the rest is to be left as it is.
 
     Raises:
         HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`.
@@ -137,19 +138,47 @@ def watch(
 
     wanted = list(dict.fromkeys(names))
     began_at = until = _now()
+    again = _Again()
     with output.progress.live_lines() as live:
         while True:
             rows = {row.name: row for row in hub.request(STATUS).upstreams}
             now = _now()
             waited_s = now - began_at
             found = {name: outcome(name, rows.get(name), waited_s) for name in wanted}
-            waiting = [name for name in wanted if not _has_ended(rows.get(name), waited_s, failures)]
+            again.look(rows.values(), waited_s)
+            waiting = [
+                name
+                for name in wanted
+                if name not in again.names and not _has_ended(rows.get(name), waited_s, failures)
+            ]
             if any(found[name].installing or found[name].queued for name in waiting):
                 until = now
-            if not waiting or now - until > limit_s:
+            if not waiting or now - until > limit_s or is_enough():
                 return found
             live.update((draw or _lines)(found, waiting))
             time.sleep(PAUSE_S)  # noqa: TID251 - nothing here runs under trio
+
+
+class _Again:
+    """Servers that failed twice in a row in the same words: trying it once more, or installing anew, helps nothing."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self._first: dict[str, tuple[int, str]] = {}
+
+    def look(self, rows: "Iterable[UpstreamRow]", waited_s: float) -> None:
+        """Note how servers have failed by now."""
+        for row in rows:
+            failures = row.failures or 0
+            if row.state in UP or not failures or not row.last_error or _is_old(row, waited_s):
+                self._first.pop(row.name, None)
+                self.names.discard(row.name)
+                continue
+            before, words = self._first.setdefault(row.name, (failures, last_words(row.last_error)))
+            if failures > before:
+                is_same = last_words(row.last_error) == words
+                (self.names.add if is_same else self.names.discard)(row.name)
+                self._first[row.name] = (failures, last_words(row.last_error))
 
 
 def outcome(name: str, row: "UpstreamRow | None", waited_s: float) -> ServerOutcome:

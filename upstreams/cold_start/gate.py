@@ -2,7 +2,7 @@
 
     any server         at most `at_once` at the same time, each for `SLOT_S` seconds at most
     a cold start       at most `cold_at_once`, each for as long as the package runner is at work
-    the same package   never twice at the same time
+    the same package   never twice at the same time, until a server has been connected that it was installed for
 
 Cold is the start of a package runner until the server was connected for the first time, also in an earlier run of the
 hub: it installs. Nobody waits for a turn but servers that have nothing to offer yet, or are starting at the same time.
@@ -10,6 +10,7 @@ hub: it installs. Nobody waits for a turn but servers that have nothing to offer
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from math import inf
 from typing import Final
 
 import trio
@@ -17,10 +18,13 @@ from msgspec import structs
 
 from config.identity import config_key
 from config.settings import UpstreamConfig
-from upstreams.cold_start.package_runner import recognise
+from upstreams.cold_start.package_runner import PackageRun, recognise
 from upstreams.cold_start.start import Start, StartLimits
 from upstreams.memory import Memory
 
+INSTALLED_S: Final = 300.0
+"""Seconds for which a package that a server was connected by counts as installed: later there may be a newer version,
+which the next start would install."""
 STARTED: Final = "started"
 """The section of the memory that lists package runs that were connected once."""
 
@@ -41,6 +45,8 @@ class StartGate:
         self._slots = trio.Semaphore(self.limits.at_once)
         self._cold = trio.Semaphore(self.limits.cold_at_once)
         self._packages: dict[str, _Package] = {}
+        self._installed: dict[str, float] = {}
+        """Package runs, with versions, and the time at which a server was last connected by one."""
 
     def __repr__(self) -> str:
         cold = self.limits.cold_at_once - self._cold.value
@@ -53,30 +59,57 @@ class StartGate:
         is_cold = is_new and self._is_found(config)
         return Start(run, self.limits, config.timeouts.start, cold=is_cold)
 
-    def connected(self, config: UpstreamConfig) -> None:
-        """A server is connected: what it runs is installed."""
+    def was_connected(self, config: UpstreamConfig) -> None:
+        """A server was connected in an earlier run of the hub."""
         if recognise(config.command, config.args) is not None:
             self._memory.put(STARTED, command_key(config), True)
+
+    def connected(self, config: UpstreamConfig) -> None:
+        """A server is connected: what it runs is installed."""
+        if (run := recognise(config.command, config.args)) is not None:
+            self._memory.put(STARTED, command_key(config), True)
+            self._installed[run.exact] = trio.current_time()
+            if package := self._packages.get(run.key):
+                package.lot.unpark_all()
 
     def forget(self, config: UpstreamConfig) -> None:
         """What a server runs is not installed any more."""
         self._memory.put(STARTED, command_key(config), None)
+        if (run := recognise(config.command, config.args)) is not None:
+            self._installed.pop(run.exact, None)
 
     @asynccontextmanager
     async def package(self, start: Start) -> AsyncIterator[None]:
-        """Be the only one that installs what `start` does."""
-        if start.run is None:
+        """Be the only one that installs what `start` does, unless it is known to be installed.
+
+        Cancellation: it is left to the next one.
+        """
+        run = start.run
+        if run is None:
             yield
             return
-        package = self._packages.setdefault(start.run.key, _Package())
+        package = self._packages.setdefault(run.key, _Package())
         package.users += 1
+        holds = False
         try:
-            async with package.lock:
-                yield
+            while package.is_held and not self._is_installed(run):
+                await package.lot.park()
+            if self._is_installed(run):
+                start.installed_meanwhile()
+            else:
+                package.is_held = holds = True
+            yield
         finally:
+            if holds:
+                package.is_held = False
+                package.lot.unpark_all()
             package.users -= 1
             if not package.users:
-                del self._packages[start.run.key]
+                del self._packages[run.key]
+
+    def _is_installed(self, run: PackageRun) -> bool:
+        """True if it was installed just now."""
+        return trio.current_time() < self._installed.get(run.exact, -inf) + INSTALLED_S
 
     def slot(self, start: Start) -> trio.Semaphore:
         """The turn that `start` waits for, as a context."""
@@ -92,5 +125,8 @@ class _Package:
     """Those who install the same."""
 
     def __init__(self) -> None:
-        self.lock = trio.Lock()
+        self.is_held = False
+        """One of them is installing it."""
+        self.lot = trio.lowlevel.ParkingLot()
+        """The others, until it is free or installed."""
         self.users = 0

@@ -25,6 +25,8 @@ class PackageRun(Struct, frozen=True):
     """As one calls it: `npx`, `uv run`."""
     key: str
     """The same for all commands that install the same packages to the same place."""
+    exact: str = ""
+    """As `key`, with versions: where one of these commands has been installed, all of them are."""
     npx_folder: str = ""
     """The name of the folder that npx installs it in, below `_npx`; "": it is not npx, or nobody can say."""
 
@@ -134,7 +136,8 @@ def _run_by(runner: _Runner, words: list[str]) -> PackageRun:
     is_bare = runner.family in ("docker run", "podman run", "deno run")
     names = sorted(packages if is_bare else map(_bare, packages))
     folder = _npx_folder(packages) if runner.family == "npx" else ""
-    return PackageRun(runner.shown, " ".join([runner.family, *names, *places]), folder)
+    key, exact = (" ".join([runner.family, *found, *places]) for found in (names, sorted(packages)))
+    return PackageRun(runner.shown, key, exact, folder)
 
 
 def _npx_folder(packages: list[str]) -> str:

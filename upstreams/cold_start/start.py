@@ -57,6 +57,10 @@ class Start:
         """It waits for its turn from now on."""
         self._is_at_gate = True
 
+    def installed_meanwhile(self) -> None:
+        """Another server has installed what it runs."""
+        self.cold = False
+
     def begin(self, now: float) -> None:
         """It is its turn."""
         self._begun_at = self._busy_at = now

@@ -186,7 +186,8 @@ class Table:
 
     Where the width is too little, columns of `shorten` lose their ends, but keep `least` cells; then columns of `drop`
     go, those first in which no row says anything, then the first one first; then all that is left is shortened, the
-    widest first. A row never takes two lines.
+    widest first. A row never takes two lines, unless there are columns that `wrap`: then nothing is cut or left out,
+    these columns become narrower one after the other, and cells go on below.
     """
 
     def __init__(
@@ -196,6 +197,7 @@ class Table:
         *,
         shorten: Sequence[str | int] = (),
         drop: Sequence[str | int] = (),
+        wrap: Sequence[str | int] = (),
         least: int = SHORT_CELLS,
         notes: Sequence[Sequence["str | Text"]] = (),
         indent: int = 0,
@@ -206,6 +208,7 @@ class Table:
         self._rows = rows
         self._shorten = [self._at(column) for column in shorten]
         self._drop = [self._at(column) for column in drop]
+        self._wrap = [self._at(column) for column in wrap]
         self._least = least
         self._notes = notes
         self._indent = indent
@@ -221,12 +224,11 @@ class Table:
             return []
         widths = self._fit([max(cell.cell_len for cell in column) for column in zip(*table, strict=True)], width)
         right = [bool(rows) and all(_is_number(row[at]) for row in self._rows) for at in range(len(widths))]
-        lines = [self._line(row, widths, right) for row in table]
-        if not self._notes:
-            return lines
-        shown = lines[: len(table) - len(rows)]
-        for line, notes in zip(lines[len(shown) :], self._notes, strict=True):
-            shown.append(line)
+        lines = [list(self._row(row, widths, right)) for row in table]
+        heads = len(table) - len(rows)
+        shown = [line for row in lines[: heads if self._notes else None] for line in row]
+        for row, notes in zip(lines[heads:], self._notes, strict=True) if self._notes else ():
+            shown += row
             for note in notes:
                 shown += _wrapped(_indented(_text(note), self._indent + NOTE_INDENT), width)
         return shown
@@ -248,6 +250,8 @@ class Table:
                 second = max((widths[other] for other in columns if other != at), default=0)
                 widths[at] = max(least, widths[at] - over, min(second, widths[at] - 1))
 
+        for column in self._wrap:
+            shrink([column], min(self._least, natural[column]))
         shrink(self._shorten, self._least)
         for at in sorted(self._drop, key=lambda at: any(row[at] not in (None, "", 0) for row in self._rows)):
             if excess() <= 0:
@@ -257,9 +261,20 @@ class Table:
                 widths[column] = min(natural[column], width) if widths[column] else 0
             shrink(self._shorten, self._least)
         shrink(range(len(widths)), TINY_CELLS)
-        while excess() > 0:
+        while excess() > 0 and not self._wrap:
             widths[max(at for at, each in enumerate(widths) if each)] = 0
         return widths
+
+    def _row(self, row: "Sequence[Text]", widths: Sequence[int], right: Sequence[bool]) -> "Iterator[Text]":
+        """The lines of one row."""
+        from rich.text import Text
+
+        if not self._wrap:
+            yield self._line(row, widths, right)
+            return
+        cells = [_folded(cell, width) for cell, width in zip(row, widths, strict=True)]
+        for at in range(max(map(len, cells), default=0)):
+            yield self._line([cell[at] if at < len(cell) else Text() for cell in cells], widths, right)
 
     def _line(self, row: "Sequence[Text]", widths: Sequence[int], right: Sequence[bool]) -> "Text":
         from rich.text import Text
@@ -296,6 +311,28 @@ def _text(value: "str | Text", keep: str = "\n\t") -> "Text":
         return Text(printable(value, keep))
     safe = printable(value.plain, keep)
     return value if safe == value.plain else Text(safe)
+
+
+def _folded(text: "Text", width: int) -> "list[Text]":
+    """`text` in lines of `width` cells: between words, but not within numbers such as `~2 000`; behind the parts of a
+    path; and elsewhere only where nothing else is possible."""
+    from rich.cells import get_character_cell_size
+
+    plain, breaks, begin, used, best = text.plain, [], 0, 0, 0
+    for at, character in enumerate(plain):
+        size = get_character_cell_size(character)
+        if used + size > width and character != " ":
+            end = best if best > begin else at
+            breaks.append(end)
+            begin, used = end, sum(map(get_character_cell_size, plain[end:at]))
+        used += size
+        is_within_number = plain[at - 1 : at].isdigit() and plain[at + 1 : at + 2].isdigit()
+        if (character == " " and not is_within_number) or (character == "/" and at > begin + 1):
+            best = at + 1
+    lines = list(text.divide(breaks))
+    for line in lines:
+        line.rstrip()
+    return lines
 
 
 def _indented(text: "Text", cells: int) -> "Text":

@@ -3,8 +3,12 @@
 Their package caches are warm afterwards, so that the hub itself starts them in seconds.
 """
 
+import sys
+import termios
+import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from select import select
 from typing import TYPE_CHECKING, Final
 
 from hub.cli.server_watch import ServerOutcome, watch
@@ -18,7 +22,11 @@ if TYPE_CHECKING:
 LIMIT_S: Final = 75.0
 """Seconds that a server has which is not being installed: as long as one start may take, and its first list."""
 FAILURES: Final = 3
-"""Attempts in a row that have to fail before a server counts as one that does not work."""
+"""Attempts in a row that have to fail before a server counts as one that does not work, if for different reasons."""
+INSTALLS: Final = "The first time can take minutes: packages are downloaded."
+SKIP: Final = "Enter leaves those that have no answer yet with their hosts."
+SKIP_AFTER_S: Final = 5.0
+"""Seconds after which Enter does that: what is typed before was not meant so."""
 SHOWN: Final = 12
 """Servers under way that are shown by name."""
 
@@ -38,7 +46,34 @@ def probe(
         output.progress.show(head)
     with private_hub(configuration(servers), variables) as hub:
         names = [name for name, _ in servers]
-        return watch(hub, names, output, limit_s=LIMIT_S, failures=FAILURES, draw=progress)
+        skip = _Skip(is_attended=output.is_attended() and output.progress.live)
+
+        def draw(found: Mapping[str, ServerOutcome], waiting: Collection[str]) -> "list[Block]":
+            return [*progress(found, waiting), *([SKIP] if skip.is_offered else [])]
+
+        return watch(hub, names, output, limit_s=LIMIT_S, failures=FAILURES, draw=draw, is_enough=skip)
+
+
+class _Skip:
+    """A person who does not want to wait any longer, and presses Enter."""
+
+    def __init__(self, *, is_attended: bool) -> None:
+        self._is_attended = is_attended
+        self._from = _now() + SKIP_AFTER_S
+        self.is_offered = False
+        """Whether Enter counts by now."""
+
+    def __call__(self) -> bool:
+        """True if Enter was pressed."""
+        if not self._is_attended or _now() < self._from:
+            return False
+        if not self.is_offered:
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
+            self.is_offered = True
+        if not select([sys.stdin], [], [], 0)[0]:
+            return False
+        sys.stdin.readline()
+        return True
 
 
 def configuration(servers: "Sequence[tuple[str, Server]]") -> str:
@@ -58,10 +93,16 @@ def progress(found: Mapping[str, ServerOutcome], waiting: Collection[str]) -> "l
     installing = sum(each.installing for each in under_way)
     if installing:
         lines[0] = f"{lines[0]}; installing {installing} at a time"
+    if installing:
+        lines.append(INSTALLS)
     lines += [f"  {each.progress}" for each in under_way[:SHOWN]]
     if len(under_way) > SHOWN:
         lines.append(f"  and {len(under_way) - SHOWN} more")
     return lines
+
+
+def _now() -> float:
+    return time.monotonic()  # noqa: TID251 - nothing here runs under trio
 
 
 def _word(each: ServerOutcome) -> str:

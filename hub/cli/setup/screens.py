@@ -67,7 +67,8 @@ def tried(found: Sequence[Verdict]) -> "Iterator[Block]":
         stays = "stays there: " if first.stays else ""
         notes.append([f"{stays}{_short(first)}"] if first.why else [])
     if rows:
-        yield Table(("SERVER", "RESULT", "OFFERS", "IN"), rows, shorten=("IN",), notes=notes)  # type: ignore[arg-type]
+        wrap = ("IN", "OFFERS", "SERVER", "RESULT")
+        yield Table(("SERVER", "RESULT", "OFFERS", "IN"), rows, wrap=wrap, notes=notes)  # type: ignore[arg-type]
 
 
 def _short(each: Verdict) -> str:
@@ -136,7 +137,7 @@ def all_changes(plan: "SetupPlan", home: Path) -> "Iterator[Block]":
             rows.append([each.place.title, below_home(path, home), ", ".join(changes)])
     yield styled("What would be written", "bold")
     if rows:
-        yield Table(("WHERE", "FILE", "CHANGE"), rows, shorten=("FILE",), indent=2)
+        yield Table(("WHERE", "FILE", "CHANGE"), rows, wrap=("CHANGE", "FILE", "WHERE"), least=24, indent=2)
     for each in plan.refused:
         where = below_home(each.place.path, home)
         yield styled(f"  {each.place.title}: {where} is left as it is: {each.why}", "warning")

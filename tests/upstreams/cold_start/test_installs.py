@@ -194,6 +194,24 @@ async def test_the_same_package_is_never_installed_twice_at_the_same_time(instal
     await installs.until_connected("s0", "s1", "s2")
 
 
+async def test_others_of_a_package_do_not_wait_once_it_is_installed(installs):
+    """Together and at once, and they are not said to wait for an install."""
+    configs = {f"s{number}": installs.config("one", env={"NUMBER": str(number)}) for number in range(3)}
+    await installs.run(**configs)
+    await installs.until(lambda: len(installs.noted()) == 1)
+    await installs.until(lambda: sum(installs.status(name).queued for name in configs) == 2)
+    later = {f"t{number}": installs.config("one", "hang", start=60, env={"NUMBER": str(number)}) for number in range(2)}
+    installs.release("one")
+    await installs.until_connected(*configs)
+    (installs.folder / "one").unlink()  # so that the next ones are not ready soon
+    await installs.supervisor.prepare({})
+    installs.supervisor.apply(configs | later)
+    await installs.until(lambda: len(installs.noted()) == 5)
+    for name in later:
+        status = installs.status(name)
+        assert (status.state, status.installing, status.queued) == ("connecting", False, False)
+
+
 async def test_what_was_connected_once_does_not_wait_for_installs(nursery, tmp_path):
     memory = Memory(None)
     async with trio.open_nursery() as first:
