@@ -237,6 +237,7 @@ def _of_secret(name: str, setting: str, key: str, value: str) -> str:
 
 def _remove(options: argparse.Namespace) -> int:
     from hub.cli.lost_servers import hosts_that_lost, say_lost
+    from hub.cli.secret_commands import say_unused, secrets_of
 
     lost = hosts_that_lost(options.name, options.config)
 
@@ -247,7 +248,10 @@ def _remove(options: argparse.Namespace) -> int:
         rest = f"; what {beneath.source.path} says of it holds now" if beneath is not None else ""
         return "removed", f"removed {options.name}{rest}"
 
+    kept = secrets_of(options.name, options.config)
     code = _changed(options, change)
+    if code == EX_OK and not options.dry_run:
+        say_unused(kept, options.config, options.output)
     say_lost(options.name, lost if code == EX_OK else (), options.output)
     return code
 

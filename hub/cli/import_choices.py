@@ -38,9 +38,11 @@ def named_servers(
     )
 
 
-def settle_near_duplicates(options: argparse.Namespace, result: "Import", config: "HubConfig") -> None:
+def settle_near_duplicates(
+    options: argparse.Namespace, result: "Import", config: "HubConfig", costs: Mapping[str, str] = {}
+) -> None:
     """Ask which of the servers that are probably the same are to be kept; where nobody can or wants to be asked all are
-    kept, which is said.
+    kept, which is said. `costs`: what each of them offers, as far as that is known.
 
     Raises:
         UsageError: there was no answer.
@@ -54,11 +56,13 @@ def settle_near_duplicates(options: argparse.Namespace, result: "Import", config
         if options.yes or options.dry_run or not output.is_attended():
             output.note(f"{_listed(group.names)} are probably the same ({group.why}); all are kept")
         else:
-            for name, kept in keep_which(group, config, output).items():
+            for name, kept in keep_which(group, config, output, costs).items():
                 result.merge(name, kept)
 
 
-def keep_which(group: "NearDuplicates", config: "HubConfig", output: Output) -> dict[str, str]:
+def keep_which(
+    group: "NearDuplicates", config: "HubConfig", output: Output, costs: Mapping[str, str] = {}
+) -> dict[str, str]:
     """Ask which servers of a group to keep: for each other one that is new, the name of the one that stands for it.
 
     Raises:
@@ -69,6 +73,7 @@ def keep_which(group: "NearDuplicates", config: "HubConfig", output: Output) -> 
     shown = [f"These are probably the same ({group.why}):"]
     for number, name in enumerate(group.names, 1):
         shown.append(f"  {number}  {name}: {_origin(name, group, config)}")
+        shown += [f"     {text}" for text in (_difference(name, group), costs.get(name)) if text]
     output.progress.show("", *map(printable, shown))
     new = {name for name, _ in group.servers} - config.upstreams.keys()
     while True:
@@ -79,6 +84,26 @@ def keep_which(group: "NearDuplicates", config: "HubConfig", output: Output) -> 
         if all(word.isascii() and word.isdigit() and 1 <= int(word) <= len(group.names) for word in words):
             kept = [group.names[int(word) - 1] for word in words]
             return {name: kept[0] for name in group.names if name in new and name not in kept}
+        output.progress.show(f"The answers are: numbers from 1 to {len(group.names)}, or Enter.")
+
+
+def _difference(name: str, group: "NearDuplicates") -> str:
+    """The variables and headers by which one server differs from the others of its group, without their values."""
+    settings: dict[str, dict[str, Any]] = {}
+    for each, server in group.servers:
+        tables = [server.values.get(table) for table in ("env", "headers")]
+        settings.setdefault(each, {}).update(
+            {k: v for table in tables if isinstance(table, dict) for k, v in table.items()}
+        )
+    own = settings.pop(name, {})
+    if not settings:
+        return ""
+    others = {key for table in settings.values() for key in table}
+    alone = [key for key in own if key not in others]
+    unlike = [key for key in own if any(key in table and table[key] != own[key] for table in settings.values())]
+    found = (("also sets", alone), ("has another value of", unlike))
+    texts = [f"{does} {_listed(keys)}" for does, keys in found if keys]
+    return ", and ".join(texts)
 
 
 def _origin(name: str, group: "NearDuplicates", config: "HubConfig") -> str:
@@ -102,4 +127,4 @@ def _brief(values: Mapping[str, Any]) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     *first, last = names
-    return f"{', '.join(first)} and {last}"
+    return f"{', '.join(first)} and {last}" if first else last

@@ -1,6 +1,7 @@
 """The report of `hubd import` for people: what happens to each server and why, and what is left to do."""
 
 import argparse
+import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -88,11 +89,13 @@ def say_elsewhere(
                 with suppress(EditRefused):
                     servers, _ = survey(local_place(file, folder), text, machine.environ, machine.home)
                     there = {*known, *known_in(folder, machine.environ)[0]}
-                    count = sum(not {each.identity, each.original} & there for each in servers)
-                    if count:
+                    keys = [each.key for each in servers if not {each.identity, each.original} & there]
+                    if keys:
                         where = below_home(folder, machine.home)
-                        command = f"hubd import {file.host.id} --project {where}"
-                        output.note(f"{count} server{'s' * (count != 1)} of {where}: `{command}`")
+                        named = "".join(f" --server {shlex.quote(key)}" for key in dict.fromkeys(keys))
+                        text = f"{', '.join(keys)} of the folder {where} {'stays' if len(keys) == 1 else 'stay'} with"
+                        command = f"`hubd import {file.host.id} --project {where}{named}`"
+                        output.note(f"{text} {file.title}; {command} takes {'it' if len(keys) == 1 else 'them'} over")
 
 
 def say_tried(result: "Import", outcomes: "Mapping[str, ServerOutcome]", output: Output) -> None:

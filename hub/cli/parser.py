@@ -78,7 +78,8 @@ exit codes:
   70   a fault of the hub's own, or it answers what this version does not
        understand
   75   another hub of this user is running; of `connect`: the hub goes away
-       again and again
+       again and again; of `add`, `enable`, `edit` and `restart`: the server is
+       still starting
   78   the configuration cannot be used
   130  interrupted
 

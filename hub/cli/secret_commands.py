@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import EX_OK
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +11,8 @@ from hub.cli.render.screen import Table
 from hub.cli.subcommand import EX_FAILED, Output, Parser, UsageError, add, add_config
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from config.secret_store import SecretStore, Stored
 
 PLACES: Final = {"keyring": "the keyring", "file": "a file only you can read"}
@@ -71,6 +73,29 @@ def say_kept(kept: "Mapping[str, Stored]", output: Output) -> None:
         if names:
             why = next((f" ({stored.why})" for stored in kept.values() if stored.why), "") if place == "file" else ""
             output.say(f"kept in {where}{why}: {', '.join(names)}")
+
+
+def secrets_of(server: str, config: "Path | None") -> list[str]:
+    """The secrets that are kept and that a server refers to, before it is removed."""
+    from config.errors import ConfigError, EditError
+    from config.secret_uses import secret_uses
+
+    try:
+        uses = secret_uses(config, os.environ)
+        kept = _store().names() if uses else {}
+    except (ConfigError, EditError):  # nobody is kept from removing a server by that
+        return []
+    return sorted(name for name, servers in uses.items() if server in servers and name in kept)
+
+
+def say_unused(names: Sequence[str], config: "Path | None", output: Output) -> None:
+    """Note which of these secrets no server uses any more: they stay."""
+    from config.secret_uses import secret_uses
+
+    uses = secret_uses(config, os.environ) if names else {}
+    for name in names:
+        if not uses.get(name):
+            output.note(f"its secret {name} is kept; `hubd secret rm {name}` removes it")
 
 
 def _asked(options: argparse.Namespace) -> str:

@@ -5,6 +5,7 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from os import EX_TEMPFAIL
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -58,6 +59,11 @@ class ServerOutcome(Struct, frozen=True, kw_only=True):
         return self.state in UP
 
     @property
+    def is_on_its_way(self) -> bool:
+        """True if it may still work: nothing has gone wrong so far."""
+        return not (self.works or self.why or self.state in ENDED or self.state == ABSENT)
+
+    @property
     def has_failed(self) -> bool:
         """True if it should run, and does not."""
         return not self.works and self.state != "disabled"
@@ -79,7 +85,7 @@ class ServerOutcome(Struct, frozen=True, kw_only=True):
         state = {"unauthorized": "sign-in needed"}.get(self.state, self.state)
         if self.state not in ENDED:
             doing = "still installing" if self.installing else "waiting for other installs"
-            doing = doing if self.installing or self.queued else "not connected"
+            doing = doing if self.installing or self.queued else "not connected" if self.why else "still connecting"
             state = f"{doing} after {duration(self.waited_s)}"
         return f"{state}: {self.why}" if self.why else state
 
@@ -127,8 +133,9 @@ def watch(
 ) -> dict[str, ServerOutcome]:
     """Wait until each server is connected, failed, unauthorized, unresolved or disabled, at most `limit_s` seconds;
     while one is being installed or waits for that, and `limit_s` after it. One that failed to start `failures` times in
-    a row is waited for no longer, nor one that failed twice for the same reason, installed or not. The outcomes are in the order of `names`. `draw` makes the live lines: by default one
-    per server. `is_enough`: whether the rest is to be left as it is.
+    a row is waited for no longer, nor one that failed twice in the same words, installed or not. The outcomes are in
+    the order of `names`. `draw` makes the live lines: by default one per server. `is_enough`: whether the rest is to be
+    left as it is.
 
     Raises:
         HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`.
@@ -237,12 +244,15 @@ def _lines(found: Mapping[str, ServerOutcome], waiting: Collection[str]) -> "lis
 
 
 def say_outcomes(found: Collection[ServerOutcome], output: Output) -> int:
-    """Report what became of servers; the exit code: 1 if one does not come up."""
+    """Report what became of servers; the exit code: 1 if one does not come up, 75 if one is only not there yet."""
     code = 0
-    for each in found:
+    for each in sorted(found, key=lambda each: each.is_on_its_way):  # of several failures the first code counts
         output.append("servers", each.as_object())
         text = printable(str(each))
-        if each.has_failed:
+        if each.is_on_its_way:
+            code = code or EX_TEMPFAIL
+            output.fail(EX_TEMPFAIL, f"{text}; it goes on, `hubd status` shows how far it is")
+        elif each.has_failed:
             hint = f"`hubd logs {each.name}` shows all of it" if each.state != ABSENT else "see `hubd status`"
             code = output.fail(EX_FAILED, f"{text}; {hint}")
         else:

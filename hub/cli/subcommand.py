@@ -87,21 +87,25 @@ class Output:
         """Warn of something that works, and probably not as meant."""
         self.append("warnings", text)
         if not self.json:
-            print(f"hubd: warning: {text}", file=sys.stderr)
+            self._tell(f"hubd: warning: {text}")
 
     def note(self, text: str) -> None:
         """Note something worth knowing."""
         self.append("notes", text)
         if not self.json:
-            print(f"hubd: note: {text}", file=sys.stderr)
+            self._tell(f"hubd: note: {text}")
 
     def fail(self, code: int, text: str) -> int:
         """Report a failure; returns `code`. Of several failures the first code counts, and all texts are kept."""
         before = self._members.get("error")
         message = text if before is None else f"{before['message']}\n{text}"
         self._members["error"] = {"code": code if before is None else before["code"], "message": message}
-        print(f"hubd: {text}", file=sys.stderr)
+        self._tell(f"hubd: {text}")
         return code
+
+    def _tell(self, text: str) -> None:
+        """Print a sentence on standard error; on a terminal it is wrapped between words."""
+        print(wrapped(text, self.progress), file=sys.stderr)
 
     def end(self) -> None:
         """Print the object, if there is one. An error alone takes one line, as a record of `hubd logs` does."""
@@ -185,14 +189,25 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f'did you mean "{found[0]}"?' if found else ""
 
 
+def wrapped(text: str, screen: Screen) -> str:
+    """`text` in lines that fit the screen."""
+    if max(map(len, text.split("\n"))) < screen.width:  # without rich, which takes a moment
+        return text
+    return screen.render(text).rstrip("\n")
+
+
 def ask(question: str) -> str:
     """Ask; the answer in lower case.
 
     Raises:
         UsageError: there is none, since standard input has ended.
     """
-    print(question, end=" ", file=sys.stderr, flush=True)
-    line = sys.stdin.readline()
+    print(wrapped(question, Screen.of(sys.stderr, os.environ, "never")), end=" ", file=sys.stderr, flush=True)
+    try:
+        line = sys.stdin.readline()
+    except KeyboardInterrupt:
+        print(file=sys.stderr)  # what follows is a line of its own
+        raise
     if not line:
         raise UsageError("there was no answer; nothing was changed")
     return line.strip().lower()

@@ -5,10 +5,13 @@ hub.request_json(RESTART, name=x)   the result as the hub's JSON, which was foun
 """
 
 import json
+import os
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from select import select
 from types import TracebackType
 from typing import Any, Final, TypeVar, cast
 
@@ -20,6 +23,10 @@ from hub.net.peer_credentials import ForeignPeer, refuse_foreign_hub
 
 CONNECT_S: Final = 5.0
 STOP_S: Final = 60.0
+EXIT_S: Final = 10.0
+"""Seconds that its process has to end after it has closed everything."""
+LOCK: Final = "hubd.lock"
+"""The file beside the control socket that names the process of the hub."""
 PIECE_BYTES: Final = 1 << 18
 
 Result = TypeVar("Result")
@@ -96,16 +103,19 @@ class ControlClient:
         return self._socket.fileno()
 
     def stop(self) -> None:
-        """Stop the daemon; returns when it has ended."""
-        self.request(STOP)
-        until = _now() + STOP_S
-        try:
-            while self._received_more(until):
-                self._received.clear()
-        except TimeoutError:
-            raise ControlFailed(f"the hub was told to stop, but has not ended after {STOP_S:.0f} s") from None
-        except OSError:
-            return
+        """Stop the daemon; returns when its process has ended."""
+        with _process_of(self._path) as process:
+            self.request(STOP)
+            until = _now() + STOP_S
+            try:
+                while self._received_more(until):
+                    self._received.clear()
+            except TimeoutError:
+                raise ControlFailed(f"the hub was told to stop, but has not ended after {STOP_S:.0f} s") from None
+            except OSError:
+                pass
+            if process is not None:  # readable once it has ended
+                select([process], [], [], EXIT_S)
 
     # --- one request and its answer
 
@@ -191,6 +201,20 @@ class ControlClient:
         if isinstance(error, FileNotFoundError | ConnectionRefusedError):
             return HubNotRunning(f"no hub is running (nothing listens on {self._path}); `hubd start` starts one")
         return HubNotRunning(f"the hub on {self._path} cannot be reached: {error.strerror or error}")
+
+
+@contextmanager
+def _process_of(path: Path) -> Iterator[int | None]:
+    """A pidfd of the process that listens at `path`, by the lock file beside it; None: nobody can say."""
+    try:
+        process = os.pidfd_open(int(path.with_name(LOCK).read_text()))
+    except (OSError, ValueError):
+        yield None
+        return
+    try:
+        yield process
+    finally:
+        os.close(process)
 
 
 def _object(method: Method[Any], line: bytes) -> dict[str, Any]:

@@ -126,7 +126,7 @@ class Start:
     @property
     def is_queued(self) -> bool:
         """True if others are being installed first."""
-        return self.cold and self._is_at_gate and self._begun_at is None and not self._is_over
+        return self.run is not None and self._is_at_gate and self._begun_at is None and not self._is_over
 
     def progress(self, now: float) -> str:
         """A clause for those who wait for an install; "": there is none."""

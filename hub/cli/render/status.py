@@ -17,6 +17,8 @@ from upstreams.journal.last_words import error_line
 if TYPE_CHECKING:
     from rich.text import Text
 
+NOTABLE: Final = 0.05
+"""The part of the memory for buffers below which it is not shown."""
 QUIET_S: Final = 60.0
 """An HTTP host without a stream or a call for so long is counted only: nobody can tell whether it is still there."""
 
@@ -26,7 +28,7 @@ def status(data: Status) -> list[Block]:
     blocks: list[Block] = [styled(f"hubd {data.version}", "bold") + f", up {duration(data.uptime_s)}"]
     if data.listen:
         blocks.append(f"listens on {data.listen.url} and {data.listen.socket}")
-    if data.buffer:
+    if data.buffer and _is_worth_saying(data.buffer):
         blocks.append(_buffer(data.buffer))
     if data.root:
         text = "RUNS AS ROOT, and so does every server it starts (see `hubd doctor`)"
@@ -42,6 +44,11 @@ def status(data: Status) -> list[Block]:
     for part in parts:
         blocks += ["", *part] if part else []
     return blocks
+
+
+def _is_worth_saying(buffer: BufferStatus) -> bool:
+    """True if a good part of it is, or was, in use."""
+    return bool(buffer.refused or buffer.evicted) or max(buffer.used, buffer.highest) > NOTABLE * buffer.limit
 
 
 def _buffer(buffer: BufferStatus) -> "Text":

@@ -165,9 +165,11 @@ class _Journey:
             UsageError: there was no answer.
         """
         from hub.cli.import_choices import settle_near_duplicates
+        from hub.cli.setup import screens
         from hub.cli.setup.outcomes import renamed
 
-        settle_near_duplicates(self._options, result, self._config)
+        costs = {each.name: screens.offer(each) for each in found}
+        settle_near_duplicates(self._options, result, self._config, costs)
         found = renamed(found, result)
         self._output.set(servers=[each.as_object() for each in found])
         return found

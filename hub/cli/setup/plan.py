@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from config.hosts.install import Plan
     from config.hosts.installed import Records
     from config.hosts.leaving import Leaving, Served
+    from config.hosts.originals import Original
     from config.hosts.secret_literals import NewSecrets
     from config.settings import HubConfig, UpstreamConfig
     from hub.cli.setup.running_hub import Way
@@ -53,9 +54,16 @@ class SetupPlan(Struct, frozen=True):
         return [each for each in self.installs if each.did == "refused"]
 
     def leaves(self, path: Path) -> list[str]:
-        """The servers that the host of this file stops starting."""
-        keys = [each.key for write in self.leaving.writes if write.path == path for each in write.originals]
-        return [*keys, *(call.original.key for call in self.leaving.programs if call.path == path)]
+        """The servers that leave the file of a host."""
+        return [each.key for each in self._originals(path) if not each.off]
+
+    def turned_off(self, path: Path) -> list[str]:
+        """The servers that stay in the file of a host, switched off."""
+        return [each.key for each in self._originals(path) if each.off]
+
+    def _originals(self, path: Path) -> "list[Original]":
+        found = [each for write in self.leaving.writes if write.path == path for each in write.originals]
+        return [*found, *(call.original for call in self.leaving.programs if call.path == path)]
 
 
 def plan_capture(imported: "Sequence[Write]", machine: "Machine") -> "tuple[Capture | None, str]":

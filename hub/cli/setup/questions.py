@@ -1,6 +1,7 @@
 """The questions of a setup. Where nobody can be asked, or `--yes` is given, the defaults are taken."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ def move_secrets() -> bool:
     """
     text = "Move them to where `hubd secret` keeps them, the keyring or else a file only you can read? [Y/n]"
     while (answer := ask(text)) not in ("", "y", "yes", "n", "no"):
-        pass
+        _say_answers("y or Enter moves them, n leaves them in the files")
     return answer[:1] != "n"
 
 
@@ -43,3 +44,9 @@ def write_it(changes: "Sequence[Block]", output: Output) -> bool:
             return False
         if answer == "d":
             output.progress.show(*changes)
+        else:
+            _say_answers("y or Enter writes it, n changes nothing, d shows the changes")
+
+
+def _say_answers(text: str) -> None:
+    print(f"The answers are: {text}.", file=sys.stderr)

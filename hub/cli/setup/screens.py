@@ -109,7 +109,7 @@ def costs(result: "Import", verdicts: Sequence[Verdict], places: "Sequence[Place
     yield f"Together {counted(tools, 'tool')}, {about(tokens)} tokens, for every host."
     rows = [HostRow(host=place.host.title, label=place.host.id, tools=tools, tokens=tokens) for place in places]
     if warning := warning_of(rows):
-        yield styled(warning, "warning")
+        yield styled(f"{warning}; `hubd tools --cost` shows what is large", "warning")
     yield ""
 
 
@@ -131,13 +131,14 @@ def all_changes(plan: "SetupPlan", home: Path) -> "Iterator[Block]":
         rows.append(["hubd", "hubd secret", ", ".join(plan.secrets.values)])
     for each in plan.installs:
         path = each.place.path
-        out = plan.leaves(path)
+        out, off = plan.leaves(path), plan.turned_off(path)
         changes = (["the hub"] if each.changes else []) + [f"without {', '.join(out)}"] * bool(out)
+        changes += [f"{listed(off)} switched off"] * bool(off)
         if changes:
             rows.append([each.place.title, below_home(path, home), ", ".join(changes)])
     yield styled("What would be written", "bold")
     if rows:
-        yield Table(("WHERE", "FILE", "CHANGE"), rows, wrap=("CHANGE", "FILE", "WHERE"), least=24, indent=2)
+        yield Table(("WHERE", "FILE", "CHANGE"), rows, wrap=("FILE", "CHANGE", "WHERE"), least=32, indent=2)
     for each in plan.refused:
         where = below_home(each.place.path, home)
         yield styled(f"  {each.place.title}: {where} is left as it is: {each.why}", "warning")

@@ -53,13 +53,24 @@ def test_at_a_terminal_one_is_asked_which_to_keep(home, answers, kept):
             terminal.type(answer)
         assert "1  web: npx -y @playwright/mcp@0.0.41 (Kiro)" in shown(terminal.output)
         assert "hunter2" not in terminal.output
-        terminal.wait_for(r"Write .*\?")
+        terminal.wait_for(r"Write[^?]*\?")
         terminal.type("y\n")
         code, said = terminal.end()
     assert code == 0
     assert imported(home) == {"notes", *kept}
     if kept == {"web"}:
         assert "duplicate of web" in shown(said)
+
+
+def test_what_differs_in_variables_is_named_and_not_shown(home):
+    for host, servers in (("kiro", {"web": PLAYWRIGHT}), ("warp", {"browser": {**PLAYWRIGHT, "env": {"TZ": "x-y-z"}}})):
+        (home[0] / HOMES[host].path).write_text(json.dumps({"mcpServers": servers}, indent=2))
+    with at_a_terminal(home, "import", "kiro", "warp", "--secrets", "keep") as terminal:
+        at = terminal.wait_for("Keep which.*:")
+        assert "also sets TZ" in shown(terminal.output)
+        assert "x-y-z" not in terminal.output
+        terminal.type("d\n")
+        terminal.wait_for("The answers are: numbers from 1 to 2, or Enter", at)
 
 
 def test_one_that_the_hub_has_may_stand_for_a_new_one(home):

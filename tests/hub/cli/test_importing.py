@@ -177,7 +177,7 @@ def test_the_servers_of_single_folders_are_named(home):
     path.write_text(path.read_text().replace("/home/me/shop", str(shop)))
     before = path.read_text()
     said = hubd(home, "import", "claude-code")
-    assert "note: 1 server of ~/shop: `hubd import claude-code --project ~/shop`\n" in said
+    assert "hubd import claude-code --project ~/shop --server " in said
     hubd(home, "import", "claude-code", "--project", shop)
     assert "~/shop" not in hubd(home, "import", "claude-code")
     hubd(home, "install", "claude-code")

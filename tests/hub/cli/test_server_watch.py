@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.cli.server_watch import ServerOutcome, outcome, watch
+from hub.cli.server_watch import ServerOutcome, outcome, say_outcomes, watch
 from hub.cli.subcommand import Output
 from hub.control.answers import Status, UpstreamRow
 from tests.support.processes import HUBD, own_directories, running
@@ -194,6 +194,50 @@ def test_what_is_being_installed_or_is_to_be_is_waited_for_however_long_it_takes
     assert str(watch(Hub(), ["x"], output, limit_s=0.0)["x"]).startswith("x: connected")
 
 
+class Rows:
+    """A hub whose only server does this, look by look; the last row stays."""
+
+    def __init__(self, *rows):
+        self.rows = [UpstreamRow(name="x", **row) for row in rows]
+
+    def request(self, method):
+        return Status(upstreams=(self.rows.pop(0) if len(self.rows) > 1 else self.rows[0],))
+
+
+INSTALLING = {"state": "reconnecting", "installing": True, "last_error_ago_s": 0.0}
+
+
+def test_the_same_failure_twice_is_final_though_it_would_be_installed_again():
+    first, again = (
+        INSTALLING | {"failures": number, "last_error": "x exited\nValueError: no key"} for number in (1, 2)
+    )
+    output = Output(json=True)
+    assert watch(Rows(first, first, again), ["x"], output, failures=9)["x"].why == "x exited: ValueError: no key"
+
+
+def test_another_failure_is_not_final():
+    first, second, third, fourth = (
+        INSTALLING | {"failures": number, "last_error": f"x exited\nValueError: no {what}"}
+        for number, what in enumerate(("key", "value", "luck", "luck"), 1)
+    )
+    found = watch(Rows(first, second, third, fourth), ["x"], Output(json=True), failures=9)["x"]
+    assert found.why == "x exited: ValueError: no luck"
+
+
+def test_the_rest_may_be_left_as_it_is():
+    found = watch(Rows(INSTALLING), ["x"], Output(json=True), is_enough=lambda: True)["x"]
+    assert (found.installing, found.works) == (True, False)
+
+
+def test_one_that_is_only_not_there_yet_is_no_failure(capsys):
+    output = Output(json=True)
+    waiting = ServerOutcome(name="x", state="connecting", waited_s=10, queued=True)
+    assert say_outcomes([waiting], output) == os.EX_TEMPFAIL
+    said = capsys.readouterr().err
+    assert said == "hubd: x: waiting for other installs after 10 s; it goes on, `hubd status` shows how far it is\n"
+    assert say_outcomes([waiting, ServerOutcome(name="y", state="failed", why="out")], output) == 1
+
+
 @pytest.mark.covers("FH-6")
 def test_without_a_hub_the_file_is_written_and_that_is_said(tmp_path):
     home = Home(tmp_path)
@@ -213,7 +257,7 @@ def test_without_a_hub_the_file_is_written_and_that_is_said(tmp_path):
         (ServerOutcome(name="x", state="disabled"), "x: disabled"),
         (ServerOutcome(name="x", state="absent"), "x: the hub does not have it"),
         (ServerOutcome(name="x", state="failed", why="it is out"), "x: failed: it is out"),
-        (ServerOutcome(name="x", state="connecting", waited_s=10), "x: not connected after 10 s"),
+        (ServerOutcome(name="x", state="connecting", waited_s=10), "x: still connecting after 10 s"),
         (
             ServerOutcome(name="x", state="connecting", waited_s=40, installing=True),
             "x: still installing after 40 s",

@@ -1,6 +1,7 @@
 """The screen: widths, colours, tables, and lines that are drawn again."""
 
 import io
+import re
 import sys
 from textwrap import dedent
 
@@ -129,6 +130,30 @@ def test_a_row_is_one_line(width, options):
     lines = drawn(table(**options), width=width).splitlines()
     assert len(lines) == 3
     assert max(map(cell_len, lines)) <= width
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_where_columns_wrap_nothing_is_cut(width):
+    rows = [
+        ("Claude Desktop", "~/.config/Claude/claude_desktop_config.json", "the hub, without filesystem, memory, time"),
+        ("hubd", "a" * 300, "~2 000 tokens"),
+    ]
+    wrapped = Table(("WHERE", "FILE", "CHANGE"), rows, wrap=("CHANGE", "FILE", "WHERE"), indent=2, notes=[[], ["n"]])
+    out = drawn(wrapped, width=width)
+    assert "…" not in out
+    assert widest(out) <= width
+    assert out.count("a" * 10) >= 280 // width
+    assert re.sub(r"[^a]", "", out.partition("hubd")[2]) == "a" * 300
+    assert "2 000" in out, "a number is one word"
+    for _, path, change in rows[:1]:
+        text = "".join(out.split())
+        assert all(part in text for part in path.split("/"))
+        assert all(word in text for word in change.split())
+
+
+def test_a_path_goes_on_below_behind_one_of_its_parts():
+    out = drawn(Table((), [("~/.config/Claude/desktop.json", "x")], wrap=(0,)), width=20)
+    assert out == "~/.config/Claude/  x\ndesktop.json\n"
 
 
 def test_long_columns_are_shortened_then_others_dropped():
