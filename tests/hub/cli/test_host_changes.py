@@ -17,7 +17,7 @@ def home(tmp_path):
 def at_a_terminal(home, answer, *arguments):
     """The exit code of a command that asks, and what it wrote."""
     with Terminal([HUBD, *arguments], home[1], cwd=home[0], columns=1000) as terminal:
-        terminal.wait_for(r"Write [^?]*\? \[Y/n\]")
+        terminal.wait_for(r"Write[^?]*\?\s+\[Y/n\]")
         terminal.type(answer)
         code, said = terminal.end()
     return code, shown(said)
