@@ -90,6 +90,7 @@ def root(examined: Examined) -> Iterator[Finding]:
 def upstreams(examined: Examined) -> Iterator[Finding]:
     """Servers that the running hub cannot use, with the reason that it knows."""
     causes: dict[tuple[str, str], list[str]] = {}
+    told = {each.unresolved for each in examined.error.diagnostics} if examined.error is not None else set()
     reasons: dict[str, str] = {}
     for upstream in () if examined.status is None else examined.status.upstreams:
         name = upstream.name
@@ -97,7 +98,9 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
         why = first.strip() or "the reason is unknown"
         if upstream.state == "unauthorized":
             causes.setdefault((SIGN_IN, ""), []).append(name)
-        elif upstream.state == "unresolved" and upstream.failures is not None:  # else the configuration is told of
+        elif upstream.state == "unresolved":  # of others the configuration is told of, with the same reason
+            if upstream.failures is None or name in told:
+                continue
             causes.setdefault((UNRESOLVED, why.removeprefix(f"{name} is not started: ")), []).append(name)
         elif upstream.state == "failed" or upstream.crash_loop:
             if (telling := telling_line(said)) and telling not in why:

@@ -6,6 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.support.attached import hubd
@@ -136,6 +137,16 @@ def test_what_is_no_server_is_called_so(tmp_path):
         row = until(hub, "talk", lambda row: row["state"] == "failed")
         assert row["last_error"].endswith("not MCP, see `hubd logs`: is it a server?")
         assert "sent what is not a message: Welcome\n" in hubd(hub, "logs", "talk").stdout
+
+
+def test_stop_returns_when_the_process_has_ended(tmp_path):
+    with running_hub(tmp_path, toml("quiet", {})) as hub:
+        until(hub, "quiet", lambda row: row["state"] == "connected")
+        processes = [hub.process.pid, *(each.pid for each in psutil.Process(hub.process.pid).children(recursive=True))]
+        assert hubd(hub, "stop").returncode == 0
+        ended = [not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie" for pid in processes]
+        assert len(ended) > 1
+        assert all(ended)
 
 
 def test_the_end_of_the_hub_ends_a_follower(tmp_path):

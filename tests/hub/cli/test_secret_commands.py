@@ -146,3 +146,16 @@ def test_on_a_terminal_it_asks_and_shows_nothing(home):
     assert b"A is kept in" in said
     assert CANARY.encode() not in said
     assert json.loads(home.secrets.read_text())["secrets"]["A"]["value"] == CANARY
+
+
+def test_remove_names_the_secrets_that_no_server_uses_any_more(home):
+    home.write(USES)
+    home.run("set", "GITHUB_TOKEN", stdin=CANARY)
+
+    def removed(name):
+        words = [HUBD, "remove", name]
+        return subprocess.run(words, env=home.env, capture_output=True, text=True, check=True, timeout=60).stderr
+
+    assert "GITHUB_TOKEN" not in removed("github"), "off uses it, too"
+    assert "its secret GITHUB_TOKEN is kept; `hubd secret rm GITHUB_TOKEN` removes it" in removed("off")
+    assert "MISSING" not in removed("waits"), "there is none"
