@@ -62,6 +62,8 @@ def tried(found: Sequence[Verdict]) -> "Iterator[Block]":
     for (name, _), all in sorted(hosts.items(), key=lambda item: order.index(item[1][0].did)):
         first = all[0]
         what = {"left": "left alone"}.get(first.did, first.did)
+        if first.did == "does not work" and first.outcome is not None and first.outcome.is_on_its_way:
+            what = "no answer yet"
         titles = ", ".join(dict.fromkeys(each.title for each in all))
         rows.append([styled(name, "name"), styled(what, STYLES[first.did]), offer(first), titles])
         stays = "stays there: " if first.stays else ""

@@ -139,6 +139,19 @@ def test_a_no_changes_nothing(home):
     assert not home.hub_files()
 
 
+def test_enter_leaves_what_has_no_answer_yet_with_its_host(home):
+    with setup(home) as screen:
+        screen.see(r"10 of 11 tried")
+        screen.see(r"Enter leaves those that have no answer yet with their hosts")
+        screen.type("\n")
+        screen.see(r"^context7 +no answer yet +- +Codex\n +stays there: \w")
+        come_to(screen)
+        assert "the hub, context7" not in screen.text
+        screen.type("n\n")
+        screen.see("nothing was changed")
+        assert screen.end()[0] == 1
+
+
 @pytest.mark.covers("FH-1")
 @pytest.mark.parametrize("place", ["Trying", "10 of 11 tried", *QUESTIONS])
 def test_ctrl_c_before_the_yes_leaves_everything_as_it_was(home, place):
