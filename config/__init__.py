@@ -1,8 +1,7 @@
 """Configuration: its settings, its files, the files of hosts, and what is remembered. Knows nothing of MCP messages.
 
-Read `settings` first, which declares every setting (of `setting` parts; sign-ins in `oauth_settings`);
-`setting_facts` reads that for all others. `loading` makes one
-`HubConfig` of all files, with `errors`, `names` and `name_globs` (names that a setting chooses); `environment` decides
+Read `settings` first, which declares every setting (of `setting` parts; sign-ins in `oauth_settings`, who is let in by
+HTTP in `access_settings`); `setting_facts` reads that for all others. `loading` makes one `HubConfig` of all files, with `errors`, `names` and `name_globs` (names that a setting chooses); `environment` decides
 which variables servers get. `watching` notices changes, `diff` says what a change means, and `identity` which upstreams
 are the same server. `effective`, `json_schema`, `server_environment` and `secret_detection` show settings. `projects`
 and `trust` deal with files of projects, `editing` with ours, `hosts` with those of hosts. `secret_store` keeps secrets,

@@ -49,6 +49,7 @@ def hub_settings(gathered: Gathered, *, defaults: bool) -> list[ShownSetting]:
         if declared.table is not None:
             for key, each in declarations(declared.table).items():
                 values = said.get(name, {})
+                values = values if isinstance(values, dict) else {}
                 if name != "defaults" or key in values:  # what no server has to have of them is shown with each
                     found += _of_hub((name, key), values, each, gathered)
         elif name != "upstreams":
@@ -59,8 +60,16 @@ def hub_settings(gathered: Gathered, *, defaults: bool) -> list[ShownSetting]:
 def _of_hub(keys: Keys, values: Mapping[str, Any], declared: Declaration, gathered: Gathered) -> Iterator[ShownSetting]:
     """The setting that stands last in `keys` as `values` say it, or its default, if there is one to be shown."""
     main = gathered.main
-    if main is not None and keys[-1] in values:
-        value = values[keys[-1]]
+    value = values.get(keys[-1])
+    below = declared.table or declared.rows
+    if below is not None:
+        rows = [(keys, value)] if declared.table is not None else _each_row(keys, value)
+        for path, row in rows:
+            said = row if isinstance(row, dict) else {}
+            for key, inner in declarations(below).items():
+                if keys[0] != "defaults" or key in said:
+                    yield from _of_hub((*path, key), said, inner, gathered)
+    elif main is not None and keys[-1] in values:
         for path, each in [(keys, value)] if not isinstance(value, dict) else _each_below(keys, value):
             origin = Origin(main.path, main.findings.line(path), main.layer)
             yield ShownSetting(path, masked_setting(path[-1], declared, each), origin)
@@ -70,6 +79,10 @@ def _of_hub(keys: Keys, values: Mapping[str, Any], declared: Declaration, gather
 
 def _each_below(keys: Keys, values: Mapping[str, Any]) -> list[tuple[Keys, Any]]:
     return [((*keys, key), value) for key, value in values.items()]
+
+
+def _each_row(keys: Keys, values: Any) -> list[tuple[Keys, Any]]:
+    return [((*keys, str(number)), row) for number, row in enumerate(values if isinstance(values, list) else [])]
 
 
 def upstreams(gathered: Gathered, *, defaults: bool) -> list[ShownUpstream]:

@@ -23,6 +23,8 @@ class Declaration(Struct, frozen=True, kw_only=True):
     """Facts about each value, if it is a mapping whose values declare some."""
     table: type[Struct] | None = None
     """The struct of its settings, if it is a table."""
+    rows: type[Struct] | None = None
+    """The struct of each entry, if it is a list of tables."""
 
     @property
     def is_secret(self) -> bool:
@@ -59,8 +61,13 @@ def _declaration(field: msgspec.structs.FieldInfo, hint: Any) -> Declaration:
         default=field.default_factory() if field.default is msgspec.NODEFAULT else field.default,
         setting=setting,
         each=_facts(get_args(plain)[1])[1] if get_origin(plain) is dict else None,
-        table=plain if isinstance(plain, type) and issubclass(plain, Struct) else None,
+        table=plain if _is_struct(plain) else None,
+        rows=get_args(plain)[0] if get_origin(plain) is tuple and _is_struct(get_args(plain)[0]) else None,
     )
+
+
+def _is_struct(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Struct)
 
 
 def _facts(hint: Any) -> tuple[Any, Setting | None]:
@@ -89,3 +96,5 @@ def secrets_of(values: Struct) -> Iterator[str]:
             yield value.reveal()
         elif isinstance(value, tuple):
             yield from (each.reveal() for each in value if isinstance(each, Secret))
+            for each in value if declared.rows is not None else ():
+                yield from secrets_of(each)

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Struct, field
 
+from config.access_settings import AccessConfig
 from config.name_globs import ALL
 from config.oauth_settings import OAuthConfig, UpstreamOAuth
 from config.setting import Secret, Setting
@@ -214,8 +215,11 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """HOST:PORT of Streamable HTTP; port 0 takes any free one."""
     behind_tls_proxy: Annotated[bool, Setting(reload="live")] = False
     """A trusted proxy ends TLS before `listen`; without saying so no address beyond loopback is taken."""
-    auth: Annotated[Literal["token", "none"], Setting(reload="live", instead_of=("authentication",))] = "token"
-    """Access over HTTP: by the bearer token that `hubd token` shows, or by none, which is allowed on loopback only."""
+    auth: Annotated[
+        Literal["token", "oauth", "proxy", "none"], Setting(reload="live", instead_of=("authentication",))
+    ] = "token"
+    """Access over HTTP. `token`: by the bearer token that `hubd token` shows, or one for each host; `oauth`: also by
+    tokens of authorization servers; `proxy`: also as a trusted proxy says; `none`: by none, on loopback only."""
     allowed_hosts: Annotated[tuple[str, ...], Setting(reload="live")] = ()
     """Further `Host` values, beside the loopback names with the bound port."""
     allowed_origins: Annotated[tuple[str, ...], Setting(reload="live")] = ()
@@ -252,6 +256,8 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The cache of resources."""
     replica: Annotated[ReplicaConfig, Setting(reload=None)] = ReplicaConfig()
     """This hub among others."""
+    access: Annotated[AccessConfig, Setting(reload=None)] = AccessConfig()
+    """Who is let in over HTTP."""
     oauth: Annotated[OAuthConfig, Setting(reload=None)] = OAuthConfig()
     """Signing in at servers by OAuth."""
     defaults: Annotated[ServerSettings, Setting(reload=None)] = ServerSettings()

@@ -147,6 +147,10 @@ def _keys(values: Mapping[str, Any], above: Keys = ()) -> Iterator[Keys]:
         yield (*above, key)
         if isinstance(value, dict):
             yield from _keys(value, (*above, key))
+        elif isinstance(value, list):
+            rows = ((number, row) for number, row in enumerate(value) if isinstance(row, dict))
+            for number, row in rows:
+                yield from _keys(row, (*above, key, str(number)))
 
 
 def upstream_of(

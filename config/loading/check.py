@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from config.environment.passing import mistakes
+from config.loading.check_access import problems_of_access, warnings_of_access
 from config.loading.check_fleet import problems_of_sharing, warnings_of_sharing
 from config.loading.check_oauth import problems_of_oauth, problems_of_oauth_in_hub
 from config.loading.safe_reading import Keys, Problem
@@ -44,7 +45,7 @@ def problems_of_hub(config: HubConfig) -> Iterator[Problem]:
     except Problem as problem:
         yield problem
     else:
-        yield from _problems_of_access(config, host)
+        yield from problems_of_access(config, is_open=not is_loopback(host))
     yield from problems_of_bounds(config)
     yield from problems_of_oauth_in_hub(config.oauth)
     if config.park_total_s < config.park_ttl_s:
@@ -95,16 +96,8 @@ def _size(count: float) -> str:
 
 def warnings_of_hub(config: HubConfig) -> Iterator[Problem]:
     """Warnings about the hub's own settings."""
-    return warnings_of_sharing(config)
-
-
-def _problems_of_access(config: HubConfig, host: str) -> Iterator[Problem]:
-    """Problems of who could reach the hub."""
-    if config.auth == "none" and not is_loopback(host):
-        yield Problem(("auth",), f'"none" is allowed on loopback only, and listen is {config.listen}; write "token"')
-    if not is_loopback(host) and not config.behind_tls_proxy:
-        text = f"{config.listen} can be reached from other machines, and hubd has no TLS: take a loopback address,"
-        yield Problem(("listen",), f"{text} or set behind_tls_proxy = true if a proxy you trust ends TLS before it")
+    yield from warnings_of_sharing(config)
+    yield from warnings_of_access(config)
 
 
 def split_listen(listen: str) -> tuple[str, int]:

@@ -6,7 +6,7 @@ mapping in its errors.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin
@@ -21,6 +21,12 @@ from config.settings import HubConfig, ServerSettings, UpstreamConfig
 
 HUB: Final = frozenset(declarations(HubConfig))
 UPSTREAM: Final = frozenset(declarations(UpstreamConfig))
+POLICY: Final = "policy"
+NO_POLICY: Final = (
+    "this version has no rules of who may use what: whoever is let in (required_scopes, clients) may use every server. "
+    "It would not obey this table, so take it out"
+)
+"""Why a file with this table is refused: who wrote it relies on it."""
 T = TypeVar("T", bound=Struct)
 Place = Callable[[Keys], Keys]
 """The keys of a setting as its file has them."""
@@ -30,11 +36,17 @@ def convert_known(values: dict[str, Any], type: type[T], findings: Findings, pla
     """The values that fit, and their struct. Those that do not fit are among the findings."""
     values = _known(values, type, findings, place)
     for setting, declared in declarations(type).items():
-        if not isinstance(value := values.get(setting), dict):
+        value = values.get(setting)
+        if declared.rows is not None and isinstance(value, list):
+            values[setting] = list(_rows(value, setting, declared.rows, findings, place))
+        if not isinstance(value, dict):
             continue
         if declared.table is not None:
             below = partial(_place_below, place, setting)
             values[setting], _ = convert_known(value, declared.table, findings, below)
+        elif declared.rows is not None:
+            findings.wrong(place((setting,)), f"is a list of tables; {_rows_advice(setting, type)}")
+            del values[setting]
         elif declared.holds_secrets:
             values[setting] = _texts(value, (setting,), findings, place)
     try:
@@ -45,6 +57,23 @@ def convert_known(values: dict[str, Any], type: type[T], findings: Findings, pla
         if not _fits(setting, values[setting], type, findings, place):
             del values[setting]
     return values, convert(values, type)
+
+
+def _rows(
+    rows: list[Any], setting: str, type: type[Struct], findings: Findings, place: Place
+) -> Iterator[dict[str, Any]]:
+    """The tables of a list, each with the values that fit. An entry that is no table is among the findings."""
+    for number, row in enumerate(rows):
+        below = partial(_place_below, partial(_place_below, place, setting), str(number))
+        if isinstance(row, dict):
+            yield convert_known(row, type, findings, below)[0]
+        else:
+            findings.wrong(below(()), "expected a table")
+
+
+def _rows_advice(setting: str, type: type[Struct]) -> str:
+    above = next((f"{table}." for table, below in tables(HubConfig).items() if below is type), "")
+    return f"write [[{above}{setting}]]"
 
 
 def _place_below(place: Place, setting: str, keys: Keys) -> Keys:
@@ -82,7 +111,9 @@ def _secret(type: type, value: Any) -> Any:
 def _known(values: dict[str, Any], type: type[Struct], findings: Findings, place: Place) -> dict[str, Any]:
     known = declarations(type)
     for key in values:
-        if key not in known:
+        if key == POLICY:
+            findings.wrong(place((key,)), NO_POLICY)
+        elif key not in known:
             findings.warn(place((key,)), _unknown(key, type))
     return {key: value for key, value in values.items() if key in known}
 

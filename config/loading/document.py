@@ -87,19 +87,32 @@ def _lines_of_toml(text: str) -> Iterator[tuple[Keys, int]]:
 def statements_of_toml(text: str) -> Iterator[tuple[Keys, int, bool]]:
     """The keys of each header and assignment that begins on a line of its own, its line, and whether it is a header."""
     header: Keys = ()
+    rows: dict[Keys, int] = {}  # tables so far in each list of tables
     within: str | None = None  # the quotes of a string of several lines
     for number, line in enumerate(text.split("\n"), 1):
         if within is not None:
             within = None if within in line else within
             continue
         if match := _HEADER.match(line):
-            path = header = _parts(match["path"])
+            path = header = _numbered(_parts(match["path"]), rows, is_row=line.lstrip().startswith("[["))
         elif assignment := _ASSIGNMENT.match(line):
             path = header + _parts(assignment["path"])
         else:
             continue
         within = next((quotes for quotes in ('"""', "'''") if line.count(quotes) % 2), None)
         yield path, number, match is not None
+
+
+def _numbered(path: Keys, rows: dict[Keys, int], *, is_row: bool) -> Keys:
+    """The keys of a header with the number of each list's table; `is_row`: it begins another table of a list."""
+    found: Keys = ()
+    for at, part in enumerate(path, 1):
+        found = (*found, part)
+        if is_row and at == len(path):
+            rows[found] = rows.get(found, -1) + 1
+        if found in rows:
+            found = (*found, str(rows[found]))
+    return found
 
 
 def _parts(path: str) -> Keys:

@@ -8,6 +8,7 @@ is the work of `assemble`. Nothing here raises: what is wrong is among the file'
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from datetime import date
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from config.hub_paths import config_file
-from config.loading.convert import HUB
+from config.loading.convert import HUB, NO_POLICY, POLICY
 from config.loading.document import parse
 from config.loading.host_files import SUFFIXES, Table, is_dialect, refuse_crowd, servers
 from config.loading.safe_reading import Content, Findings, Keys, Problem, decoded, fetch, refuse_large
@@ -109,7 +110,7 @@ def read_source(
 
 def _tables(tree: dict[str, Any], findings: Findings) -> tuple[list[Table], dict[str, Any]]:
     """The upstreams of a hubd.toml, and its other settings."""
-    settings = {key: value for key, value in tree.items() if key != "$schema"}  # for editors
+    settings = {key: _with_text_days(value) for key, value in tree.items() if key != "$schema"}  # for editors
     tables = settings.pop("upstreams", {})
     if not isinstance(tables, dict):
         raise Problem(("upstreams",), "expected tables: write [upstreams.NAME]")
@@ -124,9 +125,20 @@ def _tables(tree: dict[str, Any], findings: Findings) -> tuple[list[Table], dict
     return found, settings
 
 
+def _with_text_days(value: Any) -> Any:
+    """`value` with days of TOML as texts, the form that they have in JSON."""
+    if isinstance(value, dict):
+        return {key: _with_text_days(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_with_text_days(each) for each in value]
+    return value.isoformat() if isinstance(value, date) else value
+
+
 def _refuse_settings(source: Source) -> None:
     for key in source.settings:
-        if key in HUB:
+        if key == POLICY:
+            source.findings.wrong((key,), NO_POLICY)
+        elif key in HUB:
             text = "is a setting of the whole hub, and this file may only name upstreams; move it to hubd.toml"
             source.findings.wrong((key,), text)
         else:
@@ -176,6 +188,11 @@ def _resolved(values: Mapping[str, Any], type: type[Struct], above: Keys, source
         value, keys = values.get(name), (*above, name)
         if declared.table is not None and isinstance(value, dict):
             found[name] = _resolved(value, declared.table, keys, source)
+        elif declared.rows is not None and isinstance(value, list):
+            found[name] = [
+                _resolved(row, declared.rows, (*keys, str(number)), source) if isinstance(row, dict) else row
+                for number, row in enumerate(value)
+            ]
         elif declared.setting.expanded and isinstance(value, str):
             try:
                 found[name] = source.variables.expand(value)

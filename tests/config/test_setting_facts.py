@@ -5,6 +5,7 @@ from typing import Annotated, Literal, get_args, get_origin
 import pytest
 from msgspec import Struct
 
+from config.access_settings import AccessConfig, AccessIssuer
 from config.json_schema import descriptions
 from config.setting import Secret, Setting
 from config.setting_facts import declarations, secrets_of, tables
@@ -15,8 +16,11 @@ STRUCTS: list[type[Struct]] = [
     *tables(HubConfig).values(),
     UpstreamConfig,
     *tables(UpstreamConfig).values(),
+    *(each.rows for each in declarations(AccessConfig).values() if each.rows is not None),
+    *tables(AccessConfig).values(),
+    *tables(AccessIssuer).values(),
 ]
-UNDECIDED = ("cache", "replica", "oauth", "defaults", "include", "upstreams")
+UNDECIDED = ("cache", "replica", "access", "oauth", "defaults", "include", "upstreams")
 """Tables, whose settings say it, and what means nothing by itself."""
 SETTINGS = [(struct, name) for struct in STRUCTS for name in declarations(struct)]
 

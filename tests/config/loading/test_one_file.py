@@ -221,7 +221,7 @@ WRONG = [
     ('listen = "127.0.0.1:99999"', "expected HOST:PORT"),
     ('listen = "::1:80"', "expected HOST:PORT"),
     ('listen = "${VAR}"', "variables are not replaced here"),
-    ('auth = "nope"', ', line 1: auth: must be one of "token", "none"'),
+    ('auth = "nope"', ', line 1: auth: must be one of "token", "oauth", "proxy", "none"'),
     ('listen = "0.0.0.0:80"', ", line 1: listen: 0.0.0.0:80 can be reached from other machines"),
     ('listen = "0.0.0.0:80"\nauth = "none"', ", line 2: auth: \"none\" is allowed on loopback only"),
     ('listen = "example.com:80"\nauth = "none"', ", line 2: auth: \"none\" is allowed on loopback only"),

@@ -1,0 +1,218 @@
+"""Checks of who is let in over HTTP: `auth` and `[access]`, beyond types. Pure.
+
+Problems show no token and no secret.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import date
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from config.access_settings import SECRET_HEADER, AccessConfig, AccessIssuer, AccessToken, TrustedProxy
+from config.loading.safe_reading import Keys, Problem
+from config.settings import MIN_TOKEN, TOKEN, HubConfig
+
+ISSUER_NAME: Final = re.compile(r"[a-z0-9-]{1,32}")
+TAKEN: Final = ("local", "proxy")
+"""Names that begin the principals of others, so that no issuer has them."""
+TOKEN_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+TOKEN_NAME_RULE: Final = "lower-case letters, digits, dots, dashes and underscores, at most 64"
+PRINCIPAL: Final = re.compile(r"[!-~]{1,256}")
+LABEL: Final = re.compile(r"[!-~]{1,64}")
+NO_PROFILES: Final = "this version has no profiles; leave it out, and the token opens all servers"
+_SCOPE = re.compile(r"[!#-\[\]-~]{1,256}")
+_FIELD = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
+_FIELDS_IN_USE: Final = frozenset(
+    {"accept", "authorization", "connection", "content-length", "content-type", "cookie", "expect", "host", "origin"}
+    | {"last-event-id", "te", "transfer-encoding", "upgrade", SECRET_HEADER.lower()}
+)
+_MAKE: Final = "`openssl rand -hex 32` makes one"
+
+
+def problems_of_access(config: HubConfig, *, is_open: bool) -> Iterator[Problem]:
+    """Problems of who could reach the hub, and who is let in. `is_open`: `listen` is not on loopback."""
+    if config.auth == "none" and is_open:
+        yield Problem(("auth",), f'"none" is allowed on loopback only, and listen is {config.listen}; write "token"')
+    if is_open and not config.behind_tls_proxy:
+        text = f"{config.listen} can be reached from other machines, and hubd has no TLS: take a loopback address,"
+        yield Problem(("listen",), f"{text} or set behind_tls_proxy = true if a proxy you trust ends TLS before it")
+    access = config.access
+    yield from _problems_of_oauth(config)
+    yield from (Problem(("access", *each.keys), str(each)) for each in _problems_of_issuers(access))
+    yield from (Problem(("access", *each.keys), str(each)) for each in _problems_of_tokens(access))
+    if config.auth == "proxy" or access.proxy != TrustedProxy():
+        yield from (Problem(("access", "proxy", *each.keys), str(each)) for each in _problems_of_proxy(access.proxy))
+
+
+def warnings_of_access(config: HubConfig) -> Iterator[Problem]:
+    """Warnings about settings of `[access]` without effect."""
+    access = config.access
+    if access.issuers and config.auth != "oauth":
+        yield Problem(("access", "issuers"), f'has no effect with auth = "{config.auth}"; write auth = "oauth"')
+    if access.proxy != TrustedProxy() and config.auth != "proxy":
+        yield Problem(("access", "proxy"), f'has no effect with auth = "{config.auth}"; write auth = "proxy"')
+    if access.tokens and config.auth == "none":
+        yield Problem(("access", "tokens"), 'has no effect with auth = "none"')
+
+
+def token_problem(name: str, principal: str, host: str, expires: str, profile: str) -> Problem | None:
+    """What is wrong with a token of a host, wherever it is kept; None: nothing."""
+    if not TOKEN_NAME.fullmatch(name):
+        return Problem(("name",), f"a token has a name of its own: {TOKEN_NAME_RULE}")
+    if principal and not PRINCIPAL.fullmatch(principal):
+        return Problem(("principal",), "must be printable ASCII without spaces, at most 256 characters")
+    if host and not LABEL.fullmatch(host):
+        return Problem(("host",), "must be printable ASCII without spaces, at most 64 characters")
+    if expires and day(expires) is None:
+        return Problem(("expires",), "must be a day, such as 2027-01-01")
+    return Problem(("profile",), NO_PROFILES) if profile else None
+
+
+def day(text: str) -> date | None:
+    """The day that a text of the form 2027-01-01 means; None: it is none."""
+    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _problems_of_oauth(config: HubConfig) -> Iterator[Problem]:
+    access = config.access
+    if config.auth == "oauth" and not access.issuers:
+        text = '"oauth" needs an authorization server: write [[access.issuers]] with name and issuer below it'
+        yield Problem(("auth",), text)
+    if config.auth == "oauth" and config.behind_tls_proxy and not (access.resource or config.allowed_hosts):
+        text = 'is needed, since nothing says how hosts call this hub: write resource = "https://NAME/mcp"'
+        yield Problem(("access", "resource"), text)
+    if access.resource and not _is_resource(access.resource):
+        text = 'expected the URL that hosts have for this hub, such as "https://hub.example.com/mcp"'
+        yield Problem(("access", "resource"), f"{text}; http only for loopback")
+    if access.step_up:
+        yield Problem(("access", "step_up"), "this version cannot do that; leave it out")
+    for scope in access.required_scopes:
+        if not _SCOPE.fullmatch(scope):
+            yield Problem(("access", "required_scopes"), "a scope is printable ASCII without spaces, quotes and \\")
+            return
+
+
+def _problems_of_issuers(access: AccessConfig) -> Iterator[Problem]:
+    names: set[str] = set()
+    urls: set[str] = set()
+    asked = 0
+    for number, issuer in enumerate(access.issuers):
+        keys = ("issuers", str(number))
+        yield from _problems_of_issuer(issuer, keys)
+        if issuer.name in names:
+            yield Problem((*keys, "name"), f'"{issuer.name}" is the name of another issuer, too; give each its own')
+        if issuer.issuer in urls:
+            yield Problem((*keys, "issuer"), "another entry has the same issuer; join the two")
+        names.add(issuer.name)
+        urls.add(issuer.issuer)
+        asked += bool(issuer.introspection.client_id)
+        if asked > 1:
+            text = "only one issuer can be asked about tokens, since a token is shown to no other; take this out"
+            yield Problem((*keys, "introspection"), text)
+            asked = 1
+
+
+def _problems_of_issuer(issuer: AccessIssuer, keys: Keys) -> Iterator[Problem]:
+    if not ISSUER_NAME.fullmatch(issuer.name):
+        text = "an issuer has a name of its own: lower-case letters, digits and dashes, at most 32"
+        yield Problem((*keys, "name"), text)
+    elif issuer.name in TAKEN:
+        yield Problem((*keys, "name"), f'"{issuer.name}" names others; take another name')
+    if not is_issuer(issuer.issuer):
+        text = 'expected an https URL without query, such as "https://id.example.com"; http only for loopback'
+        yield Problem((*keys, "issuer"), text)
+    if not issuer.algorithms:
+        yield Problem((*keys, "algorithms"), "is empty, so that no token counts; leave it out")
+    for name in ("subject", "groups"):
+        if not 1 <= len(getattr(issuer, name)) <= 128:
+            yield Problem((*keys, name), "expected the name of a claim")
+    asked = issuer.introspection
+    if bool(asked.client_id) != bool(asked.client_secret and asked.client_secret.reveal()):
+        yield Problem((*keys, "introspection"), "needs both client_id and client_secret")
+
+
+def is_issuer(url: str) -> bool:
+    """True if `url` can be an issuer identifier (RFC 8414 2); http only for loopback."""
+    return _is_web(url) and "?" not in url and "#" not in url
+
+
+def _is_resource(url: str) -> bool:
+    return is_issuer(url) and urlsplit(url).path == "/mcp" and url == url.strip()
+
+
+def _is_web(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return False
+    if not url.isascii() or re.search(r"[\x00-\x20\x7f]", url) or "@" in parts.netloc or not parts.hostname:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback_name(parts.hostname))
+
+
+def is_loopback_name(host: str) -> bool:
+    """True if `host`, of a URL, is this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _problems_of_tokens(access: AccessConfig) -> Iterator[Problem]:
+    names: set[str] = set()
+    texts: set[str] = set()
+    for number, token in enumerate(access.tokens):
+        keys = ("tokens", str(number))
+        problem = token_problem(token.name, token.principal, token.host, token.expires, token.profile)
+        if problem is not None:
+            yield Problem((*keys, *problem.keys), str(problem))
+        elif token.name in names:
+            yield Problem((*keys, "name"), f'"{token.name}" is the name of another token, too; give each its own')
+        yield from _problems_of_text(token, keys, texts)
+        names.add(token.name)
+
+
+def _problems_of_text(token: AccessToken, keys: Keys, texts: set[str]) -> Iterator[Problem]:
+    text = "" if token.token is None else token.token.reveal()
+    if not re.fullmatch(TOKEN, text):
+        rule = f"must be {MIN_TOKEN} or more letters, digits or characters of ._~+/- without spaces"
+        yield Problem((*keys, "token"), f"{rule}; {_MAKE}")
+    elif text in texts:
+        yield Problem((*keys, "token"), "is that of another entry, too; each host needs its own")
+    texts.add(text)
+
+
+def _problems_of_proxy(proxy: TrustedProxy) -> Iterator[Problem]:
+    if not _FIELD.fullmatch(proxy.header):
+        text = 'expected the header field in which the proxy names the person, such as "X-Forwarded-User"'
+        yield Problem(("header",), text)
+    elif proxy.header.lower() in _FIELDS_IN_USE or proxy.header.lower().startswith("mcp-"):
+        yield Problem(("header",), "means something else already; take another header field")
+    secret = "" if proxy.secret is None else proxy.secret.reveal()
+    if proxy.secret is not None and not re.fullmatch(TOKEN, secret):
+        text = f"must be {MIN_TOKEN} or more letters, digits or characters of ._~+/- without spaces; {_MAKE}"
+        yield Problem(("secret",), text)
+    if proxy.secret is None and not proxy.peer_uid:
+        text = f"without `secret`, which it sends as {SECRET_HEADER}, or `peer_uid`, the user that it runs as, every"
+        yield Problem((), f"{text} program of this machine could say that it is the proxy")
+    if proxy.socket and not proxy.peer_uid:
+        yield Problem(("socket",), "needs `peer_uid`, the numbers of the users that may come there")
+    for uid in proxy.peer_uid:
+        if not 0 <= uid < 1 << 32:
+            yield Problem(("peer_uid",), "expected numbers of users")
+    for peer in proxy.peers:
+        try:
+            ip_address(peer)
+        except ValueError:
+            yield Problem(("peers",), 'expected addresses such as "127.0.0.1"; no names and no networks')
+            return
