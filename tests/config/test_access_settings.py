@@ -112,7 +112,7 @@ WRONG = [
     ('auth = "proxy"', "expected the header field in which the proxy names the person"),
     (f'auth = "proxy"\n{PROXY}', "without `secret`, which it sends as X-Hubd-Proxy-Secret, or `peer_uid`"),
     (f'{PROXY}secret = "c4n4ry"', "3: access.proxy.secret: must be 16 or more"),
-    (f'{PROXY.replace("X-User", "Authorization")}peer_uid = [0]', "2: access.proxy.header: means something else"),
+    (f"{PROXY.replace('X-User', 'Authorization')}peer_uid = [0]", "2: access.proxy.header: means something else"),
     (f'{PROXY}peer_uid = [0]\npeers = ["localhost"]', "4: access.proxy.peers: expected addresses"),
     (f"{PROXY}peer_uid = [-1]", "3: access.proxy.peer_uid: expected numbers"),
     ('[access]\nresource = "http://hub.example/mcp"', "2: access.resource: expected the URL that hosts have"),
