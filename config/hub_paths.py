@@ -69,6 +69,11 @@ def token_path() -> Path:
     return state_dir() / "token"
 
 
+def tokens_path() -> Path:
+    """The tokens of single hosts, as hashes (`hub.downstream.access.host_tokens`)."""
+    return state_dir() / "tokens.json"
+
+
 def key_path() -> Path:
     """The keys that seal cursors."""
     return state_dir() / "keys"

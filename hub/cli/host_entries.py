@@ -127,7 +127,8 @@ def _address(named: Path | None) -> tuple[str, str | None]:
     from config.hub_paths import token_path
     from config.loading.assemble import load_all
     from config.loading.check import split_listen
-    from hub.downstream.http.access import checked_token, read_or_make_token, ways_in
+    from hub.downstream.access.hub_token import checked_token, read_or_make_token
+    from hub.downstream.access.ways_in import ways_in
 
     config = load_all(named, os.environ, partly=True).config
     host, port = split_listen(config.listen)

@@ -1,13 +1,12 @@
 """Commands about the running hub: start it, look at it, and stop it."""
 
 import argparse
-import os
 from os import EX_CONFIG, EX_OK, EX_UNAVAILABLE
 from pathlib import Path
 from select import select
 from typing import Any, Final, NoReturn
 
-from hub.cli.subcommand import Output, UsageError, add, add_config, add_no_wait, as_json, as_line, client
+from hub.cli.subcommand import Output, UsageError, add, add_no_wait, as_json, as_line, client
 from hub.control.errors import HubNotRunning
 
 WATCH_S: Final = 2.0
@@ -44,7 +43,6 @@ def add_commands(commands: Any) -> None:
         "-n", "--lines", type=_count, default=100, metavar="N", help="number of last lines to print (100)"
     )
     add(commands, "reload", _reload, "reload the configuration and show what changed", json=True)
-    add_config(add(commands, "token", _token, "the bearer token that hosts need over HTTP", json=True))
     add(commands, "stop", _stop, "stop the hub and wait until it has ended", json=True, aliases=("down",))
     add(commands, "version", version, "the version, and the protocol versions that are spoken", json=True)
     _add_cache(commands)
@@ -193,17 +191,6 @@ def _cache_clear(options: argparse.Namespace) -> int:
     else:
         whose = f" of {options.name}" if options.name else ""
         print(f"cleared: {cleared} {'resource' if cleared == 1 else 'resources'}{whose}")
-    return EX_OK
-
-
-def _token(options: argparse.Namespace) -> int:
-    from config.hub_paths import token_path
-    from config.loading.all_files import token_of
-    from hub.downstream.http.access import checked_token, read_or_make_token
-
-    configured = token_of(options.config, os.environ)
-    token = read_or_make_token(token_path()) if configured is None else checked_token(configured)
-    print(as_json({"token": token}) if options.json else token)
     return EX_OK
 
 

@@ -16,6 +16,7 @@ from hub.cli import (
     install,
     secret_commands,
     service,
+    token_commands,
     tool_commands,
 )
 from hub.cli.client import commands as client_commands
@@ -23,7 +24,7 @@ from hub.cli.setup import command as setup
 from hub.cli.subcommand import EX_USAGE, Parser, add, add_color
 
 FAMILIES: Final = {
-    "the hub": (hub_commands, service, doctor, completion),
+    "the hub": (hub_commands, token_commands, service, doctor, completion),
     "its servers": (tool_commands, client_commands),
     "its configuration": (editing, secret_commands, environment, config),
     "hosts": (setup, install, importing),
@@ -93,6 +94,7 @@ files:
   .hubd.toml, .mcp.json    servers of a project, once allowed by `hubd trust`
   $XDG_STATE_HOME/hubd (~/.local/state/hubd)
     token, keys            of the HTTP listener; that seal what hosts carry
+    tokens.json            the tokens of single hosts, as hashes
     memory.json, sessions.json, catalogue/
                            hints that spare work after a restart
     trust.json             the projects that are allowed

@@ -71,9 +71,11 @@ SIGN_IN: Final = Method("sign_in", SignIn, SignInStep)
 SIGN_IN_FINISH: Final = Method("sign_in_finish", SignInAddress, SignInOutcome)
 SIGN_IN_STATUS: Final = Method("sign_in_status", OneOrAll, SignInAccounts)
 SIGN_OUT: Final = Method("sign_out", SignOut, SignedOut)
+READ_TOKENS: Final = Method("read_tokens", Nothing, Nothing)
 
 METHODS: Final[Mapping[str, Method[Any]]] = {
-    method.name: method for method in (STATUS, TOOLS, CACHE, CACHE_CLEAR, RESTART, RELOAD, ENVIRONMENT, LOGS, STOP)
+    method.name: method
+    for method in (STATUS, TOOLS, CACHE, CACHE_CLEAR, RESTART, RELOAD, ENVIRONMENT, LOGS, STOP, READ_TOKENS)
 }
 ENDLESS: Final = frozenset({LOGS.name})
 """Methods that answer once, and send further results as notifications of the same name."""

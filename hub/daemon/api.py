@@ -156,6 +156,8 @@ class DaemonApi:
             yield from hub.projects.warnings
         if hub.config.auth == "none":
             yield OPEN_DOOR
+        if self._listener is not None and self._listener.named_tokens.problem:
+            yield self._listener.named_tokens.problem
         yield from filter(None, [hub.memory.problem, hub.last_known.problem])
         yield from hub.live.warnings
 
@@ -213,6 +215,11 @@ class DaemonApi:
         if self._reloader is None:
             raise UpstreamUnavailable("this hub follows no files")
         return (await self._reloader.reload()).as_answer()
+
+    async def read_tokens(self) -> None:
+        """Read the tokens of hosts again; whoever is let in by one that is gone is so no more."""
+        if self._listener is not None:
+            self._listener.named_tokens.read()
 
     async def stop(self) -> None:
         """Stop the hub, as SIGTERM does."""

@@ -10,7 +10,7 @@ from config.program import lasting_command
 from config.settings import HubConfig
 from hub.app import OPEN_DOOR
 from hub.daemon.http_listener import HttpListener
-from hub.downstream.http.access import WaysIn, ways_in
+from hub.downstream.access.ways_in import WaysIn, ways_in
 
 log = logging.getLogger("hubd")
 

@@ -12,13 +12,17 @@ from typing import Final
 
 import trio
 
-from config.hub_paths import token_path
+from config.hub_paths import token_path, tokens_path
 from config.loading.check import split_listen
 from config.settings import DEFAULT_LISTEN, HubConfig
 from hub.app import Hub
 from hub.daemon.foreign_listeners import is_held_by_another_user
 from hub.daemon.http_routes import Pages, public_reply, route
-from hub.downstream.http.access import Access, checked_token, read_or_make_token, replace_token
+from hub.daemon.setup import wall
+from hub.downstream.access.access import Access
+from hub.downstream.access.credentials import Credentials
+from hub.downstream.access.hub_token import checked_token, read_or_make_token, replace_token
+from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.fleet.gate import Fleet, FleetGate
@@ -69,6 +73,8 @@ class HttpListener:
         self._site = _Site(tcp)
         self._leaving: list[_Site] = []
         self._config = config
+        self.named_tokens = NamedTokens(tokens_path(), wall)
+        self.named_tokens.configure(config.access.tokens)
         self._named = config.replica.url
         self.membership = None if fleet is None else fleet.membership
         """Membership of this hub in its fleet; None: it is alone."""
@@ -168,6 +174,8 @@ class HttpListener:
 
     async def apply(self, config: HubConfig, tcp: socket.socket | None) -> None:
         """Admit hosts by the rules of `config`, and move to `tcp`, which `prepare` has bound."""
+        if config.access.tokens != self._config.access.tokens:
+            self.named_tokens.configure(config.access.tokens)
         self._config = config
         if tcp is not None:
             old, self._site, self._listen = self._site, _Site(tcp), config.listen
@@ -187,7 +195,12 @@ class HttpListener:
         token = None if config.auth == "none" else self._token
         hosts = (*config.allowed_hosts, *self._own_names())
         return Access(
-            port=site.port, hosts=hosts, origins=config.allowed_origins, token=token, public=self._public_reply
+            port=site.port,
+            hosts=hosts,
+            origins=config.allowed_origins,
+            token=token,
+            others=None if self.squatted else Credentials(self.named_tokens),  # hosts may show theirs to that user
+            public=self._public_reply,
         )
 
     def _public_reply(self, request: HttpRequest) -> EarlyReply | None:

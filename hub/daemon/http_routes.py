@@ -18,7 +18,8 @@ import re
 from collections.abc import Container, Mapping
 from typing import Final
 
-from hub.downstream.http.access import ANYBODY, MCP_PATH
+from hub.downstream.access.access import MCP_PATH
+from hub.downstream.access.refusals import ANYBODY
 from hub.downstream.http.refusal import NOTHING_HERE
 from hub.net.http_server import EarlyReply, Handler, HttpRequest, HttpResponse
 

@@ -3,5 +3,6 @@
 `hosts` lists the attached hosts, `stateless_host` stands for one request of any other, `running_requests` counts and
 cancels the requests of all, `host_questions` asks legacy hosts. `request_pipeline` is the one way in for requests: a
 policy, metrics and an audit belong there. `batch` reads the arrays of 2025-03-26. `lines` serves hosts on the unix
-socket and on stdio, `http` hosts of Streamable HTTP in both eras. Nothing here knows an upstream.
+socket and on stdio, `http` hosts of Streamable HTTP in both eras, whom `access` has let in. Nothing here knows an
+upstream.
 """

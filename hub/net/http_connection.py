@@ -24,7 +24,7 @@ from hub.link.hub_errors import Overloaded
 from hub.link.outbox import Outbox
 from hub.link.stream_sockets import watch_peer
 from hub.net.connection_limits import REFUSED
-from hub.net.http_message import STOPPING, Ends, HttpRequest, HttpResponse
+from hub.net.http_message import STOPPING, EarlyReply, Ends, HttpRequest, HttpResponse
 from hub.net.server_state import ServerState
 from hub.wire.http.request_head import ChunkedRequestBody, HttpRefusal, RequestHead, head_end
 from hub.wire.jsonrpc import Failure, encode_response, raw
@@ -231,7 +231,7 @@ class Connection:
             if not data:
                 return
             head, length = shared.parser.parse(data)
-            request = self._admit(head, length)
+            request = await self._admit(head, length)
             if request is None:
                 return
             if head.chunked:
@@ -293,8 +293,8 @@ class Connection:
         self._buffer = data[end:]
         return data[:end]
 
-    def _admit(self, head: RequestHead, length: int) -> HttpRequest | None:
-        """Make the request, without its body; None when the guard has replied to it.
+    async def _admit(self, head: RequestHead, length: int) -> HttpRequest | None:
+        """Make the request, without its body; None when the guard has replied to it, or the peer is gone.
 
         Raises:
             HttpRefusal: the server drains, the body is too large, or its length is missing.
@@ -306,9 +306,13 @@ class Connection:
         request = HttpRequest(head.method, head.path, headers, b"", head.query, None, self.ends)
         shared = self.shared
         early = shared.guard(request)
+        if early is not None and not isinstance(early, EarlyReply):
+            early = await early.decide()
+            if self.closed:
+                return None
         if early is not None:
             self.close_after = True
-            response = self._new_response(request.method)
+            response = self._new_response(request)
             response.reply(early.status, early.body, early.headers, content_type=early.content_type)
             return None
         is_first = self._is_stranger
@@ -419,7 +423,7 @@ class Connection:
         shared = self.shared
         self.deadline = math.inf
         self.is_arriving = False
-        response = self._new_response(request.method)
+        response = self._new_response(request)
         shared.running += 1
         try:
             await shared.handler(request, response)
@@ -443,8 +447,12 @@ class Connection:
                 shared.wake()
             self.deadline = shared.now + shared.limits.keepalive_idle_s
 
-    def _new_response(self, method: str = "GET") -> HttpResponse:
-        self._response = response = HttpResponse(self, bodiless=method == "HEAD")
+    def _new_response(self, request: HttpRequest | None = None) -> HttpResponse:
+        if request is None:
+            response = HttpResponse(self)
+        else:
+            response = HttpResponse(self, bodiless=request.method == "HEAD", always=request.reply_headers)
+        self._response = response
         return response
 
     def _refuse(self, refusal: HttpRefusal, facts: Raw | None = None) -> None:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from hub.link.hub_errors import Executed, Overloaded
 from hub.link.interface import Identity
+from hub.link.lease import Lease
 from hub.wire.jsonrpc import Failure, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR
 
@@ -25,6 +26,17 @@ class EarlyReply(Struct, frozen=True):
     body: bytes
     headers: tuple[tuple[str, str], ...] = ()
     content_type: str = "application/json"
+
+
+class Undecided(Protocol):
+    """A guard's reply when it has to ask somebody before it can tell."""
+
+    async def decide(self) -> EarlyReply | None:
+        """The reply to send in place of the handler's; None: the request may pass, and has its identity.
+
+        Takes a few seconds at most. Cancellation: nobody is asked any more.
+        """
+        ...
 
 
 class HttpLimits(Struct, frozen=True):
@@ -75,6 +87,10 @@ class HttpRequest(Struct):
     make."""
     ends: Callable[[], Ends | None] = _no_ends
     """Finds the ends of its connection; None: it is closed."""
+    lease: Lease | None = None
+    """How long its sender is let in; None: for good."""
+    reply_headers: tuple[tuple[str, str], ...] = ()
+    """Header fields of every reply to it, set by the guard."""
 
 
 class SharedState(Protocol):
@@ -118,9 +134,23 @@ class HttpResponse:
     until the handler returns.
     """
 
-    __slots__ = ("_bodiless", "_connection", "_on_gone", "_streaming", "complete", "gone", "quiet_s", "started")
+    __slots__ = (
+        "_always",
+        "_bodiless",
+        "_connection",
+        "_on_gone",
+        "_streaming",
+        "complete",
+        "gone",
+        "quiet_s",
+        "started",
+    )
 
-    def __init__(self, connection: Carrier, *, bodiless: bool = False) -> None:
+    def __init__(
+        self, connection: Carrier, *, bodiless: bool = False, always: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        """`always`: header fields of whatever is replied."""
+        self._always = always
         self._connection = connection
         self._bodiless = bodiless
         self._on_gone: Callable[[], None] | None = None
@@ -162,6 +192,8 @@ class HttpResponse:
         connection = self._connection
         kind = (status, content_type) if body else (status, "")
         first = _FIRST.get(kind) or _first_lines(*kind)
+        if self._always:
+            headers = (*headers, *self._always)
         more = _encode_fields(headers) if headers else b""
         self._start()
         self.complete = True
@@ -179,7 +211,7 @@ class HttpResponse:
         A `relayed` stream is kept alive by its writer, and need not be written in whole events.
         """
         connection = self._connection
-        fields = _encode_fields(headers)
+        fields = _encode_fields((*headers, *self._always))
         self._start()
         self._streaming = True
         more = b"Connection: close\r\n" if connection.close_after else b""

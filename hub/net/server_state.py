@@ -10,11 +10,11 @@ import trio
 
 from hub.link.budget import Budget
 from hub.net.connection_limits import Crowd
-from hub.net.http_message import EarlyReply, HttpLimits, HttpRequest, HttpResponse
+from hub.net.http_message import EarlyReply, HttpLimits, HttpRequest, HttpResponse, Undecided
 from hub.wire.http.request_head import HeadParser, read_head
 
 Handler = Callable[[HttpRequest, HttpResponse], Awaitable[None]]
-Guard = Callable[[HttpRequest], EarlyReply | None]
+Guard = Callable[[HttpRequest], EarlyReply | Undecided | None]
 
 
 class OpenConnection(Protocol):

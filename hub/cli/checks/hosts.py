@@ -19,7 +19,7 @@ from config.projects import find_project
 from config.settings import HubConfig
 from config.trust import Trust
 from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, HostFile, InstallHub, about, listed
-from hub.downstream.http.access import ways_in
+from hub.downstream.access.ways_in import ways_in
 
 
 def double_imports(examined: Examined) -> Iterator[Finding]:

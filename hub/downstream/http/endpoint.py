@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import trio
 
 from hub.catalog.view import EVERYTHING
+from hub.downstream.access.refusals import FORBIDDEN
 from hub.downstream.batch import read_batch, run_batch, wants_answer
 from hub.downstream.hosts import Hosts, Router
 from hub.downstream.http.durable_sessions import DurableSessions
@@ -38,7 +39,7 @@ from hub.downstream.stateless_host import StatelessHost
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller, Identity
-from hub.net.http_message import EarlyReply
+from hub.net.http_message import EarlyReply, Undecided
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import (
@@ -69,11 +70,11 @@ SESSION_HEADER: Final = "Mcp-Session-Id"
 
 
 class Access(Protocol):
-    """The part of `hub.downstream.http.access.Access` that the endpoint needs."""
+    """The part of `hub.downstream.access.access.Access` that the endpoint needs."""
 
-    def check(self, request: HttpRequest) -> Identity | EarlyReply: ...
+    def check(self, request: HttpRequest) -> Identity | EarlyReply | Undecided: ...
 
-    def guard(self, request: HttpRequest) -> EarlyReply | None: ...
+    def guard(self, request: HttpRequest) -> EarlyReply | Undecided | None: ...
 
 
 class Endpoint:
@@ -166,7 +167,7 @@ class Endpoint:
                 response.reply(404, NOTHING_HERE)
                 return None
             view = found
-        identity = request.identity or self._access.check(request)
+        identity = request.identity or await self._identity_of(request)
         if isinstance(identity, EarlyReply):
             response.reply(identity.status, identity.body, identity.headers)
             return None
@@ -183,6 +184,13 @@ class Endpoint:
                 return Inbound(request, response, identity, view)
             raise Refused(400, error.failure, id=error.id) from None
 
+    async def _identity_of(self, request: HttpRequest) -> Identity | EarlyReply:
+        """The sender of a request that no guard has seen, or why it is refused."""
+        found = self._access.check(request)
+        if not isinstance(found, Identity | EarlyReply):
+            found = await found.decide() or request.identity or FORBIDDEN
+        return found
+
     async def answer(self, inbound: Inbound) -> None:
         """Answer a request that was read.
 
@@ -191,6 +199,7 @@ class Endpoint:
         Cancellation: cancels what it asked for.
         """
         request, response, post = inbound.request, inbound.response, inbound.post
+        request.headers.pop("authorization", None)  # it has told who asks, and nobody else is to see it
         if post is None:
             if request.method == "POST":
                 await self._batch(inbound)
@@ -259,6 +268,9 @@ class Endpoint:
             self._asleep.set()
         inbound.response.when_gone(cancel.cancel)
         try:
+            if request.method == LISTEN and inbound.request.lease is not None:
+                with inbound.request.lease.keeps(cancel):
+                    return await answer(host, self._router, request, exchange, cancel)
             return await answer(host, self._router, request, exchange, cancel)
         finally:
             inbound.response.when_gone(None)
@@ -352,14 +364,14 @@ class Endpoint:
             raise refused(406, "Accept must allow text/event-stream")
         session.seen = trio.current_time()
         event_id = request.headers.get("last-event-id")
-        if not event_id:
-            await session.serve_stream(session.notice_stream(), None, response)
-            return
-        found = session.resume(event_id)
-        if found is None:
+        stream, after = (session.notice_stream(), None) if not event_id else session.resume(event_id) or (None, None)
+        if stream is None:
             raise refused(400, "The stream of this Last-Event-ID is not kept any more; send the request again")
-        stream, after = found
-        await session.serve_stream(stream, after, response)
+        if request.lease is None:
+            await session.serve_stream(stream, after, response)
+            return
+        with trio.CancelScope() as scope, request.lease.keeps(scope):
+            await session.serve_stream(stream, after, response)
 
     async def _delete(self, inbound: Inbound) -> None:
         session = self._session(inbound)

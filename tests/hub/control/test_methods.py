@@ -91,7 +91,7 @@ def test_members_of_json_keep_their_names():
     assert found.pop("upstreams") == {MEMBERS["upstreams"], "name entries bytes counts"}
     assert found.pop("logs") == {"records lost"}
     assert found.pop("cache_clear") == {"cleared"}
-    assert {found.pop(name) == {""} for name in ("restart", "stop")} == {True}
+    assert {found.pop(name) == {""} for name in ("restart", "stop", "read_tokens")} == {True}
     assert found == {name: {text} for name, text in MEMBERS.items() if name != "upstreams"}
 
 

@@ -15,7 +15,7 @@ from hub.app import Hub
 from hub.daemon.foreign_listeners import is_held_by_another_user
 from hub.daemon.http_listener import CannotListen, HttpListener, listen, listen_tcp
 from hub.daemon.http_routes import pages
-from hub.downstream.http.access import read_or_make_token
+from hub.downstream.access.hub_token import read_or_make_token
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.sealing import Sealer, Signer
 from tests.support.http_client import Client

@@ -1,0 +1,228 @@
+"""`hubd token`: the hub's own token, and tokens of single hosts, which can be taken back one by one."""
+
+import argparse
+import os
+import re
+from os import EX_OK
+from typing import TYPE_CHECKING, Any, Final
+
+from hub.cli.render.screen import Table
+from hub.cli.subcommand import EX_FAILED, Output, Parser, add, add_config, as_json, client, now
+
+if TYPE_CHECKING:
+    from config.access_settings import AccessToken
+    from config.loading.assemble import Loaded
+    from hub.downstream.access.host_tokens import HostTokens
+
+_SECONDS: Final = {"m": 60, "h": 3600, "d": 86400}
+MAX_SECONDS: Final = 3650 * 86400
+_MADE: Final = """\
+  name, token  of the new token, which is shown here and kept nowhere
+  principal    the account of the host
+  host         its label
+  expires      the time from which it does not count any more; null: none"""
+_LISTED: Final = """\
+  tokens  of each: name, principal, host, expires (null: never), former_until (of a token before a rotation),
+          configured (it is in hubd.toml)"""
+_REVOKED: Final = """\
+  name, did  the token, and "revoked\""""
+
+
+def add_commands(commands: Any) -> None:
+    """`token`, with its commands `new`, `list`, `rotate` and `revoke`."""
+    token = add(
+        commands, "token", _token, "print the token that hosts send over HTTP, or deal with those of single hosts"
+    )
+    token.add_argument("--json", action="store_true", help="print JSON")
+    add_config(token)
+    actions = token.add_subparsers(metavar="COMMAND", parser_class=Parser, prog="hubd token")
+    new = add(actions, "new", _new, "make a token for one host, and print it once", json=_MADE)
+    new.add_argument("--principal", default="", metavar="P", help="the account of the host, in place of the owner's")
+    new.add_argument("--host", default="", metavar="LABEL", help="the label of the host, in place of NAME")
+    new.add_argument("--profile", default="", help=argparse.SUPPRESS)
+    new.add_argument("--expires", type=_seconds, metavar="TIME", help="how long it counts, such as 90d or 12h")
+    rotate = add(actions, "rotate", _rotate, "replace a token, and print the new one once", json=_MADE)
+    rotate.add_argument(
+        "--grace",
+        type=_seconds,
+        default=0,
+        metavar="TIME",
+        help="how long the one before counts, such as 24h; else not",
+    )
+    revoke = add(actions, "revoke", _revoke, "take a token back; whoever uses it is cut off at once", json=_REVOKED)
+    for each in (new, rotate, revoke):
+        each.add_argument(
+            "name", metavar="NAME", help="its name: lower-case letters, digits, dots, dashes, underscores"
+        )
+    listed = add(actions, "list", _list, "list the tokens of hosts", json=_LISTED, aliases=("ls",))
+    for each in (new, rotate, revoke, listed):
+        add_config(each)
+
+
+def _seconds(text: str) -> float:
+    """A length of time in seconds.
+
+    Raises:
+        ArgumentTypeError: the text is none.
+    """
+    found = re.fullmatch(r"([0-9]{1,6})([mhd])", text)
+    seconds = int(found[1]) * _SECONDS[found[2]] if found else 0
+    if not 0 < seconds <= MAX_SECONDS:
+        raise argparse.ArgumentTypeError(f"expected a time such as 90d, 12h or 30m, not {text}")
+    return seconds
+
+
+def _token(options: argparse.Namespace) -> int:
+    from config.hub_paths import token_path
+    from config.loading.all_files import token_of
+    from hub.downstream.access.hub_token import checked_token, read_or_make_token
+
+    configured = token_of(options.config, os.environ)
+    token = read_or_make_token(token_path()) if configured is None else checked_token(configured)
+    print(as_json({"token": token}) if options.json else token)
+    return EX_OK
+
+
+def _new(options: argparse.Namespace) -> int:
+    from config.loading.check_access import token_problem
+    from hub.link.interface import OWNER
+
+    output: Output = options.output
+    name = options.name
+    if (problem := token_problem(name, options.principal, options.host, "", options.profile)) is not None:
+        return output.fail(EX_FAILED, f"{problem.keys[0]}: {problem}; nothing was made")
+    if (where := _configured(options).get(name)) is not None:
+        return output.fail(EX_FAILED, f"{where} has a token {name} already; take another name")
+    expires = None if options.expires is None else now().timestamp() + options.expires
+    token = _store().make(name, principal=options.principal, host=options.host, expires=expires)
+    output.set(name=name, principal=options.principal or OWNER, host=options.host or name, expires=_moment(expires))
+    return _shown(token, output)
+
+
+def _rotate(options: argparse.Namespace) -> int:
+    output: Output = options.output
+    if (where := _configured(options).get(options.name)) is not None:
+        return output.fail(EX_FAILED, f"{options.name} is a token of {where}: change it there")
+    from hub.link.interface import OWNER
+
+    store = _store()
+    token = store.rotate(options.name, grace_s=options.grace)
+    kept = store.all()[options.name]
+    output.set(
+        name=options.name,
+        principal=kept.principal or OWNER,
+        host=kept.host or options.name,
+        expires=_moment(kept.expires),
+    )
+    return _shown(token, output)
+
+
+def _shown(token: str, output: Output) -> int:
+    output.set(token=token)
+    _tell_hub()
+    if not output.json:
+        print(token)
+        output.note("this is the only time that it is shown: the hub keeps a hash of it. It opens all servers")
+    return EX_OK
+
+
+def _revoke(options: argparse.Namespace) -> int:
+    output: Output = options.output
+    if (where := _configured(options).get(options.name)) is not None:
+        return output.fail(EX_FAILED, f"{options.name} is a token of {where}: take it out there")
+    _store().revoke(options.name)
+    _tell_hub()
+    output.set(name=options.name, did="revoked")
+    output.say(f"revoked {options.name}")
+    return EX_OK
+
+
+def _list(options: argparse.Namespace) -> int:
+    from hub.link.interface import OWNER
+
+    output: Output = options.output
+    rows: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "principal": kept.principal or OWNER,
+            "host": kept.host or name,
+            "expires": _moment(kept.expires),
+            "former_until": None if kept.former is None else _moment(kept.former.until),
+            "configured": False,
+        }
+        for name, kept in _store().all().items()
+    ]
+    rows += [
+        {
+            "name": token.name,
+            "principal": token.principal or OWNER,
+            "host": token.host or token.name,
+            "expires": token.expires or None,
+            "former_until": None,
+            "configured": True,
+        }
+        for token in _configured_tokens(options)
+    ]
+    output.set(tokens=rows)
+    if not rows:
+        output.say("no host has a token of its own; `hubd token new NAME` makes one")
+        return EX_OK
+    cells = [
+        (
+            row["name"],
+            row["principal"],
+            row["host"],
+            row["expires"] or "never",
+            "hubd.toml" if row["configured"] else "",
+        )
+        for row in sorted(rows, key=lambda row: str(row["name"]))
+    ]
+    output.show(Table(("NAME", "PRINCIPAL", "HOST", "EXPIRES", "IN"), cells, shorten=("PRINCIPAL",)))
+    return EX_OK
+
+
+def _moment(at: float | None) -> str | None:
+    from datetime import UTC, datetime
+
+    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+
+
+def _store() -> "HostTokens":
+    import time
+
+    from config.hub_paths import tokens_path
+    from hub.downstream.access.host_tokens import HostTokens
+
+    return HostTokens(tokens_path(), time.time)  # noqa: TID251  # it is kept, and shown to people
+
+
+def _loaded(options: argparse.Namespace) -> "Loaded":
+    from config.loading.assemble import load_all
+
+    return load_all(options.config, os.environ, partly=True)
+
+
+def _configured_tokens(options: argparse.Namespace) -> "tuple[AccessToken, ...]":
+    return _loaded(options).config.access.tokens
+
+
+def _configured(options: argparse.Namespace) -> dict[str, str]:
+    """File and line of each configured token by its name."""
+    loaded = _loaded(options)
+    found = {}
+    for number, token in enumerate(loaded.config.access.tokens):
+        origin = loaded.origins.get(("access", "tokens", str(number), "name"))
+        found[token.name] = "the configuration" if origin is None else f"{origin.file}, line {origin.line}"
+    return found
+
+
+def _tell_hub() -> None:
+    """Have a running hub read the tokens at once, so that streams end, too."""
+    from hub.control.errors import HubNotRunning
+    from hub.control.methods import READ_TOKENS
+
+    try:
+        with client() as hub:
+            hub.request(READ_TOKENS)
+    except HubNotRunning:
+        pass

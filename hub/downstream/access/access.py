@@ -1,0 +1,96 @@
+"""Access to the HTTP listener: Host and Origin are checked first, then a credential.
+
+Nothing here reads a body: a refusal is decided from the head alone, before anything else is done for the request. Which
+paths beside MCP need no credential is told by whoever makes `Access`. A page that a browser loaded from somewhere else
+is kept out by Host and Origin; another program of this machine by the token.
+"""
+
+import hmac
+import re
+from collections.abc import Callable, Collection
+from typing import Final, Protocol
+
+from hub.downstream.access.cross_origin import PREFLIGHT, fields_for
+from hub.downstream.access.refusals import ANYBODY, FORBIDDEN, NO_TOKEN, WRONG_TOKEN
+from hub.downstream.access.ways_in import LOOPBACK_NAMES, with_port
+from hub.link.interface import OWNER, Identity
+from hub.net.http_message import EarlyReply, HttpRequest, Undecided
+
+MCP_PATH: Final = "/mcp"
+_BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/-]+=*)")
+
+
+class Others(Protocol):
+    """Whatever lets somebody in beside the hub's own token (`credentials.Credentials`)."""
+
+    def check(self, request: HttpRequest) -> Identity | EarlyReply | Undecided: ...
+
+
+class Access:
+    """The rules of one listener.
+
+    `hosts` and `origins` come on top of the loopback names with `port`; an entry of `hosts` without a port means
+    `port`, and one with 80 or 443 is met without it, too, as a proxy's hosts write it. `token` None: everyone who
+    passes Host and Origin is the hub's owner (`auth = "none"`). `others` judge whoever shows another credential, or
+    none. `public` replies to requests that need no credential, or by `ANYBODY` lets them in; it gives None for all
+    others, and is not asked about `MCP_PATH`.
+    """
+
+    def __init__(
+        self,
+        *,
+        port: int,
+        hosts: Collection[str] = (),
+        origins: Collection[str] = (),
+        token: str | None = None,
+        others: Others | None = None,
+        public: Callable[[HttpRequest], EarlyReply | None] = lambda request: None,
+    ) -> None:
+        self._public = public
+        self._others = others
+        self._hosts = frozenset(with_port(name.lower(), port) for name in (*LOOPBACK_NAMES, *hosts))
+        self._hosts |= frozenset(name.rpartition(":")[0] for name in self._hosts if name.endswith((":80", ":443")))
+        shown = "" if port == 80 else f":{port}"
+        self._origins = frozenset((*(f"http://{name}{shown}" for name in LOOPBACK_NAMES), *origins))
+        self._readers = {origin: fields_for(origin) for origin in origins}
+        self._token = None if token is None else token.encode()
+        self._identity = Identity(OWNER, "http")
+
+    def check(self, request: HttpRequest) -> Identity | EarlyReply | Undecided:
+        """The identity of the sender, or the refusal: 403 for a wrong Host or Origin, 401 for a missing or wrong token.
+
+        Values are compared whole, with the few that are allowed: nothing is parsed that could be read in two ways.
+        Only the case of Host is ignored (RFC 9110 4.2.3).
+        """
+        headers = request.headers
+        if headers.get("host", "").lower() not in self._hosts:
+            return FORBIDDEN
+        origin = headers.get("origin")
+        if origin is not None:
+            if origin not in self._origins:
+                return FORBIDDEN
+            if origin in self._readers:
+                request.reply_headers = self._readers[origin]
+                if request.method == "OPTIONS":
+                    return PREFLIGHT
+        if self._token is None:
+            return self._identity
+        found = _BEARER.fullmatch(headers.get("authorization", ""))
+        if found is not None and hmac.compare_digest(found[1].encode(), self._token):
+            return self._identity
+        if self._others is not None:
+            return self._others.check(request)
+        return NO_TOKEN if found is None else WRONG_TOKEN
+
+    def guard(self, request: HttpRequest) -> EarlyReply | Undecided | None:
+        """`check` as the guard of an `HttpServer`: what it finds is left in `request.identity`."""
+        found = self.check(request)
+        if request.path != MCP_PATH and found is not FORBIDDEN and (reply := self._public(request)) is not None:
+            if reply is not ANYBODY:
+                return reply
+            request.identity = found if isinstance(found, Identity) else None
+            return None
+        if isinstance(found, Identity):
+            request.identity = found
+            return None
+        return found

@@ -1,0 +1,61 @@
+"""Credentials beside the hub's own token, judged in their order: what a trusted proxy says, tokens of hosts, tokens of
+authorization servers.
+"""
+
+import re
+from typing import Final, Protocol
+
+from hub.downstream.access.host_tokens import PREFIX
+from hub.downstream.access.named_tokens import NamedTokens
+from hub.downstream.access.refusals import NO_TOKEN, TOKEN_IN_QUERY, WRONG_TOKEN
+from hub.link.interface import Identity
+from hub.net.http_message import EarlyReply, HttpRequest, Undecided
+
+_BEARER: Final = re.compile(r"(?i:bearer) +([!-~]+)")
+
+
+class Issued(Protocol):
+    """Tokens of authorization servers (`issued_tokens.IssuedTokens`)."""
+
+    def check(self, request: HttpRequest, token: str) -> Identity | EarlyReply | Undecided: ...
+
+    def refusal(self, request: HttpRequest, *, with_token: bool) -> EarlyReply: ...
+
+
+class Proxied(Protocol):
+    """What a trusted proxy says (`trusted_proxy.ProxiedPersons`)."""
+
+    def check(self, request: HttpRequest) -> Identity | EarlyReply | Undecided | None: ...
+
+
+class Credentials:
+    """Everything by which somebody is let in who does not show the hub's own token."""
+
+    def __init__(self, named: NamedTokens, issued: Issued | None = None, proxied: Proxied | None = None) -> None:
+        self._named = named
+        self._issued = issued
+        self._proxied = proxied
+
+    def __repr__(self) -> str:
+        return f"<Credentials {self._named!r}>"
+
+    def check(self, request: HttpRequest) -> Identity | EarlyReply | Undecided:
+        """The identity of the sender, or why there is none yet, or none at all."""
+        if self._proxied is not None and (found := self._proxied.check(request)) is not None:
+            return found
+        issued = self._issued
+        if issued is not None and "access_token=" in request.query:
+            return TOKEN_IN_QUERY
+        shown = _BEARER.fullmatch(request.headers.get("authorization", ""))
+        if shown is None:
+            return NO_TOKEN if issued is None else issued.refusal(request, with_token=False)
+        token = shown[1]
+        named = self._named.find(token)
+        if named is not None:
+            request.lease = named.lease
+            return named.identity
+        if issued is None:
+            return WRONG_TOKEN
+        if token.startswith(PREFIX):  # one of ours that is no more: nobody else is shown it
+            return issued.refusal(request, with_token=True)
+        return issued.check(request, token)

@@ -1,0 +1,117 @@
+"""Tokens of hosts as requests are judged by them: those of the configuration, and those of `tokens.json`.
+
+A token is looked up by its hash, so that nothing is compared that others know in part. The file is read again when it
+has changed: one `stat` for each request that does not show the hub's own token.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, time
+from math import inf
+from pathlib import Path
+
+import trio
+from msgspec import Struct
+
+from config.access_settings import AccessToken
+from config.loading.check_access import day
+from hub.downstream.access.host_tokens import KeptToken, TokensUnreadable, hash_of, read_tokens
+from hub.link.interface import OWNER, Identity
+from hub.link.lease import Lease
+
+log = logging.getLogger("hubd")
+Signature = tuple[int, int, int] | None
+
+
+class Named(Struct, frozen=True):
+    """A token that counts."""
+
+    identity: Identity
+    until: float
+    """Wall time from which it does not count any more."""
+    lease: Lease
+
+
+class NamedTokens:
+    """The tokens of hosts. `path` None: no file is read. `wall`: the time of day in seconds."""
+
+    def __init__(self, path: Path | None, wall: Callable[[], float]) -> None:
+        self._path = path
+        self._wall = wall
+        self._configured: tuple[AccessToken, ...] = ()
+        self._known: dict[str, Named] = {}
+        self._seen: Signature = None
+        self.problem = ""
+        """The reason why no token of the file counts; "" if they do."""
+
+    def __repr__(self) -> str:
+        return f"<NamedTokens: {len(self._known)}>"
+
+    def configure(self, tokens: Sequence[AccessToken]) -> None:
+        """Let these configured tokens count, beside those of the file."""
+        self._configured = tuple(tokens)
+        self.read()
+
+    def read(self) -> None:
+        """Read the file again. Whoever is let in by a token that is gone is so no more, streams included."""
+        self._seen = self._signature()
+        known = dict(self._entries())
+        for hash, named in self._known.items():
+            if hash not in known:
+                named.lease.end()
+        self._known = known
+
+    def find(self, token: str) -> Named | None:
+        """Who shows this token; None: nobody that is known."""
+        if self._signature() != self._seen:
+            self.read()
+        if not self._known:
+            return None
+        named = self._known.get(hash_of(token))
+        return named if named is not None and self._wall() < named.until else None
+
+    def _signature(self) -> Signature:
+        if self._path is None:
+            return None
+        try:
+            found = os.stat(self._path, follow_symlinks=False)
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino, found.st_mode
+
+    def _entries(self) -> Iterator[tuple[str, Named]]:
+        for name, kept in self._read_file().items():
+            identity = Identity(kept.principal or OWNER, kept.host or name)
+            yield kept.hash, self._named(kept.hash, identity, inf if kept.expires is None else kept.expires)
+            if kept.former is not None and kept.former.until > self._wall():
+                until = min(kept.former.until, inf if kept.expires is None else kept.expires)
+                yield kept.former.hash, self._named(kept.former.hash, identity, until)
+        for token in self._configured:
+            if token.token is None:
+                continue
+            hash, ends = hash_of(token.token.reveal()), day(token.expires)
+            until = inf if ends is None else datetime.combine(ends, time(), UTC).timestamp()
+            yield hash, self._named(hash, Identity(token.principal or OWNER, token.host or token.name), until)
+
+    def _read_file(self) -> dict[str, KeptToken]:
+        if self._path is None:
+            return {}
+        try:
+            found, problem = read_tokens(self._path), ""
+        except TokensUnreadable as error:
+            found, problem = {}, f"no token of a host counts but the configured ones: {error}"
+        if problem and problem != self.problem:
+            log.warning("%s", problem)
+        self.problem = problem
+        return found
+
+    def _named(self, hash: str, identity: Identity, until: float) -> Named:
+        """The token as it counts now; what hangs on it goes on, unless it means somebody else."""
+        before = self._known.get(hash)
+        ends_at = trio.current_time() + until - self._wall() if until != inf else inf
+        if before is not None and before.identity == identity and not before.lease.is_over and before.until == until:
+            return before
+        if before is not None:
+            before.lease.end()
+        return Named(identity, until, Lease(ends_at))
