@@ -16,7 +16,7 @@ from config.oauth_settings import OAuthConfig, UpstreamOAuth
 from config.setting import Secret
 from config.settings import HubConfig, UpstreamConfig
 from hub.daemon.http_routes import public_reply
-from hub.downstream.http.access import Access
+from hub.downstream.access.access import Access
 from hub.link.interface import OWNER, Caller, Identity
 from hub.sign_in.browser_end import BrowserEnds
 from hub.sign_in.redirect_uri import Listening
