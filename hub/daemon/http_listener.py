@@ -8,7 +8,7 @@ import os
 import secrets
 import socket
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -23,6 +23,7 @@ from hub.downstream.access.access import Access
 from hub.downstream.access.credentials import Credentials
 from hub.downstream.access.hub_token import checked_token, read_or_make_token, replace_token
 from hub.downstream.access.named_tokens import NamedTokens
+from hub.downstream.access.ways_in import resource_of
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.fleet.gate import Fleet, FleetGate
@@ -31,6 +32,9 @@ from hub.link.fault_isolation import keep_going
 from hub.net.http_message import EarlyReply, HttpRequest
 from hub.net.http_server import Handler, HttpServer
 from upstreams.transports.http.connection import parse_url
+
+if TYPE_CHECKING:
+    from hub.downstream.access.issued_tokens import IssuedTokens
 
 log = logging.getLogger("hubd")
 
@@ -75,6 +79,8 @@ class HttpListener:
         self._config = config
         self.named_tokens = NamedTokens(tokens_path(), wall)
         self.named_tokens.configure(config.access.tokens)
+        self._issued = self._issued_tokens(config)
+        self._issued_scope = trio.CancelScope()
         self._named = config.replica.url
         self.membership = None if fleet is None else fleet.membership
         """Membership of this hub in its fleet; None: it is alone."""
@@ -130,6 +136,7 @@ class HttpListener:
         self._signs_in = sign_in is not None
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self.endpoint.run)
+            self._nursery.start_soon(self._run_issued)
             if self._gate is not None:
                 self._nursery.start_soon(keep_going, "Being found by other hubs", self._gate.run)
             await self._open(self._site)
@@ -174,6 +181,7 @@ class HttpListener:
 
     async def apply(self, config: HubConfig, tcp: socket.socket | None) -> None:
         """Admit hosts by the rules of `config`, and move to `tcp`, which `prepare` has bound."""
+        before = self._resource_facts()
         if config.access.tokens != self._config.access.tokens:
             self.named_tokens.configure(config.access.tokens)
         self._config = config
@@ -185,6 +193,7 @@ class HttpListener:
                 self.membership.change_url(self._url())
             self._leaving.append(old)
             self._nursery.start_soon(self._close, old, config.drain_s)
+        self._replace_issued(before)
         for site in (self._site, *self._leaving):
             access = self._access(site)
             site.http.admit_by(access.guard)
@@ -199,12 +208,45 @@ class HttpListener:
             hosts=hosts,
             origins=config.allowed_origins,
             token=token,
-            others=None if self.squatted else Credentials(self.named_tokens),  # hosts may show theirs to that user
+            others=None if self.squatted else Credentials(self.named_tokens, self._issued),  # that user may know theirs
             public=self._public_reply,
         )
 
+    # --- tokens of authorization servers ------------------------------------------------------------------------------
+
+    def _resource_facts(self) -> tuple[object, ...]:
+        """What tokens of authorization servers are judged by."""
+        config = self._config
+        return config.auth, config.access, resource_of(config, *self.address)
+
+    def _issued_tokens(self, config: HubConfig) -> "IssuedTokens | None":
+        """What judges tokens of authorization servers; None: none counts."""
+        if config.auth != "oauth":
+            return None
+        from hub.downstream.access.issued_tokens import IssuedTokens
+        from upstreams.fetch.fetcher import Fetcher
+
+        return IssuedTokens(config.access, resource_of(config, *self.address), Fetcher(), wall)
+
+    def _replace_issued(self, before: tuple[object, ...]) -> None:
+        """Judge tokens by the configuration as it is now; what was let in by the one before ends, if that differs."""
+        if before == self._resource_facts():
+            return
+        if self._issued is not None:
+            self._issued.end()
+            self._issued_scope.cancel()
+        self._issued = self._issued_tokens(self._config)
+        self._nursery.start_soon(self._run_issued)
+
+    async def _run_issued(self) -> None:
+        issued = self._issued
+        if issued is not None:
+            with trio.CancelScope() as self._issued_scope:
+                await issued.run()
+
     def _public_reply(self, request: HttpRequest) -> EarlyReply | None:
-        return public_reply(request, self._pages, stopping=self._stopping, signs_in=self._signs_in)
+        metadata = None if self._issued is None else self._issued.metadata
+        return public_reply(request, self._pages, stopping=self._stopping, signs_in=self._signs_in, metadata=metadata)
 
     def _own_names(self) -> tuple[str, ...]:
         """The host names by which other hubs reach this one."""

@@ -6,9 +6,12 @@
     GET        /oauth/callback, /oauth/callback/N                            no token
                sign-ins of people at servers (`hub.sign_in.web`)
     GET        /healthz  200                                                 token
+    GET, HEAD  /.well-known/oauth-protected-resource, and that with /mcp or /mcp/NAME behind it
+                         200, metadata; only with auth = "oauth"             no token
     any        /mcp...   MCP (`hub.downstream.http.endpoint`)                token
     every other request is a 404 with one body, token or not: OAuth clients look for metadata of the hub, and shall find
-    none, in place of a refusal that they take for the failure of a sign-in
+    none, in place of a refusal that they take for the failure of a sign-in. The hub is no authorization server, and has
+    no metadata of one
 
 `Host` and `Origin` come first on all. A new page is one more row of `pages`; one that shows something of the hub is
 given `DaemonApi` there.
@@ -20,6 +23,7 @@ from typing import Final
 
 from hub.downstream.access.access import MCP_PATH
 from hub.downstream.access.refusals import ANYBODY
+from hub.downstream.access.resource_metadata import ResourceMetadata
 from hub.downstream.http.refusal import NOTHING_HERE
 from hub.net.http_server import EarlyReply, Handler, HttpRequest, HttpResponse
 
@@ -39,6 +43,9 @@ MCP is at /mcp (all servers) and /mcp/NAME (one of them), for hosts that send th
 /livez answers 200 while the hub runs, for balancers and health checks.
 """
 NOT_FOUND: Final = EarlyReply(404, NOTHING_HERE)
+NOT_FOUND_HERE: Final = EarlyReply(
+    404, b'{"error":"There is nothing at this path; MCP is at /mcp and /mcp/<upstream>"}'
+)
 ALIVE: Final = EarlyReply(200, b"")
 STOPPING: Final = EarlyReply(503, b"", (("Retry-After", "1"),))
 SIGN_IN: Final = "/oauth/"
@@ -54,9 +61,15 @@ def pages() -> Pages:
 
 
 def public_reply(
-    request: HttpRequest, guarded: Container[tuple[str, str]], *, stopping: bool, signs_in: bool = False
+    request: HttpRequest,
+    guarded: Container[tuple[str, str]],
+    *,
+    stopping: bool,
+    signs_in: bool = False,
+    metadata: ResourceMetadata | None = None,
 ) -> EarlyReply | None:
-    """The reply to a request of which no token is asked; None: it is one for `guarded` pages or MCP."""
+    """The reply to a request of which no token is asked; None: it is one for `guarded` pages or MCP. `metadata`: those
+    of a hub that takes tokens of authorization servers."""
     path = request.path
     if path == MCP_PATH or path.startswith(f"{MCP_PATH}/") or (request.method, path) in guarded:
         return None
@@ -67,7 +80,9 @@ def public_reply(
             return PAGE
         if signs_in and _is_of_a_sign_in(request):
             return STOPPING if stopping else ANYBODY
-    return NOT_FOUND
+        if metadata is not None and (document := metadata.reply(request)) is not None:
+            return document
+    return NOT_FOUND if metadata is None else NOT_FOUND_HERE
 
 
 def _is_of_a_sign_in(request: HttpRequest) -> bool:

@@ -1,0 +1,91 @@
+"""Claims of a token whose signature counts: who comes, until when, with which scopes, and for whom it is. Pure."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from config.access_settings import AccessIssuer
+from hub.link.interface import Identity
+
+SKEW_S: Final = 60.0
+MAX_NAME: Final = 256
+MAX_CLIENT: Final = 1024
+MAX_AUDIENCES: Final = 64
+ANY_CLIENT: Final = "oauth"
+"""The label of a host whose token does not say which client it was made for."""
+_CLIENT = re.compile(rf"[!-~]{{1,{MAX_CLIENT}}}")
+
+
+class Verdict(Struct, frozen=True):
+    """What a token says, once it is believed."""
+
+    identity: Identity
+    until: float
+    """Wall time from which it does not count any more, with the skew of clocks."""
+    scopes: frozenset[str]
+    audiences: frozenset[str]
+    """The audiences that it is for, one at least."""
+    issuer: str
+    key: str = ""
+    """The key of its signature, which takes its verdicts along when it goes; "": the issuer was asked."""
+
+
+def verdict_of(claims: dict[str, Any], issuer: AccessIssuer, now: float, *, is_asked: bool = False) -> Verdict | None:
+    """What `claims` mean; None: they do not count now. `is_asked`: they are the answer of an introspection
+    (RFC 7662 2.2), which may lack the end."""
+    until = _until(claims, now, is_asked=is_asked)
+    subject = _subject(claims, issuer)
+    client = claims.get("client_id", claims.get("azp"))
+    audiences = _audiences(claims.get("aud"))
+    if until is None or subject is None or not audiences:
+        return None
+    if client is not None and not (isinstance(client, str) and _CLIENT.fullmatch(client)):
+        return None
+    if issuer.clients and client not in issuer.clients:
+        return None
+    scopes = _scopes(claims.get("scope", claims.get("scp")))
+    identity = Identity(f"{issuer.name}/{subject}", client or ANY_CLIENT)
+    return Verdict(identity, until, scopes, audiences, issuer.issuer)
+
+
+def _until(claims: dict[str, Any], now: float, *, is_asked: bool) -> float | None:
+    """The time at which it ends; None: that is over, not yet begun, or not said."""
+    numbers = {name: claims[name] for name in ("exp", "nbf", "iat") if name in claims}
+    if any(isinstance(number, bool) or not isinstance(number, int | float) for number in numbers.values()):
+        return None
+    if "exp" not in numbers and not is_asked:
+        return None
+    until = float(numbers.get("exp", now + SKEW_S * 60)) + SKEW_S
+    begins = max(float(numbers.get("nbf", 0)), float(numbers.get("iat", 0))) - SKEW_S
+    return until if begins <= now < until else None
+
+
+def _subject(claims: dict[str, Any], issuer: AccessIssuer) -> str | None:
+    """The name of the person; None: there is none that can be one."""
+    name = claims.get(issuer.subject)
+    if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME or not name.isprintable():
+        return None
+    if issuer.subject == "email" and claims.get("email_verified") is not True:
+        return None
+    return name
+
+
+def _audiences(value: object) -> frozenset[str]:
+    """The audiences of a token; none if it names none, or they are malformed."""
+    found = value if isinstance(value, list) else [value]
+    if not all(isinstance(each, str) for each in found) or len(found) > MAX_AUDIENCES:
+        return frozenset()
+    return frozenset(found)
+
+
+def _scopes(value: object) -> frozenset[str]:
+    """The scopes of a token: a text, or a list of texts."""
+    found = value.split(" ") if isinstance(value, str) else value if isinstance(value, list) else []
+    return frozenset(each for each in found if isinstance(each, str) and each)
+
+
+def lacking(required: Sequence[str], scopes: frozenset[str]) -> bool:
+    """True if a required scope is not among `scopes`; one that is begun by a scope and a colon is part of that."""
+    return not all(any(need == scope or need.startswith(f"{scope}:") for scope in scopes) for need in required)

@@ -1,0 +1,215 @@
+"""Tokens of authorization servers: which count, for whom, and for how long that is remembered.
+
+    a JWT          read strictly, then judged by the keys of its issuer      kept until it ends, 5 minutes at most
+    another text   the one issuer is asked that can be asked (RFC 7662)      kept for 30 s
+    a refusal                                                                kept for 10 s
+
+Judging by keys that are there is done at once; what needs the network is a decision that the connection waits for.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from typing import Final
+
+import trio
+from msgspec import Struct
+
+from config.access_settings import AccessConfig
+from hub.downstream.access.claims import Verdict, lacking
+from hub.downstream.access.issuer import Issuer
+from hub.downstream.access.issuer_metadata import CannotAsk, Fetching
+from hub.downstream.access.jwt_reader import MAX_CHARS, Jwt, read_jwt
+from hub.downstream.access.refusals import NOT_NOW, missing_scopes, sign_in
+from hub.downstream.access.resource_metadata import ResourceMetadata
+from hub.link.fault_isolation import keep_going
+from hub.link.interface import Identity
+from hub.link.lease import Lease
+from hub.link.token_bucket import TokenBucket
+from hub.net.http_message import EarlyReply, HttpRequest, Undecided
+
+log = logging.getLogger("hubd")
+KEEP_S: Final = 300.0
+KEEP_ASKED_S: Final = 30.0
+KEEP_REFUSED_S: Final = 10.0
+MAX_KEPT: Final = 4096
+MAX_REFUSED: Final = 1024
+MAX_ASKED_CHARS: Final = 4096
+MAX_ASKING: Final = 8
+ASKED_PER_S: Final = 20.0
+STREAM_ASKED_S: Final = 300.0
+"""Time after which a stream ends whose token was asked about: whoever opens it anew is judged anew."""
+
+
+class _Kept(Struct, frozen=True):
+    verdict: Verdict
+    until: float
+    lease: Lease
+
+
+class _Decision:
+    """A decision that needs the network."""
+
+    def __init__(self, decide: Callable[[], Awaitable[EarlyReply | None]]) -> None:
+        self._decide = decide
+
+    async def decide(self) -> EarlyReply | None:
+        return await self._decide()
+
+
+class IssuedTokens:
+    """Judges tokens by the issuers of a configuration. `run` must be running. `wall`: the time of day in seconds."""
+
+    def __init__(self, access: AccessConfig, resource: str, fetch: Fetching, wall: Callable[[], float]) -> None:
+        """`resource`: the hub's URL, which tokens must be for."""
+        issuers = [settings.issuer for settings in access.issuers]
+        self.metadata = ResourceMetadata(resource, issuers, access.required_scopes)
+        self._required = access.required_scopes
+        self._scopes = " ".join(access.required_scopes)
+        self._wall = wall
+        self.issuers = {
+            settings.issuer: Issuer(settings, fetch, wall, self._keys_changed) for settings in access.issuers
+        }
+        self._asked = next((issuer for issuer in self.issuers.values() if issuer.can_be_asked), None)
+        self._kept: dict[bytes, _Kept] = {}
+        self._refused: dict[bytes, float] = {}
+        self._asking: dict[bytes, trio.Event] = {}
+        self._questions = TokenBucket(ASKED_PER_S, ASKED_PER_S)
+
+    def __repr__(self) -> str:
+        return f"<IssuedTokens of {len(self.issuers)} issuers, {len(self._kept)} kept>"
+
+    async def run(self) -> None:
+        """Keep the keys of all issuers fresh until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for issuer in self.issuers.values():
+                nursery.start_soon(keep_going, f"Reading the keys of {issuer.settings.name}", issuer.run)
+
+    def end(self) -> None:
+        """Forget all verdicts, and end what hangs on them: other rules hold from now on."""
+        for kept in self._kept.values():
+            kept.lease.end()
+        self._kept.clear()
+        self._refused.clear()
+
+    def check(self, request: HttpRequest, token: str) -> Identity | EarlyReply | Undecided:
+        """The identity of whoever shows `token`, or why there is none yet, or none at all."""
+        digest = sha256(token.encode()).digest()
+        now = self._wall()
+        kept = self._kept.get(digest)
+        if kept is not None and now < kept.until:
+            return self._admitted(request, kept)
+        if self._refused.get(digest, now) > now:
+            return self.refusal(request, with_token=True)
+        if token.count(".") == 2:
+            return self._check_jwt(request, token, digest)
+        if self._asked is None or len(token) > MAX_ASKED_CHARS:
+            return self._refuse(request, digest)
+        asked = self._asked
+        return _Decision(lambda: self._ask(request, token, digest, asked))
+
+    def refusal(self, request: HttpRequest, *, with_token: bool) -> EarlyReply:
+        """401, with where to sign in."""
+        return sign_in(self._scopes, self.metadata.url_for(request.path), with_token=with_token)
+
+    # --- JWTs ---------------------------------------------------------------------------------------------------------
+
+    def _check_jwt(self, request: HttpRequest, token: str, digest: bytes) -> Identity | EarlyReply | Undecided:
+        jwt = read_jwt(token) if len(token) <= MAX_CHARS else None
+        issuer = None if jwt is None else self.issuers.get(jwt.issuer)
+        if jwt is None or issuer is None:
+            return self._refuse(request, digest)
+        if not issuer.needs_keys(jwt):
+            return self._judge(request, jwt, issuer, digest)
+        return _Decision(lambda: self._decide(request, jwt, issuer, digest))
+
+    async def _decide(self, request: HttpRequest, jwt: Jwt, issuer: Issuer, digest: bytes) -> EarlyReply | None:
+        await issuer.read_keys()
+        if not issuer.has_keys:
+            return NOT_NOW
+        return _left(request, self._judge(request, jwt, issuer, digest))
+
+    def _judge(self, request: HttpRequest, jwt: Jwt, issuer: Issuer, digest: bytes) -> Identity | EarlyReply:
+        verdict = issuer.judge(jwt)
+        if verdict is None:
+            return self._refuse(request, digest)
+        return self._admitted(request, self._keep(digest, verdict, KEEP_S))
+
+    def _keys_changed(self) -> None:
+        """Forget the verdicts of keys that are gone."""
+        there = {(url, key.print) for url, issuer in self.issuers.items() for key in issuer.keys}
+        for digest, kept in list(self._kept.items()):
+            if kept.verdict.key and (kept.verdict.issuer, kept.verdict.key) not in there:
+                kept.lease.end()
+                del self._kept[digest]
+        self._refused.clear()
+
+    # --- other tokens -------------------------------------------------------------------------------------------------
+
+    async def _ask(self, request: HttpRequest, token: str, digest: bytes, issuer: Issuer) -> EarlyReply | None:
+        """Ask about a token, once for all who show it at the same time."""
+        while (running := self._asking.get(digest)) is not None:
+            await running.wait()
+            found = self.check(request, token)
+            if not isinstance(found, _Decision):
+                return _left(request, found)
+        if len(self._asking) >= MAX_ASKING or not self._questions.take(trio.current_time()):
+            return NOT_NOW
+        self._asking[digest] = trio.Event()
+        try:
+            verdict = await issuer.ask(token)
+        except CannotAsk as error:
+            log.warning("nobody can say what a token is worth: %s", error)
+            return NOT_NOW
+        finally:
+            self._asking.pop(digest).set()
+        if verdict is None:
+            return self._refuse(request, digest)
+        return _left(request, self._admitted(request, self._keep(digest, verdict, KEEP_ASKED_S)))
+
+    # --- what is remembered -------------------------------------------------------------------------------------------
+
+    def _keep(self, digest: bytes, verdict: Verdict, for_s: float) -> _Kept:
+        now = self._wall()
+        before = self._kept.pop(digest, None)
+        if len(self._kept) >= MAX_KEPT:
+            del self._kept[next(iter(self._kept))]
+        left_s = verdict.until - now
+        if for_s == KEEP_ASKED_S:
+            left_s = min(left_s, STREAM_ASKED_S)
+        lease = before.lease if before is not None and for_s == KEEP_S else Lease(trio.current_time() + left_s)
+        kept = self._kept[digest] = _Kept(verdict, min(verdict.until, now + for_s), lease)
+        return kept
+
+    def _refuse(self, request: HttpRequest, digest: bytes) -> EarlyReply:
+        if len(self._refused) >= MAX_REFUSED:
+            del self._refused[next(iter(self._refused))]
+        self._refused[digest] = self._wall() + KEEP_REFUSED_S
+        return self.refusal(request, with_token=True)
+
+    def _admitted(self, request: HttpRequest, kept: _Kept) -> Identity | EarlyReply:
+        """The identity, if the token is for what the request is about, and has the scopes that are needed."""
+        verdict = kept.verdict
+        if not self._is_for(request.path, verdict):
+            return self.refusal(request, with_token=True)
+        if self._required and lacking(self._required, verdict.scopes):
+            return missing_scopes(self._scopes, self.metadata.url_for(request.path))
+        request.lease = kept.lease
+        return verdict.identity
+
+    def _is_for(self, path: str, verdict: Verdict) -> bool:
+        audiences = verdict.audiences
+        if self.metadata.resource in audiences:
+            return True
+        if not audiences.isdisjoint(self.issuers[verdict.issuer].settings.audiences):
+            return True
+        return path.startswith("/mcp/") and self.metadata.resource_at(path) in audiences
+
+
+def _left(request: HttpRequest, found: Identity | EarlyReply | Undecided) -> EarlyReply | None:
+    """Leave the identity in the request, as a guard does."""
+    if isinstance(found, Identity):
+        request.identity = found
+        return None
+    assert isinstance(found, EarlyReply), "a decision ends with a reply or an identity"
+    return found

@@ -1,0 +1,180 @@
+"""Who is let in, over real sockets: by tokens of servers and of hosts, and from pages of other origins."""
+
+import json
+
+import pytest
+import trio
+
+from config.access_settings import AccessConfig, AccessIssuer, AccessToken
+from config.saved_state import Memory
+from config.setting import Secret
+from config.settings import HubConfig
+from hub.app import Hub
+from hub.daemon.http_listener import HttpListener, listen_tcp
+from hub.daemon.http_routes import pages
+from hub.downstream.http.durable_sessions import DurableSessions
+from hub.link.sealing import Sealer, Signer
+from tests.support.http_client import Client
+
+TOKEN, HUB = "0123456789abcdef", "https://hub.example.com/mcp"
+PAGE = "https://app.example"
+PRM = "/.well-known/oauth-protected-resource"
+DOCUMENT = {
+    "resource": HUB,
+    "authorization_servers": ["https://id.example"],
+    "bearer_methods_supported": ["header"],
+    "resource_name": "hubd",
+    "scopes_supported": ["mcp"],
+}
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}
+PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+
+
+@pytest.fixture
+async def start(nursery, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+    async def start(config):
+        hub = Hub(config, Memory(None), Sealer(b"k" * 32))
+        durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, "")
+        listener = HttpListener(hub, config, listen_tcp("127.0.0.1:0"), durable)
+        await nursery.start(listener.run, pages())
+        return listener
+
+    yield start
+    nursery.cancel_scope.cancel()
+
+
+def with_oauth(issuer="https://id.example", **more):
+    access = AccessConfig(
+        resource=HUB, required_scopes=("mcp",), issuers=(AccessIssuer(name="team", issuer=issuer),), **more
+    )
+    return HubConfig(auth="oauth", token=Secret(TOKEN), access=access, allowed_origins=(PAGE,))
+
+
+async def ask(listener, method, path, bearer=None, *fields, host=None, message=None):
+    client = Client(await trio.open_tcp_stream(*listener.address))
+    body = b"" if message is None else json.dumps(message).encode()
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {host or f'localhost:{listener.address[1]}'}", *fields]
+    lines += [] if bearer is None else [f"Authorization: Bearer {bearer}"]
+    lines += [] if method != "POST" else [f"Content-Length: {len(body)}", "Content-Type: application/json"]
+    lines += ["Accept: application/json, text/event-stream"]
+    await client.send("\r\n".join([*lines, "", ""]).encode() + body)
+    answer = await client.head() if method in ("HEAD", "OPTIONS") else await client.answer()
+    await client.stream.aclose()
+    return answer
+
+
+GOLDEN = [
+    ("GET", PRM, DOCUMENT),
+    ("HEAD", PRM, None),
+    ("GET", f"{PRM}/mcp", DOCUMENT),
+    ("GET", f"{PRM}/mcp/notes", {**DOCUMENT, "resource": f"{HUB}/notes"}),
+    ("GET", f"{PRM}/mcp/@work", {**DOCUMENT, "resource": f"{HUB}/@work"}),
+    ("POST", PRM, 404),
+    ("GET", f"{PRM}/", 404),
+    ("GET", f"{PRM}/mcp/", 404),
+    ("GET", f"{PRM}/mcp/a/b", 404),
+    ("GET", f"{PRM}/mcpx", 404),
+    ("GET", f"{PRM}/mcp/{'a' * 65}", 404),
+    ("GET", f"{PRM}/mcp/%41", 404),
+    ("GET", f"{PRM}x", 404),
+    ("GET", "/.well-known/oauth-authorization-server", 404),
+    ("GET", "/.well-known/openid-configuration", 404),
+    ("GET", "/register", 404),
+]
+
+
+@pytest.mark.covers("SEC-08", "SEC-30", "SEC-33")
+@pytest.mark.parametrize(("method", "path", "expected"), GOLDEN)
+async def test_the_metadata_of_the_hub(start, method, path, expected):
+    listener = await start(with_oauth())
+    answer = await ask(listener, method, path)
+    assert answer.status == (expected if isinstance(expected, int) else 200)
+    if isinstance(expected, dict):
+        assert json.loads(answer.body) == expected
+        assert answer.headers["cache-control"] == "max-age=300"
+        assert answer.headers["access-control-allow-origin"] == "*"
+    assert (await ask(listener, method, path, host="evil.test")).status == 403
+    assert (await ask(listener, method, path, None, "Origin: https://evil.test")).status == 403
+
+
+@pytest.mark.covers("SEC-04")
+async def test_pages_of_allowed_origins_may_read_answers(start):
+    listener = await start(with_oauth())
+    preflight = await ask(listener, "OPTIONS", "/mcp", None, f"Origin: {PAGE}", "Access-Control-Request-Method: POST")
+    assert preflight.status == 204
+    assert preflight.headers["access-control-allow-origin"] == PAGE
+    assert preflight.headers["access-control-allow-headers"] == "Authorization, *"
+    assert preflight.headers["access-control-max-age"] == "600"
+    for bearer, status in ((None, 401), ("wrong", 401), (TOKEN, 200)):
+        answer = await ask(listener, "POST", "/mcp", bearer, f"Origin: {PAGE}", message=INITIALIZE)
+        assert answer.status == status
+        assert answer.headers["access-control-allow-origin"] == PAGE
+        assert answer.headers["access-control-expose-headers"] == "WWW-Authenticate, Mcp-Session-Id"
+        assert answer.headers["vary"] == "Origin"
+        assert "access-control-allow-credentials" not in answer.headers
+    found = await ask(listener, "GET", PRM, None, f"Origin: {PAGE}")
+    assert found.headers["access-control-allow-origin"] == "*"
+
+
+@pytest.mark.covers("SEC-04")
+@pytest.mark.parametrize("origin", ["https://evil.test", "null", f"{PAGE}.evil.test", f"{PAGE}:443", "*"])
+async def test_other_pages_may_not(start, origin):
+    listener = await start(with_oauth())
+    for method in ("OPTIONS", "POST"):
+        answer = await ask(listener, method, "/mcp", TOKEN, f"Origin: {origin}", message=INITIALIZE)
+        assert answer.status == 403
+        assert not any(name.startswith("access-control") for name in answer.headers)
+    own = await ask(listener, "POST", "/mcp", TOKEN, f"Origin: http://localhost:{listener.address[1]}", message=PING)
+    assert not any(name.startswith("access-control") for name in own.headers)
+
+
+BAD = [
+    (("Authorization: Bearer x", "Authorization: Bearer y"), 400),
+    (("Authorization: Bearer",), 401),
+    (("Authorization: Basic eDp5",), 401),
+    ((f"Authorization: Bearer {'x' * 17_000}",), 401),
+    ((f"authorization: bearer {TOKEN}",), 200),
+]
+
+
+@pytest.mark.parametrize(("fields", "expected"), BAD)
+async def test_odd_credentials(start, fields, expected):
+    listener = await start(with_oauth())
+    assert (await ask(listener, "POST", "/mcp", None, *fields, message=INITIALIZE)).status == expected
+
+
+async def test_a_token_in_the_address_is_refused(start):
+    listener = await start(with_oauth())
+    assert (await ask(listener, "POST", f"/mcp?access_token={TOKEN}", message=INITIALIZE)).status == 400
+
+
+@pytest.mark.covers("SEC-05", "SEC-06", "F-H-14")
+async def test_two_principals_do_not_see_each_others_sessions(start):
+    tokens = tuple(
+        AccessToken(name=name, token=Secret(f"{name}-token-of-16-chars"), principal=name) for name in ("alice", "bob")
+    )
+    listener = await start(HubConfig(token=Secret(TOKEN), access=AccessConfig(tokens=tokens)))
+    alice, bob = (token.token.reveal() for token in tokens)
+    begun = await ask(listener, "POST", "/mcp", alice, message=INITIALIZE)
+    session = f"Mcp-Session-Id: {begun.headers['mcp-session-id']}"
+    assert (await ask(listener, "POST", "/mcp", alice, session, message=PING)).status == 200
+    for other in (bob, TOKEN):
+        assert (await ask(listener, "POST", "/mcp", other, session, message=PING)).status == 404
+        assert (await ask(listener, "DELETE", "/mcp", other, session)).status == 404
+    assert (await ask(listener, "POST", "/mcp", alice, session, message=PING)).status == 200, "it goes on"
+
+
+@pytest.mark.covers("SEC-31", "F-H-16")
+async def test_tokens_of_a_real_issuer_are_judged(start, oauth):
+    issuer = oauth.token_issuer(HUB)
+    listener = await start(with_oauth(issuer.issuer))
+    for row in (await trio.to_thread.run_sync(issuer.tokens)).values():
+        answer = await ask(listener, "POST", "/mcp", row["token"], message=INITIALIZE)
+        assert answer.status == row["verdict"], row["why"]

@@ -1,0 +1,355 @@
+"""Tokens of authorization servers: which open the hub, keys that come and go, and servers that fail."""
+
+import json
+import time
+
+import pytest
+import trio
+import trio.testing
+
+from config.access_settings import AccessConfig, AccessIssuer, Introspection
+from config.setting import Secret
+from hub.downstream.access.access import Access
+from hub.downstream.access.credentials import Credentials
+from hub.downstream.access.issued_tokens import IssuedTokens
+from hub.downstream.access.named_tokens import NamedTokens
+from hub.downstream.access.refusals import NOT_NOW, TOKEN_IN_QUERY
+from hub.link.interface import Identity
+from hub.net.http_message import EarlyReply, HttpRequest
+from tests.support.oauth.bad_tokens import Keys, jwk_ec, tokens
+from upstreams.fetch.model import Fetched, FetchFailed
+
+URL, OTHER, HUB = "https://as.example/realms/team", "https://other.example", "https://hub.example.com/mcp"
+NOW = int(time.time())  # noqa: TID251  # made once: tokens say when they end
+KEYS = Keys()
+TOKENS = tokens(KEYS, URL, HUB, now=NOW, other_issuer=OTHER)
+BY_NAME = {each["name"]: each["token"] for each in TOKENS}
+
+
+class World:
+    """The web as one hub sees it: authorization servers that answer, or do not. Also the time of day."""
+
+    def __init__(self):
+        self.now = float(NOW)
+        self.jwks = KEYS.public()
+        self.fault = None
+        self.asked = []
+        self.answers = {}
+        self.delay_s = 0.0
+
+    def __call__(self):
+        return self.now
+
+    async def get(self, url, allowed, *, headers=None):
+        self.asked.append(url)
+        if self.fault is not None and "jwks" in url:
+            return await self.fault()
+        await trio.sleep(self.delay_s)
+        for issuer in (URL, OTHER):
+            path = issuer.removeprefix("https://").partition("/")[2]
+            origin = issuer.removesuffix(f"/{path}")
+            if url == f"{origin}/.well-known/oauth-authorization-server{path and f'/{path}'}":
+                document = {
+                    "issuer": issuer,
+                    "jwks_uri": f"{issuer}/jwks",
+                    "introspection_endpoint": f"{issuer}/introspect",
+                }
+                return Fetched(200, {}, json.dumps(document).encode())
+            if url == f"{issuer}/jwks":
+                own = self.jwks if issuer == URL else {"keys": [jwk_ec(KEYS.stranger, "e1", alg="ES256")]}
+                return Fetched(200, {}, json.dumps(own).encode())
+        return Fetched(404, {}, b"")
+
+    async def post_form(self, url, fields, allowed, *, headers):
+        assert headers["authorization"].startswith("Basic ")
+        token = dict(fields)["token"]
+        self.asked.append(token)
+        await trio.sleep(self.delay_s)
+        if self.fault is not None:
+            return await self.fault()
+        return Fetched(200, {}, json.dumps(self.answers.get(token, {"active": False})).encode())
+
+
+TEAM = AccessIssuer(name="team", issuer=URL)
+PARTNER = AccessIssuer(name="partner", issuer=OTHER)
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+def hub(world, *issuers, **settings):
+    settings.setdefault("required_scopes", ("mcp",))
+    issued = IssuedTokens(AccessConfig(issuers=issuers or (TEAM,), **settings), HUB, world, world)
+    return Access(port=80, hosts=["hub"], token="o" * 43, others=Credentials(NamedTokens(None, world), issued)), issued
+
+
+async def show(access, token, path="/mcp", **more):
+    """What becomes of a request: the identity, or the refusal."""
+    headers = {"host": "hub"} | ({} if token is None else {"authorization": f"Bearer {token}"})
+    request = HttpRequest("POST", path, headers, **more)
+    found = access.guard(request)
+    if found is not None and not isinstance(found, EarlyReply):
+        found = await found.decide()
+    return found or request.identity, request
+
+
+def status(found):
+    return 200 if isinstance(found, Identity) else found.status
+
+
+@pytest.mark.covers("SEC-31", "F-H-16")
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/notes"])
+@pytest.mark.parametrize("row", TOKENS, ids=lambda row: row["name"])
+async def test_good_tokens_open_the_hub_and_no_others(world, row, path, autojump_clock):
+    access, _ = hub(world, TEAM, PARTNER)
+    found, request = await show(access, row["token"], path)
+    assert status(found) == row["verdict"], row["why"]
+    again, _ = await show(access, row["token"], path)
+    assert status(again) == row["verdict"], "remembered as it was judged"
+    if isinstance(found, Identity):
+        assert found == Identity("team/alice", "host-1")
+        assert request.lease is not None
+    elif found.status == 401:
+        sent_one = "error=" in dict(found.headers)["WWW-Authenticate"]
+        assert found.body == (await show(access, None, path))[0].body, "one body for all"
+        assert sent_one == (row["name"] != "whitespace-inside")
+    assert not any("attacker" in url for url in world.asked)
+
+
+@pytest.mark.covers("SEC-31")
+async def test_an_id_token_whose_audience_is_configured_opens_nothing(world, autojump_clock):
+    access, _ = hub(world, AccessIssuer(name="team", issuer=URL, audiences=("host-1",)))
+    assert status((await show(access, BY_NAME["aud-client-id"]))[0]) == 401
+
+
+@pytest.mark.covers("SEC-30")
+async def test_refusals_say_where_to_sign_in_and_what_is_needed(world, autojump_clock):
+    access, _ = hub(world)
+    place = 'resource_metadata="https://hub.example.com/.well-known/oauth-protected-resource/mcp'
+    found, _ = await show(access, None)
+    assert dict(found.headers)["WWW-Authenticate"] == f'Bearer realm="hubd", {place}", scope="mcp"'
+    found, _ = await show(access, "x.y.z", "/mcp/notes")
+    challenge = f'Bearer realm="hubd", {place}/notes", scope="mcp", error="invalid_token"'
+    assert dict(found.headers)["WWW-Authenticate"] == challenge
+    found, _ = await show(access, BY_NAME["no-scope"])
+    assert 'error="insufficient_scope", scope="mcp"' in dict(found.headers)["WWW-Authenticate"]
+    found, _ = await show(access, None, query="access_token=x")
+    assert found is TOKEN_IN_QUERY
+
+
+@pytest.mark.parametrize(
+    ("audience", "path", "expected"),
+    [
+        (f"{HUB}/notes", "/mcp/notes", 200),
+        (f"{HUB}/notes", "/mcp", 401),
+        (f"{HUB}/notes", "/mcp/other", 401),
+        (f"{HUB}/notes", "/healthz", 401),
+        (HUB, "/mcp/notes", 200),
+        (HUB, "/healthz", 200),
+        ("api://hub", "/mcp", 200),
+        ("api://other", "/mcp", 401),
+    ],
+)
+async def test_a_token_for_one_server_opens_that_one_alone(world, audience, path, expected, autojump_clock):
+    access, _ = hub(world, AccessIssuer(name="team", issuer=URL, audiences=("api://hub",)))
+    made = {each["name"]: each["token"] for each in tokens(KEYS, URL, audience, now=NOW)}
+    found, _ = await show(access, made["good-es256"], path)
+    assert status(found) == expected
+
+
+async def fails():
+    raise FetchFailed("as.example does not answer")
+
+
+async def html():
+    return Fetched(200, {}, b"<html>")
+
+
+async def error():
+    return Fetched(500, {}, b"{}")
+
+
+async def too_large():
+    raise FetchFailed("The answer of as.example is too large", sent=True)
+
+
+async def never():
+    await trio.sleep_forever()
+
+
+FAULTS = [fails, html, error, too_large, never]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_without_keys_nobody_can_tell(world, fault, autojump_clock):
+    access, _ = hub(world)
+    world.fault = fault
+    begun = trio.current_time()
+    assert (await show(access, BY_NAME["good-es256"]))[0] is NOT_NOW
+    assert trio.current_time() - begun <= 5
+    world.fault = None
+    await trio.sleep(6)
+    assert status((await show(access, BY_NAME["good-es256"]))[0]) == 200, "as soon as they can be read"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_keys_that_were_read_count_for_a_day(world, fault, nursery, autojump_clock):
+    access, issued = hub(world)
+    nursery.start_soon(issued.run)
+    await trio.testing.wait_all_tasks_blocked()
+    world.fault = fault
+    await trio.sleep(80_000)
+    assert status((await show(access, BY_NAME["good-rs256"]))[0]) == 200
+    await trio.sleep(10_000)
+    assert (await show(access, BY_NAME["good-eddsa"]))[0] is NOT_NOW
+
+
+async def test_an_exchanged_key_takes_its_verdicts_and_streams_along(world, nursery, autojump_clock):
+    access, _ = hub(world)
+    found, request = await show(access, BY_NAME["good-es256"])
+    assert status(found) == 200
+    new = Keys()
+    world.jwks = {"keys": [jwk_ec(new.ec, "e2", alg="ES256")]}
+    made = {each["name"]: each["token"] for each in tokens(new, URL, HUB, now=NOW)}
+    await trio.sleep(61)
+    assert status((await show(access, BY_NAME["unknown-kid"]))[0]) == 401, "and its kid has had the keys read"
+    assert request.lease.is_over
+    assert status((await show(access, BY_NAME["good-es256"]))[0]) == 401
+    assert status((await show(access, made["good-es256"]))[0]) == 401, "another kid than that of the new key"
+
+
+async def test_unknown_keys_have_the_set_read_once_a_minute(world, autojump_clock):
+    access, _ = hub(world)
+    strangers = [tokens(Keys(), URL, HUB, now=NOW + n) for n in range(3)]
+    for rows in strangers:
+        await show(access, next(row["token"] for row in rows if row["name"] == "unknown-kid"))
+    assert sum("jwks" in url for url in world.asked) == 1
+
+
+async def test_a_crowd_waits_for_one_reading(world, autojump_clock):
+    access, _ = hub(world)
+    world.delay_s = 1
+    found = []
+
+    async def one(name):
+        found.append(status((await show(access, BY_NAME[name]))[0]))
+
+    async with trio.open_nursery() as crowd:
+        for name in ("good-es256", "good-rs256", "good-eddsa") * 10:
+            crowd.start_soon(one, name)
+    assert found == [200] * 30
+    assert len(world.asked) == 2, "metadata and keys"
+
+
+async def test_a_token_ends_and_its_streams_with_it(world, autojump_clock):
+    access, _ = hub(world)
+    found, request = await show(access, BY_NAME["good-es256"])
+    assert isinstance(found, Identity)
+    assert request.lease.ends_at == pytest.approx(trio.current_time() + 360, abs=1)
+    world.now += 361
+    assert status((await show(access, BY_NAME["good-es256"]))[0]) == 401
+
+
+@pytest.mark.covers("SEC-06")
+async def test_a_renewed_token_is_the_same_person(world, autojump_clock):
+    access, _ = hub(world)
+    later = {each["name"]: each["token"] for each in tokens(KEYS, URL, HUB, now=NOW + 10)}
+    first, second = (await show(access, BY_NAME["good-es256"]))[0], (await show(access, later["good-es256"]))[0]
+    assert first == second == Identity("team/alice", "host-1")
+
+
+async def test_only_listed_clients_may_come(world, autojump_clock):
+    access, _ = hub(world, AccessIssuer(name="team", issuer=URL, clients=("host-2",)))
+    assert status((await show(access, BY_NAME["good-es256"]))[0]) == 401
+
+
+async def test_algorithms_can_be_fewer(world, autojump_clock):
+    access, _ = hub(world, AccessIssuer(name="team", issuer=URL, algorithms=("RS256",)))
+    assert status((await show(access, BY_NAME["good-es256"]))[0]) == 401
+    assert status((await show(access, BY_NAME["good-rs256"]))[0]) == 200
+
+
+async def test_the_hubs_own_tokens_go_to_nobody(world, autojump_clock):
+    access, _ = hub(world, ASKED)
+    assert status((await show(access, "hubd_" + "x" * 43))[0]) == 401
+    assert (await show(access, "o" * 43))[0] == Identity("local", "http")
+    assert world.asked == []
+
+
+# --- introspection ----------------------------------------------------------------------------------------------------
+
+ASKED = AccessIssuer(name="team", issuer=URL, introspection=Introspection(client_id="hub", client_secret=Secret("s")))
+ANSWER = {"active": True, "sub": "alice", "aud": HUB, "scope": "mcp", "exp": NOW + 300, "client_id": "host-1"}
+
+
+@pytest.mark.parametrize(
+    ("difference", "expected"),
+    [
+        ({}, 200),
+        ({"iss": URL}, 200),
+        ({"exp": None}, 200),
+        ({"active": False}, 401),
+        ({"active": "true"}, 401),
+        ({"aud": "https://elsewhere.example"}, 401),
+        ({"aud": None}, 401),
+        ({"iss": OTHER}, 401),
+        ({"exp": 1}, 401),
+        ({"sub": None}, 401),
+        ({"cnf": {}}, 401),
+        ({"scope": "openid"}, 403),
+        ({"scope": ["mcp"]}, 200),
+        ({"scope": "mcp:read"}, 403),
+    ],
+)
+async def test_a_server_says_what_a_token_is_worth(world, difference, expected, autojump_clock):
+    access, _ = hub(world, ASKED, PARTNER)
+    world.answers["opaque"] = {k: v for k, v in {**ANSWER, **difference}.items() if v is not None}
+    found, _ = await show(access, "opaque")
+    assert status(found) == expected
+    again, _ = await show(access, "opaque")
+    assert status(again) == expected
+    assert world.asked.count("opaque") == 1
+    world.now += 31
+    await show(access, "opaque")
+    assert world.asked.count("opaque") == 2
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_server_that_does_not_say(world, fault, autojump_clock):
+    access, _ = hub(world, ASKED)
+    world.fault = fault
+    begun = trio.current_time()
+    assert (await show(access, "opaque"))[0] is NOT_NOW
+    assert trio.current_time() - begun <= 2
+
+
+async def test_a_crowd_with_one_token_is_one_question(world, autojump_clock):
+    access, _ = hub(world, ASKED)
+    world.answers["opaque"] = ANSWER
+    world.delay_s = 0.5
+    found = []
+
+    async def one():
+        found.append(status((await show(access, "opaque"))[0]))
+
+    async with trio.open_nursery() as crowd:
+        for _ in range(50):
+            crowd.start_soon(one)
+    assert found == [200] * 50
+    assert world.asked.count("opaque") == 1
+
+
+async def test_a_crowd_of_tokens_is_bounded(world, autojump_clock):
+    access, _ = hub(world, ASKED)
+    world.delay_s = 0.5
+    found = []
+
+    async def one(number):
+        found.append(status((await show(access, f"opaque{number}"))[0]))
+
+    async with trio.open_nursery() as crowd:
+        for number in range(50):
+            crowd.start_soon(one, number)
+    assert sorted(found) == [401] * 8 + [503] * 42
