@@ -90,7 +90,11 @@ class HttpRequest(Struct):
     lease: Lease | None = None
     """How long its sender is let in; None: for good."""
     reply_headers: tuple[tuple[str, str], ...] = ()
-    """Header fields of every reply to it, set by the guard."""
+    """Header fields of every reply to it."""
+
+    def reply_with(self, fields: tuple[tuple[str, str], ...]) -> None:
+        """Add these header fields, and no others, to every reply to it."""
+        self.reply_headers = fields
 
 
 class SharedState(Protocol):

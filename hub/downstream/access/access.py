@@ -70,7 +70,7 @@ class Access:
             if origin not in self._origins:
                 return FORBIDDEN
             if origin in self._readers:
-                request.reply_headers = self._readers[origin]
+                request.reply_with(self._readers[origin])
                 if request.method == "OPTIONS":
                     return PREFLIGHT
         if self._token is None:

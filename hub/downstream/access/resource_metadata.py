@@ -51,7 +51,7 @@ class ResourceMetadata:
         path = request.path[len(WELL_KNOWN) :] or MCP_PATH
         if not _BELOW.fullmatch(path):
             return None
-        request.reply_headers = ()  # anybody may read it, whatever the page is from
+        request.reply_with(())  # anybody may read it, whatever the page is from
         document: dict[str, object] = {
             "resource": self.resource_at(path),
             "authorization_servers": self._issuers,
