@@ -74,8 +74,6 @@ class TrustedProxy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """What the proxy sends as `X-Hubd-Proxy-Secret`: 16 or more characters, best as a reference: `${file:...}`."""
     peer_uid: Annotated[tuple[int, ...], Setting(reload="live")] = ()
     """Numbers of the users that the proxy may run as on this machine, in place of `secret`."""
-    socket: Annotated[str, Setting(reload="restart", expanded=True, path=True, mask="never")] = ""
-    """The path of a unix socket on which the proxy may come; who else may open it, `peer_uid` tells."""
 
 
 class AccessConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

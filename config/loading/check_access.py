@@ -205,8 +205,6 @@ def _problems_of_proxy(proxy: TrustedProxy) -> Iterator[Problem]:
     if proxy.secret is None and not proxy.peer_uid:
         text = f"without `secret`, which it sends as {SECRET_HEADER}, or `peer_uid`, the user that it runs as, every"
         yield Problem((), f"{text} program of this machine could say that it is the proxy")
-    if proxy.socket and not proxy.peer_uid:
-        yield Problem(("socket",), "needs `peer_uid`, the numbers of the users that may come there")
     for uid in proxy.peer_uid:
         if not 0 <= uid < 1 << 32:
             yield Problem(("peer_uid",), "expected numbers of users")

@@ -35,6 +35,7 @@ from upstreams.transports.http.connection import parse_url
 
 if TYPE_CHECKING:
     from hub.downstream.access.issued_tokens import IssuedTokens
+    from hub.downstream.access.trusted_proxy import ProxiedPersons
 
 log = logging.getLogger("hubd")
 
@@ -203,16 +204,24 @@ class HttpListener:
         config = self._config
         token = None if config.auth == "none" else self._token
         hosts = (*config.allowed_hosts, *self._own_names())
-        return Access(
+        proxied = self._proxied_persons() if config.auth == "proxy" else None
+        return Access(  # who holds the address of a squatted hub may know tokens of hosts, too
             port=site.port,
             hosts=hosts,
             origins=config.allowed_origins,
             token=token,
-            others=None if self.squatted else Credentials(self.named_tokens, self._issued),  # that user may know theirs
+            others=None if self.squatted else Credentials(self.named_tokens, self._issued, proxied),
+            named_by="" if proxied is None else proxied.header,
             public=self._public_reply,
         )
 
     # --- tokens of authorization servers ------------------------------------------------------------------------------
+
+    def _proxied_persons(self) -> "ProxiedPersons":
+        from hub.downstream.access.trusted_proxy import ProxiedPersons
+        from hub.sign_in.browser_end import BrowserEnds
+
+        return ProxiedPersons(self._config.access.proxy, BrowserEnds())
 
     def _resource_facts(self) -> tuple[object, ...]:
         """What tokens of authorization servers are judged by."""

@@ -32,8 +32,9 @@ class Access:
     `hosts` and `origins` come on top of the loopback names with `port`; an entry of `hosts` without a port means
     `port`, and one with 80 or 443 is met without it, too, as a proxy's hosts write it. `token` None: everyone who
     passes Host and Origin is the hub's owner (`auth = "none"`). `others` judge whoever shows another credential, or
-    none. `public` replies to requests that need no credential, or by `ANYBODY` lets them in; it gives None for all
-    others, and is not asked about `MCP_PATH`.
+    none; a request with the header field `named_by` is theirs, too, whatever it shows. `public` replies to requests
+    that need no credential, or by `ANYBODY` lets them in; it gives None for all others, and is not asked about
+    `MCP_PATH`.
     """
 
     def __init__(
@@ -44,10 +45,12 @@ class Access:
         origins: Collection[str] = (),
         token: str | None = None,
         others: Others | None = None,
+        named_by: str = "",
         public: Callable[[HttpRequest], EarlyReply | None] = lambda request: None,
     ) -> None:
         self._public = public
         self._others = others
+        self._named_by = named_by
         self._hosts = frozenset(with_port(name.lower(), port) for name in (*LOOPBACK_NAMES, *hosts))
         self._hosts |= frozenset(name.rpartition(":")[0] for name in self._hosts if name.endswith((":80", ":443")))
         shown = "" if port == 80 else f":{port}"
@@ -76,7 +79,7 @@ class Access:
         if self._token is None:
             return self._identity
         found = _BEARER.fullmatch(headers.get("authorization", ""))
-        if found is not None and hmac.compare_digest(found[1].encode(), self._token):
+        if found is not None and hmac.compare_digest(found[1].encode(), self._token) and self._named_by not in headers:
             return self._identity
         if self._others is not None:
             return self._others.check(request)

