@@ -86,8 +86,10 @@ def refuse_place(path: Path) -> None:
         raise EditError(f"{path}: cannot be made: {error.strerror}") from None
 
 
-def replace_private(path: Path, data: bytes) -> None:
+def replace_private(path: Path, data: bytes, *, sync_name: bool = False) -> None:
     """Let the private file `path` (0600) hold `data`, also if the power fails; blocks for one fsync.
+
+    `sync_name`: it is this data, and no older one, that is there after the power has failed; blocks for one more.
 
     Raises:
         OSError: it cannot be written; it is as it was.
@@ -98,6 +100,8 @@ def replace_private(path: Path, data: bytes) -> None:
         try:
             write_new(new, data, directory)
             os.replace(new, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+            if sync_name:
+                os.fsync(directory)
         finally:
             with suppress(OSError):
                 os.unlink(new, dir_fd=directory)

@@ -2,5 +2,10 @@
 
 `model` (what is found out and kept), `discovery` (which authorization server, and what it can do), `registration` (the
 hub's client id there), `tokens` (the token endpoint, renewal), `store` (what is kept, sealed), `credential` (what
-sessions with an upstream show). The browser's side is `hub.sign_in`.
+sessions with an upstream show), `accounts` (all credentials of a hub). The browser's side is `hub.sign_in`.
+
+Below `credential`: `states` (its states, a table), `renewal` (when a token is renewed, and what a failure means; both
+pure), `renewing` (one renewal, among all processes), `obtaining` (how the next token is got, with and without a
+person), `logout` (the end of it), `texts` (sentences for people), `parts` (what all credentials of a hub share).
+`status` makes rows of all that for people.
 """

@@ -138,6 +138,11 @@ class Grant(Struct, frozen=True, kw_only=True):
     client: OAuthClient
     sends_resource: bool = True
     """`resource` goes with token requests, too."""
+    origin: str = ""
+    """Scheme, host and port of the upstream (`tokens.grants.origin_of`); the tokens are sent nowhere else. "": the
+    origin of the resource."""
+    id_token: Secret | None = None
+    """Who signed in, for an identity provider that vouches for people at other servers; else None."""
     note: str = ""
     """What a person should know of it, for instance that a renewal failed."""
     sign_in_needed: bool = False

@@ -1,0 +1,200 @@
+"""A world of sign-ins without a network: a token endpoint that answers what a test says, a store in a folder of the
+test, clocks that a test sets, and the credentials of one hub."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+
+import trio
+
+from config.oauth_settings import IdentityProvider, OAuthConfig, UpstreamOAuth
+from config.setting import Secret
+from config.settings import UpstreamConfig
+from hub.link.interface import OWNER
+from hub.link.sealing import Keys
+from upstreams.fetch.model import Allowed, Fetched, FetchFailed
+from upstreams.oauth.accounts import Accounts
+from upstreams.oauth.model import (
+    AuthorizationServer,
+    Challenge,
+    Discovery,
+    Grant,
+    GrantKey,
+    OAuthClient,
+    ProtectedResource,
+)
+from upstreams.oauth.parts import Finding
+from upstreams.oauth.store.grant_store import GrantStore
+from upstreams.oauth.store.seal import KeySeal
+from upstreams.oauth.tokens.grants import origin_of
+
+ISSUER = "https://id.example"
+URL = "https://notes.example/mcp"
+KEY = GrantKey(ISSUER, URL, "notes", OWNER)
+SERVER = AuthorizationServer(
+    issuer=ISSUER, token_endpoint=f"{ISSUER}/token", revocation_endpoint=f"{ISSUER}/revoke", authorization_endpoint=""
+)
+PUBLIC = OAuthClient(issuer=ISSUER, client_id="hub-1")
+SEALING = Keys(b"k" * 32)
+START = 1_700_000_000.0
+"""Wall time at the start of a test."""
+LOST = FetchFailed("no answer within 10 s", sent=True)
+NOT_SENT = FetchFailed("nobody listens there")
+
+
+def answer(status: int = 200, headers: Mapping[str, str] | None = None, **members: object) -> Fetched:
+    """An answer of JSON."""
+    return Fetched(status, {"content-type": "application/json", **(headers or {})}, json.dumps(members).encode())
+
+
+def tokens(access: str = "a2", **more: object) -> Fetched:
+    """A successful answer."""
+    return answer(**{"access_token": access, "token_type": "Bearer", "expires_in": 3600, **more})
+
+
+def error(code: str, status: int = 400, **more: object) -> Fetched:
+    return answer(status, error=code, **more)
+
+
+class ScriptedServer:
+    """A token endpoint: each request takes the next of `answers`, the last one again and again."""
+
+    def __init__(self, *answers: object) -> None:
+        self.answers = list(answers)
+        self.asked: list[dict[str, str]] = []
+        self.headers: list[Mapping[str, str]] = []
+        self.urls: list[str] = []
+        self.gate: trio.Event | None = None
+        """Answers wait for it."""
+        self.arrived = trio.Event()
+
+    async def post_form(self, url, fields, allowed: Allowed, *, headers=None) -> Fetched:
+        self.urls.append(url)
+        self.asked.append(dict(fields))
+        self.headers.append(dict(headers or {}))
+        assert len(self.asked[-1]) == len(fields), "a field came twice"
+        next_one = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        self.arrived.set()
+        if self.gate is not None:
+            await self.gate.wait()
+        else:
+            await trio.lowlevel.checkpoint()
+        if isinstance(next_one, Exception):
+            raise next_one
+        return next_one(dict(fields)) if callable(next_one) else next_one
+
+    @property
+    def count(self) -> int:
+        return len(self.asked)
+
+
+class World:
+    """All of it. `wall` and `clock` run with trio's clock; `wall_ahead` and `slept` are what a test adds to them."""
+
+    def __init__(self, tmp_path, server: ScriptedServer, *, idp: IdentityProvider | None = None) -> None:
+        self.server = server
+        self.folder = tmp_path / "oauth"
+        self.idp = idp or IdentityProvider()
+        self.began = trio.current_time()
+        self.wall_ahead = self.slept = 0.0
+        self.store = GrantStore(self.folder, KeySeal("keys", lambda: SEALING))
+        self.found = Discovery(
+            resource=ProtectedResource(resource=URL, authorization_servers=(ISSUER,)), server=SERVER, scope="read"
+        )
+        self.looks = 0
+        self.changes: list[tuple[str, str]] = []
+        self.accounts = self.new_accounts()
+
+    def new_accounts(self, store: Callable[[], GrantStore] | None = None) -> Accounts:
+        """Another hub with the same store."""
+        return Accounts(
+            lambda: OAuthConfig(idp=self.idp),
+            store or (lambda: self.store),
+            self.server,
+            folder=self.folder,
+            wall=self.wall,
+            clock=self.clock,
+            finding=Finding(
+                discover=self._discover,
+                parse=lambda values: Challenge(scope=values[0].partition("scope=")[2].strip('"') if values else ""),
+                allowed=lambda url, settings: Allowed(),
+                client=configured,
+            ),
+            on_change=lambda upstream, principal: self.changes.append((upstream, principal)),
+        )
+
+    def wall(self) -> float:
+        return START + trio.current_time() - self.began + self.slept + self.wall_ahead
+
+    def clock(self) -> float:
+        return trio.current_time() + self.slept
+
+    async def _discover(self, url, settings, challenge, preferred) -> Discovery:
+        self.looks += 1
+        await trio.lowlevel.checkpoint()
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
+
+    def credential(self, **settings):
+        """That of the upstream `notes`."""
+        config = UpstreamConfig(url=URL, oauth=UpstreamOAuth(**settings))
+        return self.accounts.credential("notes", config, OWNER)
+
+    def grant(self, **changes) -> Grant:
+        """A grant of this moment that lasts an hour."""
+        now = self.wall()
+        fields = {
+            "key": KEY,
+            "access_token": Secret("a1"),
+            "refresh_token": Secret("r1"),
+            "obtained_at": now,
+            "expires_at": now + 3600,
+            "scope": "read",
+            "asked_scope": "read",
+            "signed_in_at": now,
+            "server": SERVER,
+            "client": PUBLIC,
+            "origin": origin_of(URL),
+        }
+        return Grant(**{**fields, **changes})
+
+
+def configured(server: AuthorizationServer, settings: UpstreamOAuth, upstream: str) -> OAuthClient:
+    """The client that the settings name."""
+    method = "none" if settings.client_secret is None else "client_secret_basic"
+    if settings.private_key is not None:
+        method = "private_key_jwt"
+    return OAuthClient(
+        issuer=server.issuer,
+        client_id=settings.client_id,
+        secret=settings.client_secret,
+        token_auth=method if settings.token_auth == "auto" else settings.token_auth,
+        kind="configured",
+    )
+
+
+@asynccontextmanager
+async def running(tmp_path, *answers: object, **more: object):
+    """A world whose accounts run."""
+    world = World(tmp_path, ScriptedServer(*answers), **more)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.accounts.run)
+        yield world
+        nursery.cancel_scope.cancel()
+
+
+async def together(count: int, call: Callable[[], Awaitable[object]]) -> list[object]:
+    """What `count` calls at once return, or the exceptions that they raise."""
+    results: list[object] = []
+
+    async def one() -> None:
+        try:
+            results.append(await call())
+        except Exception as raised:  # noqa: BLE001
+            results.append(raised)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(count):
+            nursery.start_soon(one)
+    return results

@@ -1,0 +1,199 @@
+"""Accounts: all credentials of one hub, by upstream and principal. Nothing here is loaded by a hub that has no upstream
+with a URL, and little by one whose upstreams want no sign-in."""
+
+import os
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import trio
+from msgspec import Raw
+
+from config.oauth_settings import OAuthConfig
+from config.settings import UpstreamConfig
+from hub.link.fault_isolation import run_isolated
+from upstreams.oauth.credential import UpstreamCredential
+from upstreams.oauth.model import Grant
+from upstreams.oauth.parts import Finding, Shared
+
+if TYPE_CHECKING:
+    from upstreams.oauth.obtaining import Obtaining
+    from upstreams.oauth.status import AccountRow
+    from upstreams.oauth.store.grant_store import GrantStore
+    from upstreams.oauth.store.keeping import Keeper
+    from upstreams.oauth.tokens.endpoint import Poster
+
+EXTENSIONS: Final = {
+    "client_credentials": "io.modelcontextprotocol/oauth-client-credentials",
+    "id_jag": "io.modelcontextprotocol/enterprise-managed-authorization",
+}
+"""What is declared to an upstream by its `grant`, and to no other."""
+
+
+def declared_extensions(config: UpstreamConfig) -> dict[str, Raw]:
+    """The extensions of the protocol that are declared to an upstream because of how the hub signs in there."""
+    name = EXTENSIONS.get(config.oauth.grant) if signs_in(config) else None
+    return {name: Raw(b"{}")} if name else {}
+
+
+def signs_in(config: UpstreamConfig) -> bool:
+    """True if the hub may sign in at an upstream: it has a URL, and no `Authorization` is configured."""
+    if config.url is None or config.oauth.grant == "none":
+        return False
+    return not any(name.lower() == "authorization" for name in config.headers)
+
+
+class Accounts:
+    """All credentials of one hub. `run` has to run beside those who use them.
+
+    `folder` is where `store` keeps grants: while there is none, nothing is loaded. `wall` is the time of day, `clock`
+    counts while the machine sleeps. `on_change(upstream, principal)` is called after each change of a credential.
+    """
+
+    def __init__(
+        self,
+        config: Callable[[], OAuthConfig],
+        store: "Callable[[], GrantStore]",
+        fetch: "Poster",
+        *,
+        folder: Path,
+        wall: Callable[[], float],
+        clock: Callable[[], float],
+        finding: Finding,
+        on_change: Callable[[str, str], None] = lambda upstream, principal: None,
+    ) -> None:
+        self._folder = folder
+        self._on_change = on_change
+        self._credentials: dict[tuple[str, str], UpstreamCredential] = {}
+        self._nursery: trio.Nursery | None = None
+        self._waiting: list[tuple[str, Callable[[], Awaitable[None]]]] = []
+        self._store = store
+        self._made: GrantStore | None = None
+        self._shared = Shared(
+            store=self.store,
+            fetch=fetch,
+            wall=wall,
+            clock=clock,
+            finding=finding,
+            spawn=self._spawn,
+            idp=lambda: config().idp,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Accounts {[f'{upstream}:{principal}' for upstream, principal in self._credentials]}>"
+
+    async def run(self) -> None:
+        """Carry out renewals, which nobody who waits for one owns, until cancelled. Cancellation: a request that is
+        sent is waited for, since its answer may be all there is."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            try:
+                for what, task in self._waiting:
+                    nursery.start_soon(run_isolated, what, task)
+                self._waiting.clear()
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
+
+    def store(self) -> "GrantStore":
+        """What is kept. The first call may block briefly."""
+        if self._made is None:
+            self._made = self._store()
+        return self._made
+
+    def keeper(self) -> "Keeper":
+        """The store as tasks use it."""
+        from upstreams.oauth.store.keeping import Keeper
+
+        return Keeper(self.store)
+
+    def credential(self, name: str, config: UpstreamConfig, principal: str) -> UpstreamCredential | None:
+        """What sessions of `principal` show the upstream; None: the configured headers are all there is."""
+        if not signs_in(config):
+            return None
+        assert config.url is not None
+        known = self._credentials.get((name, principal))
+        if known is not None and (known.url, known.settings) == (config.url, config.oauth):
+            return known
+        return self._made_credential(name, config.url, principal, config)
+
+    def find(self, name: str, principal: str) -> UpstreamCredential | None:
+        """The credential of a principal at an upstream, if a session has asked for it."""
+        return self._credentials.get((name, principal))
+
+    def idp(self, principal: str) -> UpstreamCredential:
+        """The credential of the company's identity provider, which is kept as that of the upstream ""."""
+        from upstreams.oauth.obtaining import settings_of
+
+        settings = settings_of(self._shared.idp())
+        known = self._credentials.get(("", principal))
+        if known is not None and known.settings == settings:
+            return known
+        config = UpstreamConfig(url=settings.issuer, oauth=settings)
+        return self._made_credential("", settings.issuer, principal, config)
+
+    async def keep(self, grant: Grant) -> Grant:
+        """Keep the grant of a new sign-in, durably, and use it from now on. What is kept: its generation may differ.
+
+        Raises:
+            OAuthProblem: it cannot be kept.
+            OAuthUnavailable: another process keeps the grant locked, or the key cannot be had now.
+        """
+        kept = await self.keeper().keep(grant)
+        if (known := self._credentials.get((grant.key.upstream, grant.key.principal))) is not None:
+            known.signed_in(kept)
+        return kept
+
+    async def start(self, configured: "list[str]") -> None:
+        """To be called at each start: forget what was kept for upstreams that are long gone."""
+        if self._may_be_kept():
+            store = await trio.to_thread.run_sync(self.store)
+            await trio.to_thread.run_sync(store.drop_removed, {"", *configured}, self._shared.wall())
+
+    def rows(self) -> "list[AccountRow]":
+        """All accounts, those that are kept and those that sessions have asked for. Blocks for the disk, not for the
+        key."""
+        from upstreams.oauth.status import kept_rows, live_row
+
+        rows: dict[tuple[str, str], AccountRow] = {}
+        if self._may_be_kept():
+            rows = kept_rows(self.store(), self._shared.wall())
+        for key, credential in self._credentials.items():
+            if credential.state != "none":
+                source = rows[key].key_source if key in rows else ""
+                rows[key] = live_row(credential, source)
+        return [rows[key] for key in sorted(rows)]
+
+    def _made_credential(self, name: str, url: str, principal: str, config: UpstreamConfig) -> UpstreamCredential:
+        made = self._credentials[name, principal] = UpstreamCredential(
+            name,
+            url,
+            principal,
+            config.oauth,
+            self._shared,
+            may_be_kept=self._may_be_kept(),
+            make_obtaining=partial(self._obtaining, name, url, principal, config),
+            on_change=lambda credential: self._on_change(credential.upstream, credential.principal),
+        )
+        return made
+
+    def _obtaining(self, name: str, url: str, principal: str, config: UpstreamConfig) -> "Obtaining":
+        from upstreams.oauth.obtaining import ByItself, ByRefreshToken, IdentityProviderGrant
+
+        settings, shared = config.oauth, self._shared
+        if settings.grant == "client_credentials":
+            return ByItself(name, url, principal, settings, shared)
+        if settings.grant == "id_jag":
+            idp = IdentityProviderGrant(shared, lambda: self.idp(principal).current())
+            return ByItself(name, url, principal, settings, shared, through_idp=idp)
+        return ByRefreshToken(url, settings, shared)
+
+    def _may_be_kept(self) -> bool:
+        return self._made is not None or os.path.isdir(self._folder)
+
+    def _spawn(self, what: str, task: Callable[[], Awaitable[None]]) -> None:
+        if self._nursery is None:
+            self._waiting.append((what, task))
+        else:
+            self._nursery.start_soon(run_isolated, what, task)

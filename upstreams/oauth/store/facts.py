@@ -1,0 +1,131 @@
+"""Small things that are kept between sign-ins, none of them secret: in one file, `facts.json`.
+
+Numbers of redirect URIs (servers that do not name themselves in their answers each have their own), the port that
+browsers come back to, what people agreed to, and since when upstreams with a grant have been gone from the
+configuration.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from upstreams.oauth.store.folder import NotKept, make_private, read_file, set_aside, write_file
+
+VERSION: Final = 1
+MAX_AGREED: Final = 1000
+REMOVED_FOR_S: Final = 30 * 86_400.0
+"""A grant outlives its upstream's place in the configuration by so long."""
+R = TypeVar("R")
+
+
+class Agreed(Struct, frozen=True):
+    """What a person said yes to in a terminal: that an upstream has its sign-ins at this issuer."""
+
+    upstream: str
+    principal: str
+    issuer: str
+
+
+class _File(Struct, frozen=True, kw_only=True):
+    version: int = VERSION
+    redirect_numbers: dict[str, int] = {}
+    """Issuer -> N of `/oauth/callback/N`."""
+    port: int | None = None
+    agreed: tuple[Agreed, ...] = ()
+    removed: dict[str, float] = {}
+    """Upstream -> wall time at which it was first missing in the configuration."""
+
+
+class Facts:
+    """The file, read and replaced under a lock. All methods block briefly, and raise NotKept if it cannot be used."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "facts.json"
+        self._lock = folder / "facts.lock"
+
+    def __repr__(self) -> str:
+        return f"<Facts {self._path}>"
+
+    def redirect_number(self, issuer: str) -> int:
+        """The number of the redirect URI that this issuer alone has: 1, 2, ... by first use, kept."""
+
+        def numbered(file: _File) -> tuple[int, _File]:
+            number = file.redirect_numbers.get(issuer) or max(file.redirect_numbers.values(), default=0) + 1
+            return number, replace(file, redirect_numbers={**file.redirect_numbers, issuer: number})
+
+        return self._changed(numbered)
+
+    def port(self) -> int | None:
+        """The port that was picked once for browsers to come back to."""
+        return self._read().port
+
+    def keep_port(self, port: int | None) -> None:
+        """Keep the port, or forget it."""
+        self._changed(lambda file: (None, replace(file, port=port)))
+
+    def is_agreed(self, upstream: str, principal: str, issuer: str) -> bool:
+        """True if the person has said yes to this issuer for this upstream."""
+        return Agreed(upstream, principal, issuer) in self._read().agreed
+
+    def agree(self, upstream: str, principal: str, issuer: str) -> None:
+        """Keep that the person said yes."""
+        yes = Agreed(upstream, principal, issuer)
+
+        def added(file: _File) -> tuple[None, _File]:
+            others = tuple(each for each in file.agreed if each != yes)
+            return None, replace(file, agreed=(*others, yes)[-MAX_AGREED:])
+
+        self._changed(added)
+
+    def long_removed(self, kept: Collection[str], configured: Collection[str], now: float) -> list[str]:
+        """Those of the upstreams `kept` that have not been `configured` for 30 days. `now` is wall time; to be called
+        at each start, since that is when it is noted."""
+
+        def noted(file: _File) -> tuple[list[str], _File]:
+            missing = {name for name in kept if name not in configured}
+            removed = {name: min(file.removed.get(name, now), now) for name in missing}
+            gone = sorted(name for name, since in removed.items() if now - since > REMOVED_FOR_S)
+            return gone, replace(file, removed={name: at for name, at in removed.items() if name not in gone})
+
+        return self._changed(noted)
+
+    def _changed(self, change: Callable[[_File], tuple[R, _File]]) -> R:
+        with self._locked():
+            before = self._read()
+            result, after = change(before)
+            if after != before:
+                write_file(self._path, msgspec.json.format(msgspec.json.encode(after), indent=1) + b"\n")
+            return result
+
+    def _read(self) -> _File:
+        data = read_file(self._path)
+        if data is None:
+            return _File()
+        try:
+            file = msgspec.json.decode(data, type=_File)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            set_aside(self._path)
+            return _File()
+        if file.version != VERSION:
+            raise NotKept(f"{self._path} was written by another version of hubd; use that one, or delete the file.")
+        return file
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        make_private(self._lock.parent)
+        try:
+            descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise NotKept(f"{self._lock} cannot be opened: {error.strerror}; delete it.") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,180 @@
+"""The store of grants: one sealed file each, below a folder that all processes of this user on this machine share.
+
+grants/ID.json     a grant; its plain part may be read without the key
+grants/ID.lock     held while the grant is renewed
+clients/ID.json    a client id of the hub
+facts.json         small things
+"""
+
+import logging
+from collections.abc import Collection, Iterator
+from contextlib import AbstractAsyncContextManager
+from functools import cached_property
+from pathlib import Path
+
+from msgspec import Struct
+
+from upstreams.oauth.model import Grant, GrantKey, OAuthProblem
+from upstreams.oauth.store.clients import Clients
+from upstreams.oauth.store.facts import Facts
+from upstreams.oauth.store.folder import NotKept, names_in, read_file, remove_file, set_aside, write_file
+from upstreams.oauth.store.locks import Held, locked
+from upstreams.oauth.store.records import (
+    GrantFile,
+    OtherVersion,
+    Unreadable,
+    grant_id,
+    opened_grant,
+    read_plain,
+    written_grant,
+)
+from upstreams.oauth.store.seal import Seal
+
+log = logging.getLogger(__name__)
+
+
+class CannotOpen(OAuthProblem):
+    """A grant was sealed with another key, or is damaged. It was set aside, and a person has to sign in again."""
+
+    def __init__(self, upstream: str) -> None:
+        text = (
+            f'What hubd knew of your sign-in at {upstream} cannot be opened (another key); run "hubd auth {upstream}".'
+        )
+        super().__init__(text)
+
+
+class KeptGrant(Struct, frozen=True):
+    """A grant without its secrets, for status."""
+
+    file: GrantFile
+    is_readable: bool = True
+    """False: it was set aside, since it could not be opened."""
+
+
+class GrantStore:
+    """All that is kept of sign-ins. The methods block, for the disk and up to some seconds for the key, and may be
+    called by several threads; but for `lock`, which is for tasks.
+
+    Raises:
+        NotKept: a file must not be read (a link, another user's, not private), or cannot be written.
+        KeyLocked: the key cannot be had now; nothing was changed.
+    """
+
+    def __init__(self, folder: Path, seal: Seal) -> None:
+        self.folder = folder
+        self._seal = seal
+        self._grants = folder / "grants"
+
+    def __repr__(self) -> str:
+        return f"<GrantStore {self.folder}>"
+
+    @cached_property
+    def clients(self) -> Clients:
+        """Client ids of the hub."""
+        return Clients(self.folder / "clients", self._seal)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """Small things, none of them secret."""
+        return Facts(self.folder)
+
+    @property
+    def key_source(self) -> str:
+        """Where the key is: `credential`, `sealing_key`, `keyring` or `keys`."""
+        return self._seal.source
+
+    def load(self, key: GrantKey) -> Grant | None:
+        """The grant; None: there is none.
+
+        Raises:
+            CannotOpen: there was one, and it was set aside.
+        """
+        path = self._path(key)
+        data = read_file(path)
+        if data is None:
+            return None
+        try:
+            return opened_grant(read_plain(data, GrantFile), self._seal)
+        except OtherVersion:
+            raise NotKept(f"{path} was written by another version of hubd; use that one, or delete the file.") from None
+        except Unreadable:
+            aside = set_aside(path)
+            log.warning("what is kept of the sign-in at %s cannot be opened; it is now %s", key.upstream, aside)
+            raise CannotOpen(key.upstream) from None
+
+    def find(self, upstream: str, principal: str) -> Grant | None:
+        """The current grant of a principal at an upstream: that of the latest sign-in; None: there is none.
+
+        Raises:
+            CannotOpen: as `load`.
+        """
+        mine = [file for file in self._files() if (file.upstream, file.principal) == (upstream, principal)]
+        if not mine:
+            return None
+        latest = max(mine, key=lambda file: file.signed_in_at)
+        return self.load(GrantKey(latest.issuer, latest.resource, upstream, principal))
+
+    def save(self, grant: Grant) -> None:
+        """Keep a grant in place of one that is there; durable when this returns. Renewals hold the lock meanwhile."""
+        path = self._path(grant.key)
+        write_file(path, written_grant(grant, self._seal))
+        remove_file(_aside(path))
+
+    def delete(self, key: GrantKey) -> None:
+        """Forget a grant, and what was set aside of it."""
+        path = self._path(key)
+        remove_file(path)
+        remove_file(_aside(path))
+
+    def delete_all(self, upstream: str, principal: str) -> bool:
+        """Forget all grants of a principal at an upstream, those that cannot be opened, too; True if there were any.
+        Needs no key."""
+        found = False
+        for each in self.grants():
+            file = each.file
+            if (file.upstream, file.principal) == (upstream, principal):
+                self.delete(GrantKey(file.issuer, file.resource, upstream, principal))
+                found = True
+        return found
+
+    def lock(self, key: GrantKey) -> AbstractAsyncContextManager[Held]:
+        """Hold the lock of a grant, among tasks and processes. Raises NotKept, OAuthUnavailable."""
+        return locked(self._path(key).with_suffix(".lock"))
+
+    def grants(self) -> list[KeptGrant]:
+        """All grants without their secrets; needs no key."""
+        kept = [KeptGrant(file) for file in self._files()]
+        return kept + [KeptGrant(file, is_readable=False) for file in self._files(".json.unreadable")]
+
+    def drop_removed(self, configured: Collection[str], now: float) -> list[str]:
+        """Forget what was kept for upstreams that have not been configured for 30 days; their names. `now` is wall
+        time. To be called at each start."""
+        kept = self.grants()
+        gone = self.facts.long_removed({each.file.upstream for each in kept}, configured, now) if kept else []
+        for each in kept:
+            file = each.file
+            if file.upstream in gone:
+                self.delete(GrantKey(file.issuer, file.resource, file.upstream, file.principal))
+        for upstream in gone:
+            self.clients.forget_upstream(upstream)
+        return gone
+
+    def _files(self, suffix: str = ".json") -> Iterator[GrantFile]:
+        for name in names_in(self._grants, suffix):
+            path = self._grants / name
+            try:
+                data = read_file(path)
+                if data is not None:
+                    yield read_plain(data, GrantFile)
+            except OtherVersion:
+                log.warning("%s was written by another version of hubd; it is left alone", path)
+            except Unreadable:
+                if suffix == ".json":
+                    log.warning("%s is damaged; it is now %s", path, set_aside(path))
+
+    def _path(self, key: GrantKey) -> Path:
+        return self._grants / f"{grant_id(key)}.json"
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.unreadable")

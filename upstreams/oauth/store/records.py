@@ -1,0 +1,241 @@
+"""The content of the files: plain facts, and beside them what is secret, sealed. Pure but for the seal.
+
+The sealed part holds a digest of the plain one, so that nobody can change where a token is sent, and keep the token.
+"""
+
+from hashlib import sha256
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from config.setting import Secret
+from upstreams.oauth.model import AuthorizationServer, Grant, GrantKey, OAuthClient
+from upstreams.oauth.store.seal import NotSealedHere, Seal
+
+VERSION: Final = 1
+
+
+class Unreadable(Exception):
+    """A file that is damaged, or sealed with another key."""
+
+
+class OtherVersion(Exception):
+    """A file of another version of hubd, which is to be left alone."""
+
+
+class ClientFacts(Struct, frozen=True, kw_only=True):
+    """A client without its secret."""
+
+    issuer: str
+    client_id: str
+    token_auth: str
+    redirect_uri: str
+    kind: str
+    expires_at: float
+
+
+class GrantFile(Struct, frozen=True, kw_only=True):
+    """A file below `grants`."""
+
+    version: int = VERSION
+    key: str = ""
+    """The name of the key that sealed it."""
+    issuer: str
+    resource: str
+    upstream: str
+    principal: str
+    generation: int
+    obtained_at: float
+    expires_at: float | None
+    signed_in_at: float
+    scope: str
+    asked_scope: str
+    note: str
+    sign_in_needed: bool
+    sends_resource: bool
+    origin: str
+    server: AuthorizationServer
+    client: ClientFacts
+    renewable: bool
+    """There is a refresh token."""
+    sealed: str = ""
+
+
+class ClientFile(Struct, frozen=True, kw_only=True):
+    """A file below `clients`."""
+
+    version: int = VERSION
+    key: str = ""
+    upstream: str
+    client: ClientFacts
+    sealed: str = ""
+
+
+class _Sealed(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    of: str
+    """Digest of the plain part."""
+    access_token: str = ""
+    refresh_token: str | None = None
+    id_token: str | None = None
+    client_secret: str | None = None
+
+    def __repr__(self) -> str:
+        return "<_Sealed>"
+
+
+class _Version(Struct, frozen=True):
+    version: int
+
+
+File = TypeVar("File", GrantFile, ClientFile)
+
+
+def id_of(*parts: str) -> str:
+    """The name of the file for what is known by `parts`."""
+    digest = sha256()
+    for part in parts:
+        encoded = part.encode(errors="surrogatepass")
+        digest.update(b"%d:%b" % (len(encoded), encoded))
+    return digest.hexdigest()[:32]
+
+
+def grant_id(key: GrantKey) -> str:
+    """The name of the file of a grant."""
+    return id_of(key.issuer, key.resource, key.upstream, key.principal)
+
+
+def written_grant(grant: Grant, seal: Seal) -> bytes:
+    """The content of the file of `grant`. Raises KeyLocked."""
+    key = grant.key
+    plain = GrantFile(
+        issuer=key.issuer,
+        resource=key.resource,
+        upstream=key.upstream,
+        principal=key.principal,
+        generation=grant.generation,
+        obtained_at=grant.obtained_at,
+        expires_at=grant.expires_at,
+        signed_in_at=grant.signed_in_at,
+        scope=grant.scope,
+        asked_scope=grant.asked_scope,
+        note=grant.note,
+        sign_in_needed=grant.sign_in_needed,
+        sends_resource=grant.sends_resource,
+        origin=grant.origin,
+        server=grant.server,
+        client=_facts(grant.client),
+        renewable=grant.refresh_token is not None,
+    )
+    secrets = _Sealed(
+        of=_digest(plain),
+        access_token=grant.access_token.reveal(),
+        refresh_token=_revealed(grant.refresh_token),
+        id_token=_revealed(grant.id_token),
+        client_secret=_revealed(grant.client.secret),
+    )
+    return _sealed(plain, secrets, seal)
+
+
+def written_client(upstream: str, client: OAuthClient, seal: Seal) -> bytes:
+    """The content of the file of the hub's registration for `upstream`. Raises KeyLocked."""
+    plain = ClientFile(upstream=upstream, client=_facts(client))
+    return _sealed(plain, _Sealed(of=_digest(plain), client_secret=_revealed(client.secret)), seal)
+
+
+def read_plain(data: bytes, type: type[File]) -> File:
+    """The plain part of a file.
+
+    Raises:
+        Unreadable, OtherVersion: as their names say.
+    """
+    try:
+        if msgspec.json.decode(data, type=_Version).version != VERSION:
+            raise OtherVersion
+        return msgspec.json.decode(data, type=type)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Unreadable from None
+
+
+def opened_grant(plain: GrantFile, seal: Seal) -> Grant:
+    """The grant of a file.
+
+    Raises:
+        Unreadable: it was sealed with another key, or changed.
+        KeyLocked: the key cannot be had now.
+    """
+    secrets = _opened(plain, seal)
+    return Grant(
+        key=GrantKey(plain.issuer, plain.resource, plain.upstream, plain.principal),
+        generation=plain.generation,
+        access_token=Secret(secrets.access_token),
+        refresh_token=_hidden(secrets.refresh_token),
+        id_token=_hidden(secrets.id_token),
+        obtained_at=plain.obtained_at,
+        expires_at=plain.expires_at,
+        signed_in_at=plain.signed_in_at,
+        scope=plain.scope,
+        asked_scope=plain.asked_scope,
+        note=plain.note,
+        sign_in_needed=plain.sign_in_needed,
+        sends_resource=plain.sends_resource,
+        origin=plain.origin,
+        server=plain.server,
+        client=_client(plain.client, secrets.client_secret),
+    )
+
+
+def opened_client(plain: ClientFile, seal: Seal) -> OAuthClient:
+    """The client of a file. Raises as `opened_grant`."""
+    return _client(plain.client, _opened(plain, seal).client_secret)
+
+
+def _sealed(plain: File, secrets: _Sealed, seal: Seal) -> bytes:
+    file = replace(plain, key=seal.key_name, sealed=seal.seal(msgspec.json.encode(secrets)))
+    return msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n"
+
+
+def _opened(plain: GrantFile | ClientFile, seal: Seal) -> _Sealed:
+    try:
+        secrets = msgspec.json.decode(seal.open(plain.sealed), type=_Sealed)
+    except (NotSealedHere, msgspec.DecodeError):
+        raise Unreadable from None
+    if secrets.of != _digest(plain):
+        raise Unreadable
+    return secrets
+
+
+def _digest(plain: GrantFile | ClientFile) -> str:
+    return sha256(msgspec.json.encode(replace(plain, key="", sealed=""))).hexdigest()
+
+
+def _facts(client: OAuthClient) -> ClientFacts:
+    return ClientFacts(
+        issuer=client.issuer,
+        client_id=client.client_id,
+        token_auth=client.token_auth,
+        redirect_uri=client.redirect_uri,
+        kind=client.kind,
+        expires_at=client.expires_at,
+    )
+
+
+def _client(facts: ClientFacts, secret: str | None) -> OAuthClient:
+    return OAuthClient(
+        issuer=facts.issuer,
+        client_id=facts.client_id,
+        secret=_hidden(secret),
+        token_auth=facts.token_auth,
+        redirect_uri=facts.redirect_uri,
+        kind=facts.kind,
+        expires_at=facts.expires_at,
+    )
+
+
+def _revealed(secret: Secret | None) -> str | None:
+    return None if secret is None else secret.reveal()
+
+
+def _hidden(text: str | None) -> Secret | None:
+    return None if text is None else Secret(text)

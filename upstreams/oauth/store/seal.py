@@ -1,0 +1,89 @@
+"""The seal of what is kept: a key, where it comes from, and its name, which each file bears.
+
+The key is read at the first use: a hub whose upstreams want no sign-in asks no keyring. A key that cannot be had now
+is asked for again at the next use; no other one is taken in its place.
+"""
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Final, Protocol
+
+from hub.link.sealing import InvalidSeal, Keys, Sealer, derived_keys
+from upstreams.oauth.model import OAuthUnavailable
+
+PURPOSE: Final = "oauth"
+
+
+class KeyLocked(OAuthUnavailable):
+    """The key cannot be had now; the text says what to do."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(f"The key of your sign-ins ({source}) is locked; unlock it, then try again.")
+
+
+class NotSealedHere(Exception):
+    """A text that was sealed with another key, or was changed."""
+
+
+class Seal(Protocol):
+    """Seals what is kept. All methods may block for some seconds, and may be called by several threads."""
+
+    @property
+    def source(self) -> str:
+        """Where the key is, for `hubd auth --status`: `credential`, `sealing_key`, `keyring` or `keys`."""
+        ...
+
+    @property
+    def key_name(self) -> str:
+        """Names the key and reveals nothing of it. Raises KeyLocked."""
+        ...
+
+    def seal(self, value: bytes) -> str:
+        """Seal `value` as ASCII text. Raises KeyLocked."""
+        ...
+
+    def open(self, text: str) -> bytes:
+        """Open what `seal` returned. Raises NotSealedHere, KeyLocked."""
+        ...
+
+
+class KeySeal:
+    """A seal by keys of the hub. `read` returns them, and raises KeyLocked; what is sealed here is apart from all else
+    that the same keys seal."""
+
+    def __init__(self, source: str, read: Callable[[], Keys]) -> None:
+        self._source = source
+        self._read = read
+        self._reading = Lock()
+        self._sealer: Sealer | None = None
+        self._name = ""
+
+    def __repr__(self) -> str:
+        return f"<KeySeal {self._name or f'{self._source}, not read'}>"
+
+    @property
+    def source(self) -> str:
+        return self._source
+
+    @property
+    def key_name(self) -> str:
+        self._opened()
+        return self._name
+
+    def seal(self, value: bytes) -> str:
+        return self._opened().seal(PURPOSE, value)
+
+    def open(self, text: str) -> bytes:
+        sealer = self._opened()
+        try:
+            return sealer.open(PURPOSE, text)
+        except InvalidSeal:
+            raise NotSealedHere("sealed with another key, or changed") from None
+
+    def _opened(self) -> Sealer:
+        with self._reading:
+            if self._sealer is None:
+                sealer = Sealer(Keys(*derived_keys(self._read(), PURPOSE)))
+                kid = sealer.seal(PURPOSE, b"").split(".")[1]
+                self._name, self._sealer = f"{self._source}:{kid}", sealer
+            return self._sealer

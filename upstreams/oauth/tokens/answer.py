@@ -1,0 +1,198 @@
+"""Answers of token endpoints: tokens, an error, or nonsense. Pure.
+
+RFC 6749 5.1 and 5.2, and what is seen beside them: errors with status 200, answers in form encoding, numbers as text,
+status 201. Nothing of an answer but its error code gets into texts, and that only if it is one.
+"""
+
+import json
+import re
+from base64 import urlsafe_b64decode
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from math import isfinite
+from typing import Any, Final, Protocol
+from urllib.parse import parse_qsl
+
+from config.setting import Secret
+from upstreams.oauth.model import OAuthProblem, OAuthUnavailable, TokenAnswer
+
+MAX_TOKEN_CHARS: Final = 16 << 10
+MAX_SCOPE_CHARS: Final = 8 << 10
+MAX_FIELDS: Final = 64
+"""Members of an answer in form encoding."""
+LONGEST_LIFE_S: Final = 10 * 365 * 86_400.0
+LONGEST_PAUSE_S: Final = 3600.0
+"""The longest `Retry-After` that is believed."""
+
+ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
+"""The type of an identity assertion that an identity provider makes for another server."""
+
+_ERROR_CODE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,64}")
+_VISIBLE: Final = re.compile(rf"[\x21-\x7e]{{1,{MAX_TOKEN_CHARS}}}")
+_PRINTABLE: Final = re.compile(rf"[\x20-\x7e]{{1,{MAX_TOKEN_CHARS}}}")
+_SCOPE: Final = re.compile(rf"[\x20\x21\x23-\x5b\x5d-\x7e]{{0,{MAX_SCOPE_CHARS}}}")
+_DIGITS: Final = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII)
+
+FINAL: Final = frozenset({"invalid_grant", "invalid_client", "unauthorized_client"})
+"""Errors that mean what they say, whatever the status."""
+_LATER: Final = frozenset({"temporarily_unavailable", "server_error", "slow_down"})
+_GRANT_GONE: Final = frozenset({"bad_refresh_token", "invalid_refresh_token"})
+"""Own words of some servers for `invalid_grant`."""
+
+
+class Answered(Protocol):
+    """An answer of HTTP; `upstreams.fetch` has the real one."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def body(self) -> bytes: ...
+
+
+class TokenRefused(OAuthProblem):
+    """The token endpoint refused; `code` is its error, "" if it named none that can be read. `status`: of HTTP."""
+
+    def __init__(self, text: str, *, code: str, status: int) -> None:
+        super().__init__(text, code=code)
+        self.status = status
+
+
+def read_token_answer(answered: Answered, *, now: float, where: str = "the authorization server") -> TokenAnswer:
+    """The tokens of an answer. `now` is wall time, `where` names the server in texts.
+
+    Raises:
+        TokenRefused: it says no.
+        OAuthUnavailable: it cannot say now, or nobody can read what it says; it may have acted then.
+    """
+    return _tokens(_accepted(answered, now, where), now, where)
+
+
+def read_id_jag(answered: Answered, *, now: float, where: str) -> str:
+    """The statement that a token exchange gave (RFC 8693 2.2.1), an identity assertion for another server.
+
+    Raises:
+        TokenRefused, OAuthUnavailable: as `read_token_answer`.
+    """
+    members = _accepted(answered, now, where)
+    token, kind = members.get("access_token"), members.get("issued_token_type")
+    if kind != ID_JAG or not (isinstance(token, str) and _VISIBLE.fullmatch(token)):
+        raise OAuthUnavailable(f"{where} gave no identity assertion for the other server", sent=True)
+    return token
+
+
+def _accepted(answered: Answered, now: float, where: str) -> dict[str, Any]:
+    """The members of an answer that is no refusal."""
+    members = _members(answered)
+    error = members.get("error")
+    status = answered.status
+    if error is not None and not (isinstance(error, str) and _ERROR_CODE.fullmatch(error)):
+        error = ""
+    if error in _GRANT_GONE:
+        error = "invalid_grant"
+    if error in FINAL:
+        raise TokenRefused(f"{where} refuses ({error})", code=str(error), status=status)
+    if status == 429 or status >= 500 or error in _LATER:
+        text = f"{where} cannot answer now ({error or status})"
+        sent = status in (502, 504)
+        raise OAuthUnavailable(text, retry_after_s=retry_after(answered, now), sent=sent)
+    if error or status == 400:
+        raise TokenRefused(f"{where} refuses ({error or status})", code=error or "", status=status)
+    if status in (200, 201) and error is None:
+        return members
+    raise OAuthUnavailable(f"{where} gave an answer that cannot be used ({status})", sent=status < 300)
+
+
+def retry_after(answered: Answered, now: float) -> float | None:
+    """Seconds after which to ask again, by `Retry-After` (RFC 9110 10.2.3); None: it does not say."""
+    text = answered.headers.get("retry-after", "").strip()
+    if re.fullmatch(r"[0-9]{1,9}", text, re.ASCII):
+        return min(float(text), LONGEST_PAUSE_S)
+    try:
+        return min(max(parsedate_to_datetime(text).timestamp() - now, 0.0), LONGEST_PAUSE_S)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def life_of(token: str, now: float) -> float | None:
+    """Seconds that a token says itself it lives, if it is a JWT (RFC 9068); a hint, nobody has checked it."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims = json.loads(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(claims, dict):
+        return None
+    ends, begins = _number(claims.get("exp")), _number(claims.get("iat"))
+    return None if ends is None else ends - (now if begins is None else begins)
+
+
+def _tokens(members: Mapping[str, Any], now: float, where: str) -> TokenAnswer:
+    access, refresh = members.get("access_token"), members.get("refresh_token")
+    kind = members.get("token_type")
+    if not (isinstance(access, str) and _VISIBLE.fullmatch(access)):
+        raise OAuthUnavailable(f"{where} gave an answer without an access token that can be used", sent=True)
+    if not (isinstance(kind, str) and kind.lower() == "bearer"):
+        raise OAuthUnavailable(f"{where} gave a token that is no bearer token", sent=True)
+    return TokenAnswer(
+        access_token=Secret(access),
+        refresh_token=_secret(refresh),
+        expires_in_s=_life(members, access, now),
+        scope=_scope(members.get("scope")),
+        id_token=_secret(members.get("id_token")),
+    )
+
+
+def _life(members: Mapping[str, Any], access: str, now: float) -> float | None:
+    life = _number(members.get("expires_in"))
+    if life is None:
+        life = life_of(access, now)
+    return None if life is None else min(max(life, 0.0), LONGEST_LIFE_S)
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if isfinite(number) else None
+
+
+def _secret(value: object) -> Secret | None:
+    return Secret(value) if isinstance(value, str) and _PRINTABLE.fullmatch(value) else None
+
+
+def _scope(value: object) -> str | None:
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        value = " ".join(value)
+    return value if isinstance(value, str) and _SCOPE.fullmatch(value) else None
+
+
+def _members(answered: Answered) -> dict[str, Any]:
+    """The members of an answer, by JSON or else as form fields; {}: it is neither."""
+    try:
+        found = json.loads(answered.body, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        found = None
+    if isinstance(found, dict):
+        return found
+    kind = answered.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if found is not None or kind not in ("application/x-www-form-urlencoded", "text/plain"):
+        return {}
+    try:
+        fields = parse_qsl(answered.body.decode("ascii"), max_num_fields=MAX_FIELDS, strict_parsing=True)
+    except ValueError:
+        return {}
+    named = dict(fields)
+    return named if len(named) == len(fields) else {}
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(text)
