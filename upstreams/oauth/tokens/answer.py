@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl
 
 from config.setting import Secret
+from upstreams.fetch.json_object import read_json_object
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable, TokenAnswer
 
 MAX_TOKEN_CHARS: Final = 16 << 10
@@ -177,14 +178,11 @@ def _scope(value: object) -> str | None:
 
 def _members(answered: Answered) -> dict[str, Any]:
     """The members of an answer, by JSON or else as form fields; {}: it is neither."""
-    try:
-        found = json.loads(answered.body, parse_constant=_no_number)
-    except (ValueError, RecursionError):
-        found = None
-    if isinstance(found, dict):
+    found = read_json_object(answered.body)
+    if found is not None:
         return found
     kind = answered.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if found is not None or kind not in ("application/x-www-form-urlencoded", "text/plain"):
+    if kind not in ("application/x-www-form-urlencoded", "text/plain"):
         return {}
     try:
         fields = parse_qsl(answered.body.decode("ascii"), max_num_fields=MAX_FIELDS, strict_parsing=True)
@@ -192,7 +190,3 @@ def _members(answered: Answered) -> dict[str, Any]:
         return {}
     named = dict(fields)
     return named if len(named) == len(fields) else {}
-
-
-def _no_number(text: str) -> float:
-    raise ValueError(text)
