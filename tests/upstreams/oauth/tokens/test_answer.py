@@ -41,7 +41,7 @@ def test_tokens(status, kind):
     [
         (3600, 3600), (3600.5, 3600.5), ("3600", 3600), (" 3600 ", 3600), (0, 0), ("0", 0), (-1, 0), ("-1", 0),
         (None, None), ("soon", None), (True, None), ([], None), ({}, None), (1e300, LONGEST_LIFE_S),
-        (10**400, None), ("9" * 18, LONGEST_LIFE_S), ("9" * 400, None), ("٣", None),
+        ("9" * 18, LONGEST_LIFE_S), ("9" * 400, None), ("٣", None),
     ],
 )  # fmt: skip
 def test_how_long_a_token_lives(expires_in, life):
