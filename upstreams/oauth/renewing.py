@@ -126,14 +126,15 @@ class _Renewal(Struct):
         except OSError as error:  # what comes now could not be kept either
             text = f"what comes of it cannot be kept ({error.strerror}); see to {self.store.folder}"
             return Outcome("paused", text=text)
-        outcome = Outcome("paused", text="there was no answer in time")
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + LAST_S):
-            outcome = await self._answer(grant, was_begun=was_begun, was_unclear=was_unclear)
-        return outcome
+        with trio.CancelScope(shield=True):  # from here on an answer may be on its way, which must not be lost
+            return await self._answer(grant, was_begun=was_begun, was_unclear=was_unclear)
 
     async def _answer(self, grant: Grant | None, *, was_begun: bool, was_unclear: bool) -> Outcome:
         try:
-            new = await self.obtaining.next(grant, self.wanted.scope)
+            with trio.fail_after(LAST_S):
+                new = await self.obtaining.next(grant, self.wanted.scope)
+        except trio.TooSlowError:
+            return Outcome("paused", text="there was no answer in time")
         except OAuthUnavailable as away:
             if not (away.sent or was_begun):
                 await self._finish()

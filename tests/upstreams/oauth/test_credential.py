@@ -5,6 +5,7 @@ from math import inf
 
 import pytest
 import trio
+import trio.testing
 from msgspec.structs import replace
 
 from config.setting import Secret
@@ -252,7 +253,7 @@ async def test_pauses_end_at_a_minute_and_begin_anew_after_tokens(tmp_path, auto
                 asked_at.append(trio.current_time())
             await trio.sleep(1)
         pauses = [round(later - sooner) for sooner, later in pairwise(asked_at)]
-        assert pauses == [1, 2, 4, 8, 16, 32, 60]
+        assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
 
 
 async def test_the_server_says_when_to_ask_again(tmp_path, autojump_clock):
@@ -345,7 +346,7 @@ async def test_all_who_wait_are_cancelled_and_the_answer_is_kept(tmp_path, autoj
 
 async def test_the_hub_ends_and_the_answer_is_kept(tmp_path, autojump_clock):
     async with running(tmp_path, tokens("a2", refresh_token="r2")) as world:
-        await world.accounts.keep(world.grant(expires_at=world.wall() + 10))
+        await world.accounts.keep(world.grant(obtained_at=world.wall() - 3500, expires_at=world.wall() + 100))
         world.accounts = world.new_accounts()
         world.server.gate = trio.Event()
         async with trio.open_nursery() as hub:
@@ -377,13 +378,13 @@ async def test_a_logout_in_another_process_is_seen(tmp_path, autojump_clock):
 
 async def test_renewals_that_are_asked_for_before_the_accounts_run_wait(tmp_path, autojump_clock):
     async with running(tmp_path, tokens("a2")) as world:
-        await world.accounts.keep(world.grant(expires_at=world.wall() + 10))
+        await world.accounts.keep(world.grant(obtained_at=world.wall() - 3500, expires_at=world.wall() + 100))
         world.accounts = world.new_accounts()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(world.credential().renew)
-            await trio.sleep(5)
-            assert world.server.count == 0
-            nursery.start_soon(world.accounts.run)
-            await trio.sleep(1)
+            async with trio.open_nursery() as waiting:
+                waiting.start_soon(world.credential().renew)
+                await trio.testing.wait_all_tasks_blocked(0.2)
+                assert (world.credential().state, world.server.count) == ("renewing", 0)
+                nursery.start_soon(world.accounts.run)
             assert world.credential().authorization == "Bearer a2"
             nursery.cancel_scope.cancel()
