@@ -126,8 +126,10 @@ class _Renewal(Struct):
         except OSError as error:  # what comes now could not be kept either
             text = f"what comes of it cannot be kept ({error.strerror}); see to {self.store.folder}"
             return Outcome("paused", text=text)
+        outcome = Outcome("paused")
         with trio.CancelScope(shield=True):  # from here on an answer may be on its way, which must not be lost
-            return await self._answer(grant, was_begun=was_begun, was_unclear=was_unclear)
+            outcome = await self._answer(grant, was_begun=was_begun, was_unclear=was_unclear)
+        return outcome
 
     async def _answer(self, grant: Grant | None, *, was_begun: bool, was_unclear: bool) -> Outcome:
         try:
