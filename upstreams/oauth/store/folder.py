@@ -19,11 +19,13 @@ class NotKept(OAuthProblem):
 
 
 def make_private(folder: Path) -> None:
-    """Make `folder` (0700), if it is missing.
+    """Make `folder` (0700), and those above it, if they are missing.
 
     Raises:
         NotKept: it is not this user's alone, or cannot be made.
     """
+    if not folder.parent.exists():
+        make_private(folder.parent)  # `makedirs` gives them the mode that the umask leaves
     try:
         private_dir(str(folder))
     except NotPrivate as error:
