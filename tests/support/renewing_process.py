@@ -149,7 +149,8 @@ async def main(folder: str, issuer: str, waiters: int, step: str) -> None:
                 for _ in range(waiters):
                     nursery.start_soon(wait)
             said = {"token": credential.authorization, "state": credential.state, "errors": sorted(errors)}
-            print(json.dumps({**said, "problem": credential.problem}), flush=True)
+            sys.stdout.write(json.dumps({**said, "problem": credential.problem}) + "\n")
+            sys.stdout.flush()
         await fetch.close()
         hub.cancel_scope.cancel()
 
