@@ -4,5 +4,5 @@
 and drains the hub with its listeners; `stdio_host` is one host on standard input and output instead. `reload` says what
 becomes of changed files, `http_listener` where HTTP is served, `http_routes` the golden list of paths there (one
 row each), `api` what its user may ask of it. The process: `signals`, `systemd`, `logs`, `watchdog` (of the event loop),
-`memory`, `banner`, `root_warning`, `foreign_listeners`.
+`memory`, `banner`, `root_warning`, `foreign_listeners`. `oauth_key` is the key of what is kept of sign-ins.
 """
