@@ -69,7 +69,7 @@ class DyingFetcher(Fetcher):
     """Dies before a request or after its answer."""
 
     def __init__(self, step: str) -> None:
-        super().__init__({})
+        super().__init__({}, timeout_s=60.0)  # of a machine that has much else to do
         self._step = step
 
     async def post_form(self, url, fields, allowed, *, headers=None):
