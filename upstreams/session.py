@@ -41,10 +41,13 @@ RenewedHeaders = Callable[[Mapping[str, str]], Awaitable[Mapping[str, str] | Non
 class Credential(Protocol):
     """What a session shows its server to be let in, beside the configured headers: asked for each request."""
 
-    authorization: str
-    """The value of `Authorization` as it is now; "": there is none, and the server may let the hub in without."""
-    due: float
-    """The time, of trio's clock, from which `renew` is to be awaited before a request; infinity: never."""
+    @property
+    def authorization(self) -> str:
+        """The value of `Authorization` as it is now; "": there is none, and the server may let the hub in without."""
+
+    @property
+    def due(self) -> float:
+        """The time, of trio's clock, from which `renew` is to be awaited before a request; infinity: never."""
 
     async def renew(self) -> None:
         """Get another `authorization` if that can be done without a person. Returns at once if it is not `due`.

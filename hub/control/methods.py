@@ -75,9 +75,24 @@ READ_TOKENS: Final = Method("read_tokens", Nothing, Nothing)
 
 METHODS: Final[Mapping[str, Method[Any]]] = {
     method.name: method
-    for method in (STATUS, TOOLS, CACHE, CACHE_CLEAR, RESTART, RELOAD, ENVIRONMENT, LOGS, STOP, READ_TOKENS)
+    for method in (
+        STATUS,
+        TOOLS,
+        CACHE,
+        CACHE_CLEAR,
+        RESTART,
+        RELOAD,
+        ENVIRONMENT,
+        LOGS,
+        STOP,
+        READ_TOKENS,
+        SIGN_IN,
+        SIGN_IN_FINISH,
+        SIGN_IN_STATUS,
+        SIGN_OUT,
+    )
 }
-ENDLESS: Final = frozenset({LOGS.name})
+ENDLESS: Final = frozenset({LOGS.name, SIGN_IN.name})
 """Methods that answer once, and send further results as notifications of the same name."""
 
 

@@ -8,6 +8,7 @@ was sent before.
 import logging
 import os
 from contextlib import aclosing, suppress
+from contextvars import ContextVar
 from functools import partial
 from typing import Final
 
@@ -21,7 +22,7 @@ from hub.link.hub_errors import HubError
 from hub.link.line_channel import LineChannel, LineReader
 from hub.link.outbox import Outbox
 from hub.net.acceptor import Acceptor, share_of_descriptors
-from hub.net.peer_credentials import peer_uid
+from hub.net.peer_credentials import peer_pid, peer_uid
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -43,6 +44,8 @@ MAX_CONTROL_LINE_BYTES: Final = 64 << 10
 LINGER_S: Final = 5.0
 _DECODE_PARAMS: Final = {method.name: msgspec.json.Decoder(method.params).decode for method in METHODS.values()}
 TOO_LONG: Final = f"The message is too long; a request may have up to {MAX_CONTROL_LINE_BYTES >> 10} KiB"
+asker: Final = ContextVar("asker", default=0)
+"""The process that made the request which runs in this task; 0: it is not known."""
 MAX_CONNECTIONS: Final = 64
 """Or an eighth of the descriptors, if that is less."""
 
@@ -68,6 +71,7 @@ async def _serve(stream: trio.SocketStream, api: object) -> None:
     if uid != os.getuid():
         log.warning("refused a control connection of uid %d", uid)
         return
+    asker.set(peer_pid(stream.socket))
     async with trio.open_nursery() as requests:
         outbox = Outbox(stream, requests, requests.cancel_scope.cancel, limit_bytes=OUTBOX_BYTES)
         channel = LineChannel(LineReader(stream, limit_bytes=MAX_CONTROL_LINE_BYTES), outbox)

@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, aclosing
 from typing import Final
 
 import trio
@@ -36,10 +36,12 @@ from hub.control.answers import (
     UpstreamRow,
 )
 from hub.control.methods import LOG_LINES
+from hub.control.sign_ins import SignedOut, SignInAccounts, SignInOutcome, SignInStep
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.logs import OWN_NAME, FaultCounter
 from hub.daemon.reload import Reloader
 from hub.daemon.root_warning import is_root
+from hub.daemon.sign_in_requests import SignInRequests
 from hub.daemon.watchdog import LoopWatchdog
 from hub.downstream.request_pipeline import serve
 from hub.downstream.stateless_host import StatelessHost
@@ -68,6 +70,7 @@ class DaemonApi:
         watch: LoopWatchdog | None = None,
         faults: FaultCounter | None = None,
         own_journal: Journal | None = None,
+        sign_ins: SignInRequests | None = None,
     ) -> None:
         """Parts that are None are not in its status; `own_journal` is the hub's own log."""
         self._hub = hub
@@ -75,6 +78,7 @@ class DaemonApi:
         self._reloader = reloader
         self._watch = watch
         self._faults = faults
+        self._sign_ins = sign_ins
         self._own_journal = own_journal or Journal(lambda: 0.0, OWN_NAME)
         self._is_root = is_root()
 
@@ -255,6 +259,48 @@ class DaemonApi:
         cleared = self._hub.reads.invalidate(name, DropCause.CLEARED)
         log.info("cache of %s cleared by command: %d resources", name or "all upstreams", cleared)
         return Cleared(cleared)
+
+    # --- sign-ins -----------------------------------------------------------------------------------------------------
+
+    async def sign_in(
+        self, *, name: str = "", idp: bool = False, scope: str = "", reset: bool = False, yes: bool = False
+    ) -> AsyncGenerator[SignInStep, None]:
+        """Begin a sign-in at an upstream, then tell its outcome.
+
+        Raises:
+            HubError: it cannot begin.
+        """
+        if idp:
+            raise UpstreamUnavailable("This hub cannot sign in at an identity provider yet")
+        async with aclosing(self._signing_in.begin(name, scope=scope, reset=reset, yes=yes)) as steps:
+            async for step in steps:
+                yield step
+
+    async def sign_in_finish(self, address: str) -> SignInOutcome:
+        """Carry on with the address of a page that did not load.
+
+        Raises:
+            HubError: it belongs to no sign-in of this hub.
+        """
+        return await self._signing_in.finish(address)
+
+    async def sign_in_status(self, name: str | None = None) -> SignInAccounts:
+        """Everything `hubd auth --status` shows."""
+        return await self._signing_in.accounts(name)
+
+    async def sign_out(self, name: str | None = None, forget: bool = False) -> SignedOut:
+        """Sign out of an upstream, or of all.
+
+        Raises:
+            HubError: there is no such upstream, or what is kept cannot be deleted.
+        """
+        return await self._signing_in.sign_out(name, forget=forget)
+
+    @property
+    def _signing_in(self) -> SignInRequests:
+        if self._sign_ins is None:
+            raise UpstreamUnavailable("this hub signs in nowhere")
+        return self._sign_ins
 
     def _unknown(self, name: str) -> UpstreamUnavailable:
         if reason := self._left_out().get(name):

@@ -30,6 +30,8 @@ from hub.daemon.http_routes import pages
 from hub.daemon.memory import calm_collector, keep_trim
 from hub.daemon.reload import Reloader
 from hub.daemon.setup import wall
+from hub.daemon.sign_in_parts import SignInParts
+from hub.daemon.sign_in_requests import SignInRequests
 from hub.daemon.signals import obey
 from hub.daemon.watchdog import LoopWatchdog
 from hub.downstream.lines.server import LineServer
@@ -64,8 +66,10 @@ class Daemon:
         *,
         shown: bool,
         own_log: logs.OwnLog | None = None,
+        sign_ins: SignInParts,
     ) -> None:
         self._hub = hub
+        self._sign_ins = sign_ins
         self._shown = shown
         self._listener = listener
         self._store = store
@@ -85,7 +89,15 @@ class Daemon:
         if own_log is not None:
             own_log.running_in(trio.lowlevel.current_trio_token())
         own = None if own_log is None else own_log.journal
-        self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults, own)
+        self._api = DaemonApi(
+            hub,
+            listener,
+            self._reloader,
+            self._watch,
+            faults,
+            own,
+            SignInRequests(sign_ins, lambda: self._lines.shims),
+        )
         self._asked = trio.Event()
         self._patience = trio.CancelScope()
 
@@ -110,8 +122,9 @@ class Daemon:
                 if self._store is not None:
                     share = partial(self._store.run, self._hub.reads)
                     nursery.start_soon(keep_going, "Sharing with other hubs", share)
+                nursery.start_soon(keep_going, "Signing in at servers", self._sign_ins.run)
                 await nursery.start(self._hub.run)
-                await nursery.start(self._listener.run, pages())
+                await nursery.start(self._listener.run, pages(), self._sign_ins.handle)
                 await nursery.start(self._lines.serve, lines)
                 await nursery.start(serve_control, control, self._api)
                 self._announce()

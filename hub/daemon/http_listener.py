@@ -120,6 +120,11 @@ class HttpListener:
         return self._listen if self._movable and wanted not in (0, self._site.port) else None
 
     @property
+    def is_lasting(self) -> bool:
+        """True if the next hub listens at this port, too."""
+        return not self._movable or split_listen(self._listen)[1] == self._site.port
+
+    @property
     def pending(self) -> tuple[str, ...]:
         """Settings that are not in effect yet."""
         return ("listen",) if self._config.listen != self._listen else ()

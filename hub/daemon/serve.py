@@ -38,6 +38,7 @@ from hub.daemon.setup import (
     store_for,
     wall,
 )
+from hub.daemon.sign_in_parts import SignInParts
 from hub.daemon.signals import received
 from hub.daemon.stdio_host import serve_stdio
 from hub.link.machine_clock import boot_clock
@@ -132,6 +133,8 @@ async def serve_daemon(
             store = store_for(loaded, keys)
             durable, fleet = sessions_for(config, keys, store)
             environment = CurrentEnvironment(loaded.environ)
+            boot = boot_clock()
+            sign_ins = SignInParts(state_path().parent, keys, environment, boot.now)
             hub = Hub(
                 config,
                 memory,
@@ -141,12 +144,16 @@ async def serve_daemon(
                 allowances=trust_path(),
                 run="" if fleet is None else durable.run_id,
                 is_elsewhere=None if fleet is None else fleet.membership.is_elsewhere,
-                boot=boot_clock(),
+                boot=boot,
                 shared=store,
+                credentials=sign_ins.credential,
                 environ=environment,
             )
             listener = HttpListener(hub, config, tcp, durable, movable=movable, squatted=squatted, fleet=fleet)
-            daemon = Daemon(hub, listener, loaded, read, store, environment, shown=shown, own_log=own_log)
+            sign_ins.serves(hub, listener)
+            daemon = Daemon(
+                hub, listener, loaded, read, store, environment, shown=shown, own_log=own_log, sign_ins=sign_ins
+            )
             own = [lock_path()]
             own += [path for path, it in ((socket_path(), given), (control_path(), given_control)) if it is None]
             await daemon.run(signals, lines, control, own)

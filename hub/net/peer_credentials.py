@@ -28,6 +28,11 @@ def peer_uid(sock: "Options") -> int:
     return int.from_bytes(uid, sys.byteorder)
 
 
+def peer_pid(sock: "Options") -> int:
+    """Return the process at the other end: the one that connected, which may have ended since."""
+    return int.from_bytes(sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[:4], sys.byteorder)
+
+
 def refuse_foreign_hub(sock: "Options", path: str) -> None:
     """Refuse a listener of another user at `path`, where `sock` is connected: it would hear hosts and be trusted.
 

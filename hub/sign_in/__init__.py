@@ -7,6 +7,6 @@ comes back to), `texts` and `pages` (what people read). `tickets` has who was as
 `browser_end` finds out whose browser is at the other end of a connection, `descent` which processes are a host's.
 `return_address` chooses where a browser comes back to, and `callback_listener` listens there if the hub does not.
 `prospects` has what a sign-in would begin with; `sign_ins` is the flow, `responses` its end, and `web` serves it to
-browsers. What is found out about servers, and kept, is `upstreams.oauth`; `surroundings` says what the flow needs of it
-and of the hub.
+browsers. `servers` asks the authorization servers. What is found out about them, and kept, is `upstreams.oauth`;
+`surroundings` says what the flow needs of it and of the hub.
 """

@@ -58,6 +58,11 @@ class ReferenceValues:
         state = "not read" if self._values is None else "read"
         return f"<ReferenceValues of {self._name}: {len(self._references)} {state}>"
 
+    @property
+    def is_read(self) -> bool:
+        """True if all values were read once, so that `fill` can be called."""
+        return self._values is not None
+
     def fill(self, config: UpstreamConfig) -> UpstreamConfig:
         """`config`, which has the same references, with the values that were read last in their places."""
         assert self._values is not None

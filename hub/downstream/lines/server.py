@@ -5,6 +5,7 @@ The counterpart of `hub.net.http_server` for shims.
 
 import logging
 import os
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -17,7 +18,7 @@ from hub.downstream.lines.connection import FLUSH_S, LineHost, serve_lines
 from hub.downstream.lines.preamble import Preamble, read_preamble
 from hub.link.interface import OWNER, Identity
 from hub.net.acceptor import Acceptor, share_of_descriptors
-from hub.net.peer_credentials import peer_uid
+from hub.net.peer_credentials import peer_pid, peer_uid
 from hub.wire.jsonrpc import Failure, encode_response
 from hub.wire.mcp import INVALID_PARAMS
 
@@ -28,6 +29,8 @@ PARTING_S: Final = 1.0
 """Time for hosts to answer a goodbye. A host that does not read does not answer."""
 MAX_CONNECTIONS: Final = 256
 """At most a quarter of the descriptors."""
+COMMAND_LINE: Final = "hubd"
+"""The host of commands such as `hubd call`."""
 ONLY_PROFILE: Final = "default"
 
 
@@ -39,6 +42,7 @@ class LineServer:
         self._hosts = hosts
         self._accepting = trio.CancelScope()
         self._leaving = False
+        self._shims: Counter[int] = Counter()
         self._acceptor = Acceptor("hosts on the unix socket", min(MAX_CONNECTIONS, share_of_descriptors(4)))
 
     def __repr__(self) -> str:
@@ -52,6 +56,11 @@ class LineServer:
             task_status.started()
             with self._accepting:
                 await self._acceptor.serve(listener, self._serve, handlers)
+
+    @property
+    def shims(self) -> tuple[int, ...]:
+        """The processes that attached hosts, but for the command line, which attaches itself for a person."""
+        return tuple(self._shims)
 
     def goodbye(self) -> None:
         """Take no more connections; hosts that understand it are told to keep their requests for the next hub."""
@@ -100,18 +109,24 @@ class LineServer:
                 await stream.send_all(encode_response(None, Failure(INVALID_PARAMS, view)) + b"\n")
             return
         identity = Identity(OWNER, preamble.host or "stdio")
-        await serve_lines(
-            stream,
-            identity,
-            self._router,
-            self._hosts,
-            view=view,
-            received=rest,
-            goodbyes=preamble.bye,
-            digests=preamble.lists,
-            workplace=_workplace(preamble),
-            is_bound=bool(preamble.project),
-        )
+        pid = peer_pid(stream.socket)
+        if preamble.host != COMMAND_LINE:
+            self._shims[pid] += 1
+        try:
+            await serve_lines(
+                stream,
+                identity,
+                self._router,
+                self._hosts,
+                view=view,
+                received=rest,
+                goodbyes=preamble.bye,
+                digests=preamble.lists,
+                workplace=_workplace(preamble),
+                is_bound=bool(preamble.project),
+            )
+        finally:
+            self._shims -= Counter([pid])
 
     def _view(self, preamble: Preamble) -> View | str:
         """The view that a shim asks for, or why there is none."""

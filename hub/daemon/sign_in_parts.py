@@ -1,0 +1,193 @@
+"""Everything of sign-ins at upstreams that one hub has: credentials, requests, what is kept, and the flow.
+
+Each part is imported and made when it is first needed: the credentials when a session with a URL opens, the flow when
+somebody wants to sign in.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from config.oauth_settings import OAuthConfig, UpstreamOAuth
+from config.settings import UpstreamConfig
+from hub.app import WALL, Hub
+from hub.daemon.http_listener import HttpListener
+from hub.link.fault_isolation import run_isolated
+from hub.link.sealing import Keys
+from hub.net.http_server import HttpRequest, HttpResponse
+
+if TYPE_CHECKING:
+    from hub.sign_in.redirect_uri import Listening
+    from hub.sign_in.sign_ins import SignIns
+    from upstreams.fetch.fetcher import Fetcher
+    from upstreams.fetch.model import Allowed
+    from upstreams.oauth.accounts import Accounts
+    from upstreams.oauth.credential import UpstreamCredential
+    from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, OAuthClient
+    from upstreams.oauth.store.grant_store import GrantStore
+
+
+class SignInParts:
+    """The parts of one hub, which `serves` it once it is made. `run` has to run beside it."""
+
+    def __init__(self, folder: Path, keys: Keys, environ: Mapping[str, str], clock: Callable[[], float]) -> None:
+        """`folder` is the state directory; `keys` seal what is kept there. `clock` counts while the machine sleeps."""
+        self._folder = folder
+        self._keys = keys
+        self._environ = environ
+        self._clock = clock
+        self._hub: Hub | None = None
+        self._listener: HttpListener | None = None
+        self._nursery: trio.Nursery | None = None
+        self._used = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<SignInParts{', in use' if self._used.is_set() else ''}>"
+
+    def serves(self, hub: Hub, listener: HttpListener) -> None:
+        """Note the hub that these are of, and its listener."""
+        self._hub, self._listener = hub, listener
+
+    @property
+    def hub(self) -> Hub:
+        """The hub."""
+        assert self._hub is not None, "it serves one from the start"
+        return self._hub
+
+    def credential(self, name: str, config: UpstreamConfig, principal: str) -> "UpstreamCredential | None":
+        """What sessions of `principal` show an upstream; None: the configured headers are all there is."""
+        return None if config.url is None else self.accounts.credential(name, config, principal)
+
+    async def run(self) -> None:
+        """Carry out what nobody waits for, until cancelled."""
+        async with trio.open_nursery() as self._nursery:
+            await self._used.wait()
+            await self.accounts.start([*self.hub.supervisor.upstreams])
+            await self.accounts.run()
+
+    async def handle(self, request: HttpRequest, response: HttpResponse) -> None:
+        """Answer a browser."""
+        await self.sign_ins.handle(request, response)
+
+    # --- parts --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def fetch(self) -> "Fetcher":
+        """The door to servers on the web."""
+        from upstreams.fetch.fetcher import Fetcher
+
+        return Fetcher(self._environ, is_own_listener=self._is_own)
+
+    @cached_property
+    def accounts(self) -> "Accounts":
+        """All credentials of the hub."""
+        from upstreams.oauth.accounts import Accounts
+        from upstreams.oauth.parts import Finding
+        from upstreams.oauth.store.place import store_folder
+
+        self._used.set()
+        return Accounts(
+            self._oauth,
+            self._make_store,
+            self.fetch,
+            folder=store_folder(self._folder),
+            wall=WALL,
+            clock=self._clock,
+            finding=Finding(
+                discover=self._discover, parse=_read_challenges, allowed=_allowed_for, client=_configured_client
+            ),
+        )
+
+    @cached_property
+    def sign_ins(self) -> "SignIns":
+        """The flow."""
+        from hub.sign_in.browser_end import BrowserEnds
+        from hub.sign_in.servers import RealServers
+        from hub.sign_in.surroundings import Surroundings
+        from hub.sign_in.web import make_sign_ins
+
+        accounts = self.accounts
+        return make_sign_ins(
+            Surroundings(
+                config=lambda: self.hub.config,
+                upstream=self.config_of,
+                listening=self._listening,
+                credential=lambda upstream, config, principal: accounts.find(upstream, principal),
+                keeper=accounts.keeper,
+                servers=RealServers(self.fetch, self._oauth, accounts.store, WALL),
+                ends=BrowserEnds(),
+                signed_in=self._signed_in,
+                spawn=self._spawn,
+                wall=WALL,
+            )
+        )
+
+    # --- what they need -----------------------------------------------------------------------------------------------
+
+    def _oauth(self) -> OAuthConfig:
+        return self.hub.config.oauth
+
+    def _make_store(self) -> "GrantStore":
+        from upstreams.oauth.store.grant_store import GrantStore
+        from upstreams.oauth.store.place import store_folder
+        from upstreams.oauth.store.seal import KeySeal
+
+        return GrantStore(store_folder(self._folder), KeySeal("keys", lambda: self._keys))
+
+    async def _discover(
+        self, url: str, settings: UpstreamOAuth, challenge: "Challenge", preferred: Collection[str]
+    ) -> "Discovery":
+        from upstreams.oauth.discovery.discover import discover
+
+        return await discover(self.fetch, url, settings, challenge, preferred_issuers=preferred)
+
+    def config_of(self, name: str) -> UpstreamConfig | None:
+        """The settings of an upstream, with the values of references as they were read last; None: there is none."""
+        upstream = self.hub.supervisor.upstreams.get(name)
+        if upstream is None:
+            return None
+        return upstream.values.fill(upstream.config) if upstream.values.is_read else upstream.config
+
+    def wall(self) -> float:
+        """The time of day."""
+        return WALL()
+
+    def _listening(self) -> "Listening | None":
+        from hub.sign_in.redirect_uri import Listening
+
+        listener = self._listener
+        if listener is None:
+            return None
+        host, port = listener.address
+        return Listening(host, port, listener.is_lasting)
+
+    def _is_own(self, address: str, port: int) -> bool:
+        return self._listener is not None and port == self._listener.address[1]
+
+    def _signed_in(self, upstream: str) -> None:
+        self.hub.supervisor.signed_in(upstream)
+
+    def _spawn(self, task: Callable[[], Awaitable[None]]) -> None:
+        assert self._nursery is not None, "it runs beside the hub"
+        self._nursery.start_soon(run_isolated, "A sign-in", task)
+
+
+def _read_challenges(values: Sequence[str]) -> "Challenge":
+    from upstreams.oauth.discovery.challenge import parse_challenges
+
+    return parse_challenges(values)
+
+
+def _allowed_for(url: str, settings: UpstreamOAuth) -> "Allowed":
+    from upstreams.oauth.discovery.discover import allowed_for
+
+    return allowed_for(url, settings)
+
+
+def _configured_client(server: "AuthorizationServer", settings: UpstreamOAuth, upstream: str) -> "OAuthClient":
+    from upstreams.oauth.registration.clients import configured_client
+
+    return configured_client(server, settings, "", upstream)

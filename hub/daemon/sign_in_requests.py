@@ -1,0 +1,168 @@
+"""Requests of the command line about sign-ins: what `DaemonApi` is asked, carried out by the parts of sign-ins.
+
+What is unusual about a sign-in is for a person to agree to, so it is refused to programs of hosts and servers.
+"""
+
+import os
+from collections.abc import AsyncGenerator, Callable, Iterable
+from typing import TYPE_CHECKING
+
+import trio
+
+from cache.entry import DropCause
+from hub.control.server import asker
+from hub.control.sign_ins import (
+    SignedOut,
+    SignedOutAccount,
+    SignInAccount,
+    SignInAccounts,
+    SignInOutcome,
+    SignInStep,
+)
+from hub.daemon.sign_in_parts import SignInParts
+from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
+from hub.link.interface import OWNER
+from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
+
+if TYPE_CHECKING:
+    from hub.sign_in.tickets import Outcome
+
+
+class SignInRequests:
+    """Carries them out. `shims` gives the processes by which hosts are attached."""
+
+    def __init__(self, parts: SignInParts, shims: Callable[[], Iterable[int]]) -> None:
+        self._parts = parts
+        self._shims = shims
+
+    async def begin(self, name: str, *, scope: str, reset: bool, yes: bool) -> AsyncGenerator[SignInStep, None]:
+        """Begin a sign-in; then its outcome.
+
+        Raises:
+            HubError: it cannot begin.
+        """
+        if yes:
+            await self._refuse_hosts(f"hubd auth {name} --yes")
+        sign_ins = self._parts.sign_ins
+        begun = await sign_ins.begin(name, scope=scope, reset=reset, yes=yes)
+        upstream = self._parts.hub.supervisor.upstreams.get(name)
+        yield SignInStep(
+            unusual=begun.unusual,
+            issuer=begun.issuer,
+            scope=begun.scope,
+            server_url="" if upstream is None else upstream.config.url or "",
+            url=begun.url,
+            authorization_url=begun.authorization_url,
+            port=begun.port,
+            expires_s=begun.expires_s,
+        )
+        if not begun.unusual:
+            outcome = await sign_ins.wait(begun)
+            yield SignInStep(issuer=begun.issuer, outcome=_told(outcome))
+
+    async def finish(self, address: str) -> SignInOutcome:
+        """Carry on with an address that a person has copied.
+
+        Raises:
+            HubError: it belongs to no sign-in.
+        """
+        await self._refuse_hosts("hubd auth --finish")
+        return _told(await self._parts.sign_ins.finish(address))
+
+    async def accounts(self, name: str | None) -> SignInAccounts:
+        """The accounts at an upstream, or all."""
+        parts = self._parts
+        now = parts.wall()
+        try:
+            rows = await trio.to_thread.run_sync(parts.accounts.rows)
+        except (OAuthProblem, OAuthUnavailable) as error:
+            raise UpstreamUnavailable(str(error)) from None
+        upstreams = parts.hub.supervisor.upstreams
+        return SignInAccounts(
+            tuple(
+                SignInAccount(
+                    upstream=row.upstream,
+                    principal=row.principal,
+                    account=upstreams[row.upstream].config.oauth.account if row.upstream in upstreams else "shared",
+                    state=row.state,
+                    issuer=row.issuer,
+                    expires_s=None if row.expires_at is None else round(row.expires_at - now, 1),
+                    renewable=row.renewable,
+                    scope=row.scope,
+                    note=row.note,
+                    key_source=row.key_source,
+                )
+                for row in rows
+                if name in (None, row.upstream)
+            )
+        )
+
+    async def sign_out(self, name: str | None, *, forget: bool) -> SignedOut:
+        """Sign out of an upstream, or of all.
+
+        Raises:
+            HubError: there is no such upstream, or what is kept cannot be deleted.
+        """
+        parts = self._parts
+        upstreams = parts.hub.supervisor.upstreams
+        if name is not None and name not in upstreams:
+            raise UpstreamUnavailable(f"There is no server {name}; `hubd status` lists them")
+        known = (await self.accounts(name)).accounts
+        wanted = {(each.upstream, each.principal) for each in known} or ({(name, OWNER)} if name else set())
+        done = []
+        for upstream, principal in sorted(wanted):
+            if upstream not in upstreams:
+                continue
+            config = parts.config_of(upstream)
+            credential = None if config is None else parts.credential(upstream, config, principal)
+            if credential is None:
+                continue
+            try:
+                out = await credential.logout(forget)
+            except (OAuthProblem, OAuthUnavailable) as error:
+                raise UpstreamUnauthorized(str(error), upstream=upstream) from None
+            parts.hub.supervisor.signed_out(upstream)
+            parts.hub.reads.invalidate(upstream, DropCause.CLEARED)
+            done.append(
+                SignedOutAccount(
+                    upstream=upstream,
+                    principal=principal,
+                    was_signed_in=out.was_signed_in,
+                    revoked=out.revoked,
+                    why_not=out.why_not,
+                    forgot_client=out.forgot_client,
+                )
+            )
+        return SignedOut(tuple(done))
+
+    async def _refuse_hosts(self, command: str) -> None:
+        """Refuse what only a person may do.
+
+        Raises:
+            UpstreamUnauthorized: a program of a host or a server asks.
+        """
+        from hub.sign_in import texts
+        from hub.sign_in.descent import is_of_a_host, process
+
+        pid = asker.get()
+        attached = tuple(self._shims())
+
+        def look() -> bool:
+            shims = [found for each in attached if (found := process(each)) is not None]
+            return is_of_a_host(process(pid), shims, os.getpid())
+
+        if pid and await trio.to_thread.run_sync(look):
+            raise UpstreamUnauthorized(texts.refused_to_hosts(command))
+
+
+def _told(outcome: "Outcome") -> SignInOutcome:
+    return SignInOutcome(
+        upstream=outcome.upstream,
+        principal=outcome.principal,
+        state=outcome.state,
+        text=outcome.text,
+        issuer=outcome.issuer,
+        scope=outcome.scope,
+        until=outcome.until,
+        renewable=outcome.renewable,
+    )
