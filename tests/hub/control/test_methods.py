@@ -59,6 +59,11 @@ MEMBERS = {
     "variables": "name value source file line",
     "withheld": "name reason",
     "records": "at kind text pid name",
+    "sign_in": "unusual issuer scope server_url url authorization_url port expires_s outcome",
+    "outcome": "upstream principal state text issuer scope until renewable",
+    "sign_in_finish": "upstream principal state text issuer scope until renewable",
+    "sign_in_status": "accounts",
+    "sign_out": "accounts",
 }
 """In the order in which they are printed. Programs read them: a name is not changed."""
 
@@ -89,6 +94,10 @@ def test_members_of_json_keep_their_names():
         "hits misses found coalesced stale stored refused",
     }
     assert found.pop("upstreams") == {MEMBERS["upstreams"], "name entries bytes counts"}
+    assert found.pop("accounts") == {
+        "upstream principal account state issuer expires_s renewable scope note key_source",
+        "upstream principal was_signed_in revoked why_not forgot_client",
+    }
     assert found.pop("logs") == {"records lost"}
     assert found.pop("cache_clear") == {"cleared"}
     assert {found.pop(name) == {""} for name in ("restart", "stop", "read_tokens")} == {True}
