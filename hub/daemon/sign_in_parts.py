@@ -131,11 +131,12 @@ class SignInParts:
         return self.hub.config.oauth
 
     def _make_store(self) -> "GrantStore":
+        from hub.daemon.oauth_key import oauth_seal
         from upstreams.oauth.store.grant_store import GrantStore
         from upstreams.oauth.store.place import store_folder
-        from upstreams.oauth.store.seal import KeySeal
 
-        return GrantStore(store_folder(self._folder), KeySeal("keys", lambda: self._keys))
+        seal = oauth_seal(self.hub.config, self._keys, self._folder, self._environ)
+        return GrantStore(store_folder(self._folder), seal)
 
     async def _discover(
         self, url: str, settings: UpstreamOAuth, challenge: "Challenge", preferred: Collection[str]
