@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from config.oauth_settings import UpstreamOAuth
-from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnresolved, without_frames
+from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamUnauthorized, UpstreamUnresolved, without_frames
 from hub.link.promise import Promise
 from upstreams.oauth import texts
 from upstreams.oauth.model import Challenge, Grant, OAuthProblem, OAuthUnavailable
@@ -437,9 +437,9 @@ class UpstreamCredential:
     def _sign_in_needed(self) -> str:
         return texts.sign_in_needed(self.upstream, self.grant.key.issuer if self.grant else "")
 
-    def _denied(self, operation: str) -> UpstreamUnauthorized:
+    def _denied(self, operation: str) -> UpstreamDenied:
         scope = self.challenge.scope or "that it does not name"
-        return self._error(texts.scope_denied(self.upstream, _short(operation), scope))
+        return UpstreamDenied(texts.scope_denied(self.upstream, _short(operation), scope), upstream=self.upstream)
 
     def _paused(self, now: float) -> UpstreamUnauthorized:
         why = self.problem.rstrip(".") or "the authorization server does not answer"
