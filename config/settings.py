@@ -148,6 +148,13 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     aliases: Annotated[tuple[str, ...], Setting(reload="live")] = ()
     """Names it had before, by which its tools and prompts can still be called."""
 
+    @property
+    def signs_in_by_person(self) -> bool:
+        """True if a person signs in where the server wants that: it has a URL, and nothing else lets the hub in."""
+        if self.url is None or self.oauth.grant != "authorization_code":
+            return False
+        return not any(name.lower() == "authorization" for name in self.headers)
+
 
 class CacheConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The cache of resources that were read, in memory and in a shared store."""

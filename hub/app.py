@@ -21,6 +21,7 @@ from config.settings import HubConfig
 from hub.bridge.bridge import EraBridge
 from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import RequestStates
+from hub.bridge.sign_in_visits import SignInGuide
 from hub.bridge.tasks.task_replies import Tasks
 from hub.catalog.uri_claims import UriClaims
 from hub.downstream.hosts import Hosts
@@ -187,6 +188,19 @@ class Hub:
         self.supervisor.note_connected()
         if self.live.claims.changed:
             self.memory.put("claims", "all", self.live.claims.dump())
+
+    # --- signing in ---------------------------------------------------------------------------------------------------
+
+    def follow_sign_ins(self, guide: SignInGuide) -> None:
+        """Have hosts send people who must sign in at an upstream where `guide` says. To be called before `run`."""
+        self.bridge.follow_sign_ins(guide)
+        self.live.show_sign_ins()
+
+    def visit_done(self, upstream: str, visit: str) -> None:
+        """The sign-in of `visit` is done: calls that wait for it go on, and the hosts that were sent there, no others,
+        are told. Nothing, if there is no such upstream any more."""
+        if (found := self.supervisor.upstreams.get(upstream)) is not None:
+            found.elicitations.on_complete(visit)
 
     # --- another configuration ----------------------------------------------------------------------------------------
 

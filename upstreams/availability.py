@@ -15,6 +15,7 @@ from hub.link.backoff import jitter
 from hub.link.flag_and_bell import Bell
 from hub.link.hub_errors import (
     HubError,
+    UpstreamDenied,
     UpstreamLoop,
     UpstreamUnauthorized,
     UpstreamUnavailable,
@@ -47,6 +48,8 @@ class Availability:
         self._name = name
         self._failure: type[UpstreamUnavailable] = UpstreamUnavailable
         """The error of calls while the upstream is away."""
+        self._refusal: type[UpstreamUnauthorized] = UpstreamUnauthorized
+        """The same while it refuses the hub."""
         self._news = Bell()
 
     def __repr__(self) -> str:
@@ -113,7 +116,8 @@ class Availability:
     def unavailable(self, text: str, *, progress: str = "", retry_after_s: float = 0.0) -> HubError:
         """The error of a call: `text` says what happened; added are the reason, and what to do. `progress`: the reason
         is that the upstream is on its way."""
-        kind = UpstreamUnauthorized if self.state is State.UNAUTHORIZED else self._failure
+        is_refused = self.state is State.UNAUTHORIZED
+        kind = self._refusal if is_refused else self._failure
         reason = (self.history.last_error or "").partition("\n")[0] or self.waits_for or "No reason is known"
         if progress:
             text += (
@@ -126,7 +130,8 @@ class Availability:
             text += f" and run `hubd restart {self._name}`."
         else:
             text += " Try again later, or let the user look at `hubd status`."
-        return kind(text, upstream=self._name, retry_after_ms=ceil(retry_after_s * 1000) or None)
+        retry_after_ms = None if is_refused else ceil(retry_after_s * 1000) or None  # time alone changes no refusal
+        return kind(text, upstream=self._name, retry_after_ms=retry_after_ms)
 
     # --- what becomes of it -------------------------------------------------------------------------------------------
 
@@ -152,6 +157,7 @@ class Availability:
         now = trio.current_time()
         self.history.failed(error, now)
         self._failure = UpstreamLoop if isinstance(error, UpstreamLoop) else UpstreamUnavailable
+        self._refusal = UpstreamDenied if isinstance(error, UpstreamDenied) else UpstreamUnauthorized
         pause_s = self.backoff.failed(now)
         event = Event.LOST
         if isinstance(error, UpstreamUnauthorized) and error.retry_after_ms is None:

@@ -160,8 +160,7 @@ class MainSession:
             return False
         mask = upstream.availability.history.mask
         changed = upstream.offered.replace_lists(self._pooled.session.facts, found, map(mask, problems))
-        if upstream.lists.is_complete:
-            upstream.listed_all()
+        upstream.listed_some()
         self._on_listed()
         return changed
 

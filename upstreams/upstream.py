@@ -24,7 +24,7 @@ from msgspec import Struct, structs
 from config.settings import UpstreamConfig
 from hub.link.completed_elicitations import Elicitations
 from hub.link.flag_and_bell import DirtyFlag
-from hub.link.hub_errors import HubError, UpstreamLoop, UpstreamUnavailable
+from hub.link.hub_errors import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import Caller, Exchange, Operation, Tenant
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import Era, Kind, Snapshot, era_of
@@ -85,9 +85,10 @@ class Upstream:
         self.availability = Availability(name, config, journal or Journal(lambda: 0.0))
         self.listener = listener = parts.listener_for(name, config)
         """Told of everything that may make cached resources stale."""
-        self.offered = Offered(
-            name, last_known, partial(parts.on_change, self), local=is_local(config), listener=listener
-        )
+        self._on_change = on_change = partial(parts.on_change, self)
+        self.offered = Offered(name, last_known, on_change, local=is_local(config), listener=listener)
+        self.wanted_sign_in = False
+        """True once a person had to sign in before anybody could know what it offers."""
         self.lists = ListRefresh(config)
         history = self.availability.history
         self._mask = history.mask
@@ -238,6 +239,31 @@ class Upstream:
             if reading is not None:
                 await reading.wait()
 
+    @property
+    def wants_sign_in(self) -> bool:
+        """True if nobody knows what it offers until a person has signed in."""
+        return self.wanted_sign_in and not self._is_anything_known
+
+    @property
+    def _is_anything_known(self) -> bool:
+        return self.offered.known or any(self.snapshot.lists.values())
+
+    async def wait_ready(self, exchange: Exchange) -> None:
+        """Wait until there is a session for calls of `exchange`, and nobody has to sign in for its lists.
+
+        Raises:
+            HubError: as `call`.
+        """
+        upstream = self._last
+        try:
+            if upstream.pool.find(exchange.caller, claims=False) is None:
+                await upstream.selector.wait(exchange)
+            if upstream.lists.want_sign_in:
+                raise UpstreamUnauthorized(f"{self.name} does not say what it offers", upstream=self.name)
+        except HubError as error:
+            upstream._mask.error(error)
+            raise
+
     # --- subscriptions ------------------------------------------------------------------------------------------------
 
     async def subscribe(self, uri: str, subscriber: ResourceSubscriber) -> Failure | None:
@@ -329,7 +355,10 @@ class Upstream:
         self.main_lost()
         if isinstance(error, UpstreamLoop):
             self.offered.withdraw()  # all of it is our own, under longer names
-        return self.availability.failed(error)
+        pause_s = self.availability.failed(error)
+        if isinstance(error, UpstreamUnauthorized) and error.asks_person:
+            self._want_sign_in()
+        return pause_s
 
     def restarted(self) -> None:
         """The upstream starts over by command."""
@@ -341,6 +370,7 @@ class Upstream:
         if self.state in (State.UNAUTHORIZED, State.FAILED):
             self.availability.backoff.reset()
             self.availability.want()
+        self.lists.signed_in()
         self.availability.wake_waiters()
 
     def rest(self) -> None:
@@ -349,6 +379,18 @@ class Upstream:
             self.pool.main_lost()
         self.legacy_sessions.deactivate()
         self.availability.rests(self.config.idle_stop_s)
+
+    def listed_some(self) -> None:
+        """Lists have been read, or could not be."""
+        if self.lists.is_complete:
+            self.listed_all()
+        elif self.lists.want_sign_in:
+            self._want_sign_in()
+
+    def _want_sign_in(self) -> None:
+        if not self.wanted_sign_in and self.config.signs_in_by_person and not self._is_anything_known:
+            self.wanted_sign_in = True
+            self._on_change()
 
     def listed_all(self) -> None:
         """All lists have been read: what the upstream offers is known."""

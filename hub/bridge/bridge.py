@@ -27,8 +27,10 @@ from hub.bridge.request_state import (
     input_required,
     state_of,
 )
+from hub.bridge.sign_in_visits import SignInGuide, SignInVisits
 from hub.bridge.tasks.task_replies import ABSORBED, Tasks
 from hub.bridge.url_elicitation import AGAIN, PageVisits, UrlElicitations, round_of, wants_visits
+from hub.link.hub_errors import UpstreamUnauthorized
 from hub.link.interface import Caller, Exchange, HostEnd, Interim, Operation, Upstream
 from hub.wire.capabilities import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, encode, open_object, peek_object, peek_str, raw
@@ -49,6 +51,7 @@ class EraBridge:
         self.tasks = tasks
         self._states = states
         self._urls = UrlElicitations(states, visits)
+        self._sign_ins = SignInVisits(self._urls)
         self._on_lost = on_lost
 
     def adjust(self, ttl_s: float, total_s: float, *, on_lost: str) -> None:
@@ -56,6 +59,10 @@ class EraBridge:
         self._on_lost = on_lost
         self.parking.adjust(ttl_s, total_s)
         self.tasks.handles.adjust(ttl_s)
+
+    def follow_sign_ins(self, guide: SignInGuide) -> None:
+        """Send people who have to sign in where `guide` says, from now on."""
+        self._sign_ins.follow(guide)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the tasks that outlive requests of hosts, until cancelled."""
@@ -69,29 +76,37 @@ class EraBridge:
 
         Raises:
             HubError: as `Upstream.call`; or the upstream asks what it may not ask.
+            SignInNeeded: a person has to sign in, and the host cannot be asked for that.
         Cancellation: passes to the upstream.
         """
-        caller = exchange.caller
-        if operation.method not in MAY_ASK:
-            return await upstream.call(operation, exchange)
-        operation = self.tasks.prepare(upstream, operation)
-        if caller.era is Era.LEGACY:
-            reply = await self._call_to_the_end(upstream, operation, request, exchange)
-            return self._visit(reply, upstream, caller, request)
-        text = state_of(request)
-        if text is None:
-            if "inputResponses" in request.params and era_of(upstream.snapshot.version) is Era.MODERN:
-                # Unasked, but a server may take them: its affair. Questions without a state ask for no more than this.
-                operation = with_params(operation, {"inputResponses": request.params["inputResponses"]})
-            return await self._begin(upstream, operation, exchange, request)
+        caller, state = exchange.caller, None
         try:
-            state = self._states.open(text, caller.identity.principal, request, upstream.name)
-            reply = await self._resume(state, upstream, operation, exchange, request)
-            return _uncached(reply, operation.method)
-        except BadState as error:
-            if error.reason == INVALID or not self._may_begin_again(upstream, operation):
-                return error.failure
-            return await self._begin(upstream, operation, exchange, request)
+            if operation.method not in MAY_ASK:
+                return await upstream.call(operation, exchange)
+            operation = self.tasks.prepare(upstream, operation)
+            if caller.era is Era.LEGACY:
+                reply = await self._call_to_the_end(upstream, operation, request, exchange)
+                return self._visit(reply, upstream, caller, request)
+            text = state_of(request)
+            if text is None:
+                if "inputResponses" in request.params and era_of(upstream.snapshot.version) is Era.MODERN:
+                    # Unasked, but a server may take them: its affair. Questions without a state ask for no more.
+                    operation = with_params(operation, {"inputResponses": request.params["inputResponses"]})
+                return await self._begin(upstream, operation, exchange, request)
+            try:
+                state = self._states.open(text, caller.identity.principal, request, upstream.name)
+                reply = await self._resume(state, upstream, operation, exchange, request)
+                return _uncached(reply, operation.method)
+            except BadState as error:
+                if error.reason == INVALID or not self._may_begin_again(upstream, operation):
+                    return error.failure
+                return await self._begin(upstream, operation, exchange, request)
+        except UpstreamUnauthorized as error:
+            round = round_of(state) if state is not None and state.mode == AGAIN else 1
+            asked = await self._sign_ins.ask(error, upstream, caller, request, round=round)
+            if asked is None:
+                raise
+            return asked
 
     async def _begin(
         self, upstream: Upstream, operation: Operation, exchange: HostEnd, request: Request, *, round: int = 1

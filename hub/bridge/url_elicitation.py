@@ -10,7 +10,7 @@ by its revision and capabilities:
     others                  the pages as text, for the model to pass on
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import trio
@@ -114,7 +114,7 @@ class VisitNeeded(HubError):
     retryable = True
 
 
-class _Page(Struct, frozen=True):
+class Page(Struct, frozen=True):
     """A page to visit."""
 
     id: str
@@ -149,8 +149,9 @@ class UrlElicitations:
         if round > MAX_ROUNDS:
             text = f"{upstream.name} asked more than {MAX_ROUNDS} times to open a page for one operation"
             raise UpstreamProtocolError(text, upstream=upstream.name)
+        members = peek_limited(None if isinstance(reply.data, UnsetType) else reply.data)
         try:
-            shown = [_shown(page, caller) for page in pages]
+            asked = self.ask(pages, members, upstream, caller, request, message=reply.message, round=round)
         except QuestionRefusal:
             if caller.era is Era.MODERN:
                 return Failure(
@@ -158,6 +159,27 @@ class UrlElicitations:
                 )
             raise VisitNeeded(_in_words(pages, upstream.name), upstream=upstream.name) from None
         upstream.elicitations.forget(page.id for page in pages)
+        return asked
+
+    def ask(
+        self,
+        pages: Sequence[Page],
+        members: Mapping[str, object],
+        upstream: Upstream,
+        caller: Caller,
+        request: Request,
+        *,
+        message: str,
+        round: int,
+        own: bool = False,
+    ) -> Reply:
+        """Ask the host of `caller` to have `pages` visited: by the error with these `members`, or by input requests.
+        `own`: the hub wants that itself.
+
+        Raises:
+            QuestionRefusal: it cannot be asked.
+        """
+        shown = [_shown(page, caller) for page in pages]
         if caller.era is Era.MODERN:
             keys = {f"q{number}": page for number, page in enumerate(pages, 1)}
             requests = {
@@ -165,11 +187,11 @@ class UrlElicitations:
                 for (key, page), params in zip(keys.items(), shown, strict=True)
             }
             ids = {key: page.id for key, page in keys.items()}
-            return self._ask(bind(upstream.name, caller.identity.principal, request), requests, ids, round)
+            binding = bind(upstream.name, caller.identity.principal, request)
+            return self._ask(binding, requests, ids, round, own=own)
         for page in pages:
             self._visits.on_visit_begun(upstream.name, page.id, caller.conversation)
-        members = peek_limited(None if isinstance(reply.data, UnsetType) else reply.data)
-        return Failure(reply.code, reply.message, raw({**members, "elicitations": shown}))
+        return Failure(URL_ELICITATION_REQUIRED, message, raw({**members, "elicitations": shown}))
 
     async def resume(self, state: RequestState, upstream: Upstream, request: Request) -> Reply | None:
         """Answer a retry with a `state` of mode `AGAIN`; None: call the upstream afresh, in the round of `round_of`.
@@ -187,18 +209,23 @@ class UrlElicitations:
             actions = [_action(value, answers[key], upstream.name) for key, value in requests.items() if key in answers]
         except RemoteProtocolError as error:
             return error.failure
+        own = "o" in state.members
         if any(action != "accept" for action in actions):
             text = f"{upstream.name} needs a page to be opened before it can go on, which was refused"
+            if own:
+                text = f"The sign-in for {upstream.name} was declined; nothing was called."
             raise InputRefused(text, upstream=upstream.name, executed=Executed.NO)
         if missing:
-            return self._ask(state.binding, missing, ids, round_of(state))
+            return self._ask(state.binding, missing, ids, round_of(state), own=own)
         with trio.move_on_after(URL_WAIT_S):
             await upstream.elicitations.wait_for(ids.values())
         return None
 
-    def _ask(self, binding: Binding, requests: Mapping[str, Raw], ids: Mapping[str, str], round: int) -> Reply:
-        state = self._states.seal(AGAIN, binding, {"r": requests, "i": ids, "n": round}, ttl_s=AGAIN_TTL_S, here=True)
-        return input_required(requests, state)
+    def _ask(
+        self, binding: Binding, requests: Mapping[str, Raw], ids: Mapping[str, str], round: int, *, own: bool
+    ) -> Reply:
+        kept = {"r": requests, "i": ids, "n": round} | ({"o": True} if own else {})
+        return input_required(requests, self._states.seal(AGAIN, binding, kept, ttl_s=AGAIN_TTL_S, here=True))
 
 
 def round_of(state: RequestState) -> int:
@@ -206,7 +233,7 @@ def round_of(state: RequestState) -> int:
     return int(bytes(state.members["n"])) + 1
 
 
-def _pages(failure: Failure, upstream: str) -> list[_Page]:
+def _pages(failure: Failure, upstream: str) -> list[Page]:
     """Read the pages that an error names.
 
     Raises:
@@ -222,7 +249,7 @@ def _pages(failure: Failure, upstream: str) -> list[_Page]:
     return known
 
 
-def _page(value: Raw, upstream: str) -> _Page | None:
+def _page(value: Raw, upstream: str) -> Page | None:
     params = peek_object(value)
     id, url, message = (peek_str(params.get(name)) for name in ("elicitationId", "url", "message"))
     if id is None or url is None or message is None:
@@ -232,15 +259,21 @@ def _page(value: Raw, upstream: str) -> _Page | None:
     except QuestionRefusal as refused:
         text = f"{upstream} cannot go on before a page is opened. {refused.failure.message}"
         raise UpstreamProtocolError(text, upstream=upstream, executed=Executed.NO) from None
-    return _Page(id, url, message, Question(ELICIT, {**params, "mode": raw(URL)}, upstream, L4))
+    return page_of(id, url, message, upstream, params)
 
 
-def _in_words(pages: Iterable[_Page], upstream: str) -> str:
+def page_of(id: str, url: str, message: str, upstream: str, more: Mapping[str, Raw] = {}) -> Page:
+    """The page at `url`, to which `upstream` or the hub on behalf of it sends people."""
+    params = {**more, "elicitationId": raw(id), "url": raw(url), "message": raw(message), "mode": raw(URL)}
+    return Page(id, url, message, Question(ELICIT, params, upstream, L4))
+
+
+def _in_words(pages: Iterable[Page], upstream: str) -> str:
     lines = "".join(f"- {page.message}: {page.url}\n" for page in pages)
     return f"{upstream} cannot go on before the user has opened this in a browser:\n{lines}Then call it again."
 
 
-def _shown(page: _Page, caller: Caller) -> dict[str, Raw]:
+def _shown(page: Page, caller: Caller) -> dict[str, Raw]:
     """The params that ask `caller` to visit a page.
 
     Raises:

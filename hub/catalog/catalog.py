@@ -16,6 +16,7 @@ from msgspec import Raw, Struct
 from hub.catalog.entries import NAME_KINDS, NOTHING, Route, UpstreamEntries, UpstreamRule, VisibleEntry, quote_some
 from hub.catalog.instructions import heading, joined, one_line
 from hub.catalog.rewrite import Change, unchanged
+from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.token_cost import TokenCost, cost_of
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View
@@ -37,6 +38,8 @@ from upstreams.inventory.freshness import in_full
 
 SETTLING_TTL_MS: Final = 1_000
 """Milliseconds for which a list is good while some upstreams have not reported yet."""
+SIGN_IN_TTL_MS: Final = 15_000
+"""The same while some upstream shows a tool for signing in, which a person may do at any moment."""
 MAX_TTL_MS: Final = 300_000
 
 _SERVER_INFO = encode({SERVER_INFO_KEY: HUB_INFO})[1:-1]
@@ -151,6 +154,9 @@ class Catalog:
                 routes.setdefault(name, route)
         if kind is Kind.TOOL:
             yield from self._lay_out_apps(routes)
+            for part in self.parts:
+                for name, route in part.route_of_sign_in.items():
+                    routes.setdefault(name, route)
 
     def _lay_out_apps(self, routes: dict[str, Route]) -> Iterator[str]:
         """Let user interfaces reach their tools by bare names, but for names that are taken."""
@@ -276,6 +282,8 @@ class Catalog:
     def _ttl_ms(self, kind: Kind, ttl_ms: Ttl) -> int:
         """Milliseconds for which a modern host need not ask again."""
         most = SETTLING_TTL_MS if self._settling else MAX_TTL_MS
+        if any(part.rule.sign_in is SignInTool.LISTED for part in self.parts):
+            most = min(most, SIGN_IN_TTL_MS)
         return min([most, *(ttl_ms(part.snapshot, kind) for part in self.parts)])
 
     def _public(self, kind: Kind) -> bool:

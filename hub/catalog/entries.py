@@ -13,6 +13,7 @@ from config.name_globs import ALL, NameChoice
 from hub.catalog.apps import for_model, for_views, is_for_model, is_for_views
 from hub.catalog.names import NameKind, name_id, visible_name
 from hub.catalog.rewrite import UI_KEYS, localise_meta
+from hub.catalog.sign_in_tool import SIGN_IN, SignInTool, sign_in_tool
 from hub.catalog.token_cost import tool_bytes
 from hub.catalog.uri_claims import UriClaims
 from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirrored
@@ -38,6 +39,8 @@ class Route(Struct, frozen=True):
 
     upstream: str
     original: str
+    signs_in: bool = False
+    """It is the hub's own tool that has a person sign in there."""
 
 
 class UpstreamRule(Struct, frozen=True):
@@ -52,6 +55,8 @@ class UpstreamRule(Struct, frozen=True):
     """True if its user interfaces are shown on the common endpoint."""
     tools: tuple[str, ...] = ALL
     """Globs over its own names of tools; others do not exist for hosts."""
+    sign_in: SignInTool = SignInTool.NONE
+    """The tool that has a person sign in there."""
 
     def sid(self, budget: int) -> str:
         """The server id in visible names of so many characters."""
@@ -97,6 +102,8 @@ class UpstreamEntries:
         self.routes = {
             kind: {each.visible: Route(self.name, each.original) for each in its} for kind, its in self.shown.items()
         }
+        if rule.sign_in is SignInTool.LISTED:
+            self.routes[Kind.TOOL] = self.route_of_sign_in
         self.apps = () if scoped or self._bare or not rule.apps else self._for_views()
         """Tools under their bare names, as user interfaces of this upstream call them."""
         self.mirrors = {each.visible: found for each in self.shown[Kind.TOOL] if (found := _mirrors(each.fields))}
@@ -120,9 +127,17 @@ class UpstreamEntries:
             self._scoped = UpstreamEntries(self.snapshot, self.rule, self._budget, self._claims, scoped=True)
         return self._scoped
 
+    @property
+    def route_of_sign_in(self) -> dict[str, Route]:
+        """The route of the tool that has a person sign in, by its visible name; none, if there never was such a one."""
+        if self.rule.sign_in is SignInTool.NONE:
+            return {}
+        name = SIGN_IN if self._bare else visible_name("tool", self.sid, SIGN_IN, self._budget)
+        return {name: Route(self.name, SIGN_IN, signs_in=True)}
+
     def former(self, kind: Kind) -> dict[str, Route]:
         """Routes of the visible names that its entries would have under its former names."""
-        if self._bare or kind not in NAME_KINDS:
+        if self._bare or kind not in NAME_KINDS or self.rule.sign_in is SignInTool.LISTED:
             return {}
         sids = {name_id(alias, self._budget) for alias in self.rule.aliases}
         sids |= {name_id(name) for name in (self.rule.prefix or self.name, *self.rule.aliases)}  # of other budgets
@@ -193,6 +208,8 @@ class UpstreamEntries:
     def _distinct(self, kind: Kind) -> list[ListEntry]:
         """The entries of a list that hosts may see; of those with one name, the first."""
         entries = self.snapshot.lists.get(kind, ())
+        if kind is Kind.TOOL and self.rule.sign_in is SignInTool.LISTED:
+            return [sign_in_tool(self.name)]
         if kind is Kind.TOOL and self.rule.tools != ALL:
             chosen = NameChoice(self.rule.tools)
             entries = tuple(entry for entry in entries if entry.key in chosen)

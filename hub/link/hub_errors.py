@@ -125,6 +125,13 @@ class UpstreamUnauthorized(HubError):
     kind = "upstream_auth"
     executed = Executed.NO
 
+    @property
+    def asks_person(self) -> bool:
+        """True if somebody who signs in would help, and the call could then be made anew: it is not for the moment
+        only, the account is not one that may not, and nothing was done."""
+        is_lasting = self.retry_after_ms is None
+        return self.kind == UpstreamUnauthorized.kind and is_lasting and self.executed is Executed.NO
+
 
 class UpstreamDenied(UpstreamUnauthorized):
     """The upstream knows who asks, and refuses (403)."""

@@ -16,10 +16,12 @@ from hub.catalog.entries import Route
 from hub.catalog.rewrite import LARGE_BYTES, Change, localise, unchanged, untag_arguments
 from hub.link.hub_errors import UpstreamProtocolError, failure_from
 from hub.link.interface import Interim, Operation
+from hub.link.interface import Upstream as Seam
 from hub.routing.host_exchange import HostExchange
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.resource_reads import ResourceReads
+from hub.routing.sign_in_door import SignInDoor
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, raw
 from hub.wire.mcp import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCES_READ, Kind
 from hub.wire.request_meta import params_for_upstream, split_meta
@@ -67,7 +69,7 @@ class OperationForwarder:
         upstream = self._live.upstreams[route.upstream]
         operation = await self._operation(request, exchange, route, named)
         try:
-            reply = await self._send(operation, upstream, exchange, request)
+            reply = await self._send(operation, upstream, exchange, request, signs_in=route.signs_in)
         finally:  # without an answer, too: the call may have changed what was read before
             if kind is Kind.TOOL and self._reading is not None:
                 self._reading.note_tool_call(upstream.name)
@@ -94,10 +96,15 @@ class OperationForwarder:
         return await trio.to_thread.run_sync(partial(untag_arguments, arguments, untag), limiter=self._untagging)
 
     def _send(
-        self, operation: Operation, upstream: Upstream, exchange: HostExchange, request: Request
+        self, operation: Operation, upstream: Upstream, exchange: HostExchange, request: Request, *, signs_in: bool
     ) -> Awaitable[Reply]:
-        """Send `operation` across the seam: reads by way of the cache, and at the log level that the host wants."""
-        way = self._reading.by_way_of(upstream) if self._reading and request.method == RESOURCES_READ else upstream
+        """Send `operation` across the seam: reads by way of the cache, and at the log level that the host wants.
+        `signs_in`: it is for the hub's own tool, in front of the upstream."""
+        way: Seam = upstream
+        if signs_in:
+            way = SignInDoor(upstream)
+        elif self._reading and request.method == RESOURCES_READ:
+            way = self._reading.by_way_of(upstream)
         reply = self._bridge.forward(way, operation, exchange, request)
         caller = exchange.caller
         return reply if caller.log_level is None else self._levels.hold(caller, reply)

@@ -18,6 +18,7 @@ from msgspec import Struct, structs
 
 from hub.catalog.catalog import Catalog, Rules, merge
 from hub.catalog.entries import UpstreamRule
+from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.token_cost import TokenCost
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View, home_of, server_view
@@ -78,6 +79,7 @@ class LiveCatalog:
         self.claims = claims
         """Claims of the common view, for the caller to keep on disk."""
         self.settled = trio.Event()
+        self._shows_sign_ins = False
         self.rebuilds = 0
         self._rules = rules
         self._sealer = sealer
@@ -184,6 +186,10 @@ class LiveCatalog:
         """Wait until there are."""
         await self._dirty.wait()
 
+    def show_sign_ins(self) -> None:
+        """From the next rebuild on, show a tool for signing in where that has to be done before anything is known."""
+        self._shows_sign_ins = True
+
     def claim_for_good(self) -> None:
         """Claim URIs for good from the next rebuild on."""
         self._claims_count = True
@@ -227,7 +233,7 @@ class LiveCatalog:
         snapshots = [upstream.snapshot for upstream in self.upstreams.values()]
         common = merge(
             snapshots,
-            self._rules,
+            self._now(self._rules),
             self.claims,
             sealer=self._sealer,
             settling=any(upstream.settling for upstream in self.upstreams.values()),
@@ -242,7 +248,7 @@ class LiveCatalog:
             is_settling = not project.reported.is_set()
             catalogs[view] = merge(
                 snapshots,
-                project.rules_in(self._rules),
+                self._now(project.rules_in(self._rules)),
                 project.claims,
                 sealer=self._sealer,
                 view=view,
@@ -252,6 +258,18 @@ class LiveCatalog:
                 previous=old.get(view),
             )
         return catalogs
+
+    def _now(self, rules: Rules) -> Rules:
+        """`rules`, and which upstreams show a tool for signing in at this moment."""
+        if not self._shows_sign_ins:
+            return rules
+        return structs.replace(rules, upstreams=tuple(map(self._rule_now, rules.upstreams)))
+
+    def _rule_now(self, rule: UpstreamRule) -> UpstreamRule:
+        upstream = self.upstreams.get(rule.name)
+        if upstream is None or not upstream.wanted_sign_in:
+            return rule
+        return structs.replace(rule, sign_in=SignInTool.LISTED if upstream.wants_sign_in else SignInTool.FORMER)
 
 
 def _changes(old: dict[View, Catalog], new: dict[View, Catalog], views: Iterable[View]) -> Iterator[ListChange]:

@@ -22,6 +22,7 @@ from cache.shared_store import SharedStore
 from config.saved_state import Memory
 from config.settings import HubConfig, UpstreamConfig
 from hub.app import Hub
+from hub.bridge.sign_in_visits import SignInGuide
 from hub.catalog.view import EVERYTHING
 from hub.daemon.api import DaemonApi
 from hub.downstream.http.durable_sessions import DurableSessions
@@ -615,9 +616,11 @@ async def a_house(
     reader: ProjectReader | None = None,
     allowances: Path | None = None,
     shared: SharedStore | None = None,
+    guide: SignInGuide | None = None,
     **config: Any,
 ) -> AsyncIterator[House]:
-    """A running hub over `fakes`; `upstreams` holds settings of some of them, `config` those of the hub."""
+    """A running hub over `fakes`; `upstreams` holds settings of some of them, `config` those of the hub. With a
+    `guide`, it has people sign in."""
     more = upstreams or {}
     configs = {name: UpstreamConfig(**{"command": name, **more.get(name, {})}) for name in fakes if "@" not in name}
     whole = HubConfig(upstreams=configs, **config)
@@ -633,6 +636,8 @@ async def a_house(
         allowances=allowances,
         shared=shared,
     )
+    if guide is not None:
+        hub.follow_sign_ins(guide)
     async with trio.open_nursery() as nursery:
         await nursery.start(hub.run)
         house = House(fakes, nursery, hub, durable or make_durable_sessions())

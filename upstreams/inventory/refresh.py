@@ -19,7 +19,7 @@ import trio
 
 from config.settings import UpstreamConfig
 from hub.link.flag_and_bell import DirtyFlag
-from hub.link.hub_errors import HubError
+from hub.link.hub_errors import HubError, UpstreamUnauthorized
 from hub.wire.mcp import Kind
 from upstreams.inventory.lists import Listing, walk
 from upstreams.session import Session
@@ -87,6 +87,8 @@ class _ListState:
         """The reason why the list is incomplete, or could not be read."""
         self.retry_at = inf
         """Time at which to read the list again, since it could not be read."""
+        self.wants_sign_in = False
+        """A person has to sign in before it can be read."""
         self.pacing = ReadPacing()
         self.news = DirtyFlag()
 
@@ -144,6 +146,18 @@ class ListRefresh:
         """True if every list could be read, when it was read last."""
         return all(state.retry_at == inf for state in self._lists.values())
 
+    @property
+    def want_sign_in(self) -> bool:
+        """True if a person has to sign in before all lists can be read."""
+        return any(state.wants_sign_in for state in self._lists.values())
+
+    def signed_in(self) -> None:
+        """A person has signed in: the lists that could not be read for that are read at once."""
+        for kind, state in self._lists.items():
+            if state.wants_sign_in:
+                state.wants_sign_in = False
+                self.request(kind)
+
     def mark_stale(self, kinds: Iterable[Kind]) -> None:
         """Have these lists read soon: they changed, or there is reason to believe so."""
         for kind in kinds:
@@ -198,13 +212,14 @@ class ListRefresh:
 
     async def _read_one(self, session: Session, kind: Kind, found: dict[Kind, Listing]) -> None:
         state = self._lists[kind]
-        problem = f"{kind.value} could not be read in time"
+        problem, state.wants_sign_in = f"{kind.value} could not be read in time", False
         with trio.move_on_after(self._list_s):
             try:
                 found[kind] = await walk(session, kind)
                 problem = found[kind].degraded
             except HubError as error:
                 problem = f"{kind.value} could not be read: {error}"
+                state.wants_sign_in = isinstance(error, UpstreamUnauthorized) and error.asks_person
         state.problem = problem  # not before: readings of other lists tell the problems of all
         now = trio.current_time()
         state.retry_at = inf if kind in found else now + RETRY_LIST_S

@@ -16,7 +16,7 @@ import trio
 from msgspec import Raw, Struct, structs
 
 from config.settings import UpstreamConfig
-from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnavailable
+from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import OWNER, Caller, Exchange, Tenant
 from hub.wire.mcp import Kind
 from upstreams.cold_start.gate import StartGate
@@ -254,10 +254,16 @@ class SessionConnector:
         text = f"{self._name} could not be connected for this host: {error}."
         if self.pool.config.command is not None:
             text += ' If it can run only once, set session_mode = "singleton" in its configuration.'
-        kind = UpstreamUnauthorized if isinstance(error, UpstreamUnauthorized) else UpstreamUnavailable
+        kind: type[HubError] = UpstreamUnavailable
+        if isinstance(error, UpstreamUnauthorized):
+            kind = UpstreamDenied if isinstance(error, UpstreamDenied) else UpstreamUnauthorized
         return kind(text, upstream=self._name, retry_after_ms=None if error is None else error.retry_after_ms)
 
     # --- the life of a session ----------------------------------------------------------------------------------------
+
+    def _wants_sign_in(self, error: HubError) -> bool:
+        """True if a person has to sign in first; then nothing is asked of the server, and the next call may go on."""
+        return isinstance(error, UpstreamUnauthorized) and error.asks_person and self.pool.config.signs_in_by_person
 
     async def _keep(self, pooled: PooledSession) -> None:
         try:
@@ -269,7 +275,8 @@ class SessionConnector:
         if error is not None:
             self._parts.values.mask.error(error)
         if error is not None and not pooled.is_open:
-            self._pacing.failed(str(error))
+            if not self._wants_sign_in(error):
+                self._pacing.failed(str(error))
             self.refused_with = error
             log.log(self._severity, "%s: no further session could be opened: %s", self._name, error)
             self._parts.events.note(f"no further session could be opened: {error}")

@@ -1,0 +1,46 @@
+"""The tool by which hosts have a person sign in at an upstream that says nothing of itself before. Pure.
+
+It is the hub's own, and stands in place of the tools that nobody knows yet. A host may still call it when these have
+come: it is answered then, though it is not listed any more.
+"""
+
+from enum import Enum
+from typing import Final
+
+from hub.catalog.view import home_of
+from hub.wire.jsonrpc import raw
+from hub.wire.mcp import ListEntry
+
+SIGN_IN: Final = "sign_in"
+"""Its name beside those of the upstream's own tools."""
+
+
+class SignInTool(Enum):
+    """Whether an upstream has such a tool."""
+
+    NONE = "none"
+    LISTED = "listed"
+    FORMER = "former"
+    """Not any more, but calls of it are answered."""
+
+
+def sign_in_tool(upstream: str) -> ListEntry:
+    """The tool of `upstream`."""
+    name, _ = home_of(upstream)
+    text = (
+        f"{name} shows its tools only after the user has signed in there. Call this to have the user asked to sign in,"
+        f" or to learn what the user has to do; the tools of {name} are listed in its place afterwards. Made by hubd."
+    )
+    fields = {
+        "name": SIGN_IN,
+        "title": f"Sign in at {name}",
+        "description": text,
+        "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
+    }
+    return ListEntry(SIGN_IN, {member: raw(value) for member, value in fields.items()})
+
+
+def signed_in_text(upstream: str) -> str:
+    """What a host is told that calls the tool when nobody has to sign in any more."""
+    name, _ = home_of(upstream)
+    return f"{name} is connected, and nobody has to sign in. List the tools again: those of {name} are there now."
