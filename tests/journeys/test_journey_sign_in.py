@@ -11,11 +11,13 @@ import trio.testing
 from msgspec import Struct
 
 from config.oauth_settings import UpstreamOAuth
+from config.setting import Secret
 from hub.link.hub_errors import UpstreamDenied, UpstreamUnauthorized
 from hub.wire.mcp import L1, L3, L4, MODERN
 from tests.support.fakes import FakeSession, FakeUpstream
 from tests.support.house import ALICE, BOB, a_house
 
+WANTS_TOKEN = UpstreamUnauthorized("notes wants a token", upstream="notes")
 URL_MODE = {"elicitation": {"form": {}, "url": {}}}
 COMPLETE = "notifications/elicitation/complete"
 CHANGED = "notifications/tools/list_changed"
@@ -42,9 +44,8 @@ class Guarded(FakeUpstream):
 
     def __init__(self, version: str = L4, *, shut: bool = False, **more: Any) -> None:
         super().__init__(version=version, **more)
-        refusal = UpstreamUnauthorized("notes wants a token", upstream="notes")
-        self.shut = refusal if shut else None
-        self.refusal = None if shut else refusal
+        self.shut = WANTS_TOKEN if shut else None
+        self.refusal = None if shut else WANTS_TOKEN
 
     def open(self, config: Any, name: str, events: Any, memory: Any, *terms: Any) -> GuardedSession:
         return GuardedSession(self, config, name, events, memory, *terms)
@@ -231,9 +232,9 @@ async def test_completions_ask_nobody(autojump_clock, version):
     [
         (UpstreamDenied("notes lets nobody write", upstream="notes"), {}),
         (UpstreamUnauthorized("The renewal has failed", upstream="notes", retry_after_ms=2000), {}),
-        (UpstreamUnauthorized("notes wants a token", upstream="notes"), {"headers": {"authorization": "Bearer x"}}),
-        (UpstreamUnauthorized("notes wants a token", upstream="notes"), {"oauth": {"grant": "client_credentials"}}),
-        (UpstreamUnauthorized("notes wants a token", upstream="notes"), {"oauth": {"grant": "none"}}),
+        (WANTS_TOKEN, {"headers": {"authorization": Secret("Bearer x")}}),
+        (WANTS_TOKEN, {"oauth": {"grant": "client_credentials"}}),
+        (WANTS_TOKEN, {"oauth": {"grant": "none"}}),
     ],
 )
 @pytest.mark.parametrize("shut", [False, True])
@@ -322,7 +323,7 @@ async def test_the_tool_comes_when_it_is_needed_and_only_where_the_upstream_is_s
         await trio.sleep(1)
         assert await both.names() == ["echo", "up__echo"]
         assert (len(both.of(CHANGED)), elsewhere.of(CHANGED)) == (1, [])
-        fake.shut = UpstreamUnauthorized("notes wants a token", upstream="notes")
+        fake.shut = WANTS_TOKEN
         await fake.conversation.close()
         await trio.sleep(100)
         assert await both.names() == ["echo", "up__echo"], "what is known stays listed"
@@ -339,7 +340,6 @@ async def test_globs_over_tools_do_not_hide_it_and_lists_that_want_a_sign_in_sho
     """A server that shakes hands with everybody, and tells its tools to those who have signed in."""
     fake = Guarded()
     fake.refusal = None
-    locked = UpstreamUnauthorized("notes wants a token", upstream="notes")
 
     class Session(GuardedSession):
         async def request(self, method: str, params: Any) -> Any:
@@ -347,7 +347,7 @@ async def test_globs_over_tools_do_not_hide_it_and_lists_that_want_a_sign_in_sho
                 raise self._fake.locked
             return await super().request(method, params)
 
-    fake.locked = locked
+    fake.locked = WANTS_TOKEN
     fake.open = lambda *parts: Session(fake, *parts)
     async with a_guarded_house(fake, tools=("e*",)) as (house, guide):
         host = await house.host("lines", L4, capabilities=URL_MODE)
