@@ -69,6 +69,13 @@ def without_frames(error: AnyError) -> AnyError:
     return copy
 
 
+def with_evidence(error: AnyError, executed: Executed) -> AnyError:
+    """A copy of `error` for a call of which more is known than for the request that failed."""
+    copy = without_frames(error)
+    copy.executed = executed
+    return copy
+
+
 class UpstreamUnavailable(HubError):
     """Not started, restarting, disabled or gone: nothing was sent."""
 

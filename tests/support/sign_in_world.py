@@ -15,6 +15,7 @@ import trio
 from config.oauth_settings import OAuthConfig, UpstreamOAuth
 from config.setting import Secret
 from config.settings import HubConfig, UpstreamConfig
+from hub.app import Hub
 from hub.daemon.http_routes import public_reply
 from hub.downstream.access.access import Access
 from hub.link.interface import OWNER, Caller, Identity
@@ -190,6 +191,8 @@ class World:
         self.identity: Identity | None = None
         """Who a proxy says makes each request."""
         self.served: Served
+        self.hub: Hub | None = None
+        """The hub whose hosts are sent here, if there is one."""
         self.sign_ins = make_sign_ins(
             Surroundings(
                 config=lambda: self.config,
@@ -199,12 +202,22 @@ class World:
                 keeper=lambda: self.keeper,
                 servers=self.servers,
                 ends=self.ends,
-                signed_in=self.started.append,
-                completed=lambda upstream, visit: self.completed.append((upstream, visit)),
+                signed_in=self.signed_in,
+                completed=self.visit_done,
                 spawn=nursery.start_soon,
                 wall=lambda: 1000.0,
             )
         )
+
+    def signed_in(self, upstream: str) -> None:
+        self.started.append(upstream)
+        if self.hub is not None:
+            self.hub.supervisor.signed_in(upstream)
+
+    def visit_done(self, upstream: str, visit: str) -> None:
+        self.completed.append((upstream, visit))
+        if self.hub is not None:
+            self.hub.visit_done(upstream, visit)
 
     def settle(self, upstream: str = "notes", **settings) -> None:
         """Give an upstream OAuth settings."""

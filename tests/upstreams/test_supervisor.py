@@ -6,7 +6,7 @@ from msgspec import structs
 
 from config.saved_state import Memory
 from config.settings import Restart, Timeouts, UpstreamConfig
-from hub.link.hub_errors import HubError, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
+from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L4, MODERN, Kind, ListEntry
@@ -238,9 +238,21 @@ async def test_without_credentials_it_says_so(nursery, autojump_clock):
     error = await attempt(there["a"])
     assert isinstance(error, UpstreamUnauthorized)
     assert "credentials" in str(error)
+    assert error.asks_person
     await trio.sleep(FAILED_PAUSE_S)
     del there.refusals["a"]
     assert isinstance(await attempt(there["a"]), Result)
+
+
+async def test_who_is_known_and_denied_need_not_sign_in(nursery, autojump_clock):
+    there = House(nursery, {"a": FakeUpstream()})
+    there.refusals["a"] = UpstreamDenied("a knows you, and refuses")
+    await nursery.start(there.supervisor.run, there.configs)
+    await there.supervisor.settled.wait()
+    assert there["a"].state is State.UNAUTHORIZED
+    error = await attempt(there["a"])
+    assert isinstance(error, UpstreamDenied)
+    assert not error.asks_person
 
 
 @pytest.mark.covers("SEC-16")

@@ -22,7 +22,7 @@ from hub.bridge.tasks.client import SilentExchange, TaskClient, nonsense
 from hub.bridge.tasks.model import NoTask, Task, augments_calls, begun_task, declares, requires_task
 from hub.bridge.tasks.task_handles import TaskHandles
 from hub.bridge.tasks.waiting import Show, TaskWait
-from hub.link.hub_errors import Executed, HubError, UpstreamUnauthorized
+from hub.link.hub_errors import Executed, HubError, UpstreamUnauthorized, with_evidence
 from hub.link.interface import Exchange, Interim, Operation, Upstream
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Reply, Request, peek_array, peek_object, peek_str, raw
@@ -142,9 +142,8 @@ class Tasks:
     async def _absorb(self, client: TaskClient, task_wait: TaskWait, answers: Mapping[str, Raw] | None = None) -> Reply:
         try:
             return await task_wait.wait(answers)
-        except UpstreamUnauthorized as error:  # when the task had begun
-            error.executed = Executed.UNKNOWN
-            raise
+        except UpstreamUnauthorized as error:  # of a request about the task, which has begun
+            raise with_evidence(error, Executed.UNKNOWN) from None
         finally:
             if not task_wait.over and self._nursery is not None:
                 self._nursery.start_soon(_cancel, client)

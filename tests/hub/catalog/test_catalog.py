@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub.catalog.catalog import Catalog, Rules, merge
+from hub.catalog.catalog import SIGN_IN_TTL_MS, Catalog, Rules, merge
 from hub.catalog.entries import Route, UpstreamRule, quote_some
+from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import server_view
 from hub.link.sealing import Sealer
@@ -566,3 +567,33 @@ def test_a_long_id_is_cut_for_a_small_budget_and_calls_find_it_by_its_whole():
         assert catalog.route(Kind.TOOL, asked) == Route(name, "think")
     assert catalog.suspect(f"{visible.partition('__')[0]}__new") == name
     assert ids(merged(snapshot(name, ["think"])), Kind.TOOL) == [f"{name}__think"]
+
+
+# --- the tool for signing in ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sign_in", [SignInTool.LISTED, SignInTool.FORMER])
+def test_the_tool_for_signing_in_leads_to_the_hub_itself(sign_in):
+    rule = UpstreamRule("notes", sign_in=sign_in, aliases=("former",), tools=("nothing",))
+    catalog = merge([snapshot("notes"), snapshot("up", ["x"])], rules(rule, "up"), UriClaims())
+    assert catalog.route(Kind.TOOL, "notes__sign_in") == Route("notes", "sign_in", signs_in=True)
+    assert catalog.route(Kind.TOOL, "former__sign_in") is None
+    (tool, *_) = listed = json.loads(bytes(catalog.page(Kind.TOOL, MODERN, None)))["tools"]
+    assert (tool["name"] == "notes__sign_in") == (sign_in is SignInTool.LISTED)
+    assert len(listed) == (2 if sign_in is SignInTool.LISTED else 1)
+    alone = catalog.of_server(server_view("notes"), catalog.parts[0])
+    assert alone.route(Kind.TOOL, "sign_in") == Route("notes", "sign_in", signs_in=True)
+
+
+def test_a_tool_of_the_upstream_itself_comes_first():
+    rule = UpstreamRule("notes", sign_in=SignInTool.FORMER)
+    catalog = merge([snapshot("notes", ["sign_in"])], rules(rule), UriClaims())
+    assert catalog.route(Kind.TOOL, "notes__sign_in") == Route("notes", "sign_in")
+
+
+def test_lists_with_a_tool_for_signing_in_are_good_for_a_short_time():
+    rule = UpstreamRule("notes", sign_in=SignInTool.LISTED)
+    for rules_now, most in ((rules(rule), SIGN_IN_TTL_MS), (rules("notes"), 300_000)):
+        catalog = merge([snapshot("notes")], rules_now, UriClaims())
+        page = catalog.page(Kind.TOOL, MODERN, None, ttl_ms=lambda *_: 1_000_000)
+        assert json.loads(bytes(page))["ttlMs"] == most

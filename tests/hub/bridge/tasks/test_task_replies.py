@@ -9,7 +9,7 @@ from msgspec import Raw
 from config.settings import Timeouts, UpstreamConfig
 from hub.bridge.request_state import RequestStates
 from hub.bridge.tasks.task_replies import Tasks
-from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamUnavailable
+from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import Exchange, Operation
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
@@ -152,6 +152,17 @@ async def test_an_upstream_that_is_away_for_a_while(autojump_clock: object) -> N
         await settled(gone, {"resultType": "task", **TASK})
     assert caught.group_contains(UpstreamUnavailable)
     assert gone.called[-1] == "tasks/cancel"
+
+
+async def test_a_refusal_after_the_task_has_begun_does_not_say_that_nothing_was_done(autojump_clock: object) -> None:
+    refused = UpstreamUnauthorized("files wants a token")
+    fake = Fake(get=[refused], cancel=[refused])
+    with pytest.raises(ExceptionGroup) as caught:
+        await settled(fake, {"resultType": "task", **TASK})
+    error = caught.value.exceptions[0]
+    assert isinstance(error, UpstreamUnauthorized)
+    assert (error.executed, error.asks_person) == (Executed.UNKNOWN, False), "the tool is not called once more"
+    assert refused.asks_person
 
 
 async def test_a_task_that_is_over_at_once_is_looked_at_once(autojump_clock: object) -> None:
