@@ -16,12 +16,13 @@ from config.settings import UpstreamConfig
 from hub.app import WALL, Hub
 from hub.daemon.http_listener import HttpListener
 from hub.link.fault_isolation import run_isolated
+from hub.link.interface import Caller
 from hub.link.sealing import Keys
 from hub.net.http_server import HttpRequest, HttpResponse
 
 if TYPE_CHECKING:
     from hub.sign_in.redirect_uri import Listening
-    from hub.sign_in.sign_ins import SignIns
+    from hub.sign_in.sign_ins import SignIns, Visit
     from upstreams.fetch.fetcher import Fetcher
     from upstreams.fetch.model import Allowed
     from upstreams.oauth.accounts import Accounts
@@ -48,8 +49,9 @@ class SignInParts:
         return f"<SignInParts{', in use' if self._used.is_set() else ''}>"
 
     def serves(self, hub: Hub, listener: HttpListener) -> None:
-        """Note the hub that these are of, and its listener."""
+        """Note the hub that these are of, and its listener; its hosts send people here to sign in."""
         self._hub, self._listener = hub, listener
+        hub.follow_sign_ins(self)
 
     @property
     def hub(self) -> Hub:
@@ -71,6 +73,20 @@ class SignInParts:
     async def handle(self, request: HttpRequest, response: HttpResponse) -> None:
         """Answer a browser."""
         await self.sign_ins.handle(request, response)
+
+    # --- for hosts, as `hub.bridge.sign_in_visits.SignInGuide` --------------------------------------------------------
+
+    async def look(self, upstream: str, caller: Caller) -> None:
+        """Find out, within some seconds, whether `visit` can offer a page."""
+        await self.sign_ins.look(upstream, caller)
+
+    def visit(self, upstream: str, caller: Caller) -> "Visit | None":
+        """The page on which the person behind `caller` signs in; None: there is none that would work now."""
+        return self.sign_ins.visit(upstream, caller)
+
+    def advice(self, upstream: str, caller: Caller) -> str:
+        """What the model of a host is told."""
+        return self.sign_ins.advice(upstream, caller)
 
     # --- parts --------------------------------------------------------------------------------------------------------
 
@@ -120,6 +136,7 @@ class SignInParts:
                 servers=RealServers(self.fetch, self._oauth, accounts.store, WALL),
                 ends=BrowserEnds(),
                 signed_in=self._signed_in,
+                completed=self.hub.visit_done,
                 spawn=self._spawn,
                 wall=WALL,
             )

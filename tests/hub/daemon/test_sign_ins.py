@@ -1,16 +1,23 @@
 """A sign-in from the command line's request to the call that works: a real hub, the rig's servers, a person's forms."""
 
+import html
 import json
 import os
+import re
 import subprocess
 import sys
+import urllib.request
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed
 from hub.control.methods import RELOAD, SIGN_IN, SIGN_IN_FINISH, SIGN_IN_STATUS, SIGN_OUT, STATUS
+from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
+from tests.support.attached import Host
 from tests.support.oauth.rig import walk, walk_to_the_end
 from tests.support.processes import HUBD, free_port, running_hub
 
@@ -115,3 +122,110 @@ def test_nothing_of_it_is_loaded_by_a_hub_that_signs_in_nowhere():
     loaded = set(shown.stdout.split())
     assert not loaded & {"httpx", "joserfc", "upstreams.oauth.accounts", "upstreams.oauth.store"}
     assert not {name for name in loaded if name.startswith("hub.sign_in.")}
+
+
+# --- begun by a host --------------------------------------------------------------------------------------------------
+
+URL_MODE = {"elicitation": {"form": {}, "url": {}}}
+LEGACY = {"protocolVersion": "2025-11-25", "capabilities": URL_MODE, "clientInfo": {"name": "test", "version": "1"}}
+MODERN_META = {"_meta": {VERSION_KEY: MODERN, CLIENT_CAPABILITIES_KEY: URL_MODE}}
+COMPLETE = "notifications/elicitation/complete"
+
+
+def open_page(url: str) -> None:
+    """Do what a person does who is shown the hub's page."""
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        (link,) = re.findall(r'<a href="([^"]+)"', answer.read().decode())
+    page = walk_to_the_end(html.unescape(link))
+    assert "Signed in for notes" in page.text
+
+
+def until(host: Host, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The next message that is `wanted`."""
+    while not wanted(message := host.receive()):
+        assert message is not None
+    return message
+
+
+def modern_answer(host: Host, id: int, method: str, **params: Any) -> dict[str, Any]:
+    host.ask(id, method, {**params, **MODERN_META})
+    return until(host, lambda message: message.get("id") == id)
+
+
+def text_in(answer: dict[str, Any]) -> str:
+    assert "result" in answer, answer
+    assert not answer["result"].get("isError"), answer
+    return json.dumps(answer["result"]["content"])
+
+
+IS_BLIND = os.getuid() in (0, 65534)
+"""Nobody can tell the browsers of such a user from those of others, so hosts are given no address."""
+
+
+@pytest.mark.skipif(not IS_BLIND, reason="browsers of this user are told from others")
+def test_where_browsers_cannot_be_told_apart_hosts_name_the_command(oauth, tmp_path):
+    liar = oauth.liar()
+    with running_hub(tmp_path, CONFIG.format(url=liar.url)) as hub, Host(hub) as modern:
+        call = {"name": "notes__sign_in", "arguments": {}}
+        result = modern_answer(modern, 1, "tools/call", **call)["result"]
+        assert result["isError"]
+        assert 'run "hubd auth notes", then' in result["content"][0]["text"]
+        assert sign_in(hub, paste=True).state == "signed_in"
+        assert "List the tools again" in text_in(modern_answer(modern, 2, "tools/call", **call))
+        text_in(modern_answer(modern, 3, "tools/call", name="notes__read", arguments={}))
+
+
+@pytest.mark.skipif(IS_BLIND, reason="browsers of this user cannot be told from others")
+@pytest.mark.parametrize("opens", ["modern", "legacy"])
+def test_hosts_of_both_eras_get_their_results_after_one_sign_in(oauth, tmp_path, opens):
+    """Neither a terminal nor a command is needed: a call is made, a page is opened, and the call has its result."""
+    liar = oauth.liar()
+    with running_hub(tmp_path, CONFIG.format(url=liar.url)) as hub, Host(hub) as older, Host(hub) as modern:
+        older.ask(0, "initialize", LEGACY)
+        until(older, lambda message: message.get("id") == 0)
+        older.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        older.ask(1, "tools/list", {})
+        listed = until(older, lambda message: message.get("id") == 1)["result"]["tools"]
+        assert [tool["name"] for tool in listed] == ["notes__sign_in"], "it tells nothing of itself yet"
+        call = {"name": "notes__sign_in", "arguments": {}}
+        older.ask(2, "tools/call", call)
+        answer = until(older, lambda message: message.get("id") == 2)
+        assert "error" in answer, answer
+        error = answer["error"]
+        assert (error["code"], error["data"]["executed"]) == (-32042, "no")
+        (page,) = error["data"]["elicitations"]
+        asked = modern_answer(modern, 1, "tools/call", **call)["result"]
+        (key,) = asked["inputRequests"]
+        shown = asked["inputRequests"][key]["params"]
+        assert shown["url"] == page["url"]
+        accepted = {"inputResponses": {key: {"action": "accept"}}, "requestState": asked["requestState"]}
+        modern.ask(2, "tools/call", {**call, **accepted, **MODERN_META})
+        open_page(shown["url"])
+        assert "List the tools again" in text_in(until(modern, lambda message: message.get("id") == 2))
+        told = until(older, lambda message: message.get("method") == COMPLETE)
+        assert told["params"] == {"elicitationId": page["elicitationId"]}
+        until_connected(hub)
+        older.ask(3, "tools/list", {})
+        listed = until(older, lambda message: message.get("id") == 3)["result"]["tools"]
+        assert "notes__read" in [tool["name"] for tool in listed]
+        older.ask(4, "tools/call", {"name": "notes__read", "arguments": {}})
+        text_in(until(older, lambda message: message.get("id") == 4))
+        text_in(modern_answer(modern, 3, "tools/call", name="notes__read", arguments={}))
+        # More scopes: the tool is called, refused, and called once more after another sign-in.
+        write = {"name": "notes__write", "arguments": {}}
+        if opens == "modern":
+            asked = modern_answer(modern, 4, "tools/call", **write)["result"]
+            (key,) = asked["inputRequests"]
+            open_page(asked["inputRequests"][key]["params"]["url"])
+            accepted = {"inputResponses": {key: {"action": "accept"}}, "requestState": asked["requestState"]}
+            text_in(modern_answer(modern, 5, "tools/call", **write, **accepted))
+        else:
+            older.ask(5, "tools/call", write)
+            (page,) = until(older, lambda message: message.get("id") == 5)["error"]["data"]["elicitations"]
+            open_page(page["url"])
+            until(older, lambda message: message.get("method") == COMPLETE)
+            older.ask(6, "tools/call", write)
+            text_in(until(older, lambda message: message.get("id") == 6))
+    log = (tmp_path / "hubd.log").read_text()
+    for secret in liar.secrets():
+        assert secret not in log
