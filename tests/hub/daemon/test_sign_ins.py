@@ -165,14 +165,11 @@ IS_BLIND = os.getuid() in (0, 65534)
 @pytest.mark.skipif(not IS_BLIND, reason="browsers of this user are told from others")
 def test_where_browsers_cannot_be_told_apart_hosts_name_the_command(oauth, tmp_path):
     liar = oauth.liar()
+    call = {"name": "notes__sign_in", "arguments": {}}
     with running_hub(tmp_path, CONFIG.format(url=liar.url)) as hub, Host(hub) as modern:
-        call = {"name": "notes__sign_in", "arguments": {}}
         result = modern_answer(modern, 1, "tools/call", **call)["result"]
         assert result["isError"]
         assert 'run "hubd auth notes", then' in result["content"][0]["text"]
-        assert sign_in(hub, paste=True).state == "signed_in"
-        assert "List the tools again" in text_in(modern_answer(modern, 2, "tools/call", **call))
-        text_in(modern_answer(modern, 3, "tools/call", name="notes__read", arguments={}))
 
 
 @pytest.mark.skipif(IS_BLIND, reason="browsers of this user cannot be told from others")
