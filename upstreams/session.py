@@ -101,6 +101,8 @@ class SessionTerms(Struct, frozen=True):
     `absorbs_tasks`: that results may come later; `tells_roots`: the roots of hosts."""
     roots: tuple[str, ...] | None = None
     """URIs that answer `roots/list`; None: the roots of the host do."""
+    extensions: Mapping[str, Raw] = OWN_CAPABILITIES
+    """Declared in each request to a modern upstream beside those of hosts; `capabilities` has them, too."""
     ping_s: float = 60.0
     """Seconds of silence after which a legacy session is pinged; 0: never."""
     renewed_headers: RenewedHeaders | None = None
@@ -302,9 +304,10 @@ class DeclaredCapabilities:
         terms = self._terms
         if not terms.tells_roots:
             known = {name: value for name, value in known.items() if name != "roots"}
-        return capabilities_for_upstream(
+        told = capabilities_for_upstream(
             known, client_features=terms.client_features, absorbs_tasks=terms.absorbs_tasks
         )
+        return _with_extensions(told, terms.extensions) if terms.extensions else told
 
 
 def stamp_call(
@@ -333,11 +336,18 @@ def stamp_call(
     return {**operation.params, "_meta": meta}
 
 
-def stamp_own(era: Era, version: str, params: dict[str, Raw]) -> dict[str, Raw]:
-    """The params of a request of the hub's own."""
+def stamp_own(
+    era: Era, version: str, params: dict[str, Raw], extensions: Mapping[str, Raw] = OWN_CAPABILITIES
+) -> dict[str, Raw]:
+    """The params of a request of the hub's own. `extensions`: of the session's terms."""
     if era is Era.LEGACY:
         return params
-    return {**params, "_meta": stamp({}, version=version, capabilities=_DECLARED)}
+    declared = _with_extensions(_DECLARED, extensions) if extensions else _DECLARED
+    return {**params, "_meta": stamp({}, version=version, capabilities=declared)}
+
+
+def _with_extensions(capabilities: Mapping[str, Raw], extensions: Mapping[str, Raw]) -> dict[str, Raw]:
+    return {**capabilities, "extensions": raw({**peek_object(capabilities.get("extensions")), **extensions})}
 
 
 # --- what is read from notifications ----------------------------------------------------------------------------------

@@ -5,15 +5,15 @@ import os
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import trio
-from msgspec import Raw
 
 from config.oauth_settings import OAuthConfig
 from config.settings import UpstreamConfig
 from hub.link.fault_isolation import run_isolated
 from upstreams.oauth.credential import UpstreamCredential
+from upstreams.oauth.extensions import signs_in
 from upstreams.oauth.model import Grant
 from upstreams.oauth.parts import Finding, Shared
 
@@ -23,25 +23,6 @@ if TYPE_CHECKING:
     from upstreams.oauth.store.grant_store import GrantStore
     from upstreams.oauth.store.keeping import Keeper
     from upstreams.oauth.tokens.endpoint import Poster
-
-EXTENSIONS: Final = {
-    "client_credentials": "io.modelcontextprotocol/oauth-client-credentials",
-    "id_jag": "io.modelcontextprotocol/enterprise-managed-authorization",
-}
-"""What is declared to an upstream by its `grant`, and to no other."""
-
-
-def declared_extensions(config: UpstreamConfig) -> dict[str, Raw]:
-    """The extensions of the protocol that are declared to an upstream because of how the hub signs in there."""
-    name = EXTENSIONS.get(config.oauth.grant) if signs_in(config) else None
-    return {name: Raw(b"{}")} if name else {}
-
-
-def signs_in(config: UpstreamConfig) -> bool:
-    """True if the hub may sign in at an upstream: it has a URL, and no `Authorization` is configured."""
-    if config.url is None or config.oauth.grant == "none":
-        return False
-    return not any(name.lower() == "authorization" for name in config.headers)
 
 
 class Accounts:

@@ -10,6 +10,7 @@ from config.settings import UpstreamConfig
 from hub.wire.capabilities import capabilities_of_session, shared_session_capabilities
 from hub.wire.jsonrpc import EMPTY, peek_object, raw
 from hub.wire.mcp import Era
+from upstreams.oauth.extensions import declared_extensions
 from upstreams.session import SessionTerms
 
 
@@ -52,6 +53,9 @@ def terms_of(config: UpstreamConfig, capabilities: Mapping[str, Raw] | None = No
         declared["roots"] = EMPTY
     elif config.roots == "none":
         declared.pop("roots", None)
+    extensions = declared_extensions(config)
+    if extensions:
+        declared["extensions"] = raw({**peek_object(declared.get("extensions")), **extensions})
     return SessionTerms(
         declared,
         exclusive=capabilities is not None,
@@ -59,6 +63,7 @@ def terms_of(config: UpstreamConfig, capabilities: Mapping[str, Raw] | None = No
         absorbs_tasks=config.tasks == "absorb",
         tells_roots=config.roots in ("auto", "host"),
         roots=roots,
+        extensions=extensions,
         ping_s=config.ping_s,
     )
 

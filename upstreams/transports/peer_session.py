@@ -209,7 +209,9 @@ class PeerSession:
     async def _request_own(self, id: int, method: str, params: dict[str, Raw]) -> Reply:
         mark = self._outbox.accepted_bytes if self._outbox else 0
         try:
-            return await self.peer.request(method, stamp_own(self.era, self.facts.version, params), id=id)
+            return await self.peer.request(
+                method, stamp_own(self.era, self.facts.version, params, self.terms.extensions), id=id
+            )
         except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
             raise self._failure(error, mark) from None
 

@@ -25,7 +25,7 @@ from tests.support.token_world import (
     together,
     tokens,
 )
-from upstreams.oauth.accounts import declared_extensions
+from upstreams.oauth.extensions import declared_extensions
 from upstreams.oauth.model import OAuthUnavailable
 from upstreams.oauth.store.grant_store import GrantStore
 from upstreams.oauth.store.seal import KeyLocked, KeySeal

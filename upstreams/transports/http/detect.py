@@ -30,7 +30,7 @@ from hub.wire.jsonrpc import Reply, encode_request
 from hub.wire.mcp import DISCOVER, MODERN, Era
 from hub.wire.request_meta import request_headers
 from upstreams.fetch.proxies import ProxyUnusable
-from upstreams.session import EraMemory, Session, SessionEvents, SessionTerms, stamp_own
+from upstreams.session import COMMON, EraMemory, Session, SessionEvents, SessionTerms, stamp_own
 from upstreams.transports.http.client import HttpClient
 from upstreams.transports.http.connection import on_its_way, parse_url
 from upstreams.transports.http.legacy import LegacyHttp
@@ -116,7 +116,7 @@ class Detection:
         return found
 
     async def _as_modern(self) -> ModernHttp | None:
-        facts = await discover(self._poster)
+        facts = await discover(self._poster, self._terms)
         return None if facts is None else ModernHttp(self._poster, self._events, facts, self._terms)
 
     def _not_modern(self) -> ModernHttp:
@@ -142,7 +142,7 @@ class Detection:
                 raise error from None
 
 
-async def discover(poster: Poster) -> ServerFacts | None:
+async def discover(poster: Poster, terms: SessionTerms = COMMON) -> ServerFacts | None:
     """Ask as the modern era would; None: the server does not belong to it.
 
     Raises:
@@ -150,14 +150,14 @@ async def discover(poster: Poster) -> ServerFacts | None:
         HubError: the answer is no sign of any era.
     """
     try:
-        return await find_modern(partial(_ask_discover, poster))
+        return await find_modern(partial(_ask_discover, poster, terms))
     except HubError as error:
         raise about(error, poster.name) from None
 
 
-async def _ask_discover(poster: Poster, version: str) -> Reply | None:
+async def _ask_discover(poster: Poster, terms: SessionTerms, version: str) -> Reply | None:
     """One attempt. None: an answer below 500 that is neither a result nor a JSON-RPC error."""
-    params = stamp_own(Era.MODERN, version, {})
+    params = stamp_own(Era.MODERN, version, {}, terms.extensions)
     headers = CONTENT + field_lines(request_headers(DISCOVER, params, version))
     try:
         with await poster.post(headers, encode_request(1, DISCOVER, params), resend=True) as reply:

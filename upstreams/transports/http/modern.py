@@ -62,7 +62,7 @@ class ModernHttp(StreamableSession):
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
         """Hold a `subscriptions/listen`; what comes on its stream belongs to it."""
         id = self.next_id()
-        params = stamp_own(self.era, self.facts.version, params)
+        params = stamp_own(self.era, self.facts.version, params, self.terms.extensions)
 
         def on_message(message: Request | Notification) -> None:
             if isinstance(message, Notification):

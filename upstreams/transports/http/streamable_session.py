@@ -155,7 +155,9 @@ class StreamableSession:
         """
         id = self.next_id()
         try:
-            return await self.send(id, method, stamp_own(self.era, self.facts.version, params), self._deliver_own)
+            return await self.send(
+                id, method, stamp_own(self.era, self.facts.version, params, self.terms.extensions), self._deliver_own
+            )
         except trio.Cancelled:
             self.withdraw(id, "No longer needed")
             raise
