@@ -8,7 +8,9 @@ making that ambiguous are usable, since hub.catalog.names makes a URI-safe id of
 import re
 from collections.abc import Iterable
 from hashlib import sha256
+from itertools import count
 from typing import Final
+from urllib.parse import urlsplit
 
 MAX_ID: Final = 32
 FORMER_MAX_ID: Final = 16
@@ -18,6 +20,11 @@ RESERVED: Final = "hub"
 """The hub's own name, and that of its entry in hosts; of no server."""
 SERVER_ID: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 """The form of a server id, which may stand in a URI scheme; how long it may be is for the caller to say."""
+_USUAL: Final = frozenset({"mcp", "api", "www", "app", "server", "remote", "sse"})
+"""Parts of a host's name that say nothing of whose it is."""
+_SHARED: Final = frozenset({"workers", "vercel", "onrender", "fly", "netlify", "herokuapp", "pages", "railway"})
+"""Domains below which everybody may have one."""
+_SECOND_LEVEL: Final = frozenset({"co", "com", "org", "net", "ac", "gov"})
 _USABLE = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]|_(?!_|$))*")
 
 
@@ -55,6 +62,32 @@ def short_id(name: str, length: int = MAX_ID) -> str:
     while len(words) > 1 and len("-".join(words)) > length:
         words.pop()
     return suggest_id("-".join(words))[:length].rstrip("-")
+
+
+def id_of_url(url: str, taken: Iterable[str] = ()) -> str:
+    """A server id for what is at `url`, by whose it is: `https://mcp.linear.app/mcp` -> "linear". One of `taken` gets a
+    number.
+
+    Raises:
+        ValueError: it is no URL with a host.
+    """
+    parts = urlsplit(url)
+    host, port = parts.hostname, parts.port
+    labels = [label for label in (host or "").split(".") if label]
+    if host is None or not labels:
+        raise ValueError("there is no host in it")
+    if len(labels) < 2 or ":" in host or labels[-1].isdecimal():
+        labels = ["local" if labels == ["localhost"] or ":" in host or labels[-1].isdecimal() else labels[0]]
+        name = f"{labels[0]}-{port}" if port else labels[0]
+    else:
+        above = labels[:-2] if len(labels) > 2 and labels[-2] in _SECOND_LEVEL and len(labels[-1]) == 2 else labels[:-1]
+        if len(above) > 1 and above[-1] in _SHARED:
+            above = above[:-1]
+        name = next((label for label in reversed(above) if label not in _USUAL), above[-1])
+    id, others = suggest_id(name), {each.lower() for each in taken} | {RESERVED}
+    if id not in others:
+        return id
+    return next(each for number in count(2) if (each := f"{id[: MAX_ID - 5]}-{number}") not in others)
 
 
 def derive_ids(names: Iterable[str], length: int = MAX_ID) -> dict[str, str]:

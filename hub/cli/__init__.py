@@ -2,9 +2,9 @@
 
 `main` is the way in, `parser` the parser of all commands with their help, `subcommand` what all commands share. A
 module for each family of commands: `hub_commands` (serve, status, cache, ...), `tool_commands` (tools), `client` (call,
-read, prompt, ...: the command line as a host), `editing` (add, remove, ...), `editor` (edit), `config` (show),
-`secret_commands` (secret), `token_commands` (token), `environment` (env), `completion` (in shells), `setup`, `install`,
-`importing`, `service`, `doctor`. Parts of these:
+read, prompt, ...: the command line as a host), `sign_in` (auth, logout), `adding` (add), `editing` (remove, ...),
+`editor` (edit), `config` (show), `secret_commands` (secret), `token_commands` (token), `environment` (env),
+`completion` (in shells), `setup`, `install`, `importing`, `service`, `doctor`. Parts of these:
 
 - `drafts`: a changed configuration, shown or saved
 - `server_watch`: waiting until servers are connected

@@ -56,14 +56,23 @@ def _as_object(change: "FileChange", backup: Path | None) -> dict[str, Any]:
     return {"file": str(change.path), "backup": backup and str(backup), "diff": diff}
 
 
-def reload_hub(changed: Sequence[Path], output: Output, servers: Collection[str] = (), *, wait: bool = True) -> int:
+def reload_hub(
+    changed: Sequence[Path],
+    output: Output,
+    servers: Collection[str] = (),
+    *,
+    wait: bool = True,
+    offers: bool = False,
+) -> int:
     """Have the running hub reload, and report whether it accepts the change; the exit code.
 
-    `servers`: those that should run then. They are waited for, and reported, unless `wait` is false.
+    `servers`: those that should run then. They are waited for, and reported, unless `wait` is false. `offers`: whoever
+    sits at the terminal may sign in at once where that is wanted.
     """
     if not changed:
         return EX_OK
     from hub.cli.server_watch import say_outcomes, watch
+    from hub.cli.sign_in.offer import offered
     from hub.control.methods import RELOAD, STATUS
 
     try:
@@ -83,7 +92,11 @@ def reload_hub(changed: Sequence[Path], output: Output, servers: Collection[str]
         if problem is None:
             output.set(hub="running")
             output.say("applied by the running hub")
-            return say_outcomes(watch(hub, servers, output).values(), output) if wait and servers else EX_OK
+            if not (wait and servers):
+                return EX_OK
+            found = watch(hub, servers, output)
+            signed_in = offered(found.values(), output) if offers else None
+            return say_outcomes(found.values(), output) if signed_in is None else signed_in
     output.set(hub="refused")
     own = Path(_watched(config)[0]).with_name("hubd.env")
     text = f"saved, but the running hub refuses it and keeps its configuration: {problem}. That hub does not have the"

@@ -10,7 +10,7 @@ from os import EX_CONFIG, EX_SOFTWARE, EX_UNAVAILABLE
 from typing import TextIO, cast
 
 from config.errors import ConfigError, EditError
-from hub.cli import editing
+from hub.cli import adding
 from hub.cli.completion import complete
 from hub.cli.parser import make_parser
 from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, EX_USAGE, Command, Output, UsageError
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     if arguments[:1] == ["__complete"]:
         return complete(make_parser(), arguments[1:])
-    arguments, words = editing.split_command(arguments)
+    arguments, words = adding.split_command(arguments)
     # made before the arguments are parsed, so that their errors have the same form
     output = Output(json=("--raw" if arguments[:1] == ["call"] else "--json") in arguments)
     with _printable():

@@ -6,6 +6,7 @@ from collections.abc import Container, Sequence
 from typing import Any, Final
 
 from hub.cli import (
+    adding,
     completion,
     config,
     doctor,
@@ -21,12 +22,13 @@ from hub.cli import (
 )
 from hub.cli.client import commands as client_commands
 from hub.cli.setup import command as setup
+from hub.cli.sign_in import commands as sign_in_commands
 from hub.cli.subcommand import EX_USAGE, Parser, add, add_color
 
 FAMILIES: Final = {
     "the hub": (hub_commands, token_commands, service, doctor, completion),
-    "its servers": (tool_commands, client_commands),
-    "its configuration": (editing, secret_commands, environment, config),
+    "its servers": (tool_commands, client_commands, sign_in_commands),
+    "its configuration": (adding, editing, secret_commands, environment, config),
     "hosts": (setup, install, importing),
 }
 """The modules with `add_commands`, by their titles in the help."""
@@ -42,7 +44,7 @@ LISTED_CHARS: Final = 12
 FIRST_PAGE: Final = {
     "to begin": {
         "setup": "find the servers of your hosts, put the hub between",
-        "add": "add a server: hubd add NAME -- COMMAND, or --url URL",
+        "add": "add a server: hubd add NAME -- COMMAND, or hubd add URL",
         "doctor": "find what is wrong, with the fixes",
     },
     "to look": {
@@ -52,6 +54,7 @@ FIRST_PAGE: Final = {
     },
     "to do": {
         "call": "call a tool: hubd call TOOL KEY=VALUE ...",
+        "auth": "sign in at a server that wants it; logout",
         "enable": "turn a server on; disable, remove, restart",
         "edit": "edit the configuration",
         "start": "start the hub in the background; stop, serve",
@@ -66,7 +69,8 @@ prints one JSON value on standard output: what was found, what was done, or
 with --dry-run what would be done. If it fails that is an object with the
 member "error": {"code": EXIT_CODE, "message": "what happened, and what to do"},
 beside what was done until then; the message is on standard error as well.
-Nothing is asked. `hubd logs` prints one object per line.
+Nothing is asked. `hubd logs` prints one object per line, and so does `hubd
+auth`: what is to be opened, at once, and the outcome.
 
 Colours are shown on a terminal, unless NO_COLOR is set or TERM is dumb.
 
@@ -99,6 +103,7 @@ files:
                            hints that spare work after a restart
     trust.json             the projects that are allowed
     secrets.json           what `hubd secret` keeps, or that the keyring has it
+    oauth/                 sign-ins at servers, sealed
     installed.json         what `hubd install` put into files of hosts
     originals.json         what `hubd import --disable-originals` took out of them
     backups/               files as they were before hubd edited them

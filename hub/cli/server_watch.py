@@ -51,6 +51,8 @@ class ServerOutcome(Struct, frozen=True, kw_only=True):
     """Estimate of what its tools cost a model; None: not known."""
     why: str = ""
     """The error on one line; "" if there is none."""
+    sign_in: str = ""
+    """The command by which a person signs in there; "": nobody has to."""
     waited_s: float = 0.0
 
     @property
@@ -82,6 +84,8 @@ class ServerOutcome(Struct, frozen=True, kw_only=True):
             return self.state
         if self.state == ABSENT:
             return "the hub does not have it"
+        if self.sign_in:
+            return f"sign-in needed; sign in: {self.sign_in}"
         state = {"unauthorized": "sign-in needed"}.get(self.state, self.state)
         if self.state not in ENDED:
             doing = "still installing" if self.installing else "waiting for other installs"
@@ -114,6 +118,7 @@ class ServerOutcome(Struct, frozen=True, kw_only=True):
             "tools": self.tools,
             "tokens": self.tokens,
             "why": self.why or None,
+            **({"sign_in": self.sign_in} if self.sign_in else {}),
         }
 
 
@@ -203,6 +208,7 @@ def outcome(name: str, row: "UpstreamRow | None", waited_s: float) -> ServerOutc
         resources=None if counts is None else counts.resources + counts.templates,
         tokens=row.tokens if counts else None,
         why=_why(row, waited_s),
+        sign_in=row.sign_in.command if row.sign_in is not None and row.state == "unauthorized" else "",
         waited_s=waited_s,
     )
 
@@ -253,8 +259,8 @@ def say_outcomes(found: Collection[ServerOutcome], output: Output) -> int:
             code = code or EX_TEMPFAIL
             output.fail(EX_TEMPFAIL, f"{text}; it goes on, `hubd status` shows how far it is")
         elif each.has_failed:
-            hint = f"`hubd logs {each.name}` shows all of it" if each.state != ABSENT else "see `hubd status`"
-            code = output.fail(EX_FAILED, f"{text}; {hint}")
+            hint = f"; `hubd logs {each.name}` shows all of it" if each.state != ABSENT else "; see `hubd status`"
+            code = output.fail(EX_FAILED, text if each.sign_in else f"{text}{hint}")
         else:
             output.say(text)
     return code

@@ -45,14 +45,15 @@ class UsageError(Exception):
 class Output:
     """Output of a command: sentences for people as it runs, or one JSON object for programs at its end (`--json`).
 
-    The object stands alone on standard output. A failure is its member `error`, and the same sentence is on standard
-    error, where people look when another program reads the output.
+    The object stands alone on standard output, unless a program has to act before the end (`tell`). A failure is its
+    member `error`, and the same sentence is on standard error, where people look when another program reads the output.
     """
 
     def __init__(self, *, json: bool) -> None:
         self.json = json
         self.colour = "auto"
         """The value of `--color`."""
+        self._in_lines = False
         self._members: dict[str, Any] = {}
 
     @cached_property
@@ -83,6 +84,12 @@ class Output:
         """Add an item to a list in the object for programs."""
         self._members.setdefault(name, []).append(item)
 
+    def tell(self, **members: Any) -> None:
+        """Print an object for programs on a line of its own, at once; the one of the end takes one line then, too."""
+        self._in_lines = True
+        if self.json:
+            print(as_line(members), flush=True)
+
     def warn(self, text: str) -> None:
         """Warn of something that works, and probably not as meant."""
         self.append("warnings", text)
@@ -111,7 +118,7 @@ class Output:
         """Print the object, if there is one. An error alone takes one line, as a record of `hubd logs` does."""
         if self.json and self._members:
             alone = self._members.keys() == {"error"}
-            print(as_line(self._members) if alone else as_json(self._members))
+            print(as_line(self._members) if alone or self._in_lines else as_json(self._members))
 
     def is_attended(self) -> bool:
         """True if there is a person to ask."""

@@ -17,6 +17,23 @@ class LargestTool(Struct, frozen=True):
     tokens: int = 0
 
 
+class SignInFacts(Struct, frozen=True, kw_only=True):
+    """How the hub is signed in at an upstream that wants it."""
+
+    state: str = ""
+    """`none`, `needed`, `asking`, `good`, `renewing` or `waiting`."""
+    issuer: str = ""
+    """The authorization server; "": nobody has signed in."""
+    expires_s: float | None = None
+    """Seconds that the access token lives; None: nobody knows."""
+    renewable: bool = False
+    """It is renewed without a person."""
+    note: str = ""
+    """What a person should know, for instance that a renewal failed."""
+    command: str = ""
+    """What a person runs to sign in, such as `hubd auth notes`; "": the hub signs in as itself."""
+
+
 class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
     """One upstream as the hub uses it. State `unresolved`: not started, since a reference of its configuration has no
     value; without `failures` the hub left it out."""
@@ -31,6 +48,8 @@ class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
     connected_ago_s: float | None = None
     """Seconds since it was connected and had listed what it offers, in this run of the hub or an earlier one; 0: it is
     connected. None: not within a day."""
+    sign_in: SignInFacts | None = None
+    """None: it lets the hub in as it is, or the configuration says how."""
 
 
 class HostRow(Struct, frozen=True, kw_only=True):

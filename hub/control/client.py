@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar, cast
 from msgspec import ValidationError
 
 from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
-from hub.control.methods import ANSWER_S, LOGS, STOP, Method, read
+from hub.control.methods import LOGS, STOP, Method, read
 from hub.net.peer_credentials import ForeignPeer, refuse_foreign_hub
 
 CONNECT_S: Final = 5.0
@@ -136,7 +136,7 @@ class ControlClient:
         self._last_id += 1
         given = {name: value for name, value in params.items() if value is not None}
         message = {"jsonrpc": "2.0", "id": self._last_id, "method": method.name, "params": given}
-        line = self._line(method, ANSWER_S, json.dumps(message).encode() + b"\n")
+        line = self._line(method, method.answer_s, json.dumps(message).encode() + b"\n")
         if not line:
             raise HubNotRunning("the hub stopped before it answered; `hubd start` starts it again")
         answer = _object(method, line)

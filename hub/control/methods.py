@@ -15,6 +15,8 @@ from hub.control.answers import Cleared, Logs, Reloaded, Status
 from hub.control.sign_ins import SignedOut, SignIn, SignInAccounts, SignInAddress, SignInOutcome, SignInStep, SignOut
 
 ANSWER_S: Final = 30.0
+SIGN_IN_S: Final = 90.0
+"""Other servers are asked meanwhile, one after the other."""
 LOG_LINES: Final = 100
 """Default number of journal lines."""
 
@@ -54,6 +56,8 @@ class Method(NamedTuple, Generic[Result]):
     result: type[Result]
     max_bytes: int = 1 << 20
     """The largest answer that is read."""
+    answer_s: float = ANSWER_S
+    """Seconds in which the answer has to come."""
 
 
 Object = dict[str, Any]
@@ -67,10 +71,10 @@ RELOAD: Final = Method("reload", Nothing, Reloaded, 16 << 20)
 ENVIRONMENT: Final = Method("environment", OneOrAll, ShownEnvironment)
 LOGS: Final = Method("logs", Follow, Logs, 16 << 20)
 STOP: Final = Method("stop", Nothing, Nothing)
-SIGN_IN: Final = Method("sign_in", SignIn, SignInStep)
-SIGN_IN_FINISH: Final = Method("sign_in_finish", SignInAddress, SignInOutcome)
+SIGN_IN: Final = Method("sign_in", SignIn, SignInStep, answer_s=SIGN_IN_S)
+SIGN_IN_FINISH: Final = Method("sign_in_finish", SignInAddress, SignInOutcome, answer_s=SIGN_IN_S)
 SIGN_IN_STATUS: Final = Method("sign_in_status", OneOrAll, SignInAccounts)
-SIGN_OUT: Final = Method("sign_out", SignOut, SignedOut)
+SIGN_OUT: Final = Method("sign_out", SignOut, SignedOut, answer_s=SIGN_IN_S)
 READ_TOKENS: Final = Method("read_tokens", Nothing, Nothing)
 
 METHODS: Final[Mapping[str, Method[Any]]] = {

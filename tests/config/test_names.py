@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from config.editing.draft import Draft
 from config.errors import ConfigError, EditError
 from config.loading.assemble import load_all
-from config.names import MAX_ID, derive_ids, is_reserved, is_server_id, is_usable, short_id, suggest_id
+from config.names import MAX_ID, derive_ids, id_of_url, is_reserved, is_server_id, is_usable, short_id, suggest_id
 from config.projects import load_project
 from config.settings import HubConfig, UpstreamConfig
 
@@ -111,3 +111,40 @@ def test_the_hub_s_own_name_leaves_a_server_out_and_no_other(tmp_path, line):
 def test_a_host_s_server_called_hub_gets_another_name(tmp_path):
     (name,) = written(tmp_path, INCLUDE, host={"hub": {"command": "x"}}).config.upstreams
     assert name.startswith("hub-")
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://mcp.linear.app/mcp", "linear"),
+        ("https://api.githubcopilot.com/mcp/", "githubcopilot"),
+        ("https://docs.mcp.cloudflare.com/sse", "cloudflare"),
+        ("https://huggingface.co/mcp", "huggingface"),
+        ("https://a.example.co.uk/", "example"),
+        ("https://notes.workers.dev/mcp", "notes"),
+        ("https://mcp.run/", "mcp"),
+        ("https://hub.example/", "hub-2"),
+        ("https://taken.example/", "taken-2"),
+        ("http://localhost:3000/mcp", "local-3000"),
+        ("http://[::1]:8/", "local-8"),
+        ("http://192.0.2.1/", "local"),
+        ("http://notes/mcp", "notes"),
+        ("https://9to5.example/", "s9to5"),
+    ],
+)
+def test_a_url_is_named_after_whose_it_is(url, name):
+    assert id_of_url(url, ["taken"]) == name
+    assert is_server_id(name)
+
+
+@pytest.mark.parametrize("url", ["https://", "https://[::1/", "https://a:x/", "https://../", "nonsense"])
+def test_what_has_no_host_gets_no_name(url):
+    with pytest.raises(ValueError, match="."):
+        id_of_url(url)
+
+
+@given(st.from_regex(r"https://[a-z0-9_-][a-zA-Z0-9._-]{0,80}/", fullmatch=True))
+def test_every_host_gives_a_legal_name(url):
+    name = id_of_url(url, ["x"])
+    assert is_server_id(name)
+    assert not is_reserved(name)

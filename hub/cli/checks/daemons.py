@@ -97,7 +97,8 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
         first, *said = (upstream.last_error or "").splitlines() or [""]
         why = first.strip() or "the reason is unknown"
         if upstream.state == "unauthorized":
-            causes.setdefault((SIGN_IN, ""), []).append(name)
+            command = "" if upstream.sign_in is None else upstream.sign_in.command
+            causes.setdefault((SIGN_IN, command and "by a person"), []).append(name)
         elif upstream.state == "unresolved":  # of others the configuration is told of, with the same reason
             if upstream.failures is None or name in told:
                 continue
@@ -109,14 +110,15 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
             causes.setdefault((what, why.removeprefix(f"{name} ")), []).append(name)
         reasons[name] = why
     for (what, why), names in causes.items():
+        by_person = what == SIGN_IN and bool(why)
         one = names[0] if len(names) == 1 else ""
         again = f"run `hubd restart {one or 'NAME'}`"
         if what == SIGN_IN:
             why = reasons[one] if one else "they refuse the hub without credentials (HTTP 401)"
-            fix = (
-                f"set headers.Authorization (`hubd edit`), then {again}; where people have to sign in, leave it to the "
-            )
-            fix += "host, or run `npx -y mcp-remote URL`"
+            oauth = f"[upstreams.{one or 'NAME'}.oauth]"
+            fix = f"set headers.Authorization, or correct what stands below {oauth} (`hubd edit`), then {again}"
+            if by_person:
+                fix = f"run `hubd auth {one or 'NAME'}`"
         elif what == UNRESOLVED:
             fix = f"do what it says; `hubd secret set` starts its servers, else {again}"
         else:

@@ -10,6 +10,7 @@ from cache.statistics import StoreStatistics
 from hub.cli.render.cache import brief
 from hub.cli.render.costs import warning_of
 from hub.cli.render.screen import Block, Cell, Table, styled
+from hub.cli.render.sign_ins import sign_in_notes
 from hub.cli.render.tables import about, duration, size, times
 from hub.control.answers import BufferStatus, ConfigStatus, HostRow, ProjectRow, ReplicaStatus, Status, UpstreamRow
 from upstreams.journal.last_words import error_line
@@ -199,6 +200,7 @@ def _notes(upstream: UpstreamRow) -> "list[str | Text]":
     if upstream.stale_config:
         notes.append(f"still runs with its old settings: {upstream.stale_config.partition(chr(10))[0]}")
     notes += _trouble(upstream)
+    notes += sign_in_notes(upstream)
     if upstream.silent_s is not None:
         notes.append(f"not answering pings for {duration(upstream.silent_s)}; calls are still sent")
     if upstream.queued:
@@ -227,6 +229,8 @@ def _trouble(upstream: UpstreamRow) -> "list[str | Text]":
         failures = upstream.failures or 0
         counted = f", after {failures} failures in a row" if failures > 1 else ""
         notes.append(f"next attempt in {duration(upstream.next_attempt_s)}{counted}")
+    elif state == "unauthorized" and upstream.sign_in is not None and upstream.sign_in.command:
+        notes.append(f"sign in: {upstream.sign_in.command}")
     elif state in ("failed", "unauthorized") or (state == "unresolved" and upstream.failures is not None):
         notes.append(f"retried on the next call; `hubd restart {upstream.name}` retries now")
     elif state == "idle":

@@ -1,0 +1,245 @@
+"""`hubd add`: a new server, which is a command to run or a URL to open."""
+
+import argparse
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from hub.cli.editing import MEMBERS, changed
+from hub.cli.subcommand import UsageError, add, add_config, add_no_wait, agreed, nearest
+
+if TYPE_CHECKING:
+    from config.editing.draft import Draft
+    from config.hosts.secret_literals import NewSecrets
+
+_EPILOG: Final = """examples:
+  hubd add files -- npx -y @modelcontextprotocol/server-filesystem /home/me/notes
+  hubd add https://mcp.linear.app/mcp
+  hubd add github https://example.com/mcp --header 'Authorization=Bearer ${GITHUB_TOKEN}'
+  hubd add db --env 'DATABASE_URL=${file:~/.secrets/db-url}' --set timeouts.call=600 -- db-mcp
+"""
+
+
+def add_commands(commands: Any) -> None:
+    """`add`."""
+    new = add(commands, "add", _add, "add a server to the configuration", json=MEMBERS)
+    new.usage = "hubd add NAME [options] -- COMMAND [ARGUMENT ...]\n       hubd add [NAME] URL [options]"
+    new.hint = "the command to run goes behind `--`"
+    new.epilog = f"{_EPILOG}\n{new.epilog}"
+    new.add_argument(
+        "name", metavar="NAME", help="lower-case words joined by single dashes; made of the URL if there is only that"
+    )
+    new.add_argument("opened", metavar="URL", nargs="?", help="a server to open, in place of a command to run")
+    new.add_argument("--url", metavar="URL", help="the same")
+    new.add_argument("--env", metavar="KEY=VALUE", action="append", default=[], help="a variable for the command")
+    new.add_argument("--header", metavar="KEY=VALUE", action="append", default=[], help="a header for the URL")
+    new.add_argument("--cwd", metavar="DIRECTORY", help="where the command runs")
+    new.add_argument("--disabled", action="store_true", help="known, not started")
+    new.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="any other setting, as in --set timeouts.call=600",
+    )
+    new.add_argument(
+        "--secrets",
+        choices=("store", "keep"),
+        help="what looks secret: kept as by `hubd secret set`, or written into the file; asked on a terminal",
+    )
+    new.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
+    add_no_wait(new)
+    add_config(new)
+
+
+def split_command(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """The command line, and the words after `--` of `hubd add`: a command line of its own, with options of its own."""
+    if arguments[:1] != ["add"] or "--" not in arguments:
+        return arguments, ()
+    at = list(arguments).index("--")
+    return arguments[:at], arguments[at + 1 :]
+
+
+# --- add --------------------------------------------------------------------------------------------------------------
+
+
+def _add(options: argparse.Namespace) -> int:
+    from config.editing.draft import Draft
+    from hub.cli.secret_commands import say_kept
+
+    _name_and_url(options)
+    values, new = _moved(options, _settings_of(options))
+
+    def change(draft: "Draft") -> tuple[str, str]:
+        draft.add(options.name, values)
+        return "added", f"added {options.name}"
+
+    if new is not None and not options.dry_run:
+        trial = Draft(options.config, os.environ)
+        change(trial)
+        if not trial.problems():
+            say_kept(new.keep(), options.output)
+    waits = values.get("disabled") is not True
+    return changed(options, change, _doubts_of(options.name, values), waits=waits, offers=True)
+
+
+def _name_and_url(options: argparse.Namespace) -> None:
+    """Set `name` and `url` by what was given: what holds `://` is a URL, and a name is made of one that stands alone.
+
+    Raises:
+        UsageError: it is something else, or a URL twice.
+    """
+    given = [each for each in (options.opened, options.url) if each is not None]
+    is_alone = "://" in options.name
+    if len(given) + is_alone > 1:
+        options.parser.error("a URL was given twice")
+    if options.opened is not None and "://" not in options.opened:
+        options.parser.refuse([options.opened])
+    options.url = options.name if is_alone else next(iter(given), None)
+    if is_alone:
+        options.name = _name_of(options.url, options)
+        options.output.say(f"its name is {options.name}; for another one: hubd add NAME URL")
+
+
+def _name_of(url: str, options: argparse.Namespace) -> str:
+    from config.errors import ConfigError
+    from config.loading.assemble import load_all
+    from config.names import id_of_url
+
+    try:
+        taken = load_all(options.config, os.environ, partly=True).config.upstreams
+    except ConfigError:  # which is said when it is changed
+        taken = {}
+    try:
+        return id_of_url(url, taken)
+    except ValueError as error:
+        raise UsageError(f"{url} is no URL that can be opened: {error}") from None
+
+
+# --- the settings of a new server -------------------------------------------------------------------------------------
+
+
+def _settings_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The settings of the new server, in the order in which they are written.
+
+    Raises:
+        UsageError: the options contradict each other, or one is wrong.
+    """
+    if bool(options.words) == (options.url is not None):
+        raise UsageError("say either which command to run, after `--`, or which URL to open")
+    found: dict[str, Any] = {}
+    if options.words:
+        found["command"], *arguments = options.words
+        found |= {"args": arguments} if arguments else {}
+    else:
+        found["url"] = options.url
+    for setting, pairs in (("env", options.env), ("headers", options.header)):
+        if pairs:
+            found[setting] = dict(_pair(pair, setting) for pair in pairs)
+    if options.cwd is not None:
+        found["cwd"] = os.path.abspath(os.path.expanduser(options.cwd))
+    if options.disabled:
+        found["disabled"] = True
+    for pair in options.set:
+        path, text = _pair(pair, "set")
+        _refuse_unknown(path.split(".")[0])
+        _set(found, path, text)
+    return found
+
+
+def _moved(options: argparse.Namespace, values: dict[str, Any]) -> "tuple[dict[str, Any], NewSecrets | None]":
+    """The settings with references in the places of secrets, and the secrets; None: they stay where they are."""
+    from config.hosts.secret_literals import NewSecrets, spots_of, stored
+    from config.secret_store import SecretStore
+
+    spots = spots_of(values)
+    where = ", ".join(f"{setting}.{at}" if at else setting for setting, at in spots)
+    chosen = options.secrets
+    if chosen is None and spots and not options.dry_run and options.output.is_attended():
+        question = (
+            f"{where} {'looks' if len(spots) == 1 else 'look'} secret. Keep it as `hubd secret` does, out of the file?"
+        )
+        chosen = "store" if agreed(question, default=True) else "keep"
+    if not spots or chosen != "store":
+        return values, None
+    new = NewSecrets(SecretStore.open())
+    return stored(values, options.name, spots, new), new
+
+
+def _refuse_unknown(setting: str) -> None:
+    from config.setting_facts import declarations
+    from config.settings import UpstreamConfig
+
+    known = declarations(UpstreamConfig)
+    if setting not in known:
+        hint = nearest(setting, known) or f"there are: {', '.join(sorted(known))}"
+        raise UsageError(f'--set: there is no setting "{setting}"; {hint}')
+
+
+def _pair(text: str, setting: str) -> tuple[str, str]:
+    """Key and value. A header may also be written with a colon."""
+    found = re.fullmatch(r"([^=:]+)[=:]\s*(.*)" if setting == "headers" else r"([^=]+)=(.*)", text, re.S)
+    if found is None:
+        option = {"headers": "header"}.get(setting, setting)
+        raise UsageError(f"--{option} takes KEY=VALUE")
+    return found[1].strip(), found[2]
+
+
+def _set(values: dict[str, Any], path: str, text: str) -> None:
+    *above, last = path.split(".")
+    for key in above:
+        values = values.setdefault(key, {})
+        if not isinstance(values, dict):
+            raise UsageError(f"--set {path}: {key} has a value already")
+    if last in values:
+        raise UsageError(f"--set {path}: it has a value already")
+    values[last] = _typed(text)
+
+
+def _typed(text: str) -> Any:
+    """The text as a TOML value; if it is none, the text itself."""
+    import tomllib
+
+    try:
+        value = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    plain = isinstance(value.get("value"), bool | int | float | str | list | dict)
+    return value["value"] if plain and len(value) == 1 else text
+
+
+def _doubts_of(name: str, values: dict[str, Any]) -> list[str]:
+    """Doubts about a new server, beyond the warnings of the configuration itself. Shows no values of settings."""
+    import shutil
+
+    found = [_of_secret(name, setting, key, value) for setting, key, value in _secrets(values)]
+    command = values.get("command")
+    if isinstance(command, str) and "${" not in command and "/" not in command and shutil.which(command) is None:
+        found.append(f"there is no command {command} on the PATH of this shell")
+    return found
+
+
+def _secrets(values: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Values that look like secrets, each with its setting and the name in it, or "". Types are not checked yet."""
+    from config.secret_detection import secrets_in
+
+    for setting in ("env", "headers", "url", "args"):
+        value = values.get(setting)
+        if isinstance(value, dict):
+            for key, each in value.items():
+                yield from ((setting, key, secret) for secret in secrets_in(each, key))
+        elif next(secrets_in(value), None) is not None:
+            yield setting, "", ""
+
+
+def _of_secret(name: str, setting: str, key: str, value: str) -> str:
+    if not key:
+        return f"{setting} seems to hold a secret; better pass --secrets store, or write ${{secret:NAME}} in its place"
+    variable = re.sub(r"\W+", "_", key if setting == "env" else f"{name}_token").upper()
+    scheme = "Bearer " if value.startswith("Bearer ") else ""
+    return (
+        f"{setting}.{key} looks like a secret and now stands in the file as it is; better pass --secrets store, or "
+        f"write '{scheme}${{secret:{variable}}}' after `hubd secret set {variable}`, or '{scheme}${{{variable}}}' (a "
+        "variable of the hub's environment)"
+    )

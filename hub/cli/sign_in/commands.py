@@ -1,0 +1,229 @@
+"""`hubd auth` and `hubd logout`: sign in at servers that want it, see where somebody is signed in, and sign out."""
+
+import argparse
+import os
+import sys
+from os import EX_OK
+from typing import TYPE_CHECKING, Any, Final
+
+from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, client, now
+
+if TYPE_CHECKING:
+    from hub.control.sign_ins import SignedOutAccount, SignInOutcome
+
+MAX_ADDRESS_CHARS: Final = 32 << 10
+_MEMBERS: Final = """\
+  on a line at once:
+  url        what to open in a browser
+  expires_s  how long the hub waits for it to come back
+  opened     whether a browser was opened here
+  then the outcome, on one line:
+  upstream, state  the server, and "signed_in", "denied", "failed" or "timed_out"
+  text       a sentence on it
+  issuer, scope    where somebody signed in, and the scopes that were granted
+  until      when the access ends, in seconds since 1970; null: nobody knows
+  renewable  whether it is renewed without a person
+  server     what became of the server: state (as in `hubd status --json`), tools, why
+
+with --status:
+  accounts   of each: upstream ("": the identity provider), principal, account ("shared" or "each"), state, issuer,
+             expires_s, renewable, scope, note, key_source"""
+_OUT: Final = """\
+  accounts  of each: upstream, principal, was_signed_in, revoked (null: the authorization server was not asked),
+            why_not, forgot_client"""
+_EPILOG: Final = """examples:
+  hubd auth linear                  sign in at a server in the browser
+  hubd auth linear --no-browser     print the address: over SSH, or for another browser
+  hubd auth linear --finish < FILE  the address of the page that did not load, read from a file
+  hubd auth --status                where somebody is signed in, and until when
+"""
+
+
+def add_commands(commands: Any) -> None:
+    """`auth`, `logout`."""
+    text = "sign in at a server that wants it, or show where somebody is signed in"
+    auth = add(commands, "auth", _auth, text, json=_MEMBERS)
+    auth.usage = (
+        "hubd auth NAME [--no-browser] [--reset] [--scope S] [--finish] [--yes]\n"
+        "       hubd auth --status [NAME]\n"
+        "       hubd auth --idp"
+    )
+    auth.epilog = f"{_EPILOG}\n{auth.epilog}"
+    auth.add_argument("name", metavar="NAME", nargs="?", help="the server's name as `hubd status` shows it")
+    auth.add_argument("--status", action="store_true", help="show where somebody is signed in, and until when")
+    auth.add_argument("--idp", action="store_true", help="sign in at the company's identity provider, [oauth.idp]")
+    auth.add_argument("--no-browser", action="store_true", help="open none; print the address that is to be opened")
+    auth.add_argument("--reset", action="store_true", help="have the hub registered anew there")
+    auth.add_argument("--scope", metavar="S", default="", help="ask for this, too; several joined by spaces")
+    auth.add_argument(
+        "--finish", action="store_true", help="read the address of the page that did not load from standard input"
+    )
+    auth.add_argument("--yes", action="store_true", help="agree to what is unusual, such as another server than before")
+    logout = add(commands, "logout", _logout, "sign out of a server, and forget the tokens", json=_OUT)
+    logout.usage = "hubd logout NAME [--forget]\n       hubd logout --all [--forget]"
+    logout.add_argument("name", metavar="NAME", nargs="?", help="the server's name as `hubd status` shows it")
+    logout.add_argument("--all", action="store_true", help="of all servers")
+    logout.add_argument("--forget", action="store_true", help="forget, too, that the hub is registered there")
+
+
+# --- auth -------------------------------------------------------------------------------------------------------------
+
+
+def _auth(options: argparse.Namespace) -> int:
+    _refuse_contradictions(options)
+    from hub.cli.start_hub import start_hub
+
+    start_hub()
+    if options.status:
+        return _status(options)
+    if options.finish:
+        return _finish(options)
+    from hub.cli.sign_in.conversation import Wishes
+
+    wishes = Wishes(
+        options.name or "",
+        idp=options.idp,
+        scope=options.scope,
+        reset=options.reset,
+        yes=options.yes,
+        why_not="--no-browser" if options.no_browser else why_no_browser(),
+    )
+    return sign_in(wishes, options.output)
+
+
+def _refuse_contradictions(options: argparse.Namespace) -> None:
+    """Raises: UsageError: the options do not belong together."""
+    of_a_sign_in = [
+        f"--{name.replace('_', '-')}" for name in ("no_browser", "reset", "scope", "yes") if getattr(options, name)
+    ]
+    whole = [f"--{name}" for name in ("status", "idp", "finish") if getattr(options, name)]
+    usage = options.parser.format_usage()
+    if len(whole) > 1:
+        raise UsageError(f"{whole[0]} and {whole[1]} do not go together", usage)
+    if of_a_sign_in and whole and whole != ["--idp"]:
+        raise UsageError(f"{of_a_sign_in[0]} does not go with {whole[0]}", usage)
+    if options.idp and options.name:
+        raise UsageError("--idp takes no name: its server is that of [oauth.idp]", usage)
+    if not whole and not options.name:
+        raise UsageError("say at which server; `hubd auth --status` lists them", usage)
+
+
+def why_no_browser() -> str:
+    """Why the configuration wants no browser opened; "": it does not say so."""
+    from config.errors import ConfigError
+    from config.loading.assemble import load_all
+
+    try:
+        config = load_all(None, os.environ, partly=True).config
+    except ConfigError:  # which is for the hub to say
+        return ""
+    return 'open_browser = "never"' if config.oauth.open_browser == "never" else ""
+
+
+def sign_in(wishes: Any, output: Output) -> int:
+    """Carry out a sign-in, and say what came of it and of the server; the exit code.
+
+    Raises:
+        HubNotRunning, ControlFailed, NotUnderstood: as `conversation.sign_in`.
+    """
+    from hub.cli.sign_in.conversation import sign_in
+
+    with client() as hub:
+        return _ended(sign_in(hub, wishes, output), output)
+
+
+def _finish(options: argparse.Namespace) -> int:
+    """Hand the address on standard input to the hub, which waits for it."""
+    from hub.control.methods import SIGN_IN_FINISH
+
+    line = "" if sys.stdin is None else sys.stdin.readline(MAX_ADDRESS_CHARS).strip()
+    if not line:
+        raise UsageError("standard input has no line with the address of the page that did not load")
+    with client() as hub:
+        return _ended(hub.request(SIGN_IN_FINISH, address=line), options.output)
+
+
+def _ended(outcome: "SignInOutcome", output: Output) -> int:
+    """Say how a sign-in ended, and what became of the server; the exit code."""
+    from msgspec.structs import asdict
+
+    from hub.cli.sign_in.conversation import WHO, how_long
+
+    output.set(**asdict(outcome))
+    title = outcome.upstream or WHO
+    if outcome.state != "signed_in":
+        return output.fail(EX_FAILED, outcome.text)
+    said = f"{title}: {how_long(outcome, now())}."
+    if not outcome.upstream:
+        output.say(said)
+        return EX_OK
+    return _with_server(outcome.upstream, said, output)
+
+
+def _with_server(name: str, said: str, output: Output) -> int:
+    """Wait until the server is connected, and say so."""
+    from hub.cli.server_watch import watch
+    from hub.wire.printable import printable
+
+    with client() as hub:
+        (found,) = watch(hub, [name], output).values()
+    output.set(server=found.as_object())
+    if found.works or found.state == "disabled":
+        summary = found.summary
+        output.say(f"{said} {printable(summary[:1].upper() + summary[1:])}.")
+        return EX_OK
+    output.say(said)
+    text = f"{printable(str(found))}; `hubd logs {name}` shows all of it"
+    if found.state == "unauthorized":
+        return output.fail(EX_FAILED, text)
+    output.warn(text)
+    return EX_OK
+
+
+# --- what there is, and logout ----------------------------------------------------------------------------------------
+
+
+def _status(options: argparse.Namespace) -> int:
+    from hub.cli.render.sign_ins import accounts_blocks
+    from hub.control.methods import SIGN_IN_STATUS
+
+    output: Output = options.output
+    with client() as hub:
+        found = hub.request_json(SIGN_IN_STATUS, name=options.name)
+        accounts = hub.request(SIGN_IN_STATUS, name=options.name).accounts
+    output.set(accounts=found["accounts"])
+    output.show(*accounts_blocks(accounts, options.name))
+    return EX_OK
+
+
+def _logout(options: argparse.Namespace) -> int:
+    if options.all == bool(options.name):
+        raise UsageError("say of which server, or --all", options.parser.format_usage())
+    from msgspec.structs import asdict
+
+    from hub.cli.start_hub import start_hub
+    from hub.control.methods import SIGN_OUT
+
+    output: Output = options.output
+    start_hub()
+    with client() as hub:
+        accounts = hub.request(SIGN_OUT, name=options.name, forget=options.forget).accounts
+    output.set(accounts=[asdict(each) for each in accounts])
+    for each in accounts:
+        output.say(_signed_out(each))
+    if not accounts:
+        output.say(f"nobody is signed in at {options.name}" if options.name else "nobody is signed in anywhere")
+    return EX_OK
+
+
+def _signed_out(account: "SignedOutAccount") -> str:
+    from hub.cli.sign_in.conversation import WHO
+
+    title = account.upstream or WHO
+    also = "; the hub's registration there is forgotten" if account.forgot_client else ""
+    if not account.was_signed_in:
+        return f"{title}: nobody was signed in{also}"
+    if account.revoked:
+        return f"{title}: signed out, and the tokens ended{also}"
+    why = f" ({account.why_not})" if account.why_not else ""
+    return f"{title}: signed out here; the tokens were not ended there{why} and last until their time is over{also}"

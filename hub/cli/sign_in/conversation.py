@@ -1,0 +1,194 @@
+"""One sign-in, as the person at the terminal goes through it: what to open, and the wait for the browser to come back.
+
+The hub does all of it; here it is said, a browser is opened, and an address that is pasted is handed to the hub.
+"""
+
+import os
+import select
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from hub.cli.render.tables import duration
+from hub.cli.sign_in.browser import open_browser, why_elsewhere
+from hub.cli.sign_in.pasting import PastedLines
+from hub.cli.subcommand import Output, agreed, client
+from hub.control.errors import ControlFailed
+from hub.control.sign_ins import SignInOutcome, SignInStep
+
+if TYPE_CHECKING:
+    from hub.control.client import ControlClient
+
+PATIENCE_S: Final = 60.0
+"""Seconds after the end of a sign-in that the hub may take to say so."""
+WHO: Final = "the identity provider"
+PASTE: Final = "paste the address of the page that does not load, here and nowhere else:"
+
+
+class Wishes:
+    """What the person wants of a sign-in."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        idp: bool = False,
+        scope: str = "",
+        reset: bool = False,
+        yes: bool = False,
+        why_not: str = "",
+    ) -> None:
+        """`why_not`: why no browser is opened; "": one is, if there is one for this terminal."""
+        self.name = "" if idp else name
+        self.params = {"name": self.name, "idp": idp, "scope": scope, "reset": reset}
+        self.yes = yes
+        self.why_not = why_not
+
+    @property
+    def title(self) -> str:
+        """The server, for people."""
+        return self.name or WHO
+
+
+class Refused(ControlFailed):
+    """The sign-in was not begun, since nobody agreed to what is unusual about it."""
+
+
+def sign_in(
+    hub: "ControlClient", wishes: Wishes, output: Output, environ: Mapping[str, str] = os.environ
+) -> SignInOutcome:
+    """Carry out one sign-in. `hub`: a connection for this alone.
+
+    Raises:
+        Refused: nobody agreed to what is unusual about it.
+        HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`; the hub says why it cannot begin.
+        KeyboardInterrupt: the sign-in stands as it is, and its page still works.
+    """
+    step = _begun(hub, wishes, output)
+    _say_where(step, wishes, output)
+    why_not = (
+        wishes.why_not or why_elsewhere(environ) or ("" if step.url else "the hub cannot tell whose browser it is")
+    )
+    if not why_not and (failed := open_browser(step.url, environ)):
+        why_not = f"the browser cannot be opened: {failed}"
+    url = step.authorization_url if why_not else step.url
+    output.tell(url=url, expires_s=step.expires_s, opened=not why_not)
+    with PastedLines.of_stdin() as pasted:
+        if why_not:
+            _say_elsewhere(step, why_not, output, environ)
+        else:
+            output.say("Opened in your browser. If nothing happens, open")
+            output.say(f"  {url}")
+            output.say(f"Waiting {duration(step.expires_s)}. On another machine: {PASTE}")
+        return _waited(hub, wishes, step, pasted, output)
+
+
+def _begun(hub: "ControlClient", wishes: Wishes, output: Output) -> SignInStep:
+    """The first step. A person is asked, if that is necessary."""
+    from hub.control.methods import SIGN_IN
+
+    step = hub.request(SIGN_IN, **wishes.params, yes=wishes.yes)
+    if not step.unusual:
+        return step
+    about, _, advice = step.unusual.partition(" If you ")
+    if wishes.yes:  # it was agreed to, and something else is unusual by now
+        raise Refused(step.unusual)
+    if not output.is_attended():
+        raise Refused(f"{step.unusual} There is no terminal here; with --yes nothing is asked." if advice else about)
+    output.say(about)
+    if not agreed("Sign in there?", default=False):
+        raise Refused("nothing was changed")
+    step = hub.request(SIGN_IN, **wishes.params, yes=True)
+    if step.unusual:
+        raise Refused(step.unusual)
+    return step
+
+
+def _say_where(step: SignInStep, wishes: Wishes, output: Output) -> None:
+    at = f" ({step.server_url})" if step.server_url else ""
+    output.say(f"{wishes.title}{at} asks you to sign in at {step.issuer}")
+    if step.scope:
+        output.say(f"scopes: {step.scope}")
+
+
+def _say_elsewhere(step: SignInStep, why: str, output: Output, environ: Mapping[str, str]) -> None:
+    output.say(f"Open this address in a browser ({why}):")
+    output.say(f"  {step.authorization_url}")
+    if step.port:
+        output.say("If that browser is on another machine, let it come back to this one first, by")
+        output.say(f"  {forwarding(step.port, environ)}")
+        output.say(f"or {PASTE}")
+    else:
+        output.say(f"If its last page does not load, {PASTE}")
+    output.say(f"Waiting {duration(step.expires_s)}.")
+
+
+def forwarding(port: int, environ: Mapping[str, str]) -> str:
+    """The command by which the person's own machine hands connections to this port on to this one."""
+    parts = environ.get("SSH_CONNECTION", "").split()
+    user = environ.get("USER") or environ.get("LOGNAME") or "USER"
+    host, at = (parts[2], parts[3]) if len(parts) == 4 else ("THIS-MACHINE", "22")
+    other = "" if at == "22" else f" -p {at}"
+    return f"ssh -L {port}:127.0.0.1:{port}{other} {user}@{host}"
+
+
+def _waited(
+    hub: "ControlClient", wishes: Wishes, step: SignInStep, pasted: PastedLines, output: Output
+) -> SignInOutcome:
+    """The outcome: of the browser that came back, or of an address that was pasted.
+
+    Raises:
+        HubNotRunning: the hub has stopped.
+    """
+    from hub.control.methods import SIGN_IN
+
+    until = _now() + step.expires_s + PATIENCE_S
+    while True:
+        left_s = until - _now()
+        if left_s <= 0:
+            raise ControlFailed("the hub does not say how the sign-in ended; `hubd auth --status` shows what there is")
+        watched: list[int] = [hub.fileno(), *([] if pasted.descriptor is None else [pasted.descriptor])]
+        ready = [hub.fileno()] if hub.has_more else select.select(watched, [], [], left_s)[0]
+        if hub.fileno() in ready:
+            outcome = hub.further(SIGN_IN).outcome
+            if isinstance(outcome, SignInOutcome):
+                return outcome
+        elif ready:
+            for line in pasted.lines():
+                if (found := finished(line, output, wishes.name)) is not None:
+                    return found
+
+
+def finished(address: str, output: Output, name: str | None = None) -> SignInOutcome | None:
+    """Hand an address that was pasted to the hub; the outcome, or None: the hub did not take it, or it was for another
+    server than `name`, which is said."""
+    from hub.control.errors import HubNotRunning
+    from hub.control.methods import SIGN_IN_FINISH
+
+    try:
+        with client() as other:
+            outcome = other.request(SIGN_IN_FINISH, address=address)
+    except HubNotRunning:
+        raise
+    except ControlFailed as refusal:
+        output.warn(str(refusal))
+        return None
+    if name is not None and outcome.upstream != name:
+        output.note(f"that was for {outcome.upstream or WHO}: {outcome.text}")
+        return None
+    return outcome
+
+
+def how_long(outcome: SignInOutcome, now: datetime) -> str:
+    """`signed in until 18:02, then renewed without you`."""
+    if outcome.until is None:
+        return "signed in" + (", and renewed without you" if outcome.renewable else "")
+    at = datetime.fromtimestamp(outcome.until).astimezone()
+    shown = at.strftime("%H:%M" if at.date() == now.astimezone().date() else "%Y-%m-%d %H:%M")
+    then = "renewed without you" if outcome.renewable else "you sign in again"
+    return f"signed in until {shown}, then {then}"
+
+
+def _now() -> float:
+    return time.monotonic()  # noqa: TID251 - nothing here runs under trio
