@@ -45,7 +45,7 @@ class UsageError(Exception):
 class Output:
     """Output of a command: sentences for people as it runs, or one JSON object for programs at its end (`--json`).
 
-    The object stands alone on standard output, unless a program has to act before the end (`tell`). A failure is its
+    The object stands alone on standard output, unless a program has to act before the end (`line`). A failure is its
     member `error`, and the same sentence is on standard error, where people look when another program reads the output.
     """
 
@@ -84,7 +84,7 @@ class Output:
         """Add an item to a list in the object for programs."""
         self._members.setdefault(name, []).append(item)
 
-    def tell(self, **members: Any) -> None:
+    def line(self, **members: Any) -> None:
         """Print an object for programs on a line of its own, at once; the one of the end takes one line then, too."""
         self._in_lines = True
         if self.json:

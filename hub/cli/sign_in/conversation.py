@@ -73,7 +73,7 @@ def sign_in(
     if not why_not and (failed := open_browser(step.url, environ)):
         why_not = f"the browser cannot be opened: {failed}"
     url = step.authorization_url if why_not else step.url
-    output.tell(url=url, expires_s=step.expires_s, opened=not why_not)
+    output.line(url=url, expires_s=step.expires_s, opened=not why_not)
     with PastedLines.of_stdin() as pasted:
         if why_not:
             _say_elsewhere(step, why_not, output, environ)
