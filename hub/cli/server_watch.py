@@ -208,7 +208,7 @@ def outcome(name: str, row: "UpstreamRow | None", waited_s: float) -> ServerOutc
         resources=None if counts is None else counts.resources + counts.templates,
         tokens=row.tokens if counts else None,
         why=_why(row, waited_s),
-        sign_in=row.sign_in.command if row.sign_in is not None and row.state == "unauthorized" else "",
+        sign_in=row.account.command if row.account is not None and row.state == "unauthorized" else "",
         waited_s=waited_s,
     )
 

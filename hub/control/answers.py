@@ -48,7 +48,7 @@ class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
     connected_ago_s: float | None = None
     """Seconds since it was connected and had listed what it offers, in this run of the hub or an earlier one; 0: it is
     connected. None: not within a day."""
-    sign_in: SignInFacts | None = None
+    account: SignInFacts | None = None
     """None: it lets the hub in as it is, or the configuration says how."""
 
 

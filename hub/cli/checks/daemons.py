@@ -97,7 +97,7 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
         first, *said = (upstream.last_error or "").splitlines() or [""]
         why = first.strip() or "the reason is unknown"
         if upstream.state == "unauthorized":
-            command = "" if upstream.sign_in is None else upstream.sign_in.command
+            command = "" if upstream.account is None else upstream.account.command
             causes.setdefault((SIGN_IN, command and "by a person"), []).append(name)
         elif upstream.state == "unresolved":  # of others the configuration is told of, with the same reason
             if upstream.failures is None or name in told:

@@ -73,7 +73,7 @@ def _notes(account: SignInAccount) -> "list[str | Text]":
 
 def sign_in_notes(upstream: UpstreamRow) -> "list[str | Text]":
     """Until when somebody is signed in at a server, and what is wrong with that, for `hubd status`."""
-    facts = upstream.sign_in
+    facts = upstream.account
     if facts is None:
         return []
     notes: list[str | Text] = []

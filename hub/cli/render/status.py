@@ -229,8 +229,8 @@ def _trouble(upstream: UpstreamRow) -> "list[str | Text]":
         failures = upstream.failures or 0
         counted = f", after {failures} failures in a row" if failures > 1 else ""
         notes.append(f"next attempt in {duration(upstream.next_attempt_s)}{counted}")
-    elif state == "unauthorized" and upstream.sign_in is not None and upstream.sign_in.command:
-        notes.append(f"sign in: {upstream.sign_in.command}")
+    elif state == "unauthorized" and upstream.account is not None and upstream.account.command:
+        notes.append(f"sign in: {upstream.account.command}")
     elif state in ("failed", "unauthorized") or (state == "unresolved" and upstream.failures is not None):
         notes.append(f"retried on the next call; `hubd restart {upstream.name}` retries now")
     elif state == "idle":

@@ -11,7 +11,7 @@ from tests.support.sign_in_hub import CONNECTED, SIGNED_IN, STEP, URL, sign_in_h
 from tests.support.terminal import Terminal
 
 REMOTE = "https://mcp.notes.example/mcp"
-WANTS = {"name": "notes", "state": "unauthorized", "sign_in": {"state": "needed", "command": "hubd auth notes"}}
+WANTS = {"name": "notes", "state": "unauthorized", "account": {"state": "needed", "command": "hubd auth notes"}}
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_status_says_how_to_sign_in_and_until_when_somebody_is(home, hub):
         "command": "hubd auth b",
     }
     failed = facts | {"note": "https://id.example answers 503.", "renewable": False}
-    hub.upstreams = [WANTS, {**CONNECTED, "name": "a", "sign_in": facts}, {**CONNECTED, "name": "b", "sign_in": failed}]
+    hub.upstreams = [WANTS, {**CONNECTED, "name": "a", "account": facts}, {**CONNECTED, "name": "b", "account": failed}]
     out, _ = run(home.env, "status")
     lines = [line.strip() for line in out.splitlines()]
     assert "sign in: hubd auth notes" in lines
