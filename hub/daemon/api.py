@@ -118,6 +118,7 @@ class DaemonApi:
             **structs.asdict(status),
             parked=self._hub.bridge.parking.parked(upstream.name),
             connected_ago_s=self._connected_ago_s(upstream),
+            account=None if self._sign_ins is None else self._sign_ins.facts(upstream.name),
             stale_config=self._stale(upstream.name),
             tokens=None if cost is None else cost.tokens,
             largest=None if cost is None or not cost.tools else LargestTool(cost.largest, cost.largest_tokens),

@@ -63,6 +63,10 @@ class SignInParts:
         """What sessions of `principal` show an upstream; None: the configured headers are all there is."""
         return None if config.url is None else self.accounts.credential(name, config, principal)
 
+    def known(self, name: str, principal: str) -> "UpstreamCredential | None":
+        """The credential that sessions have asked for; nothing is loaded for that."""
+        return None if "accounts" not in self.__dict__ else self.accounts.find(name, principal)
+
     async def run(self) -> None:
         """Carry out what nobody waits for, until cancelled."""
         async with trio.open_nursery() as self._nursery:

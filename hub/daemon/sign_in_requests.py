@@ -5,11 +5,12 @@ What is unusual about a sign-in is for a person to agree to, so it is refused to
 
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from cache.entry import DropCause
+from hub.control.answers import SignInFacts
 from hub.control.server import asker
 from hub.control.sign_ins import (
     SignedOut,
@@ -26,6 +27,9 @@ from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
 
 if TYPE_CHECKING:
     from hub.sign_in.tickets import Outcome
+
+COMMANDS: Final = {"authorization_code": "hubd auth {}", "id_jag": "hubd auth --idp"}
+"""What a person runs where the hub signs in in this way."""
 
 
 class SignInRequests:
@@ -59,6 +63,23 @@ class SignInRequests:
         if not begun.unusual:
             outcome = await sign_ins.wait(begun)
             yield SignInStep(issuer=begun.issuer, outcome=_told(outcome))
+
+    def facts(self, name: str) -> SignInFacts | None:
+        """How the hub is signed in at an upstream, as far as it is known without asking anybody; None: it does not
+        sign in there. Cheap."""
+        credential = self._parts.known(name, OWNER)
+        if credential is None or credential.state == "none":
+            return None
+        grant = credential.grant
+        expires_at = None if grant is None else grant.expires_at
+        return SignInFacts(
+            state=credential.state,
+            issuer="" if grant is None else grant.key.issuer,
+            expires_s=None if expires_at is None else round(expires_at - self._parts.wall(), 1),
+            renewable=credential.is_renewable,
+            note=credential.problem,
+            command=COMMANDS.get(credential.settings.grant, "").format(name),
+        )
 
     async def finish(self, address: str) -> SignInOutcome:
         """Carry on with an address that a person has copied.
