@@ -68,7 +68,7 @@ def _add(options: argparse.Namespace) -> int:
     from config.editing.draft import Draft
     from hub.cli.secret_commands import say_kept
 
-    _name_and_url(options)
+    options = argparse.Namespace(**{**vars(options), **_name_and_url(options)})
     values, new = _moved(options, _settings_of(options))
 
     def change(draft: "Draft") -> tuple[str, str]:
@@ -84,8 +84,8 @@ def _add(options: argparse.Namespace) -> int:
     return changed(options, change, _doubts_of(options.name, values), waits=waits, offers=True)
 
 
-def _name_and_url(options: argparse.Namespace) -> None:
-    """Set `name` and `url` by what was given: what holds `://` is a URL, and a name is made of one that stands alone.
+def _name_and_url(options: argparse.Namespace) -> dict[str, str | None]:
+    """The options `name` and `url`: what holds `://` is a URL, and a name is made of one that stands alone.
 
     Raises:
         UsageError: it is something else, or a URL twice.
@@ -96,10 +96,11 @@ def _name_and_url(options: argparse.Namespace) -> None:
         options.parser.error("a URL was given twice")
     if options.opened is not None and "://" not in options.opened:
         options.parser.refuse([options.opened])
-    options.url = options.name if is_alone else next(iter(given), None)
-    if is_alone:
-        options.name = _name_of(options.url, options)
-        options.output.say(f"its name is {options.name}; for another one: hubd add NAME URL")
+    if not is_alone:
+        return {"name": options.name, "url": next(iter(given), None)}
+    name = _name_of(options.name, options)
+    options.output.say(f"its name is {name}; for another one: hubd add NAME URL")
+    return {"name": name, "url": options.name}
 
 
 def _name_of(url: str, options: argparse.Namespace) -> str:

@@ -77,7 +77,7 @@ def test_without_a_hub_one_sentence_says_what_to_do(place, command):
     ("code", "loaded"),
     [
         ("main([])", ""),
-        ("main(['token'])", "msgspec trio"),
+        ("main(['token'])", "msgspec"),
         ("main(['status']); import hub.cli.render.status, hub.cli.render.cache", "msgspec"),
         ("import hub.shim.main", ""),
     ],

@@ -862,11 +862,11 @@ def test_a_server_that_does_not_let_the_hub_in(tmp_path):
         url = f"http://127.0.0.1:{server.server_port}/mcp"
         config.write_text(f'listen = "127.0.0.1:0"\n[upstreams.locked]\nurl = "{url}"\n')
         with running([HUBD, "serve"], tmp_path / "log", env=env, cwd=tmp_path, merged=True) as process:
-            process.wait_for("needs a sign-in")
+            process.wait_for("needs you to sign in")
             shown = subprocess.run([HUBD, "doctor"], env=env, capture_output=True, text=True, timeout=60, check=False)
         server.shutdown()
-    assert "problem: locked: sign-in needed; locked needs a sign-in (HTTP 401)" in shown.stdout
-    assert "    fix: set headers.Authorization" in shown.stdout
+    assert "problem: locked: sign-in needed; locked needs you to sign in" in shown.stdout
+    assert "    fix: run `hubd auth locked`" in shown.stdout
 
 
 def test_servers_that_a_dead_hub_left_behind(case, monkeypatch):

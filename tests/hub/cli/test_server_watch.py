@@ -118,7 +118,7 @@ def test_add_says_why_a_server_does_not_start_and_fails(home):
 def test_a_server_that_wants_a_sign_in_is_called_so(home):
     with refusing() as url:
         said = home.run("add", "x", "--url", url, code=1)
-    assert "x: sign-in needed: " in said
+    assert "x: sign-in needed; sign in: hubd auth x" in said
 
 
 @pytest.mark.covers("FH-6")
