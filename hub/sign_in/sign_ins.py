@@ -111,7 +111,7 @@ class SignIns:
         config = self._around.upstream(upstream)
         principal = None if config is None else self._account(config, caller)
         if config is None or principal is None:
-            return texts.owner_needed(upstream)
+            return texts.owner_needed(upstream, shared=config is not None and config.across_principals)
         known = self.prospects.known(upstream, principal)
         why = self.prospects.why_not(upstream, principal)
         if why and known is not None and known.discovery is not None:

@@ -13,9 +13,15 @@ def sign_in_needed(upstream: str, server: str, url: str = "") -> str:
     return f'{upstream} needs you to sign in{at}. Ask the user to run "hubd auth {upstream}"{way}, then try again.'
 
 
-def owner_needed(upstream: str) -> str:
-    """The same for somebody who cannot sign in for all."""
-    return f"{upstream} needs a sign-in, and its owner has to sign in: every host of this hub uses the owner's account."
+def owner_needed(upstream: str, *, shared: bool) -> str:
+    """The same for somebody who cannot sign in for all. `shared`: all use the owner's account."""
+    if shared:
+        return f"{upstream} needs a sign-in, and its owner has to sign in: all of this hub use the owner's account."
+    return (
+        f"{upstream} needs a sign-in, and the owner of this hub does not share an account there. In the owner's "
+        f'hubd.toml, below [upstreams.{upstream}], across_principals = true shares it, and oauth.account = "each" lets '
+        "everybody sign in."
+    )
 
 
 def port_taken(port: int) -> str:

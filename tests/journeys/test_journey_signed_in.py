@@ -54,7 +54,7 @@ async def test_two_hosts_get_the_result_after_one_sign_in(carrier, shut):
                 f"{url}, then try again."
             )
             words = text_of(await stranger.ask("tools/call", call))
-            assert "its owner has to sign in" in words
+            assert "does not share an account there" in words
             assert it.base not in words
             waiting = await modern.start("tools/call", retry)
             await sign_in(it, url, fake)

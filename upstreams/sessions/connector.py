@@ -221,8 +221,10 @@ class SessionConnector:
         config = parts.values.fill(configured)
         if parts.values.renews_headers:
             terms = structs.replace(terms, renewed_headers=parts.values.renewed_headers)
-        if config.url is not None:
-            terms = structs.replace(terms, credential=parts.credentials(self._name, config, self._account_of(pooled)))
+        if config.url is not None and (account := self._account_of(pooled)) is not None:
+            credential = parts.credentials(self._name, config, account)
+            terms = structs.replace(terms, credential=credential)
+            pooled.account = None if credential is None else account
         events = _Events(parts.events, pooled, on_ended or partial(self.pool.session_ended, pooled))
 
         def connected(session: Session) -> None:
@@ -237,11 +239,13 @@ class SessionConnector:
             parts.gate.forget(configured)
             raise await mend(self._name, configured, error.breakage, parts.memory) from None
 
-    def _account_of(self, pooled: PooledSession) -> str:
-        """The principal that a session acts for at its server: its own, if each has an account there."""
-        if self.pool.config.oauth.account == "shared":
-            return OWNER
-        return pooled.principal or (pooled.tenant.identity.principal if pooled.tenant else OWNER)
+    def _account_of(self, pooled: PooledSession) -> str | None:
+        """The principal whose sign-in a session shows to its server; None: it shows none, since the one there is
+        belongs to the hub's owner, who does not share it."""
+        principal = pooled.principal or (pooled.tenant.identity.principal if pooled.tenant else OWNER)
+        if self.pool.config.oauth.account == "each":
+            return principal
+        return OWNER if principal == OWNER or self.pool.shares_account else None
 
     def _failure(self, error: HubError | None, progress: str = "") -> HubError:
         """The error of a call whose session could not be opened; each call gets its own."""

@@ -112,9 +112,18 @@ class Pool:
         main.want_level(self._level)
         self.decide_sharing(era, transport)
         self._everybody = self.config.across_principals or (era is Era.MODERN and transport != "stdio")
-        if self.config.oauth.account == "each":  # the session acts for one of them
-            self._everybody, main.principal = False, OWNER
+        if main.account is not None and not self.shares_account:
+            self._everybody, main.principal = False, main.account
         self._on_moved()
+
+    @property
+    def shares_account(self) -> bool:
+        """True if all principals act by the sign-in of the hub's owner."""
+        return self.config.across_principals and self.config.oauth.account == "shared"
+
+    def has_own_account(self, caller: Caller) -> bool:
+        """True if the account of `caller` at the server is not that of the main session."""
+        return self.config.oauth.account == "each" and caller.identity.principal != OWNER
 
     def decide_sharing(self, era: Era, transport: str) -> None:
         """Decide which hosts share sessions of `era` over `transport`."""
@@ -250,6 +259,8 @@ class Pool:
     def session_opened(self, pooled: PooledSession) -> None:
         """The session is open; no call finds it until it is `session_ready`."""
         pooled.want_level(self._level)
+        if self.sharing is None:  # it needs no main session, and its server's era was not known
+            self.decide_sharing(pooled.session.era, pooled.session.transport)
 
     def session_ready(self, pooled: PooledSession) -> None:
         """Let calls find the session."""

@@ -59,6 +59,8 @@ class PooledSession:
         """The host that has it alone, from the beginning (`terms.exclusive`) or by now; None: hosts share it."""
         self.principal = principal
         """The account whose hosts use it; None: no account so far, or all."""
+        self.account: str | None = None
+        """The principal whose sign-in it shows to its server, now or as soon as there is one; None: it shows none."""
         self.last_tenant: Tenant | None = None
         """The host that used it last, if it is shared."""
         self.hosts_overlap = False

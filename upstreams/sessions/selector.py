@@ -7,7 +7,7 @@ wait for the main session as long as there is hope, then have a session of its o
 import trio
 
 from config.settings import UpstreamConfig
-from hub.link.hub_errors import UpstreamUnavailable
+from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import Caller, Exchange
 from upstreams.availability import Availability
 from upstreams.sessions.connector import SessionConnector
@@ -54,7 +54,11 @@ class SessionSelector:
         caller = exchange.caller
         pooled = self._pool.find(caller)
         if pooled is None and self._pool.main is None:
-            pooled = await self._wait_for_main(caller)
+            try:
+                pooled = await self._wait_for_main(caller)
+            except UpstreamUnauthorized:  # the owner has not signed in, which is no matter to others
+                if not self._pool.has_own_account(caller):
+                    raise
             if self._legacy_sessions.serve(caller):  # which was not known before
                 pooled = await self._legacy_sessions.find(exchange) or pooled
         return pooled or await self._connector.open_for(exchange)

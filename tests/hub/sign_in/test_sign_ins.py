@@ -225,7 +225,7 @@ async def test_only_the_owner_signs_in_for_all():
         stranger = caller("team/alice")
         await it.sign_ins.look("notes", stranger)
         assert it.sign_ins.visit("notes", stranger) is None
-        assert "its owner has to sign in" in it.sign_ins.advice("notes", stranger)
+        assert "does not share an account there" in it.sign_ins.advice("notes", stranger)
         assert not it.servers.asked
         it.settle(account="each")
         await it.sign_ins.look("notes", stranger)
