@@ -1,6 +1,7 @@
 """Requests of the command line about sign-ins: what `DaemonApi` is asked, carried out by the parts of sign-ins.
 
 What is unusual about a sign-in is for a person to agree to, so it is refused to programs of hosts and servers.
+A sign-in that one of those begins is ended by nobody but the person's own browser.
 """
 
 import os
@@ -45,10 +46,11 @@ class SignInRequests:
         Raises:
             HubError: it cannot begin.
         """
-        if yes:
-            await self._refuse_hosts(f"hubd auth {name} --yes")
+        by_program = await self._is_of_a_host()
+        if yes and by_program:
+            raise UpstreamUnauthorized(_only_a_person(f"hubd auth {name} --yes"))
         sign_ins = self._parts.sign_ins
-        begun = await sign_ins.begin(name, scope=scope, reset=reset, yes=yes)
+        begun = await sign_ins.begin(name, scope=scope, reset=reset, yes=yes, by_program=by_program)
         upstream = self._parts.hub.supervisor.upstreams.get(name)
         yield SignInStep(
             unusual=begun.unusual,
@@ -87,7 +89,8 @@ class SignInRequests:
         Raises:
             HubError: it belongs to no sign-in.
         """
-        await self._refuse_hosts("hubd auth --finish")
+        if await self._is_of_a_host():
+            raise UpstreamUnauthorized(_only_a_person("hubd auth --finish"))
         return _told(await self._parts.sign_ins.finish(address))
 
     async def accounts(self, name: str | None) -> SignInAccounts:
@@ -156,13 +159,8 @@ class SignInRequests:
             )
         return SignedOut(tuple(done))
 
-    async def _refuse_hosts(self, command: str) -> None:
-        """Refuse what only a person may do.
-
-        Raises:
-            UpstreamUnauthorized: a program of a host or a server asks.
-        """
-        from hub.sign_in import texts
+    async def _is_of_a_host(self) -> bool:
+        """True if a program of a host or a server asks, or one of which nothing is known."""
         from hub.sign_in.descent import is_of_a_host, process
 
         pid = asker.get()
@@ -172,8 +170,13 @@ class SignInRequests:
             shims = [found for each in attached if (found := process(each)) is not None]
             return is_of_a_host(process(pid), shims, os.getpid())
 
-        if pid and await trio.to_thread.run_sync(look):
-            raise UpstreamUnauthorized(texts.refused_to_hosts(command))
+        return await trio.to_thread.run_sync(look)
+
+
+def _only_a_person(command: str) -> str:
+    from hub.sign_in import texts
+
+    return texts.refused_to_hosts(command)
 
 
 def _told(outcome: "Outcome") -> SignInOutcome:

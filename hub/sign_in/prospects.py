@@ -16,6 +16,7 @@ from config.settings import UpstreamConfig
 from hub.link.recent import Recent
 from hub.sign_in import texts
 from hub.sign_in.surroundings import Surroundings
+from hub.sign_in.tickets import Target, target_of
 from upstreams.oauth.model import Challenge, Discovery, Grant, OAuthProblem, OAuthUnavailable
 
 FRESH_S: Final = 60.0
@@ -27,6 +28,7 @@ class Prospect(Struct, frozen=True):
     """What is known of a sign-in that has not begun."""
 
     at: float
+    target: Target
     discovery: Discovery | None = None
     """None: there is none to begin with."""
     problem: str = ""
@@ -45,9 +47,11 @@ class Prospects:
         self._turns: Recent[tuple[str, str], trio.Lock] = Recent(MAX_PROSPECTS)
 
     def known(self, upstream: str, principal: str) -> Prospect | None:
-        """What was found out within the last minute."""
-        found = self._known.get((upstream, principal))
-        return None if found is None or found.at + FRESH_S <= self._now() else found
+        """What was found out within the last minute, for the settings of now."""
+        found, config = self._known.get((upstream, principal)), self._around.upstream(upstream)
+        if found is None or config is None or found.target != target_of(config):
+            return None
+        return None if found.at + FRESH_S <= self._now() else found
 
     def forget(self, upstream: str, principal: str) -> None:
         """Have it found out again."""
@@ -57,7 +61,7 @@ class Prospects:
         """Find out what a sign-in would begin with, unless that is known."""
         with suppress(OAuthProblem, OAuthUnavailable):
             await self.discover(upstream, config, principal)
-        return self.known(upstream, principal) or Prospect(self._now())
+        return self.known(upstream, principal) or Prospect(self._now(), target_of(config))
 
     async def discover(self, upstream: str, config: UpstreamConfig, principal: str, *, anew: bool = False) -> Discovery:
         """Find out what a sign-in begins with.
@@ -83,11 +87,11 @@ class Prospects:
                 found = await around.servers.discover(upstream, config, wants, preferred)
                 unusual = await self._unusual(upstream, config, principal, found.server.issuer, grant)
             except (OAuthProblem, OAuthUnavailable) as error:
-                self._known.put(key, Prospect(self._now(), problem=str(error)))
+                self._known.put(key, Prospect(self._now(), target_of(config), problem=str(error)))
                 raise
             if grant is not None and wants.error == "insufficient_scope" and not config.oauth.scopes:
                 found = structs.replace(found, scope=joined(grant.scope, grant.asked_scope, found.scope))
-            self._known.put(key, Prospect(self._now(), found, unusual=unusual))
+            self._known.put(key, Prospect(self._now(), target_of(config), found, unusual=unusual))
             return found
 
     async def _unusual(

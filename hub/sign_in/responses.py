@@ -10,11 +10,12 @@ import trio
 
 from config.setting import Secret
 from hub.link.hub_errors import HubError
+from hub.sign_in import texts
 from hub.sign_in.callback import Expected, RefusedResponse, judge
 from hub.sign_in.prospects import Prospects
 from hub.sign_in.return_address import ReturnAddresses
 from hub.sign_in.surroundings import Code, Surroundings
-from hub.sign_in.tickets import Outcome, Record, Ticket, Tickets
+from hub.sign_in.tickets import Outcome, Record, Ticket, Tickets, target_of
 from upstreams.oauth.model import Grant, GrantKey, OAuthProblem, OAuthUnavailable
 
 log = logging.getLogger("hubd")
@@ -83,6 +84,8 @@ class Responses:
         config = self._around.upstream(ticket.upstream)
         if config is None or config.url is None:
             raise OAuthProblem(f"{ticket.upstream} was removed meanwhile")
+        if target_of(config) != record.target:
+            raise OAuthProblem(texts.changed_meanwhile(ticket.upstream))
         resource = discovery.resource.resource or config.url
         what = Code(
             key=GrantKey(discovery.server.issuer, resource, ticket.upstream, ticket.principal),
@@ -104,7 +107,7 @@ class Responses:
         """
         keeper, upstream, principal = self._around.keeper(), ticket.upstream, ticket.principal
         await keeper.save(grant)
-        if ticket.agreed:
+        if ticket.agreed == grant.key.issuer:
             await keeper.agree(upstream, principal, grant.key.issuer)
         config = self._around.upstream(upstream)
         credential = None if config is None else self._around.credential(upstream, config, principal)

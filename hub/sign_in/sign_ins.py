@@ -26,7 +26,7 @@ from hub.sign_in.prospects import Prospects, joined
 from hub.sign_in.responses import Responses
 from hub.sign_in.return_address import ReturnAddresses
 from hub.sign_in.surroundings import Surroundings
-from hub.sign_in.tickets import RECORD_S, Outcome, Record, Ticket, Tickets, record_of
+from hub.sign_in.tickets import RECORD_S, Outcome, Record, Ticket, Tickets, record_of, target_of
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
 
 LOOK_S: Final = 5.0
@@ -143,8 +143,10 @@ class SignIns:
         scope: str = "",
         reset: bool = False,
         yes: bool = False,
+        by_program: bool = False,
     ) -> Begun:
-        """Begin a sign-in at a terminal; the person there has agreed to what is unusual if `yes`.
+        """Begin a sign-in at a terminal; the person there has agreed to what is unusual if `yes`. `by_program`: a
+        program of a host or a server may have asked, so only the person's own browser can end it.
 
         Raises:
             HubError: it cannot begin; the text says why.
@@ -153,14 +155,15 @@ class SignIns:
         try:
             discovery = await self.prospects.discover(upstream, config, principal, anew=True)
             unusual = self.prospects.unusual(upstream, principal)
+            agreed = discovery.server.issuer if unusual else ""
             if not unusual and not self.tickets.may_ask(upstream, principal):
                 unusual = texts.too_many(upstream)
             if unusual and not yes:
                 return Begun(issuer=discovery.server.issuer, scope=discovery.scope, unusual=unusual)
             ticket = self.tickets.obtain(upstream, principal, by)
-            ticket.agreed = ticket.agreed or bool(unusual)
+            ticket.agreed = agreed or ticket.agreed
             ticket.scope, ticket.anew = scope, ticket.anew or reset
-            record, url = await self.prepare(ticket, on_terminal=True)
+            record, url = await self.prepare(ticket, on_terminal=not by_program)
         except (OAuthProblem, OAuthUnavailable) as error:
             raise UpstreamUnauthorized(str(error), upstream=upstream) from None
         base = None if self._around.ends.blind else self.addresses.begin_base(record.redirect)
@@ -233,7 +236,8 @@ class SignIns:
         config = self._configured(upstream)
         async with ticket.lock:
             discovery = await self.prospects.discover(upstream, config, principal)
-            if not ticket.agreed and (why := self.prospects.unusual(upstream, principal)):
+            why = self.prospects.unusual(upstream, principal)
+            if why and ticket.agreed != discovery.server.issuer:
                 raise OAuthProblem(why)
             redirect = await self.addresses.choose(upstream, config, discovery.server, RECORD_S)
             make = partial(self._around.servers.client, upstream, config, discovery, redirect.text)
@@ -256,7 +260,15 @@ class SignIns:
             ends_at = trio.current_time() + RECORD_S
             terms = {"scope": scope, "resource": resource, "cookie": cookie}
             record = record_of(
-                ticket, tied, discovery, client, redirect, on_terminal=on_terminal, ends_at=ends_at, **terms
+                ticket,
+                tied,
+                target_of(config),
+                discovery,
+                client,
+                redirect,
+                on_terminal=on_terminal,
+                ends_at=ends_at,
+                **terms,
             )
             self.tickets.keep(record)
             return record, url

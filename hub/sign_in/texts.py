@@ -43,6 +43,13 @@ def used_by_another(upstream: str, issuer: str, other: str) -> str:
     )
 
 
+def changed_meanwhile(upstream: str) -> str:
+    return (
+        f"The configuration of {upstream} has changed since this sign-in began, so what it came back with is not used."
+        " Begin it again."
+    )
+
+
 def too_many(upstream: str) -> str:
     return (
         f"{upstream} has asked for more than three sign-ins within an hour. If you want another one, run"

@@ -10,11 +10,13 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Iterator
 from hashlib import sha256
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 from msgspec import Struct, field
 
+from config.oauth_settings import UpstreamOAuth
+from config.settings import UpstreamConfig
 from hub.link.recent import Recent
 from hub.sign_in.authorization_url import RequestSecrets
 from hub.sign_in.redirect_uri import RedirectUri
@@ -30,6 +32,19 @@ MAX_DONE: Final = 64
 ASKED_PER_HOUR: Final = 3
 """Sign-ins at one upstream that hosts may ask for."""
 ID_BYTES: Final = 24
+
+
+class Target(NamedTuple):
+    """What the configuration says of where a sign-in leads. Nothing that was found out or got for one is used for
+    another."""
+
+    url: str | None
+    oauth: UpstreamOAuth
+
+
+def target_of(config: UpstreamConfig) -> Target:
+    """The target of a sign-in at an upstream of these settings."""
+    return Target(config.url, config.oauth)
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -55,6 +70,7 @@ class Record(Struct, frozen=True, eq=False, kw_only=True):
     """The hash of its state."""
     verifier: str
     ticket: "Ticket"
+    target: Target
     discovery: Discovery
     client: OAuthClient
     redirect: RedirectUri
@@ -88,8 +104,8 @@ class Ticket(Struct, eq=False, kw_only=True):
     ends_at: float
     scope: str = ""
     """Scopes to ask for beside those that are found out."""
-    agreed: bool = False
-    """A person has agreed at a terminal to what is unusual about it."""
+    agreed: str = ""
+    """The issuer to which a person at a terminal has agreed, though something about it is unusual; "": to none."""
     anew: bool = False
     """The hub is to register anew."""
     with_scope: bool = False
@@ -240,6 +256,7 @@ def _id() -> str:
 def record_of(
     ticket: Ticket,
     tied: RequestSecrets,
+    target: Target,
     discovery: Discovery,
     client: OAuthClient,
     redirect: RedirectUri,
@@ -255,6 +272,7 @@ def record_of(
         state=state_hash(tied.state),
         verifier=tied.verifier,
         ticket=ticket,
+        target=target,
         discovery=discovery,
         client=client,
         redirect=redirect,

@@ -204,7 +204,11 @@ class UpstreamCredential:
         self._changed()
 
     def signed_in(self, grant: Grant) -> None:
-        """Use the grant of a new sign-in, which is kept already."""
+        """Use the grant of a new sign-in, which is kept already, if its tokens may be sent to this upstream."""
+        from upstreams.oauth.tokens.grants import is_for
+
+        if self.upstream and not is_for(grant, self.url):
+            return
         self._is_loaded = True
         self._is_kept = True
         self._held_until = -inf

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from config.oauth_settings import OAuthConfig
+from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError
 from hub.link.interface import Identity
 from hub.sign_in.pages import HEADERS
@@ -206,6 +207,18 @@ async def test_another_users_browser():
         assert (await it.get(back(begun.authorization_url))).status == 303, "its state was on the terminal only"
 
 
+async def test_what_a_program_of_a_host_begins_is_ended_by_the_persons_browser_alone():
+    async with world() as it:
+        begun = await it.sign_ins.begin("notes", by_program=True)
+        opened = (await it.get(begun.url)).headers["location"]
+        own, it.ends._trusted = it.ends._trusted, {4242}
+        for url in (begun.authorization_url, opened):
+            assert (await it.get(back(url))).status == 403
+        assert not it.servers.all_of("redeem")
+        it.ends._trusted = own
+        assert (await it.get(back(begun.authorization_url))).status == 303
+
+
 async def test_a_blind_hub_gives_hosts_no_address():
     async with world() as it:
         it.ends.blind = True
@@ -342,6 +355,39 @@ async def test_no_tokens_for_the_code(error):
         assert not it.started
 
 
+@pytest.mark.parametrize("what", ["url", "settings", "both, and back", "removed"])
+async def test_no_code_is_used_for_an_upstream_that_was_changed_meanwhile(what):
+    async with world() as it:
+        before = it.upstreams["notes"]
+        begun = await it.sign_ins.begin("notes")
+        if what == "url":
+            it.upstreams["notes"] = UpstreamConfig(url="https://evil.example/mcp")
+        elif what == "removed":
+            del it.upstreams["notes"]
+        else:
+            it.settle(token_auth="client_secret_post")
+        if "back" in what:
+            it.upstreams["notes"] = before
+        outcome = await it.sign_ins.finish(back(begun.authorization_url))
+        if "back" in what:
+            assert outcome.state == "signed_in"
+            return
+        assert (outcome.state, it.servers.all_of("redeem")) == ("failed", [])
+        assert "was removed" in outcome.text or "has changed since this sign-in began" in outcome.text
+
+
+async def test_what_was_found_out_for_another_address_is_not_used():
+    async with world() as it:
+        await it.sign_ins.look("notes", caller())
+        visit = it.sign_ins.visit("notes", caller())
+        it.upstreams["notes"] = UpstreamConfig(url="https://new.example/mcp")
+        assert it.sign_ins.visit("notes", caller()) is None, "nothing is known of it"
+        it.servers.discoveries["notes"] = discovery("https://new-id.example", resource="https://new.example/mcp")
+        request = asked(link_of(await it.get(visit.url)))
+        assert request["resource"] == "https://new.example/mcp"
+        assert len(it.servers.all_of("discover")) == 2
+
+
 async def test_a_grant_that_cannot_be_kept_is_not_used():
     async with world() as it:
         it.keeper.full = OAuthProblem("It cannot be written: no space left")
@@ -462,6 +508,28 @@ async def test_another_authorization_server_than_before():
         await it.sign_ins.finish(back(begun.authorization_url, iss="https://b.example"))
         assert ("notes", "local", "https://b.example") in it.keeper.agreed
         assert not (await it.sign_ins.begin("notes")).unusual, "the yes is kept"
+
+
+async def test_a_yes_is_for_one_authorization_server():
+    async with world() as it:
+        await sign_in(it, "notes")
+        it.servers.discoveries["notes"] = discovery("https://b.example")
+        begun = await it.sign_ins.begin("notes", yes=True)
+        it.servers.discoveries["notes"] = discovery("https://c.example")
+        it.sign_ins.prospects.forget("notes", "local")
+        with pytest.raises(OAuthProblem, match=r"now names https://c\.example"):
+            await it.sign_ins.prepare(begun.ticket, on_terminal=False)
+        await it.sign_ins.finish(back(begun.authorization_url, iss="https://b.example"))
+        assert it.keeper.agreed == {("notes", "local", "https://b.example")}
+
+
+async def test_a_yes_to_many_sign_ins_is_none_to_the_server():
+    async with world() as it:
+        for _ in range(3):
+            it.sign_ins.tickets.note_asked("notes", "local")
+        begun = await it.sign_ins.begin("notes", yes=True)
+        assert (await it.sign_ins.finish(back(begun.authorization_url))).state == "signed_in"
+        assert not it.keeper.agreed
 
 
 async def test_a_ticket_from_before_is_no_way_around_it():

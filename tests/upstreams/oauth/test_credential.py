@@ -79,6 +79,13 @@ async def test_fifty_refused_calls_lead_to_one_renewal(tmp_path, autojump_clock)
         assert world.store.load(KEY).refresh_token.reveal() == "r1"  # no new one came
 
 
+async def test_a_sign_in_at_another_origin_is_not_used(tmp_path, autojump_clock):
+    async with running(tmp_path, tokens()) as world:
+        credential = world.credential()
+        credential.signed_in(world.grant(origin="https://elsewhere.example:443"))
+        assert (credential.authorization, credential.grant, credential.state) == ("", None, "none")
+
+
 async def signed_in(world, **changes):
     """The credential after a sign-in a minute ago: its token is no longer young."""
     credential = world.credential()
