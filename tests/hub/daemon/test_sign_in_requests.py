@@ -53,7 +53,7 @@ async def test_what_a_program_begins_that_is_no_hosts():
     assert [how["by_program"] for how in flow.begun] == [False]
 
 
-@pytest.mark.parametrize("pid", [os.getpid(), NOBODY])
+@pytest.mark.parametrize("pid", [os.getpid(), NOBODY], ids=["of a server", "unknown"])
 async def test_only_a_person_agrees_or_finishes(pid):
     flow = Flow()
     asker.set(pid)
