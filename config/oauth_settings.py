@@ -21,6 +21,8 @@ class IdentityProvider(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """The id under which the hub is registered there."""
     client_secret: Annotated[Secret | None, Setting(reload="live", expanded=True)] = None
     """The secret that belongs to it, best as a reference: `${file:...}`."""
+    id_token: Annotated[Secret | None, Setting(reload="live", expanded=True)] = None
+    """An ID token for machines, where nobody signs in: another program keeps it fresh. A reference: `${file:...}`."""
 
 
 class OAuthConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -63,6 +63,8 @@ def problems_of_oauth_in_hub(config: OAuthConfig) -> Iterator[Problem]:
         yield Problem(("oauth", "idp", "issuer"), why)
     if bool(config.idp.issuer) != bool(config.idp.client_id):
         yield Problem(("oauth", "idp"), "needs both `issuer` and `client_id`")
+    if config.idp.id_token is not None and not config.idp.issuer:
+        yield Problem(("oauth", "idp", "issuer"), "is missing: id_token is shown to it")
 
 
 def _problems_of_texts(oauth: UpstreamOAuth) -> Iterator[Problem]:

@@ -271,8 +271,8 @@ class DaemonApi:
         Raises:
             HubError: it cannot begin.
         """
-        if idp:
-            raise UpstreamUnavailable("This hub cannot sign in at an identity provider yet")
+        if idp == bool(name):
+            raise UpstreamUnavailable("Name the server to sign in at, or the company's identity provider, one of them")
         async with aclosing(self._signing_in.begin(name, scope=scope, reset=reset, yes=yes)) as steps:
             async for step in steps:
                 yield step

@@ -4,14 +4,14 @@ Each part is imported and made when it is first needed: the credentials when a s
 somebody wants to sign in.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
 
-from config.oauth_settings import OAuthConfig, UpstreamOAuth
+from config.oauth_settings import OAuthConfig
 from config.settings import UpstreamConfig
 from hub.app import WALL, Hub
 from hub.daemon.http_listener import HttpListener
@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from hub.sign_in.redirect_uri import Listening
     from hub.sign_in.sign_ins import SignIns, Visit
     from upstreams.fetch.fetcher import Fetcher
-    from upstreams.fetch.model import Allowed
     from upstreams.oauth.accounts import Accounts
     from upstreams.oauth.credential import UpstreamCredential
-    from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, OAuthClient
     from upstreams.oauth.store.grant_store import GrantStore
 
 
@@ -105,7 +103,7 @@ class SignInParts:
     def accounts(self) -> "Accounts":
         """All credentials of the hub."""
         from upstreams.oauth.accounts import Accounts
-        from upstreams.oauth.parts import Finding
+        from upstreams.oauth.finding import finding_by
         from upstreams.oauth.store.place import store_folder
 
         self._used.set()
@@ -116,9 +114,7 @@ class SignInParts:
             folder=store_folder(self._folder),
             wall=WALL,
             clock=self._clock,
-            finding=Finding(
-                discover=self._discover, parse=_read_challenges, allowed=_allowed_for, client=_configured_client
-            ),
+            finding=finding_by(self.fetch),
         )
 
     @cached_property
@@ -137,6 +133,7 @@ class SignInParts:
                 listening=self._listening,
                 credential=lambda upstream, config, principal: accounts.find(upstream, principal),
                 keeper=accounts.keeper,
+                keep=accounts.keep,
                 servers=RealServers(self.fetch, self._oauth, accounts.store, WALL),
                 ends=BrowserEnds(),
                 signed_in=self._signed_in,
@@ -159,19 +156,21 @@ class SignInParts:
         seal = oauth_seal(self.hub.config, self._keys, self._folder, self._environ)
         return GrantStore(store_folder(self._folder), seal)
 
-    async def _discover(
-        self, url: str, settings: UpstreamOAuth, challenge: "Challenge", preferred: Collection[str]
-    ) -> "Discovery":
-        from upstreams.oauth.discovery.discover import discover
-
-        return await discover(self.fetch, url, settings, challenge, preferred_issuers=preferred)
-
     def config_of(self, name: str) -> UpstreamConfig | None:
-        """The settings of an upstream, with the values of references as they were read last; None: there is none."""
+        """The settings of an upstream, with the values of references as they were read last; None: there is none.
+        "": the company's identity provider, where people sign in as at an upstream."""
+        if not name:
+            return self._idp()
         upstream = self.hub.supervisor.upstreams.get(name)
         if upstream is None:
             return None
         return upstream.values.fill(upstream.config) if upstream.values.is_read else upstream.config
+
+    def _idp(self) -> UpstreamConfig | None:
+        from upstreams.oauth.obtaining import settings_of
+
+        idp = self._oauth().idp
+        return UpstreamConfig(url=idp.issuer, oauth=settings_of(idp)) if idp.issuer else None
 
     def wall(self) -> float:
         """The time of day."""
@@ -190,26 +189,11 @@ class SignInParts:
         return self._listener is not None and port == self._listener.address[1]
 
     def _signed_in(self, upstream: str) -> None:
-        self.hub.supervisor.signed_in(upstream)
+        supervisor = self.hub.supervisor
+        through_idp = [name for name, each in supervisor.upstreams.items() if each.config.oauth.grant == "id_jag"]
+        for name in [upstream] if upstream else through_idp:
+            supervisor.signed_in(name)
 
     def _spawn(self, task: Callable[[], Awaitable[None]]) -> None:
         assert self._nursery is not None, "it runs beside the hub"
         self._nursery.start_soon(run_isolated, "A sign-in", task)
-
-
-def _read_challenges(values: Sequence[str]) -> "Challenge":
-    from upstreams.oauth.discovery.challenge import parse_challenges
-
-    return parse_challenges(values)
-
-
-def _allowed_for(url: str, settings: UpstreamOAuth) -> "Allowed":
-    from upstreams.oauth.discovery.discover import allowed_for
-
-    return allowed_for(url, settings)
-
-
-def _configured_client(server: "AuthorizationServer", settings: UpstreamOAuth, upstream: str) -> "OAuthClient":
-    from upstreams.oauth.registration.clients import configured_client
-
-    return configured_client(server, settings, "", upstream)

@@ -41,22 +41,22 @@ class SignInRequests:
         self._shims = shims
 
     async def begin(self, name: str, *, scope: str, reset: bool, yes: bool) -> AsyncGenerator[SignInStep, None]:
-        """Begin a sign-in; then its outcome.
+        """Begin a sign-in, at the company's identity provider if `name` is ""; then its outcome.
 
         Raises:
             HubError: it cannot begin.
         """
         by_program = await self._is_of_a_host()
         if yes and by_program:
-            raise UpstreamUnauthorized(_only_a_person(f"hubd auth {name} --yes"))
+            raise UpstreamUnauthorized(_only_a_person(f"hubd auth {name or '--idp'} --yes"))
         sign_ins = self._parts.sign_ins
         begun = await sign_ins.begin(name, scope=scope, reset=reset, yes=yes, by_program=by_program)
-        upstream = self._parts.hub.supervisor.upstreams.get(name)
+        config = self._parts.config_of(name)
         yield SignInStep(
             unusual=begun.unusual,
             issuer=begun.issuer,
             scope=begun.scope,
-            server_url="" if upstream is None else upstream.config.url or "",
+            server_url="" if config is None else config.url or "",
             url=begun.url,
             authorization_url=begun.authorization_url,
             port=begun.port,
@@ -135,18 +135,19 @@ class SignInRequests:
         wanted = {(each.upstream, each.principal) for each in known} or ({(name, OWNER)} if name else set())
         done = []
         for upstream, principal in sorted(wanted):
-            if upstream not in upstreams:
-                continue
             config = parts.config_of(upstream)
-            credential = None if config is None else parts.credential(upstream, config, principal)
+            if config is None:
+                continue
+            credential = parts.credential(upstream, config, principal) if upstream else parts.accounts.idp(principal)
             if credential is None:
                 continue
             try:
                 out = await credential.logout(forget)
             except (OAuthProblem, OAuthUnavailable) as error:
                 raise UpstreamUnauthorized(str(error), upstream=upstream) from None
-            parts.hub.supervisor.signed_out(upstream)
-            parts.hub.reads.invalidate(upstream, DropCause.CLEARED)
+            if upstream:
+                parts.hub.supervisor.signed_out(upstream)
+                parts.hub.reads.invalidate(upstream, DropCause.CLEARED)
             done.append(
                 SignedOutAccount(
                     upstream=upstream,

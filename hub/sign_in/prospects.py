@@ -16,7 +16,8 @@ from config.settings import UpstreamConfig
 from hub.link.recent import Recent
 from hub.sign_in import texts
 from hub.sign_in.surroundings import Surroundings
-from hub.sign_in.tickets import Target, target_of
+from hub.sign_in.tickets import IDENTITY_PROVIDER, Target, target_of
+from upstreams.oauth.discovery.scopes import permitted
 from upstreams.oauth.model import Challenge, Discovery, Grant, OAuthProblem, OAuthUnavailable
 
 FRESH_S: Final = 60.0
@@ -90,7 +91,9 @@ class Prospects:
                 self._known.put(key, Prospect(self._now(), target_of(config), problem=str(error)))
                 raise
             if grant is not None and wants.error == "insufficient_scope" and not config.oauth.scopes:
-                found = structs.replace(found, scope=joined(grant.scope, grant.asked_scope, found.scope))
+                before = "" if credential is None else credential.wanted_scope
+                scope = joined(before or joined(grant.scope, grant.asked_scope), found.scope)
+                found = structs.replace(found, scope=" ".join(permitted(scope.split(), config.oauth.max_scopes)))
             self._known.put(key, Prospect(self._now(), target_of(config), found, unusual=unusual))
             return found
 
@@ -104,7 +107,7 @@ class Prospects:
             return texts.another_server(upstream, issuer, grant.key.issuer)
         for key in await keeper.keys():
             if is_same(key.issuer, issuer) and key.upstream != upstream and self._is_elsewhere(key.upstream, config):
-                return texts.used_by_another(upstream, issuer, key.upstream)
+                return texts.used_by_another(upstream, issuer, key.upstream or IDENTITY_PROVIDER)
         return ""
 
     def _is_elsewhere(self, other: str, config: UpstreamConfig) -> bool:

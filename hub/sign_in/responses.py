@@ -70,7 +70,7 @@ class Responses:
             outcome = self._failure(record, str(error))
         else:
             outcome = self._success(record, grant)
-        log.info("sign-in at %s: %s", ticket.upstream, outcome.state)
+        log.info("sign-in at %s: %s", ticket.server_name, outcome.state)
         ticket.tell(outcome)
         return outcome
 
@@ -83,9 +83,9 @@ class Responses:
         ticket, discovery = record.ticket, record.discovery
         config = self._around.upstream(ticket.upstream)
         if config is None or config.url is None:
-            raise OAuthProblem(f"{ticket.upstream} was removed meanwhile")
+            raise OAuthProblem(f"{ticket.server_name} was removed meanwhile")
         if target_of(config) != record.target:
-            raise OAuthProblem(texts.changed_meanwhile(ticket.upstream))
+            raise OAuthProblem(texts.changed_meanwhile(ticket.server_name))
         resource = discovery.resource.resource or config.url
         what = Code(
             key=GrantKey(discovery.server.issuer, resource, ticket.upstream, ticket.principal),
@@ -94,6 +94,7 @@ class Responses:
             code=Secret(code),
             verifier=Secret(record.verifier),
             redirect_uri=record.redirect.text,
+            nonce=record.nonce,
             resource=record.resource,
             scope=record.scope,
         )
@@ -105,14 +106,9 @@ class Responses:
         Raises:
             OAuthProblem: it cannot be kept, and is not used.
         """
-        keeper, upstream, principal = self._around.keeper(), ticket.upstream, ticket.principal
-        await keeper.save(grant)
+        await self._around.keep(grant)
         if ticket.agreed == grant.key.issuer:
-            await keeper.agree(upstream, principal, grant.key.issuer)
-        config = self._around.upstream(upstream)
-        credential = None if config is None else self._around.credential(upstream, config, principal)
-        if credential is not None:
-            credential.signed_in(grant)
+            await self._around.keeper().agree(ticket.upstream, ticket.principal, grant.key.issuer)
 
     def _success(self, record: Record, grant: Grant) -> Outcome:
         """End the ticket, start the upstream, and tell everybody."""
@@ -128,7 +124,7 @@ class Responses:
             upstream=ticket.upstream,
             principal=ticket.principal,
             state="signed_in",
-            text=f"Signed in for {ticket.upstream} at {grant.key.issuer}.{less}",
+            text=f"Signed in for {ticket.server_name} at {grant.key.issuer}.{less}",
             issuer=grant.key.issuer,
             scope=grant.scope,
             until=grant.expires_at,

@@ -9,13 +9,14 @@ from config.oauth_settings import OAuthConfig
 from config.settings import UpstreamConfig
 from hub.sign_in.surroundings import Code
 from upstreams.fetch.fetcher import Fetcher
-from upstreams.oauth.discovery.discover import allowed_for, discover
+from upstreams.oauth.discovery.discover import allowed_for, discover, discover_issuer
 from upstreams.oauth.model import Challenge, Discovery, Grant, OAuthClient
 from upstreams.oauth.registration.client_document import client_document
 from upstreams.oauth.registration.clients import client_for
 from upstreams.oauth.store.grant_store import GrantStore
 from upstreams.oauth.tokens.endpoint import TokenEndpoint
 from upstreams.oauth.tokens.grants import first_grant
+from upstreams.oauth.tokens.id_token import check_id_token
 
 
 class RealServers:
@@ -41,6 +42,8 @@ class RealServers:
     ) -> Discovery:
         """Ask which authorization server there is, and what it can do."""
         url = config.url or ""
+        if not upstream:
+            return await discover_issuer(self._fetch, config.oauth)
         return await discover(self._fetch, url, config.oauth, challenge, preferred_issuers=preferred, upstream=upstream)
 
     async def client(
@@ -77,6 +80,8 @@ class RealServers:
         answer = await endpoint.exchange_code(
             code.code.reveal(), code.verifier.reveal(), code.redirect_uri, code.resource or None
         )
+        if not code.key.upstream:
+            check_id_token(answer.id_token, server.issuer, code.client.client_id, code.nonce, self._wall())
         return first_grant(
             answer,
             code.key,

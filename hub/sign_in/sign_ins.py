@@ -179,6 +179,8 @@ class SignIns:
 
     def _configured(self, upstream: str) -> UpstreamConfig:
         config = self._around.upstream(upstream)
+        if config is None and not upstream:
+            raise UpstreamUnavailable("There is no identity provider; set issuer and client_id below [oauth.idp]")
         if config is None:
             raise UpstreamUnavailable(f"There is no server {upstream}; `hubd status` lists them")
         if config.url is None:
@@ -271,7 +273,26 @@ class SignIns:
                 **terms,
             )
             self.tickets.keep(record)
+            self._tell_asking(ticket, config)
             return record, url
+
+    def _tell_asking(self, ticket: Ticket, config: UpstreamConfig) -> None:
+        """Have the credential know that a person is being asked, until there is an outcome or time is up."""
+        credential = self._around.credential(ticket.upstream, config, ticket.principal)
+        if credential is None or ticket.is_asked:
+            return
+
+        async def ask() -> None:
+            credential.asking(True)
+            try:
+                with trio.move_on_after(RECORD_S):
+                    await told.wait()
+            finally:
+                ticket.is_asked = False
+                credential.asking(False)
+
+        ticket.is_asked, told = True, ticket.changed
+        self._around.spawn(ask)
 
     # --- the response -------------------------------------------------------------------------------------------------
 

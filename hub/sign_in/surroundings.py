@@ -20,8 +20,13 @@ class Credential(Protocol):
         """The last one of the upstream."""
         ...
 
-    def signed_in(self, grant: Grant) -> None:
-        """Use this grant, which is durable, from now on."""
+    @property
+    def wanted_scope(self) -> str:
+        """What the next sign-in is to ask for, since an operation needs more than there is; "": nothing particular."""
+        ...
+
+    def asking(self, on: bool) -> None:
+        """A sign-in by a person begins, or is over."""
         ...
 
 
@@ -33,10 +38,6 @@ class Keeper(Protocol):
 
     async def find(self, upstream: str, principal: str) -> Grant | None:
         """The grant that is used."""
-        ...
-
-    async def save(self, grant: Grant) -> None:
-        """Keep a grant; durable when it returns."""
         ...
 
     async def keys(self) -> Iterable[GrantKey]:
@@ -69,6 +70,8 @@ class Code(Struct, frozen=True, kw_only=True):
     code: Secret
     verifier: Secret
     redirect_uri: str
+    nonce: str
+    """That of the request, which an ID token has to have."""
     resource: str
     """As it was sent; "": it was not."""
     scope: str
@@ -115,6 +118,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     credential: Callable[[str, UpstreamConfig, str], Credential | None]
     """The credential of a principal at an upstream; None: none is used there."""
     keeper: Callable[[], Keeper]
+    keep: Callable[[Grant], Awaitable[Grant]]
+    """Keeps the grant of a sign-in, durably, and has it used from then on. Raises OAuthProblem, OAuthUnavailable."""
     servers: Servers
     ends: BrowserEnds
     signed_in: Callable[[str], None]

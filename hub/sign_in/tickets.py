@@ -32,6 +32,7 @@ MAX_DONE: Final = 64
 ASKED_PER_HOUR: Final = 3
 """Sign-ins at one upstream that hosts may ask for."""
 ID_BYTES: Final = 24
+IDENTITY_PROVIDER: Final = "the identity provider"
 
 
 class Target(NamedTuple):
@@ -69,6 +70,7 @@ class Record(Struct, frozen=True, eq=False, kw_only=True):
     state: bytes
     """The hash of its state."""
     verifier: str
+    nonce: str
     ticket: "Ticket"
     target: Target
     discovery: Discovery
@@ -116,11 +118,18 @@ class Ticket(Struct, eq=False, kw_only=True):
     changed: trio.Event = field(default_factory=trio.Event)
     lock: trio.Lock = field(default_factory=trio.Lock)
     """Held while a request is prepared."""
+    is_asked: bool = False
+    """The credential knows that a person is being asked."""
     over: bool = False
     """It is done with, and makes no more records."""
 
     def __repr__(self) -> str:
         return f"<Ticket {self.upstream} of {self.principal}{', over' if self.over else ''}>"
+
+    @property
+    def server_name(self) -> str:
+        """For people."""
+        return self.upstream or IDENTITY_PROVIDER
 
     def tell(self, outcome: Outcome) -> None:
         """Note an outcome, and wake whoever waits for one."""
@@ -271,6 +280,7 @@ def record_of(
     return Record(
         state=state_hash(tied.state),
         verifier=tied.verifier,
+        nonce=tied.nonce,
         ticket=ticket,
         target=target,
         discovery=discovery,

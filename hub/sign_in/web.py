@@ -21,7 +21,7 @@ from hub.sign_in.callback import BadResponse, is_navigation, read_query
 from hub.sign_in.pages import HEADERS, HTML, begin_page, page
 from hub.sign_in.sign_ins import SignIns
 from hub.sign_in.surroundings import Surroundings
-from hub.sign_in.tickets import Record, Ticket
+from hub.sign_in.tickets import IDENTITY_PROVIDER, Record, Ticket
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
 
 BEGIN: Final = "/oauth/begin/"
@@ -71,7 +71,7 @@ class Browsers:
         if not is_navigation(request.headers):
             _tell(response, 403, "Not here", "Open this address in a window of its own.")
         elif not await self._is_the_person(request, ticket):
-            name = ticket.upstream if ticket else "NAME"
+            name = ticket.server_name if ticket else "NAME"
             _tell(response, 403, "Not this browser", texts.unknown_browser(name))
         elif ticket is None:
             _tell(response, 404, "Over", texts.ticket_over())
@@ -83,10 +83,10 @@ class Browsers:
         try:
             record, url = await self._sign_ins.prepare(ticket, on_terminal=False, cookie=cookie)
         except OAuthProblem as error:
-            _tell(response, 409, f"No sign-in for {ticket.upstream}", str(error))
+            _tell(response, 409, f"No sign-in for {ticket.server_name}", str(error))
             return
         except (OAuthUnavailable, HubError) as error:
-            _tell(response, 503, f"No sign-in for {ticket.upstream} now", f"{error}. Reload this page to try again.")
+            _tell(response, 503, f"No sign-in for {ticket.server_name} now", f"{error}. Reload this page to try again.")
             return
         more: Headers = ()
         if cookie:
@@ -100,7 +100,7 @@ class Browsers:
         server, resource = record.discovery.server, record.discovery.resource
         at = time.strftime("%H:%M", time.localtime(ticket.asked_at))
         return begin_page(
-            ticket.upstream,
+            ticket.server_name,
             host_of(server.issuer),
             host_of(server.authorization_endpoint),
             record.scope,
@@ -123,7 +123,7 @@ class Browsers:
         record = self._sign_ins.tickets.awaited(parameters.get("state", ""))
         is_shown = record is not None and record.on_terminal
         if not is_shown and not await self._is_the_person(request, record.ticket if record else None, record):
-            name = record.ticket.upstream if record else "NAME"
+            name = record.ticket.server_name if record else "NAME"
             _tell(response, 403, "Not this browser", texts.unknown_browser(name))
             return
         if record is None or not _came_to(request, record):
@@ -160,7 +160,11 @@ class Browsers:
             _tell(response, 404, "Over", "There is nothing here any more. You can close this page.")
             return
         outcome, again = found
-        title = f"Signed in for {outcome.upstream}" if outcome.state == "signed_in" else "Not signed in"
+        title = (
+            f"Signed in for {outcome.upstream or IDENTITY_PROVIDER}"
+            if outcome.state == "signed_in"
+            else "Not signed in"
+        )
         last = "You can close this page." if outcome.state == "signed_in" else "Nothing was changed."
         _show(response, 200, page(title, (outcome.text, last), (again, "Try again") if again else None))
 

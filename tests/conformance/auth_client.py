@@ -112,7 +112,7 @@ def settings(scenario: str, url: str, context: Mapping[str, str]) -> str:
     if scenario.startswith("auth/client-credentials-"):
         oauth["grant"] = "client_credentials"
     if "idp_issuer" in context:
-        # The suite's identity provider has nowhere to sign in; it gives an ID token.
+        # The suite's identity provider has nowhere to sign in; it gives an ID token, which is configured.
         oauth["grant"] = "id_jag"
         names = {"idp_issuer": "issuer", "idp_client_id": "client_id", "idp_id_token": "id_token"}
         above += ["[oauth.idp]", *(f"{name} = {json.dumps(context[key])}" for key, name in names.items())]

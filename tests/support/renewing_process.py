@@ -126,6 +126,7 @@ async def main(folder: str, issuer: str, waiters: int, step: str) -> None:
         clock=lambda: trio.current_time() + at,
         finding=Finding(
             discover=discover,
+            server=discover,
             parse=lambda values: Challenge(),
             allowed=lambda url, settings: Allowed(loopback_http=True, private_hosts=frozenset({"127.0.0.1"})),
             client=lambda server, settings, upstream: OAuthClient(issuer=issuer, client_id="hub"),

@@ -165,8 +165,11 @@ class ScriptedCredential:
         self.challenge = Challenge()
         self.grants: list[Grant] = []
 
-    def signed_in(self, grant):
-        self.grants.append(grant)
+        self.wanted_scope = ""
+        self.askings: list[bool] = []
+
+    def asking(self, on):
+        self.askings.append(on)
 
 
 class World:
@@ -200,6 +203,7 @@ class World:
                 listening=lambda: self.listening,
                 credential=lambda name, config, principal: self.credential(name, principal),
                 keeper=lambda: self.keeper,
+                keep=self.keep,
                 servers=self.servers,
                 ends=self.ends,
                 signed_in=self.signed_in,
@@ -213,6 +217,11 @@ class World:
         self.started.append(upstream)
         if self.hub is not None:
             self.hub.supervisor.signed_in(upstream)
+
+    async def keep(self, grant: Grant) -> Grant:
+        await self.keeper.save(grant)
+        self.credential(grant.key.upstream, grant.key.principal).grants.append(grant)
+        return grant
 
     def visit_done(self, upstream: str, visit: str) -> None:
         self.completed.append((upstream, visit))

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import trio
+from msgspec.structs import replace
 
 from config.oauth_settings import IdentityProvider, OAuthConfig, UpstreamOAuth
 from config.setting import Secret
@@ -116,6 +117,7 @@ class World:
             clock=self.clock,
             finding=Finding(
                 discover=self._discover,
+                server=self._server,
                 parse=lambda values: Challenge(scope=values[0].partition("scope=")[2].strip('"') if values else ""),
                 allowed=lambda url, settings: Allowed(),
                 client=configured,
@@ -135,6 +137,10 @@ class World:
         if isinstance(self.found, Exception):
             raise self.found
         return self.found
+
+    async def _server(self, settings):
+        await trio.lowlevel.checkpoint()
+        return replace(SERVER, issuer=settings.issuer, token_endpoint=f"{settings.issuer}/token")
 
     def credential(self, **settings):
         """That of the upstream `notes`."""

@@ -124,6 +124,10 @@ class Accounts:
         kept = await self.keeper().keep(grant)
         if (known := self._credentials.get((grant.key.upstream, grant.key.principal))) is not None:
             known.signed_in(kept)
+        if not grant.key.upstream:
+            for each in self._credentials.values():
+                if each.settings.grant == "id_jag":
+                    each.try_again()
         return kept
 
     async def start(self, configured: "list[str]") -> None:

@@ -216,6 +216,12 @@ class UpstreamCredential:
         self._use(grant)
         self._note("tokens")
 
+    def try_again(self) -> None:
+        """Ask with the next request whatever failed before: what it was for want of is there now."""
+        if not self._obtaining.by_person:
+            self._held_until = -inf
+            self._pauses.succeeded()
+
     async def current(self) -> Grant:
         """The grant, with an ID token that lasts, if it is that of an identity provider.
 
@@ -223,7 +229,7 @@ class UpstreamCredential:
             OAuthProblem: nobody has signed in there, or it cannot be renewed.
             OAuthUnavailable: it cannot be renewed now.
         """
-        from upstreams.oauth.obtaining import lasts
+        from upstreams.oauth.tokens.id_token import lasts
 
         if not self._is_loaded or self.grant is None:
             await self._load(again=True)

@@ -21,7 +21,12 @@ def finding_by(fetch: "Fetcher") -> Finding:
 
         return await discover(fetch, url, settings, challenge, preferred_issuers=preferred)
 
-    return Finding(discover=found, parse=_parsed, allowed=_allowed, client=_client)
+    async def server(settings: UpstreamOAuth) -> AuthorizationServer:
+        from upstreams.oauth.discovery.discover import discover_issuer
+
+        return (await discover_issuer(fetch, settings)).server
+
+    return Finding(discover=found, server=server, parse=_parsed, allowed=_allowed, client=_client)
 
 
 def _parsed(values: Sequence[str]) -> Challenge:

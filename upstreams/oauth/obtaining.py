@@ -1,14 +1,11 @@
 """How the next token is got: by a refresh token, or without a person by the hub itself or its identity provider."""
 
-import json
-from base64 import urlsafe_b64decode
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from config.oauth_settings import IdentityProvider, UpstreamOAuth
-from config.setting import Secret
 from upstreams.oauth.model import (
     AuthorizationServer,
     Challenge,
@@ -23,9 +20,6 @@ from upstreams.oauth.tokens.answer import TokenRefused
 from upstreams.oauth.tokens.client_proof import with_settings
 from upstreams.oauth.tokens.endpoint import TokenEndpoint
 from upstreams.oauth.tokens.grants import first_grant, next_grant
-
-ID_TOKEN_LEFT_S: Final = 30.0
-"""An ID token that lasts less is renewed before it is shown."""
 
 
 class Obtaining(Protocol):
@@ -174,7 +168,7 @@ class ByItself:
 class IdentityProviderGrant:
     """The sign-in at the company's identity provider, which vouches for the person at other servers (RFC 8693).
 
-    `current` returns the grant of that sign-in, with an ID token that lasts.
+    `current` returns the grant of that sign-in, with an ID token that lasts. A configured ID token stands in its place.
     """
 
     def __init__(self, shared: Shared, current: Callable[[], Awaitable[Grant]]) -> None:
@@ -188,25 +182,20 @@ class IdentityProviderGrant:
             OAuthProblem: nobody has signed in at the identity provider, or it refuses.
             OAuthUnavailable: it cannot say now.
         """
-        grant = await self._current()
-        shared, settings = self._shared, settings_of(self._shared.idp())
-        client = with_settings(grant.client, settings)
+        shared, idp = self._shared, self._shared.idp()
+        settings = settings_of(idp)
+        if idp.id_token is not None:
+            server = await shared.finding.server(replace(settings, grant="id_jag"))
+            client, id_token = shared.finding.client(server, settings, ""), idp.id_token
+        else:
+            grant = await self._current()
+            assert grant.id_token is not None
+            server, client, id_token = grant.server, with_settings(grant.client, settings), grant.id_token
         allowed = shared.finding.allowed(settings.issuer, settings)
-        endpoint = TokenEndpoint(shared.fetch, grant.server, client, settings, allowed, wall=shared.wall)
-        assert grant.id_token is not None
-        return await endpoint.exchange_for_id_jag(grant.id_token.reveal(), audience, scope, resource)
+        endpoint = TokenEndpoint(shared.fetch, server, client, settings, allowed, wall=shared.wall)
+        return await endpoint.exchange_for_id_jag(id_token.reveal(), audience, scope, resource)
 
 
 def settings_of(idp: IdentityProvider) -> UpstreamOAuth:
     """The settings of signing in at the identity provider."""
     return UpstreamOAuth(issuer=idp.issuer, client_id=idp.client_id, client_secret=idp.client_secret)
-
-
-def lasts(id_token: Secret, wall: float) -> bool:
-    """True if an ID token lasts long enough to be shown to the identity provider; what cannot be read does."""
-    try:
-        part = id_token.reveal().split(".")[1]
-        claims = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-        return not float(claims["exp"]) - wall < ID_TOKEN_LEFT_S
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return True

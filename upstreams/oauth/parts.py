@@ -22,6 +22,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     """What is found out about sign-ins: `discovery` and `registration`, which are imported at the first use."""
 
     discover: Discover
+    server: Callable[[UpstreamOAuth], Awaitable[AuthorizationServer]]
+    """Asks what the configured issuer says of itself. Raises OAuthProblem, OAuthUnavailable."""
     parse: Callable[[Sequence[str]], Challenge]
     """Reads the values of `WWW-Authenticate`."""
     allowed: "Callable[[str, UpstreamOAuth], Allowed]"

@@ -6,6 +6,7 @@ import socket
 
 import pytest
 import trio
+import trio.testing
 
 from config.oauth_settings import OAuthConfig
 from config.settings import UpstreamConfig
@@ -596,6 +597,33 @@ async def test_more_scope_is_asked_for_beside_what_was_granted():
         it.servers.scope = "notes.read"
         outcome = await it.sign_ins.finish(back(begun.authorization_url))
         assert "Not granted: extra, notes.write." in outcome.text
+
+
+async def test_a_step_up_asks_for_what_the_credential_wants_and_never_for_what_is_forbidden(autojump_clock):
+    async with world() as it:
+        it.settle(max_scopes=("notes.*",))
+        await sign_in(it, "notes")
+        credential = it.credential("notes")
+        credential.challenge = Challenge(scope="notes.write", error="insufficient_scope")
+        credential.wanted_scope = "notes.read notes.old notes.write"
+        it.servers.discoveries["notes"] = discovery(scope="notes.write admin")
+        begun = await it.sign_ins.begin("notes")
+        assert asked(begun.authorization_url)["scope"] == "notes.read notes.old notes.write"
+
+
+async def test_the_credential_knows_while_a_person_is_asked(autojump_clock):
+    async with world() as it:
+        credential = it.credential("notes")
+        begun = await it.sign_ins.begin("notes")
+        await it.sign_ins.begin("notes")
+        await trio.testing.wait_all_tasks_blocked()
+        assert credential.askings == [True]
+        await it.sign_ins.finish(back(begun.authorization_url))
+        await trio.testing.wait_all_tasks_blocked()
+        assert credential.askings == [True, False]
+        await it.sign_ins.begin("notes")
+        await trio.sleep(601)
+        assert credential.askings == [True, False, True, False]
 
 
 @pytest.mark.parametrize(("upstream", "text"), [("files", "is a program"), ("nobody", "no server nobody")])

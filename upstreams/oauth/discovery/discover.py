@@ -36,6 +36,7 @@ from upstreams.oauth.discovery.reading import Fetching, read_document, sentence
 from upstreams.oauth.discovery.scopes import OFFLINE, fits, permitted, readable_scopes
 from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, OAuthProblem, ProtectedResource
 
+OPENID: Final = "openid"
 _LEGACY: Final = {"mcp-protocol-version": "2025-03-26"}
 """A SHOULD of that revision."""
 
@@ -77,6 +78,22 @@ async def discover(
     issuer = _issuer(terms, resource, preferred_issuers)
     server = await _server(fetch, terms, issuer, allowed)
     return Discovery(resource=resource, server=server, scope=_scope(terms, challenge, resource, server))
+
+
+async def discover_issuer(fetch: Fetching, settings: UpstreamOAuth) -> Discovery:
+    """Find out what a sign-in at the configured issuer itself begins with, which is for who signs in (`openid`), and
+    for no resource.
+
+    Raises:
+        OAuthProblem, OAuthUnavailable: as `discover`.
+    """
+    url = settings.issuer
+    allowed = allowed_for(url, settings)
+    server = await _server(
+        fetch, Terms(_name_of(url), url, settings, loopback_http=allowed.loopback_http), url, allowed
+    )
+    scope = f"{OPENID} {OFFLINE}" if OFFLINE in server.scopes else OPENID
+    return Discovery(resource=ProtectedResource(resource=""), server=server, scope=scope)
 
 
 def _name_of(url: str) -> str:
