@@ -48,8 +48,8 @@ def test_one_sign_in_from_the_first_call_to_the_logout(oauth, tmp_path, kind):
         assert hub.call().is_good
         out = hub.sign_out()
         assert (out.was_signed_in, out.revoked) == (True, True), out.why_not
-        assert hub.row().state == "unauthorized"
         assert hub.call().is_error
+        assert hub.row().state == "unauthorized"
     assert not notes.asked("EVIL")
 
 

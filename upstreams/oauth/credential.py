@@ -135,7 +135,7 @@ class UpstreamCredential:
         now = self._now()
         if now < self._held_until:
             raise self._error(self.problem, self._held_until)
-        if self.grant is not None and now - self._got_at < YOUNG_S:
+        if self.grant is not None and now - self._got_at < YOUNG_S and now < self._ends:
             await self._look_at_server()
             raise self._error(self.problem, self._held_until)
         if not self._obtaining.can(self.grant):

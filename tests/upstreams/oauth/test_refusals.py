@@ -59,6 +59,15 @@ async def test_a_fresh_token_is_refused_and_nothing_is_tried_for_a_minute(tmp_pa
         assert (world.server.count, credential.authorization) == (2, "Bearer a3")
 
 
+async def test_a_young_token_that_is_over_is_renewed_when_it_is_refused(tmp_path, autojump_clock):
+    async with running(tmp_path, tokens("a2", expires_in=5), tokens("a3")) as world:
+        credential = await signed_in(world)
+        assert await credential.refused("Bearer a1", [])
+        await trio.sleep(5)  # it was sent in time, and arrived too late
+        assert await credential.refused("Bearer a2", [])
+        assert (credential.authorization, credential.state, world.looks) == ("Bearer a3", "good", 0)
+
+
 async def test_the_upstream_has_moved_to_another_authorization_server(tmp_path, autojump_clock):
     async with running(tmp_path, tokens("a2")) as world:
         credential = await signed_in(world)
