@@ -19,6 +19,8 @@ MAX_VALUE_BYTES: Final = 4 << 10
 MAX_PARAMETERS: Final = 32
 MAX_ERROR: Final = 64
 MAX_DESCRIPTION: Final = 200
+SHOWN: Final = frozenset({"error", "error_description"})
+"""Parameters that are only shown, and made printable for that; in others a control character is a trick."""
 
 
 class BadResponse(Exception):
@@ -68,17 +70,18 @@ def read_query(query: str) -> dict[str, str]:
         key = _text(name)
         if key in found:
             raise BadResponse("The address has a parameter twice")
-        found[key] = _text(value)
+        found[key] = _text(value, is_shown=key in SHOWN)
     return found
 
 
-def _text(part: str) -> str:
+def _text(part: str, *, is_shown: bool = False) -> str:
     data = unquote_to_bytes(part.replace("+", " "))
     try:
         text = data.decode()
     except UnicodeDecodeError:
         raise BadResponse("The address is no text") from None
-    if len(data) > MAX_VALUE_BYTES or any(character < " " or character == "\x7f" for character in text):
+    is_plain = is_shown or not any(character < " " or character == "\x7f" for character in text)
+    if len(data) > MAX_VALUE_BYTES or not is_plain:
         raise BadResponse("The address has a parameter that is too long, or holds a control character")
     return text
 

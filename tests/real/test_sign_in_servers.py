@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.signing_hub import age, grant_of, signing_hub
+from tests.support.signing_hub import age, signing_hub
 
 SERVERS = {
     "oidc-provider": lambda oauth: oauth.oidc_provider(),
@@ -51,5 +51,3 @@ def test_one_sign_in_from_the_first_call_to_the_logout(oauth, tmp_path, kind):
         assert hub.call().is_error
         assert hub.row().state == "unauthorized"
     assert not notes.asked("EVIL")
-
-

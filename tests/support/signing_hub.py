@@ -1,9 +1,9 @@
 """A hub in a process of its own that signs in at the rig's servers, with the person who does it: blocking.
 
-    with signing_hub(tmp_path, {"notes": liar.url}) as hub:
-        assert hub.call() == X
-        hub.sign_in()
-        assert hub.call().text == "read: done"
+with signing_hub(tmp_path, {"notes": liar.url}) as hub:
+    assert hub.call() == X
+    hub.sign_in()
+    assert hub.call().text == "read: done"
 """
 
 import json

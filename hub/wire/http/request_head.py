@@ -3,7 +3,7 @@
 h11 is the parser, but a lenient one: it takes bare LF, folded lines, Transfer-Encoding beside Content-Length, any
 method case, any target. A request that can be read in two ways can be smuggled, so the bytes pass a gate before h11
 sees them. A `RequestHead` has one reading only; it holds each name in `SINGLETONS` at most once; its target starts with
-one "/" and holds no dot segment, encoded slash, fragment or control character.
+one "/" and holds no fragment, its path no dot segment, encoded slash or control character.
 
 The verdict on a request never depends on how its bytes were cut into packets.
 """
@@ -26,8 +26,10 @@ SINGLETONS: Final = frozenset(
 
 _START = re.compile(rb"([A-Z]{1,32}) (/[!-~]*) HTTP/1\.1")
 _VERSION = re.compile(rb"HTTP/[0-9]\.[0-9]")
-_BAD_PATH = re.compile(rb"//|[\\]|/\.{1,2}(?:/|\Z)|%(?:2[eEfF]|5[cC])")
-_BAD_TARGET = re.compile(rb"#|%(?:[01][0-9a-fA-F]|7[fF])|%(?![0-9a-fA-F]{2})")
+_BAD_PATH = re.compile(rb"//|[\\]|/\.{1,2}(?:/|\Z)|%(?:2[eEfF]|5[cC]|[01][0-9a-fA-F]|7[fF])")
+_BAD_TARGET = re.compile(rb"#|%00|%(?![0-9a-fA-F]{2})")
+"""Of an encoded control character in a query whoever reads the query decides: some authorization servers send line ends
+in the description of an error."""
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _LENGTH = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: (0|[1-9][0-9]{0,17})\r\n")
 _DIGITS = re.compile(rb"[0-9]{1,18}")

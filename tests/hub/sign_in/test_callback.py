@@ -61,6 +61,7 @@ def test_what_no_person_opens(headers):
         ("code=a=b", {"code": "a=b"}),
         ("code=" + "x" * 4096, {"code": "x" * 4096}),
         ("a=%C3%BC", {"a": "ü"}),
+        ("error_description=a%0Ab%1b", {"error_description": "a\nb\x1b"}),
     ],
 )
 def test_queries(query, found):

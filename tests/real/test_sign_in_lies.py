@@ -1,0 +1,126 @@
+"""Lies of authorization servers and upstreams, told to a whole hub: each ends as the rig's list of them says."""
+
+import pytest
+
+from hub.control.errors import ControlFailed
+from tests.support.oauth.rig import OAuthRig, walk, walk_to_the_end
+from tests.support.signing_hub import age, signing_hub
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    """A hub and a server, at which each test signs in anew."""
+    directory = tmp_path_factory.mktemp("lies")
+    with OAuthRig(directory) as rig:
+        liar = rig.liar()
+        (directory / "hub").mkdir()
+        with signing_hub(directory / "hub", {"notes": liar.url}) as hub:
+            hub.until_refused()
+            yield hub, liar
+
+
+@pytest.fixture
+def told(here):
+    """The two, signed out, and the server honest at the end."""
+    hub, liar = here
+    yield hub, liar
+    liar.tell(None)
+    hub.sign_out()
+
+
+def codes(liar):
+    """Requests that had a code with them, at the server and at the attacker."""
+    return sum(bool(entry.get("code")) for entry in liar.asked("token")) + len(liar.asked("EVIL"))
+
+
+@pytest.mark.covers("A-17", "SEC-40")
+@pytest.mark.parametrize("lie", ["auth-no-state", "auth-wrong-state", "auth-code-twice"])
+def test_an_answer_that_belongs_to_no_sign_in(told, lie):
+    """Nothing is sent anywhere, and the sign-in waits for its own answer."""
+    hub, liar = told
+    with hub.begun(yes=True) as begun:
+        before = codes(liar)
+        liar.tell(lie)
+        page = walk_to_the_end(begun.url)
+        assert page.status == 403, page.text
+        with pytest.raises(ControlFailed):
+            hub.finish(walk(begun.url))
+        assert codes(liar) == before
+        liar.tell(None)
+        walk_to_the_end(begun.url)
+        assert begun.outcome().state == "signed_in"
+
+
+@pytest.mark.covers("A-17", "SEC-40")
+@pytest.mark.parametrize(
+    ("lie", "due"),
+    [
+        ("auth-wrong-iss", "came from another authorization server than {issuer}"),
+        ("auth-no-iss", "does not say who sent it, though {issuer} always does"),
+        ("auth-iss-slash", "came from another authorization server than {issuer}"),
+        ("auth-error-wrong-iss", "came from another authorization server than {issuer}"),
+        ("auth-error-html", "{issuer} refused: access_denied ("),
+    ],
+)
+def test_an_answer_that_ends_a_sign_in(told, lie, due):
+    hub, liar = told
+    with hub.begun(yes=True) as begun:
+        before = codes(liar)
+        liar.tell(lie)
+        page = walk_to_the_end(begun.url)
+        outcome = begun.outcome()
+        assert outcome.state in ("failed", "denied")
+        assert due.format(issuer=liar.issuer) in outcome.text
+        for said in (page.text, outcome.text):
+            assert "555-PHISH" not in said
+            assert "\x1b" not in said
+        assert "<script" not in page.text
+        assert codes(liar) == before
+        assert hub.call("notes__read").is_error
+
+
+@pytest.mark.parametrize(
+    ("lie", "due"),
+    [
+        ("tok-200-error", "bad_verification_code"),
+        ("tok-no-access", "{issuer}"),
+        ("tok-type-mac", "{issuer}"),
+        ("tok-html", "{issuer}"),
+        ("tok-redirect", "{issuer}"),
+    ],
+)
+def test_no_tokens(told, lie, due):
+    hub, liar = told
+    liar.tell(lie)
+    evil = liar.asked("EVIL")
+    outcome = hub.sign_in_by_page(yes=True)
+    assert outcome.state == "failed"
+    assert due.format(issuer=liar.issuer) in outcome.text
+    assert "doctype" not in outcome.text
+    assert liar.asked("EVIL") == evil == []
+    assert hub.call("notes__read").is_error
+
+
+@pytest.mark.parametrize(
+    ("lie", "has_end", "scope"),
+    [
+        ("tok-type-lower", True, "mcp"),
+        ("tok-expires-string", True, "mcp"),
+        ("tok-expires-negative", True, "mcp"),
+        ("tok-no-expires", False, "mcp"),
+        ("tok-more-scope", True, "mcp admin"),
+        ("tok-form-encoded", True, "mcp"),
+        ("reg-secret-for-none", True, "mcp"),
+    ],
+)
+def test_tokens_in_another_form(told, lie, has_end, scope):
+    hub, liar = told
+    liar.tell(lie)
+    renewed = liar.refreshes()
+    outcome = hub.sign_in_by_page(yes=True)
+    assert outcome.state == "signed_in", outcome.text
+    assert (outcome.scope, outcome.until is not None) == (scope, has_end)
+    liar.tell(None)
+    assert hub.call().is_good
+    assert hub.account().scope == scope
+    assert (liar.refreshes() > renewed) == (lie == "tok-expires-negative")
