@@ -110,7 +110,6 @@ def test_no_tokens(told, lie, due):
         ("tok-no-expires", False, "mcp"),
         ("tok-more-scope", True, "mcp admin"),
         ("tok-form-encoded", True, "mcp"),
-        ("reg-secret-for-none", True, "mcp"),
     ],
 )
 def test_tokens_in_another_form(told, lie, has_end, scope):
@@ -124,3 +123,67 @@ def test_tokens_in_another_form(told, lie, has_end, scope):
     assert hub.call().is_good
     assert hub.account().scope == scope
     assert (liar.refreshes() > renewed) == (lie == "tok-expires-negative")
+
+
+@pytest.mark.parametrize("lie", ["tok-needs-post", "reg-secret-for-none"])
+def test_another_method_of_proving_the_client_at_the_next_sign_in(oauth, tmp_path, lie):
+    """A code that may be spent is not sent twice; the method that works is remembered."""
+    liar = oauth.liar(lie)
+    with signing_hub(tmp_path, {"notes": liar.url}) as hub:
+        states = [hub.sign_in(yes=True).state for _ in range(2)]
+        assert states == ["failed", "signed_in"]
+        assert hub.call().is_good
+    first, last = [entry["how"] for entry in liar.asked("token") if entry["code"]]
+    assert (first, last) == (("basic", "post") if lie == "tok-needs-post" else ("none", "basic"))
+
+
+def test_an_endpoint_elsewhere_gets_the_code_as_the_metadata_say(oauth, tmp_path):
+    liar = oauth.liar("meta-token-elsewhere")
+    with signing_hub(tmp_path, {"notes": liar.url}) as hub:
+        assert hub.sign_in().state == "failed"
+    assert {entry["what"] for entry in liar.asked("EVIL")} == {"EVIL POST /token"}
+
+
+@pytest.mark.covers("SEC-42", "F-R-01", "F-R-22")
+@pytest.mark.parametrize(
+    ("lie", "renewals", "due"),
+    [
+        ("ref-invalid-grant", 1, '"hubd auth notes"'),
+        ("ref-empty-400", 1, "renew"),
+        ("ref-500", 1, "renew"),
+        ("ref-lost", 1, "renew"),
+        ("res-401-always", 1, "refuses (401) the token"),
+        ("res-401-fresh", 1, "refuses (401) the token"),
+    ],
+)
+def test_a_token_that_is_refused_and_no_other_that_helps(oauth, tmp_path, lie, renewals, due):
+    """Nobody hears of it in a loop: one renewal at most, and words that say what there is to do."""
+    liar = oauth.liar()
+    with signing_hub(tmp_path, {"notes": liar.url}) as hub:
+        assert hub.sign_in().state == "signed_in"
+    age(tmp_path)
+    with signing_hub(tmp_path, {"notes": liar.url}) as hub:
+        assert hub.call().is_good
+        liar.tell(lie)
+        liar.expire()
+        called = hub.call()
+        assert called.is_error
+        assert due in called.text
+        asked = len(liar.asked("mcp"))
+        assert hub.call().is_error
+        assert liar.refreshes() <= renewals + (lie in ("ref-500", "ref-lost"))
+        assert len(liar.asked("mcp")) <= asked + 2
+    assert not liar.asked("EVIL")
+
+
+@pytest.mark.covers("F-R-02")
+def test_scopes_that_no_sign_in_gives_are_no_loop(oauth, tmp_path):
+    liar = oauth.liar()
+    with signing_hub(tmp_path, {"notes": liar.url}) as hub:
+        assert hub.sign_in().state == "signed_in"
+        liar.tell("res-403-loop")
+        before = len(liar.asked("authorization"))
+        called = [hub.call() for _ in range(4)]
+        assert all(each.is_error for each in called)
+        assert "mcp" in called[-1].text
+        assert len(liar.asked("authorization")) == before

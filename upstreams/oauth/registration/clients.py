@@ -85,7 +85,7 @@ async def client_for(
             return kept
         if document := document_client(server, hub, redirect_uri, is_refused=anew):
             return document
-        client = await asked.register()
+        client = await asked.register("" if refused is None else refused.token_auth)
         await trio.to_thread.run_sync(clients.put, *key, client)
         return client
 
@@ -173,8 +173,9 @@ class _Asked(Struct, frozen=True, kw_only=True):
     allowed: Allowed
     scope: str
 
-    async def register(self) -> OAuthClient:
-        """Register, with at most two further tries: without scope, with `localhost`.
+    async def register(self, refused: str = "") -> OAuthClient:
+        """Register, with at most two further tries: without scope, with `localhost`. `refused`: the method of the
+        client that was refused.
 
         Raises:
             OAuthProblem, OAuthUnavailable: as `client_for`.
@@ -182,7 +183,7 @@ class _Asked(Struct, frozen=True, kw_only=True):
         server = self.server
         if not server.registration_endpoint:
             raise OAuthProblem(texts.no_stranger(self.upstream, server.issuer, self.redirect_uri))
-        method = method_of(server, self.settings.token_auth)
+        method = method_of(server, self.settings.token_auth, refused)
         if method is None:
             raise OAuthProblem(texts.no_method(self.upstream, server.issuer))
         redirect_uri, scope = self.redirect_uri, self.scope

@@ -25,13 +25,16 @@ class BadRegistration(ValueError):
     """An answer that gives no client id to be used. The text is a clause after "it"."""
 
 
-def method_of(server: AuthorizationServer, wanted: str = "auto") -> str | None:
-    """The method to register for: the operator's, else the first that the server lists; None: it has none of them."""
+def method_of(server: AuthorizationServer, wanted: str = "auto", refused: str = "") -> str | None:
+    """The method to register for: the operator's, else the first that the server lists; None: it has none of them.
+    After a client of the method `refused`, the next one that is listed: some servers refuse what they list."""
     if wanted in METHODS:
         return wanted
-    if server.token_auth_methods is None:
-        return METHODS[0]
-    return next((method for method in METHODS if method in server.token_auth_methods), None)
+    listed = server.token_auth_methods
+    usable = [method for method in METHODS if method in listed] if listed is not None else [METHODS[0]]
+    if not usable:
+        return None
+    return usable[(usable.index(refused) + 1) % len(usable)] if refused in usable else usable[0]
 
 
 def registration(hub: OAuthConfig, redirect_uri: str, method: str, scope: str = "") -> dict[str, Any]:

@@ -392,6 +392,15 @@ async def test_a_registration_that_was_refused_is_replaced():
     assert [(await client(fetch, clients, anew=anew)).client_id for anew in (False, True, False)] == ["c1", "c2", "c2"]
 
 
+async def test_after_a_refusal_the_next_method_that_is_listed_is_registered():
+    """Some servers list methods that they refuse then."""
+    server = replace(SERVER, token_auth_methods=("client_secret_post", "none"))
+    clients = MemoryClients()
+    fetch = ScriptedWeb({}, *[lambda body: made(body, client_secret="s")] * 3)
+    methods = [(await client(fetch, clients, server=server, anew=anew)).token_auth for anew in (False, True, True)]
+    assert methods == ["none", "client_secret_post", "none"]
+
+
 async def test_a_registration_stays_until_another_one_is_there():
     clients = MemoryClients()
     await client(ScriptedWeb({}, made), clients)
