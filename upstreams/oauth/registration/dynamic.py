@@ -31,7 +31,7 @@ def method_of(server: AuthorizationServer, wanted: str = "auto", refused: str = 
     if wanted in METHODS:
         return wanted
     listed = server.token_auth_methods
-    usable = [method for method in METHODS if method in listed] if listed is not None else [METHODS[0]]
+    usable: list[str] = [method for method in METHODS if method in listed] if listed is not None else [METHODS[0]]
     if not usable:
         return None
     return usable[(usable.index(refused) + 1) % len(usable)] if refused in usable else usable[0]
