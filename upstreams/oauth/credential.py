@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from upstreams.oauth.logout import LoggedOut
     from upstreams.oauth.obtaining import Obtaining
     from upstreams.oauth.renewing import Outcome, Wanted
+    from upstreams.oauth.step_up import StepUps
 
 log = logging.getLogger(__name__)
 
@@ -34,9 +35,6 @@ LOCKED_S: Final = 10.0
 """A keyring that is locked is asked again after so long."""
 LOOK_AGAIN_S: Final = 5.0
 """Interval of looking whether another process has a sign-in by now."""
-MAX_STEP_UPS: Final = 2
-"""Sign-ins for more scopes that one operation leads to."""
-MAX_OPERATIONS: Final = 256
 
 
 class UpstreamCredential:
@@ -90,7 +88,7 @@ class UpstreamCredential:
         self._pauses = Pauses()
         self._was_unclear = False
         self._renewal: Promise[HubError | None] | None = None
-        self._step_ups: dict[str, int] = {}
+        self._step_ups: StepUps | None = None
 
     def __repr__(self) -> str:
         return f"<UpstreamCredential {self.principal}@{self.upstream} {self.state}>"
@@ -157,22 +155,20 @@ class UpstreamCredential:
             await self._load()
         if self.authorization and shown != self.authorization:
             return True
-        grant, challenged = self.grant, self.challenge.scope.split()
+        grant = self.grant
         if grant is None:
             raise self._error(self._sign_in_needed())
-        wanted = self._permitted([*grant.scope.split(), *grant.asked_scope.split(), *challenged])
-        tried = self._step_ups.get(operation, 0)
-        is_forbidden = not set(challenged) <= set(wanted)
-        gave_less = bool(challenged) and set(challenged) <= set(grant.asked_scope.split())
-        most = MAX_STEP_UPS if self._obtaining.by_person else 1
-        if is_forbidden or gave_less or tried >= most or not challenged:
+        if self._step_ups is None:
+            from upstreams.oauth.step_up import MAX_STEP_UPS, StepUps
+
+            self._step_ups = StepUps(MAX_STEP_UPS if self._obtaining.by_person else 1)
+        wanted = self._step_ups.scopes(grant, self.challenge, self.settings, operation)
+        if not wanted:
             raise self._denied(operation)
-        if len(self._step_ups) < MAX_OPERATIONS or operation in self._step_ups:
-            self._step_ups[operation] = tried + 1
         if not self._obtaining.by_person:
-            await self._renewed(scope=" ".join(wanted))
+            await self._renewed(scope=wanted)
             return self.authorization != shown
-        self.wanted_scope = " ".join(wanted)
+        self.wanted_scope = wanted
         self._changed()
         raise self._error(texts.scope_needed(self.upstream, _short(operation), self.challenge.scope))
 
@@ -437,12 +433,6 @@ class UpstreamCredential:
 
     def _changed(self) -> None:
         self._on_change(self)
-
-    def _permitted(self, scopes: Sequence[str]) -> list[str]:
-        from config.name_globs import NameChoice
-
-        choice = NameChoice(self.settings.max_scopes or ("*",))
-        return [scope for scope in dict.fromkeys(scopes) if scope in choice]
 
     def _sign_in_needed(self) -> str:
         return texts.sign_in_needed(self.upstream, self.grant.key.issuer if self.grant else "")
