@@ -6,7 +6,6 @@ the meaning they have there, and programs that only pass on a remote server are 
 
 import re
 from collections.abc import Iterator, Mapping
-from hashlib import md5
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ from msgspec import Struct
 from config.editing.text import serverfile
 from config.hosts.facts import Place
 from config.hosts.secret_literals import spots_of
-from config.hosts.unwrap import is_as_good, unwrapped
+from config.hosts.unwrap import unwrapped, what_keeps_it
 from config.loading.host_entry import SPELLINGS, is_hub
 from config.loading.host_files import Table, servers
 from config.loading.safe_reading import Findings, Problem
@@ -137,9 +136,10 @@ def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home
     off = _with_variables_of(table, values, variables)
     original, behind = identity(values, variables), unwrapped(values)
     if behind is not None:
-        why = _why_it_stays_behind(behind, bare_command(values), home)
-        notes.append(why or f"is reached at its URL, without {bare_command(values)}")
-        values = values if why else behind
+        notes.append(f"is reached at its URL, without {bare_command(values)}")
+        values = behind
+    elif option := what_keeps_it(values):
+        notes.append(f"stays behind mcp-remote, since the hub has nothing like {option}")
     if "command" in values and "cwd" not in values:
         values["cwd"] = str(place.project or "~")
     return Server(
@@ -153,15 +153,6 @@ def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home
         notes=tuple(notes),
         off=off or _unresolved(values, variables) or ("the host has it disabled" if values.get("disabled") else ""),
     )
-
-
-def _why_it_stays_behind(behind: Mapping[str, Any], program: str, home: Path) -> str:
-    """The reason why the hub cannot reach the server `behind` a program at its URL; "" if it can."""
-    if program != "mcp-remote":
-        return ""
-    if _is_signed_in(behind, home):
-        return "stays behind mcp-remote, which is signed in there"
-    return "" if is_as_good(behind) else "stays behind mcp-remote, which can sign in to it; the hub cannot do that yet"
 
 
 def bare_command(values: Mapping[str, Any]) -> str:
@@ -225,14 +216,6 @@ def _strings(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for each in value:
             yield from _strings(each)
-
-
-def _is_signed_in(values: Mapping[str, Any], home: Path) -> bool:
-    """True if mcp-remote keeps tokens for the server: the hub could not use them."""
-    if "headers" in values:
-        return False
-    name = f"{md5(values['url'].encode(errors='surrogatepass'), usedforsecurity=False).hexdigest()}_tokens.json"
-    return next((home / ".mcp-auth").glob(f"*/{name}"), None) is not None
 
 
 def identity(values: Mapping[str, Any], variables: Variables) -> Identity:

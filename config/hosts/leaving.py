@@ -29,7 +29,7 @@ Served = Mapping[str, str]
 
 
 SIGN_IN: Final = "sign-in needed"
-"""The reason of servers that only their hosts can sign in to."""
+"""The reason of servers at which nobody has signed in through the hub."""
 
 
 class RemovalCommand(Struct, frozen=True):
@@ -70,7 +70,7 @@ def _as_sentence(each: Stays) -> str:
     title = each.place.title
     if each.kind == "hub":
         return f"{title} {each.why}"
-    stays = f": stays in {title}" if each.why == SIGN_IN else ""
+    stays = f" (`hubd auth {each.name}`), then it can leave {title}" if each.why == SIGN_IN else ""
     return f'{title}: "{each.key}" left enabled: {each.why}{stays}'
 
 

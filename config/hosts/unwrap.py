@@ -4,12 +4,10 @@ Hosts that take no URLs start `npx mcp-remote URL` and its like, one process of 
 command is taken apart only if every word of it is understood.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import urlsplit
-
-from config.loading.check import is_loopback
 
 RUNNERS: Final = {
     "npx": ((), ("-y", "--yes", "-q", "--quiet", "--prefer-online", "--prefer-offline")),
@@ -24,6 +22,15 @@ RUNNERS: Final = {
 _SHELLS: Final = (("cmd", "/c"), ("cmd.exe", "/c"))
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):\s*(.*)", re.S)
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SWITCHES: Final = frozenset({"--allow-http", "--debug", "--silent", "--enable-proxy"})
+_VALUED: Final = frozenset(
+    {
+        *("--header", "--transport", "--host", "--auth-timeout", "--resource"),
+        *("--static-oauth-client-info", "--static-oauth-client-metadata"),
+    }
+)
+"""Options of mcp-remote that the hub does without or has something for."""
+_KNOWN: Final = _SWITCHES | _VALUED - {"--static-oauth-client-info", "--static-oauth-client-metadata"}
 _TRANSPORTS: Final = {"sse-only": "sse", "http-only": "http", "http-first": "auto", "sse-first": "auto"}
 
 
@@ -46,19 +53,16 @@ def unwrapped(values: dict[str, Any]) -> dict[str, Any] | None:
     return {**kept, **found}
 
 
-def is_as_good(values: Mapping[str, Any]) -> bool:
-    """True if the hub can use, at its URL, the server that `unwrapped` found behind mcp-remote.
-
-    mcp-remote signs in to servers that ask for OAuth, and the hub cannot: it would be refused where mcp-remote is not.
-    So only what needs no signing in is taken out of it: what has headers of its own, and what listens on this machine.
-    This rule goes when the hub has OAuth.
-    """
-    if values.get("headers"):
-        return True
-    try:
-        return is_loopback(urlsplit(str(values.get("url"))).hostname or "")
-    except ValueError:  # it is no URL, which is said elsewhere
-        return False
+def what_keeps_it(values: Mapping[str, Any]) -> str:
+    """The option for which mcp-remote stays in between, since the hub has nothing like it; "": there is none, or the
+    program is another one."""
+    words = [values.get("command"), *(values.get("args") or ())]
+    if not all(isinstance(word, str) for word in words):
+        return ""
+    packaged = _package([str(word) for word in words])
+    if packaged is None or packaged[0] != "mcp-remote" or unwrapped(dict(values)) is not None:
+        return ""
+    return next((word.partition("=")[0] for word in packaged[1] if word.startswith("--") and word not in _KNOWN), "")
 
 
 def package_of(words: Sequence[str]) -> tuple[str, list[str]] | None:
@@ -98,29 +102,63 @@ def _package(words: list[str]) -> tuple[str, list[str]] | None:
 
 def _mcp_remote(words: list[str]) -> dict[str, Any] | None:
     """`mcp-remote URL [PORT] [--header NAME:VALUE] [--transport KIND] ...`"""
-    url, headers, transport = "", {}, "auto"
+    url, port, headers, given = "", "", {}, dict[str, str]()
     rest = list(words)
     while rest:
         word = rest.pop(0)
-        if word in ("--allow-http", "--debug", "--silent", "--enable-proxy"):
+        if word in _SWITCHES:
             continue
-        if word in ("--header", "--transport", "--host", "--auth-timeout", "--ignore-tool"):
-            if not rest or word == "--ignore-tool":
+        if word in _VALUED:
+            if not rest:
                 return None
             value = rest.pop(0)
-            if word == "--header":
-                if (match := _HEADER.fullmatch(value)) is None:
-                    return None
+            if word != "--header":
+                given[word] = value
+            elif (match := _HEADER.fullmatch(value)) is None:
+                return None
+            else:
                 headers[match[1]] = match[2]
-            elif word == "--transport":
-                if value not in _TRANSPORTS:
-                    return None
-                transport = _TRANSPORTS[value]
         elif not url and word.startswith(("https://", "http://")):
             url = word
-        elif not (url and word.isdigit()):
+        elif url and word.isdigit():
+            port = word
+        else:
             return None
-    return _server(url, headers, transport)
+    transport, oauth = _TRANSPORTS.get(given.get("--transport", "http-first")), _sign_in(given, port)
+    if transport is None or oauth is None:
+        return None
+    found = _server(url, headers, transport)
+    return {**found, "oauth": oauth} if found is not None and oauth else found
+
+
+def _sign_in(given: Mapping[str, str], port: str) -> dict[str, Any] | None:
+    """How it signs in, as settings of the hub; None: the hub has nothing like it."""
+    found: dict[str, Any] = {}
+    if "--static-oauth-client-info" in given:
+        client = _members(given["--static-oauth-client-info"], "client_id")
+        if client is None or not port:  # a secret needs its issuer, and a registration its redirect URI
+            return None
+        found |= {
+            **client,
+            "redirect_uri": f"http://{given.get('--host', 'localhost')}:{port}/oauth/callback",
+        }
+    if "--static-oauth-client-metadata" in given:
+        metadata = _members(given["--static-oauth-client-metadata"], "scope")
+        if metadata is None:
+            return None
+        found["scopes"] = metadata["scope"].split()
+    if "--resource" in given:
+        found["resource"] = given["--resource"]
+    return found
+
+
+def _members(text: str, only: str) -> dict[str, str] | None:
+    """The object in `text` if it has this one member and that is a text; None: it is anything else."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and [*value] == [only] and isinstance(value[only], str) else None
 
 
 def _supergateway(words: list[str]) -> dict[str, Any] | None:

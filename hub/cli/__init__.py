@@ -11,7 +11,7 @@ read, prompt, ...: the command line as a host), `sign_in` (auth, logout), `addin
 - `start_hub` (in the background), `served` (the servers that work through the hub)
 - `host_entries`, `host_changes`: what hosts are to have, and the change of their files
 - `host_permissions`: rules of hosts that need another spelling
-- `lost_servers`: what no host starts once it is removed from the hub
+- `lost_servers`: what hosts start beside the hub, and what none starts once it is removed from the hub
 - `import_choices`, `import_writes`, `import_originals`: what an import takes, writes, and takes out of hosts
 - `change_report` and `import_report`: what was done, and why
 - `host_selection`

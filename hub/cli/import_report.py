@@ -99,7 +99,7 @@ def say_elsewhere(
 
 
 def say_tried(result: "Import", outcomes: "Mapping[str, ServerOutcome]", output: Output) -> None:
-    """Report how the servers that were taken do in the hub that runs; one that needs a sign-in is left to its host."""
+    """Report how the servers that were taken do in the hub that runs; one that needs a sign-in stays in its host."""
     from hub.wire.printable import printable
 
     for name, server in result.taken:
@@ -107,7 +107,9 @@ def say_tried(result: "Import", outcomes: "Mapping[str, ServerOutcome]", output:
             continue
         text = outcome.summary
         if outcome.state == "unauthorized":
-            text = f"sign-in needed: stays in {server.place.title}, which can sign in"
+            text = f"sign-in needed: stays in {server.place.title}"
+            if outcome.sign_in:
+                text += f" until you have signed in (`{outcome.sign_in}`) and run `hubd import --disable-originals`"
         output.append(
             "tried", {"name": name, "state": outcome.state, "tools": outcome.tools, "why": outcome.why or None}
         )

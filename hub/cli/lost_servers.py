@@ -1,4 +1,4 @@
-"""Servers that no host starts any longer once the hub does not: imports took them out there."""
+"""Servers that hosts start by themselves, and those that none does any longer, since imports took them out there."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,6 +53,27 @@ def _hosts_that_lost(name: str, named: Path | None) -> "list[Place]":
             if _has(place, before, name, names, machine):
                 lost.append(place)
     return lost
+
+
+def hosts_that_start(name: str) -> "list[Place]":
+    """The files of hosts that start the server `name` of the hub by themselves, as far as they can be read."""
+    from config.editing.text.change import EditRefused
+    from config.errors import ConfigError, EditError
+    from config.hosts.facts import Machine, all_hosts, every_user_file
+    from config.hosts.import_files import imported_dir, known
+    from config.hosts.install import text_at
+    from config.loading.assemble import load_all
+
+    machine, found = Machine.this(), []
+    try:
+        names = known(load_all(None, os.environ, partly=True).config, imported_dir(None), os.environ)
+    except (ConfigError, EditError):
+        return []
+    for place in (file for host in all_hosts().values() for file in every_user_file(host, machine)):
+        with suppress(EditError, EditRefused, OSError):
+            if _has(place, text_at(place.path), name, names, machine):
+                found.append(place)
+    return found
 
 
 def say_lost(name: str, lost: "Sequence[Place]", output: Output) -> None:

@@ -13,7 +13,6 @@ from tests.support.processes import DEPS, PYTHON_2
 
 CLIENT = f"{sys.executable} {Path(__file__).parent / 'auth_client.py'}"
 SDK = f"{PYTHON_2} {DEPS / 'src' / 'mcp-2.3.0' / '.github' / 'actions' / 'conformance' / 'client.py'}"
-WAITING = "there is no `hubd auth` yet"
 MODERN = "2026-07-28"
 EXTENSION = "extension"
 """The revision of scenarios that belong to none."""

@@ -78,6 +78,8 @@ class _Journey:
         self._ours = frozenset(self._known.values())
         self._removed = removed(self._directory)
         self._work: CarryOut | None = None
+        self._wanting: set[str] = set()
+        """Servers that the hub gets, and at which a person has to sign in before their hosts can lose them."""
         refuse_other_hub(config_file())
 
     @property
@@ -99,6 +101,7 @@ class _Journey:
         self._show(*screens.found(survey, self._machine.home))
         result = self._take(survey.servers)
         verdicts = self._settled(self._tried(result, survey), result)
+        self._wanting = {each.name for each in verdicts if each.sign_in}
         new = self._secrets(result)
         way = running_hub.way_to_start(options)
         plan = self._plan(result, new, survey, way)
@@ -197,6 +200,7 @@ class _Journey:
 
     def _plan(self, result: "Import", new: "NewSecrets | None", survey: "Survey", way: "Way") -> "SetupPlan":
         from config.hosts.import_files import imported_files
+        from config.hosts.leaving import SIGN_IN
         from hub.cli.served import reasons
         from hub.cli.setup import running_hub, screens
         from hub.cli.setup.plan import SetupPlan, plan_capture, plan_installs, what_leaves
@@ -206,7 +210,7 @@ class _Journey:
             new.forget_unused([write.after for write in imported])
             self._output.set(secrets=sorted(new.values))
         names = [name for name, _ in (*result.taken, *result.known)]
-        served = dict.fromkeys(names, "")
+        served = {name: SIGN_IN if name in self._wanting else "" for name in names}
         if (status := running_hub.status()) is not None:
             served |= reasons([name for name in served if name in self._ours], status)
         leaving = what_leaves(result, self._config, self._machine, self._records, served)
@@ -242,7 +246,7 @@ class _Journey:
         output = self._output
         self._work = work = CarryOut(plan, self._options)
         names = [name for name, _ in (*result.taken, *result.known)]
-        tried = {name for name, _ in result.taken} - self._ours  # only what worked is left of these
+        tried = {name for name, _ in result.taken} - self._ours - self._wanting  # only what worked is left of these
         try:
             with work:
                 served = work.serve(names, tried)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, structs
 
+from config.hosts.leaving import SIGN_IN
 from hub.cli.served import reasons
 from hub.cli.server_watch import ServerOutcome
 
@@ -32,6 +33,12 @@ class Verdict(Struct, frozen=True, kw_only=True):
     why: str = ""
     outcome: ServerOutcome | None = None
     """What was seen when it was tried."""
+
+    @property
+    def sign_in(self) -> str:
+        """The command by which a person signs in there, once the hub has it; "": that is not what it needs."""
+        wants = self.did == "sign-in needed" and self.name and self.outcome is not None and self.outcome.sign_in
+        return f"hubd auth {self.name}" if wants else ""
 
     @property
     def stays(self) -> bool:
@@ -96,10 +103,11 @@ def _verdict(
 
 
 def keep_what_works(result: "Import", ours: Collection[str], outcomes: Mapping[str, ServerOutcome]) -> None:
-    """Leave in `result` only what the hub is to have."""
+    """Leave in `result` only what the hub is to have: what works, and where a person can sign in through it."""
 
     def is_kept(name: str, server: "Server") -> bool:
-        return name in ours or (not server.off and name in outcomes and outcomes[name].works)
+        tried = outcomes.get(name)
+        return name in ours or (not server.off and tried is not None and (tried.works or bool(tried.sign_in)))
 
     for found in (result.taken, result.known, result.unlike, result.unsure, result.had):
         found[:] = [each for each in found if is_kept(*each)]
@@ -118,6 +126,8 @@ def why_not_served(found: Mapping[str, ServerOutcome], tried: Collection[str], s
     proven = reasons(found, status)
 
     def why(name: str, each: ServerOutcome) -> str:
+        if each.state == "unauthorized":
+            return SIGN_IN
         if not each.works:
             return each.why or each.summary
         return "" if each.state == "connected" or name in tried else proven[name]

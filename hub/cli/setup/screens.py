@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from config.hosts.import_choice import Import
     from config.hosts.import_files import Write
     from config.hosts.install import Plan
-    from config.hosts.leaving import Leaving
+    from config.hosts.leaving import Leaving, Stays
     from hub.cli.render.screen import Block, Cell
     from hub.cli.setup.plan import SetupPlan
     from hub.cli.setup.survey import Survey
@@ -76,7 +76,8 @@ def tried(found: Sequence[Verdict]) -> "Iterator[Block]":
 def _short(each: Verdict) -> str:
     """The reason, without advice on what to write into the hub's files: it is not there yet."""
     if each.did == "sign-in needed":
-        return "its host can sign in to it, the hub cannot yet"
+        then = f"after this `{each.sign_in}`, then `hubd setup` again takes it over"
+        return then if each.sign_in else "its host signs in to it; the hub needs `headers.Authorization` for it"
     return each.why.partition(": set it in")[0]
 
 
@@ -145,13 +146,22 @@ def all_changes(plan: "SetupPlan", home: Path) -> "Iterator[Block]":
         where = below_home(each.place.path, home)
         yield styled(f"  {each.place.title}: {where} is left as it is: {each.why}", "warning")
     for stays in plan.leaving.stays:
-        yield f"  {stays.place.title} keeps {stays.key}: {stays.why}"
+        yield f"  {_kept(stays)}"
     if plan.start == "service":
         yield "  The hub becomes a service of systemd, and is started now."
     elif plan.start == "background":
         yield "  The hub is started in the background; hosts start it again when they need it."
     yield f"Each file is copied to {below_home(backup_dir(), home)} first."
     yield from _undone(plan)
+
+
+def _kept(stays: "Stays") -> str:
+    from config.hosts.leaving import SIGN_IN
+
+    if stays.why == SIGN_IN:
+        then = f"`hubd auth {stays.name}`, then `hubd setup` again takes it over"
+        return f"{stays.place.title} keeps {stays.key} until you have signed in: {then}"
+    return f"{stays.place.title} keeps {stays.key}: {stays.why}"
 
 
 def undo(plan: "SetupPlan") -> str | None:
@@ -252,10 +262,10 @@ def done(
 ) -> "Iterator[Block]":
     """The last lines."""
     works = sum(not why for why in served.values())
-    staying = sum(each.stays for each in verdicts) + len(left.stays)
+    staying = sum(each.stays and not each.sign_in for each in verdicts) + len(left.stays)
     yield styled(f"Done: {counted(works, 'server')} through the hub{_staying(staying)}.", "good")
     for stays in left.stays:
-        yield styled(f"  {stays.place.title} keeps {stays.key}: {stays.why}", "warning")
+        yield styled(f"  {_kept(stays)}", "warning")
     notes: list[str] = []
     for place in changed:
         note = place.host.note or f"restart {place.title}"

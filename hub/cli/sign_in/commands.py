@@ -171,6 +171,7 @@ def _with_server(name: str, said: str, output: Output) -> int:
     if found.works or found.state == "disabled":
         summary = found.summary
         output.say(f"{said} {printable(summary[:1].upper() + summary[1:])}.")
+        _say_hosts(name, output)
         return EX_OK
     output.say(said)
     text = f"{printable(str(found))}; `hubd logs {name}` shows all of it"
@@ -178,6 +179,15 @@ def _with_server(name: str, said: str, output: Output) -> int:
         return output.fail(EX_FAILED, text)
     output.warn(text)
     return EX_OK
+
+
+def _say_hosts(name: str, output: Output) -> None:
+    """Say which hosts still start the server by themselves, and how the hub takes it over."""
+    from hub.cli.lost_servers import hosts_that_start
+
+    if titles := list(dict.fromkeys(place.title for place in hosts_that_start(name))):
+        starts = "starts" if len(titles) == 1 else "start"
+        output.note(f"{' and '.join(titles)} still {starts} {name} without the hub: `hubd setup` takes it over")
 
 
 # --- what there is, and logout ----------------------------------------------------------------------------------------

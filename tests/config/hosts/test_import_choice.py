@@ -2,7 +2,6 @@
 
 import json
 import tomllib
-from hashlib import md5
 from pathlib import Path
 
 import pytest
@@ -174,7 +173,7 @@ def test_what_entries_mean_here(machine):
     host_homes.write(machine.home)
     everything = [server for id in HOMES for server in surveyed(machine, id)[0]]
     found = written(taken(everything))
-    assert found["linear"]["args"] == ["-y", "mcp-remote@latest", "https://mcp.linear.app/mcp"]
+    assert found["linear"]["url"] == "https://mcp.linear.app/mcp"
     assert found["everything"]["command"] == "npx"
     assert found["everything"]["args"] == ["-y", "@modelcontextprotocol/server-everything"]
     assert found["everything"]["env"] == {"LEVEL": "${env:LEVEL}"}
@@ -441,6 +440,23 @@ def test_servers_with_secrets_are_left_out(machine):
         ),
         ("npx -y supergateway --stdio server --port 8000", None),
         ("npx mcp-remote https://x/mcp --static-oauth-client-info {}", None),
+        ('npx mcp-remote https://x/mcp --static-oauth-client-info {"client_id":"a"}', None),
+        ('npx mcp-remote https://x/mcp 3334 --static-oauth-client-info {"client_id":"a","client_secret":"b"}', None),
+        ("npx mcp-remote https://x/mcp --static-oauth-client-metadata @file", None),
+        ("npx mcp-remote https://x/mcp --ignore-tool delete*", None),
+        (
+            'npx mcp-remote https://x/mcp 3334 --static-oauth-client-info {"client_id":"a"} --resource https://x/'
+            ' --static-oauth-client-metadata {"scope":"read"}',
+            {
+                "url": "https://x/mcp",
+                "oauth": {
+                    "client_id": "a",
+                    "redirect_uri": "http://localhost:3334/oauth/callback",
+                    "scopes": ["read"],
+                    "resource": "https://x/",
+                },
+            },
+        ),
         ("npx mcp-remote", None),
         ("npx mcp-remote https://x/mcp --header", None),
         ("npx mcp-remote https://x/mcp --transport pigeon", None),
@@ -456,95 +472,51 @@ def test_programs_in_between(words, expected):
 
 
 @pytest.mark.parametrize(
-    ("words", "url"),
+    ("words", "url", "note"),
     [
-        ("mcp-remote https://x/mcp", None),
-        ("mcp-remote https://127.0.0.1.example/mcp", None),
-        ("mcp-remote https://x/mcp --header Authorization:${T}", "https://x/mcp"),
-        ("mcp-remote http://localhost:4100/mcp", "http://localhost:4100/mcp"),
-        ("mcp-remote http://127.0.0.1:4100/mcp", "http://127.0.0.1:4100/mcp"),
-        ("mcp-remote http://[::1]:4100/mcp", "http://[::1]:4100/mcp"),
-        ("supergateway --sse https://x/sse", "https://x/sse"),
+        ("mcp-remote https://x/mcp", "https://x/mcp", "is reached at its URL, without mcp-remote"),
+        ("mcp-remote https://x/mcp --header Authorization:${T}", "https://x/mcp", "is reached at its URL"),
+        ("supergateway --sse https://x/sse", "https://x/sse", "is reached at its URL, without supergateway"),
+        ("mcp-remote https://x/mcp --ignore-tool d*", None, "since the hub has nothing like --ignore-tool"),
+        ("mcp-remote https://x/mcp --static-oauth-client-info @f", None, "nothing like --static-oauth-client-info"),
     ],
 )
-def test_only_what_needs_no_signing_in_is_taken_out_of_mcp_remote(machine, words, url):
+def test_what_mcp_remote_does_the_hub_does_unless_an_option_has_no_counterpart(machine, words, url, note):
     entry = {"command": "npx", "args": ["-y", *words.split()], "env": {"T": "secret"}}
     (server,) = surveyed(machine, "cursor", json.dumps({"mcpServers": {"a": entry}}))[0]
     assert server.values.get("url") == url
-    (note,) = server.notes
-    assert note.startswith(
-        "is reached at its URL" if url else "stays behind mcp-remote, which can sign in to it; the hub"
-    )
+    assert note in server.notes[0]
     if "Authorization" in words:
         assert server.values["headers"] == {"Authorization": "secret"}
     if url is None:
         assert server.values["command"] == "npx"
-        assert taken([server], known={server.original: "mine"}).taken == []
+    assert taken([server], known={server.original: "mine"}).taken == []
 
 
-def test_what_the_hub_has_by_url_is_known_but_not_the_same(machine):
+def test_what_the_hub_has_by_url_is_what_a_host_has_behind_mcp_remote(machine):
     entry = '{"mcpServers": {"a": {"command": "npx", "args": ["mcp-remote", "https://x/mcp"]}}}'
     result = taken(surveyed(machine, "cursor", entry)[0], known={("url", "https://x/mcp", ()): "mine"})
     assert [name for name, _ in result.known] == ["mine"]
 
-    def left(text):
-        config = load_all(machine.home / "hubd.toml", {}, texts={machine.home / "hubd.toml": text}).config
-        found = leaving(result, config, machine, Records(machine.home / "none"), served={"mine": ""}, without_hub=True)
-        return [write.path for write in found.writes], found.sentences
+    def left(why):
+        config = load_all(
+            machine.home / "hubd.toml",
+            {},
+            texts={machine.home / "hubd.toml": '[upstreams.mine]\nurl = "https://x/mcp"\n'},
+        ).config
+        found = leaving(result, config, machine, Records(machine.home / "none"), served={"mine": why}, without_hub=True)
+        return len(found.writes), found.sentences
 
-    writes, refused = left('[upstreams.mine]\nurl = "https://x/mcp"\n')
-    assert writes == []
-    why = "it is signed in to by mcp-remote there, and the hub has mine at its URL"
-    assert refused == [f'Cursor: "a" left enabled: {why}']
-    other = taken(surveyed(machine, "cursor", entry)[0], known={("url", "https://x/mcp", (("a", "b"),)): "mine"})
-    assert [name for name, _ in other.unlike] == ["mine"], "whose account it is signed in to, nobody knows"
-
-
-@pytest.mark.parametrize(
-    ("key", "name"),
-    [
-        ("sequential-thinking", "sequential-thinking"),
-        ("notionApi", "notionapi"),
-        ("Everything Server", "everything-server"),
-        ("My Time", "my-time"),
-        ("mcp-server-context7", "mcp-server-context7"),
-        ("mcp-server-mcp-server-mcp-server-mcp", "mcp-server-mcp-server-mcp-server"),
-        ("google-workspace-calendar-mcp-server-of-mine", "google-workspace-calendar-of"),
-        ("averyveryverylongname" * 2, ("averyveryverylongname" * 2)[:32]),
-        ("2nd", "s2nd"),
-    ],
-)
-def test_names_are_cut_between_words(machine, key, name):
-    (server,) = surveyed(machine, "cursor", json.dumps({"mcpServers": {key: {"command": "x"}}}))[0]
-    assert server.name == name
+    assert left("") == (1, [])
+    assert left("sign-in needed") == (
+        0,
+        ['Cursor: "a" left enabled: sign-in needed (`hubd auth mine`), then it can leave Cursor'],
+    )
 
 
-def test_a_name_that_is_taken_gets_the_host_s(machine):
-    text = '{"mcpServers": {"filesystem": {"command": "x"}, "db": {"command": "y"}}}'
-    servers = surveyed(machine, "claude-desktop", text)[0]
-    assert [name for name, _ in taken(servers, names=["filesystem", "db"]).taken][1] == "db-claude-desktop"
-    (server,) = surveyed(machine, "opencode", '{"mcp": {"context7": {"type": "local", "command": ["x"]}}}')[0]
-    assert taken([server], names=["context7"]).taken[0][0] == "context7-opencode"
-    for key in ("hub", "HUB"):
-        (server,) = surveyed(machine, "cursor", json.dumps({"mcpServers": {key: {"command": "x"}}}))[0]
-        assert taken([server]).taken[0][0] == "hub-cursor", "the hub's own name is taken, too"
-
-
-def test_a_package_and_its_version():
-    assert package_of(["npx", "-y", "@a/b@1", "c"]) == ("@a/b@1", ["c"])
+def test_runners_are_told_from_other_programs():
     assert package_of(["uvx", "a"]) is None
     assert package_of([]) is None
-
-
-def test_a_server_one_is_signed_in_to_stays_behind_its_program(machine):
-    url = "https://mcp.linear.app/mcp"
-    tokens = machine.home / ".mcp-auth" / "mcp-remote-0.1.29"
-    tokens.mkdir(parents=True)
-    (tokens / f"{md5(url.encode()).hexdigest()}_tokens.json").write_text("{}")
-    host_homes.write(machine.home, "claude-desktop")
-    server = surveyed(machine, "claude-desktop")[0][1]
-    assert server.values["args"] == ["-y", "mcp-remote@latest", url]
-    assert Path(server.values["cwd"]) == Path("~")
 
 
 @pytest.mark.covers("I-3")

@@ -145,7 +145,7 @@ def test_what_was_removed_does_not_come_back_by_itself(home):
     hubd(home, "import", "claude-desktop")
     path = home[0] / ".config" / "hubd" / "imported" / "claude-desktop.toml"
     hubd(home, "remove", "linear")
-    assert "mcp-remote" not in path.read_text()
+    assert "linear.app" not in path.read_text()
     said = hubd(home, "import", "claude-desktop")
     assert "edited since" not in said
     assert "hubd has it as filesystem" in said
@@ -163,11 +163,11 @@ def test_what_was_removed_does_not_come_back_by_itself(home):
     assert "imported as" not in hubd(home, "import", "claude-desktop")
 
 
-def test_what_signs_in_stays_as_it_is(home):
+def test_what_mcp_remote_signs_in_to_is_taken_by_its_url(home):
     said = " ".join(hubd(home, "import", "claude-desktop").split())
-    assert "Linear of Claude Desktop: stays behind mcp-remote, which can sign in to it; the hub cannot do that" in said
+    assert "Linear of Claude Desktop: is reached at its URL, without mcp-remote" in said
     text = (home[0] / ".config" / "hubd" / "imported" / "claude-desktop.toml").read_text()
-    assert 'args = ["-y", "mcp-remote@latest", "https://mcp.linear.app/mcp"]' in text
+    assert 'url = "https://mcp.linear.app/mcp"' in text
 
 
 def test_the_servers_of_single_folders_are_named(home):

@@ -56,7 +56,10 @@ def test_what_the_hub_cannot_serve_stays_in_its_host(home):
     assert why(found, "sentry") == "sign-in needed"
     assert "no database" in why(found, "broken")
     assert any("the hub was started" in note for note in found["notes"])
-    assert 'Claude Code: "sentry" left enabled: sign-in needed: stays in Claude Code' in found["error"]["message"]
+    assert (
+        'Claude Code: "sentry" left enabled: sign-in needed (`hubd auth sentry`), then it can'
+        in found["error"]["message"]
+    )
 
 
 def test_with_a_hub_that_runs_an_import_says_what_works(home, tmp_path):
@@ -72,7 +75,7 @@ def test_with_a_hub_that_runs_an_import_says_what_works(home, tmp_path):
         assert tried["clock"]["state"] in ("connected", "connecting"), "the machine may be slow"
         write(home, "kiro", other={"url": f"{url}/x"})
         said = hubd(home, "import", "kiro", "--yes")
-        assert "other of Kiro: sign-in needed: stays in Kiro, which can sign in" in said
+        assert "other of Kiro: sign-in needed: stays in Kiro until you have signed in" in said
         assert "tried" not in told(home, "import", "kiro", "--yes")
 
 

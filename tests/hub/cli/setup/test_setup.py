@@ -42,7 +42,6 @@ def test_what_works_goes_through_the_hub_and_all_else_stays_with_its_host(home):
             assert found[host, name]["did"] == "works", found[host, name]
     assert found["claude-code", "sentry"]["did"] == "sign-in needed"
     assert found["claude-desktop", "Linear"]["did"] == "does not work"
-    assert "ModuleNotFoundError" in found["claude-desktop", "Linear"]["why"]
     assert found["codex", "figma"]["did"] == "left"
     after = home.contents()
     assert all(b"connect" in text for text in after.values())
