@@ -50,7 +50,7 @@ def test_what_works_goes_through_the_hub_and_all_else_stays_with_its_host(home):
     assert b"server-filesystem" not in after["claude-desktop"]
     assert b'"disabled": true,\n      "timeout": 60,\n      "type": "stdio"' in after["cline"], "it is turned off there"
     status = home.told("status")
-    assert {each["state"] for each in status["upstreams"]} == {"connected"}
+    assert {each["state"] for each in status["upstreams"]} == {"connected", "unauthorized"}
     assert told["hub"] == "background"
 
     assert "All is well" in home.run("setup", "--yes", "--no-service")
