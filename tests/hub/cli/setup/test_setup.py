@@ -53,7 +53,9 @@ def test_what_works_goes_through_the_hub_and_all_else_stays_with_its_host(home):
     assert {each["state"] for each in status["upstreams"]} == {"connected", "unauthorized"}
     assert told["hub"] == "background"
 
-    assert "All is well" in home.run("setup", "--yes", "--no-service")
+    again = home.run("setup", "--yes", "--no-service")
+    assert "There is nothing to change" in again
+    assert "Not connected: sentry" in again
     assert home.contents() == after
     assert told["undo"] == "hubd uninstall --all --restore-originals"
     home.run(*str(told["undo"]).split()[1:])
@@ -188,7 +190,7 @@ def test_an_interruption_between_writes_of_hosts_files_changes_all_of_them(home,
     after = home.contents()
     assert all(b"connect" in text for text in after.values())
     assert b"server-filesystem" not in after["claude-desktop"]
-    assert "All is well" in home.run("setup", "--yes", "--no-service")
+    assert "There is nothing to change" in home.run("setup", "--yes", "--no-service")
     assert home.contents() == after
 
 
