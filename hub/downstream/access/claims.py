@@ -57,8 +57,11 @@ def _until(claims: dict[str, Any], now: float, *, is_asked: bool) -> float | Non
         return None
     if "exp" not in numbers and not is_asked:
         return None
-    until = float(numbers.get("exp", now + SKEW_S * 60)) + SKEW_S
-    begins = max(float(numbers.get("nbf", 0)), float(numbers.get("iat", 0))) - SKEW_S
+    try:
+        until = float(numbers.get("exp", now + SKEW_S * 60)) + SKEW_S
+        begins = max(float(numbers.get("nbf", 0)), float(numbers.get("iat", 0))) - SKEW_S
+    except OverflowError:
+        return None
     return until if begins <= now < until else None
 
 

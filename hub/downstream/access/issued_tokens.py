@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import trio
 from msgspec import Struct
@@ -47,6 +48,15 @@ class _Kept(Struct, frozen=True):
     lease: Lease
 
 
+class _Question:
+    """One that an issuer is asked, and for whose answer others wait."""
+
+    def __init__(self) -> None:
+        self.is_over = trio.Event()
+        self.failed = False
+        """Nobody can say, so it is no use to ask again for those who waited."""
+
+
 class _Decision:
     """A decision that needs the network."""
 
@@ -73,7 +83,9 @@ class IssuedTokens:
         self._asked = next((issuer for issuer in self.issuers.values() if issuer.can_be_asked), None)
         self._kept: dict[bytes, _Kept] = {}
         self._refused: dict[bytes, float] = {}
-        self._asking: dict[bytes, trio.Event] = {}
+        self._leases: WeakKeyDictionary[Lease, Verdict] = WeakKeyDictionary()
+        """All that something hangs on, also of verdicts that had to make room."""
+        self._asking: dict[bytes, _Question] = {}
         self._questions = TokenBucket(ASKED_PER_S, ASKED_PER_S)
 
     def __repr__(self) -> str:
@@ -87,8 +99,9 @@ class IssuedTokens:
 
     def end(self) -> None:
         """Forget all verdicts, and end what hangs on them: other rules hold from now on."""
-        for kept in self._kept.values():
-            kept.lease.end()
+        for lease in list(self._leases):
+            lease.end()
+        self._leases.clear()
         self._kept.clear()
         self._refused.clear()
 
@@ -138,10 +151,11 @@ class IssuedTokens:
     def _keys_changed(self) -> None:
         """Forget the verdicts of keys that are gone."""
         there = {(url, key.print) for url, issuer in self.issuers.items() for key in issuer.keys}
-        for digest, kept in list(self._kept.items()):
-            if kept.verdict.key and (kept.verdict.issuer, kept.verdict.key) not in there:
-                kept.lease.end()
-                del self._kept[digest]
+        for lease, verdict in list(self._leases.items()):
+            if verdict.key and (verdict.issuer, verdict.key) not in there:
+                lease.end()
+                del self._leases[lease]
+        self._kept = {digest: kept for digest, kept in self._kept.items() if not kept.lease.is_over}
         self._refused.clear()
 
     # --- other tokens -------------------------------------------------------------------------------------------------
@@ -149,20 +163,23 @@ class IssuedTokens:
     async def _ask(self, request: HttpRequest, token: str, digest: bytes, issuer: Issuer) -> EarlyReply | None:
         """Ask about a token, once for all who show it at the same time."""
         while (running := self._asking.get(digest)) is not None:
-            await running.wait()
+            await running.is_over.wait()
+            if running.failed:
+                return NOT_NOW
             found = self.check(request, token)
             if not isinstance(found, _Decision):
                 return _left(request, found)
         if len(self._asking) >= MAX_ASKING or not self._questions.take(trio.current_time()):
             return NOT_NOW
-        self._asking[digest] = trio.Event()
+        question = self._asking[digest] = _Question()
         try:
             verdict = await issuer.ask(token)
         except CannotAsk as error:
+            question.failed = True
             log.warning("nobody can say what a token is worth: %s", error)
             return NOT_NOW
         finally:
-            self._asking.pop(digest).set()
+            self._asking.pop(digest).is_over.set()
         if verdict is None:
             return self._refuse(request, digest)
         return _left(request, self._admitted(request, self._keep(digest, verdict, KEEP_ASKED_S)))
@@ -178,6 +195,7 @@ class IssuedTokens:
         if for_s == KEEP_ASKED_S:
             left_s = min(left_s, STREAM_ASKED_S)
         lease = before.lease if before is not None and for_s == KEEP_S else Lease(trio.current_time() + left_s)
+        self._leases[lease] = verdict
         kept = self._kept[digest] = _Kept(verdict, min(verdict.until, now + for_s), lease)
         return kept
 

@@ -31,6 +31,9 @@ class Jwt(Struct, frozen=True):
     """What the signature is over."""
     signature: bytes
 
+    def __repr__(self) -> str:
+        return f"<Jwt {self.algorithm}>"
+
 
 def read_jwt(token: str) -> Jwt | None:
     """The token in this text; None: it is none that could count."""

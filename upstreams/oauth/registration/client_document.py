@@ -12,8 +12,8 @@ from upstreams.oauth.discovery.addresses import address_of, is_on_this_machine
 
 PATH: Final = "/oauth/client.json"
 CALLBACK: Final = "/oauth/callback"
-CALLBACKS: Final = (CALLBACK, *(f"{CALLBACK}/{number}" for number in range(1, 9)))
-"""Paths of the redirect URIs of a document: servers that do not send `iss` get one each, as long as there are some."""
+"""Path of the redirect URIs of a document. Those with a number are for servers that do not say who they are, and a
+document is the client id at many servers: none of them may send a browser to another one's redirect URI."""
 SHARED_ORIGINS: Final = ("http://127.0.0.1:8765", "http://localhost:8765")
 GRANT_TYPES: Final = ("authorization_code", "refresh_token")
 RESPONSE_TYPES: Final = ("code",)
@@ -35,7 +35,7 @@ def description(name: str, redirect_uris: Iterable[str], method: str) -> dict[st
 def client_document(base_url: str, config: OAuthConfig, redirect_uris: Collection[str] = ()) -> dict[str, Any]:
     """The document that a hub at `base_url` serves at `PATH`; by default with the redirect URIs of that hub."""
     base = base_url.removesuffix("/")
-    uris = redirect_uris or [base + path for path in CALLBACKS]
+    uris = redirect_uris or [base + CALLBACK]
     return {
         "client_id": base + PATH,
         "client_uri": base + "/",
@@ -48,7 +48,7 @@ def has_redirect_uri(document_url: str, redirect_uri: str) -> bool:
     that of the hub at the same origin. The hub does not read it."""
     address = address_of(document_url)
     origins = (*SHARED_ORIGINS, address.origin) if address else SHARED_ORIGINS
-    return any(redirect_uri == origin + path for origin in origins for path in CALLBACKS)
+    return any(redirect_uri == origin + CALLBACK for origin in origins)
 
 
 def flaws_of(document: dict[str, Any] | None, url: str, redirect_uri: str) -> list[str]:

@@ -128,10 +128,14 @@ def document_client(
 ) -> OAuthClient | None:
     """The client that a metadata document describes; None: it is not to be used at this server.
 
-    A server that has just refused it, perhaps since it cannot read the document, may still register the hub.
+    A server that has just refused it, perhaps since it cannot read the document, may still register the hub. One that
+    does not say who it is with every answer (RFC 9207) gets none: the client id is the same at all servers, so another
+    one could send browsers there, and would get the code (RFC 9700 4.4).
     """
     url, methods = hub.client_metadata_url, server.token_auth_methods
-    if not url or not server.reads_client_documents or (is_refused and server.registration_endpoint):
+    if not url or not server.reads_client_documents or not server.sends_issuer:
+        return None
+    if is_refused and server.registration_endpoint:
         return None
     if (methods and "none" not in methods) or not has_redirect_uri(url, redirect_uri):
         return None

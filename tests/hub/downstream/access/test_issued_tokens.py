@@ -9,9 +9,12 @@ import trio.testing
 
 from config.access_settings import AccessConfig, AccessIssuer, Introspection
 from config.setting import Secret
+from hub.downstream.access import issued_tokens
 from hub.downstream.access.access import Access
+from hub.downstream.access.claims import verdict_of
 from hub.downstream.access.credentials import Credentials
 from hub.downstream.access.issued_tokens import IssuedTokens
+from hub.downstream.access.jwt_reader import read_jwt
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.access.refusals import NOT_NOW, TOKEN_IN_QUERY
 from hub.link.interface import Identity
@@ -339,6 +342,53 @@ async def test_a_crowd_with_one_token_is_one_question(world, autojump_clock):
             crowd.start_soon(one)
     assert found == [200] * 50
     assert world.asked.count("opaque") == 1
+
+
+async def test_a_crowd_is_told_together_that_nobody_can_say(world, autojump_clock):
+    access, _ = hub(world, ASKED)
+    world.fault = fails
+    world.delay_s = 0.5
+    begun, found = trio.current_time(), []
+
+    async def one():
+        found.append((await show(access, "opaque"))[0])
+
+    async with trio.open_nursery() as crowd:
+        for _ in range(20):
+            crowd.start_soon(one)
+    assert found == [NOT_NOW] * 20
+    assert world.asked.count("opaque") == 1
+    assert trio.current_time() - begun < 2
+
+
+@pytest.mark.parametrize("ending", ["other rules", "other keys"])
+async def test_streams_of_a_verdict_that_had_to_make_room_end_too(world, ending, monkeypatch, autojump_clock):
+    monkeypatch.setattr(issued_tokens, "MAX_KEPT", 1)
+    access, issued = hub(world)
+    _, request = await show(access, BY_NAME["good-es256"])
+    await show(access, BY_NAME["good-rs256"])
+    assert not request.lease.is_over
+    if ending == "other rules":
+        issued.end()
+    else:
+        world.jwks = {"keys": [jwk_ec(Keys().ec, "e2", alg="ES256")]}
+        await trio.sleep(61)
+        await show(access, BY_NAME["unknown-kid"])
+    assert request.lease.is_over
+
+
+@pytest.mark.parametrize("claim", ["exp", "nbf", "iat"])
+@pytest.mark.parametrize("digits", [309, 4000])
+def test_a_time_beyond_all_numbers_counts_for_nothing(claim, digits):
+    claims = {**ANSWER, claim: int("9" * digits)}
+    assert verdict_of(claims, TEAM, float(NOW)) is None
+    assert verdict_of(ANSWER, TEAM, float(NOW)) is not None
+
+
+def test_no_repr_shows_a_token():
+    token = BY_NAME["good-es256"]
+    shown = repr(read_jwt(token))
+    assert shown == "<Jwt ES256>"
 
 
 async def test_a_crowd_of_tokens_is_bounded(world, autojump_clock):

@@ -153,19 +153,19 @@ async def test_a_machine_has_a_client_id(grant):
     [
         (REDIRECT, None, True, True),
         (REDIRECT, (), True, True),
-        (REDIRECT + "/8", ("client_secret_basic", "none"), True, True),
-        ("http://localhost:8765/oauth/callback/1", None, True, True),
-        ("https://hubd.example/oauth/callback/2", None, True, True),
+        (REDIRECT, ("client_secret_basic", "none"), True, True),
+        ("http://localhost:8765/oauth/callback", None, True, True),
+        ("https://hubd.example/oauth/callback", None, True, True),
         (REDIRECT, None, False, False),
         (REDIRECT, ("client_secret_basic",), True, False),
-        (REDIRECT + "/9", None, True, False),
+        (REDIRECT + "/1", None, True, False),
         ("http://127.0.0.1:3118/oauth/callback", None, True, False),
         ("https://other.example/oauth/callback", None, True, False),
     ],
 )
 @pytest.mark.covers("A-19", "A-21")
 async def test_when_a_document_is_the_client_id(redirect, methods, reads, due):
-    server = replace(SERVER, token_auth_methods=methods, reads_client_documents=reads)
+    server = replace(SERVER, token_auth_methods=methods, reads_client_documents=reads, sends_issuer=True)
     fetch = ScriptedWeb({}, lambda body: made(body, client_secret="s"))
     found = await client(fetch, server=server, hub=OAuthConfig(client_metadata_url=DOCUMENT), redirect=redirect)
     if due:
@@ -175,8 +175,17 @@ async def test_when_a_document_is_the_client_id(redirect, methods, reads, due):
         assert found.kind == "registered"
 
 
+@pytest.mark.parametrize("redirect", [REDIRECT, REDIRECT + "/2"])
+async def test_a_server_that_does_not_say_who_it_is_gets_a_client_id_of_its_own(redirect):
+    """With one client id for all, a server could send a browser to another one, whose code would come back to it."""
+    server = replace(SERVER, reads_client_documents=True, sends_issuer=False)
+    hub = OAuthConfig(client_metadata_url=DOCUMENT)
+    found = await client(ScriptedWeb({}, made), server=server, hub=hub, redirect=redirect)
+    assert (found.kind, found.client_id) == ("registered", "c1")
+
+
 async def test_a_document_that_was_refused_gives_way_to_a_registration():
-    server = replace(SERVER, reads_client_documents=True)
+    server = replace(SERVER, reads_client_documents=True, sends_issuer=True)
     hub, clients = OAuthConfig(client_metadata_url=DOCUMENT), MemoryClients()
     assert (await client(ScriptedWeb({}, made), clients, server, hub=hub, anew=True)).client_id == "c1"
     assert (await client(ScriptedWeb(), clients, server, hub=hub)).client_id == "c1"
