@@ -1,6 +1,7 @@
 """Requests of the command line about sign-ins: what `DaemonApi` is asked, carried out by the parts of sign-ins.
 
-What is unusual about a sign-in is for a person to agree to, so it is refused to programs of hosts and servers.
+What is unusual about a sign-in is for a person to agree to, and more scopes are for a person to name, so both are
+refused to programs of hosts and servers.
 A sign-in that one of those begins is ended by nobody but the person's own browser.
 """
 
@@ -47,8 +48,9 @@ class SignInRequests:
             HubError: it cannot begin.
         """
         by_program = await self._is_of_a_host()
-        if yes and by_program:
-            raise UpstreamUnauthorized(_only_a_person(f"hubd auth {name or '--idp'} --yes"))
+        if by_program and (yes or scope):
+            command = f"hubd auth {name or '--idp'} {'--yes' if yes else '--scope'}"
+            raise UpstreamUnauthorized(_only_a_person(command))
         sign_ins = self._parts.sign_ins
         begun = await sign_ins.begin(name, scope=scope, reset=reset, yes=yes, by_program=by_program)
         config = self._parts.config_of(name)

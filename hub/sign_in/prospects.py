@@ -17,11 +17,16 @@ from hub.link.recent import Recent
 from hub.sign_in import texts
 from hub.sign_in.surroundings import Surroundings
 from hub.sign_in.tickets import IDENTITY_PROVIDER, Target, target_of
-from upstreams.oauth.discovery.scopes import permitted
+from upstreams.oauth.discovery.scopes import fits, permitted, readable_scopes
+from upstreams.oauth.discovery.texts import too_many_scopes
 from upstreams.oauth.model import Challenge, Discovery, Grant, OAuthProblem, OAuthUnavailable
 
 FRESH_S: Final = 60.0
 """Time for which what was found out ahead is used."""
+MAX_WAIT_S: Final = 600.0
+"""The longest that a server's word is taken for when to ask it again."""
+AGAIN_S: Final = 5.0
+"""The pause after a failure of which no server said how long it lasts."""
 MAX_PROSPECTS: Final = 256
 
 
@@ -32,10 +37,26 @@ class Prospect(Struct, frozen=True):
     target: Target
     discovery: Discovery | None = None
     """None: there is none to begin with."""
-    problem: str = ""
-    """Why not, for a person."""
+    failure: OAuthProblem | OAuthUnavailable | None = None
+    """Why not."""
     unusual: str = ""
     """Why only a person at a terminal may begin it; "": anybody may."""
+
+    @property
+    def problem(self) -> str:
+        """Why there is none to begin with, for a person."""
+        return "" if self.failure is None else str(self.failure)
+
+    @property
+    def retry_after_s(self) -> float:
+        """What a server said of when to ask it again, within bounds; 0: nothing."""
+        after = self.failure.retry_after_s if isinstance(self.failure, OAuthUnavailable) else None
+        return min(max(after or 0.0, 0.0), MAX_WAIT_S)
+
+    @property
+    def pause_s(self) -> float:
+        """Time after a failure before which reloading a page has nobody asked again."""
+        return self.retry_after_s or AGAIN_S
 
 
 class Prospects:
@@ -48,54 +69,72 @@ class Prospects:
         self._turns: Recent[tuple[str, str], trio.Lock] = Recent(MAX_PROSPECTS)
 
     def known(self, upstream: str, principal: str) -> Prospect | None:
-        """What was found out within the last minute, for the settings of now."""
+        """What was found out within the last minute, for the settings of now; what failed, for longer if a
+        server said so."""
         found, config = self._known.get((upstream, principal)), self._around.upstream(upstream)
         if found is None or config is None or found.target != target_of(config):
             return None
-        return None if found.at + FRESH_S <= self._now() else found
+        return None if found.at + max(FRESH_S, found.retry_after_s) <= self._now() else found
 
     def forget(self, upstream: str, principal: str) -> None:
         """Have it found out again."""
         self._known.pop((upstream, principal), None)
 
+    def note_slow(self, upstream: str, config: UpstreamConfig, principal: str) -> None:
+        """Nothing was found out in the time that there was; hosts wait for it no more until a minute from now."""
+        if self.known(upstream, principal) is None:
+            slow = OAuthUnavailable(texts.too_slow(upstream or IDENTITY_PROVIDER))
+            self._known.put((upstream, principal), Prospect(self._now(), target_of(config), failure=slow))
+
     async def look(self, upstream: str, config: UpstreamConfig, principal: str) -> Prospect:
-        """Find out what a sign-in would begin with, unless that is known."""
-        with suppress(OAuthProblem, OAuthUnavailable):
-            await self.discover(upstream, config, principal)
+        """Find out what a sign-in would begin with, unless that is known, be it that there is none."""
+        async with self._turn(upstream, principal):
+            if self.known(upstream, principal) is None:
+                with suppress(OAuthProblem, OAuthUnavailable):
+                    await self._ask(upstream, config, principal)
         return self.known(upstream, principal) or Prospect(self._now(), target_of(config))
 
     async def discover(self, upstream: str, config: UpstreamConfig, principal: str, *, anew: bool = False) -> Discovery:
-        """Find out what a sign-in begins with.
+        """Find out what a sign-in begins with, which a person waits for. `anew`: whatever is known.
 
         Raises:
             OAuthProblem, OAuthUnavailable: as `Servers`.
         """
+        async with self._turn(upstream, principal):
+            known = None if anew else self.known(upstream, principal)
+            if known is not None and known.discovery is not None:
+                return known.discovery
+            if known is not None and known.failure is not None and known.at + known.pause_s > self._now():
+                raise _again(known.failure)
+            return await self._ask(upstream, config, principal)
+
+    def _turn(self, upstream: str, principal: str) -> trio.Lock:
         key = upstream, principal
         turn = self._turns.get(key)
         if turn is None:
             turn = trio.Lock()
             self._turns.put(key, turn)
-        async with turn:
-            known = self.known(upstream, principal)
-            if known is not None and known.discovery is not None and not anew:
-                return known.discovery
-            around = self._around
-            credential = around.credential(upstream, config, principal)
-            wants = Challenge() if credential is None else credential.challenge
-            try:
-                grant = await around.keeper().find(upstream, principal)
-                preferred = () if grant is None else (grant.key.issuer,)
-                found = await around.servers.discover(upstream, config, wants, preferred)
-                unusual = await self._unusual(upstream, config, principal, found.server.issuer, grant)
-            except (OAuthProblem, OAuthUnavailable) as error:
-                self._known.put(key, Prospect(self._now(), target_of(config), problem=str(error)))
-                raise
-            if grant is not None and wants.error == "insufficient_scope" and not config.oauth.scopes:
-                before = "" if credential is None else credential.wanted_scope
-                scope = joined(before or joined(grant.scope, grant.asked_scope), found.scope)
-                found = structs.replace(found, scope=" ".join(permitted(scope.split(), config.oauth.max_scopes)))
-            self._known.put(key, Prospect(self._now(), target_of(config), found, unusual=unusual))
-            return found
+        return turn
+
+    async def _ask(self, upstream: str, config: UpstreamConfig, principal: str) -> Discovery:
+        key = upstream, principal
+        around = self._around
+        credential = around.credential(upstream, config, principal)
+        wants = Challenge() if credential is None else credential.challenge
+        try:
+            grant = await around.keeper().find(upstream, principal)
+            preferred = () if grant is None else (grant.key.issuer,)
+            found = await around.servers.discover(upstream, config, wants, preferred)
+            unusual = await self._unusual(upstream, config, principal, found.server.issuer, grant)
+        except (OAuthProblem, OAuthUnavailable) as error:
+            self._known.put(key, Prospect(self._now(), target_of(config), failure=_again(error)))
+            raise
+        if grant is not None and wants.error == "insufficient_scope" and not config.oauth.scopes:
+            before = "" if credential is None else credential.wanted_scope
+            scope = joined(before or joined(grant.scope, grant.asked_scope), found.scope)
+            found = structs.replace(found, scope=" ".join(permitted(scope.split(), config.oauth.max_scopes)))
+        self._known.put(key, Prospect(self._now(), target_of(config), found, unusual=unusual))
+        return found
 
     async def _unusual(
         self, upstream: str, config: UpstreamConfig, principal: str, issuer: str, grant: Grant | None
@@ -125,9 +164,41 @@ class Prospects:
         return None if known is None else known.problem or known.unusual
 
 
+def _again(failure: OAuthProblem | OAuthUnavailable) -> OAuthProblem | OAuthUnavailable:
+    """The same failure for somebody else: one that is raised twice would hold what both were doing."""
+    if isinstance(failure, OAuthProblem):
+        return OAuthProblem(str(failure), code=failure.code)
+    return OAuthUnavailable(str(failure), retry_after_s=failure.retry_after_s, sent=failure.sent)
+
+
 def joined(*scopes: str) -> str:
     """All scopes, each once."""
     return " ".join(dict.fromkeys(scope for text in scopes for scope in text.split(" ") if scope))
+
+
+def asked_for(upstream: str, config: UpstreamConfig, *scopes: str) -> str:
+    """The scopes of a request: all of these that `max_scopes` permits.
+
+    Raises:
+        OAuthProblem: they are too many.
+    """
+    final = permitted(joined(*scopes).split(), config.oauth.max_scopes)
+    if not fits(final):
+        raise OAuthProblem(too_many_scopes(upstream or IDENTITY_PROVIDER))
+    return " ".join(final)
+
+
+def check_scope(upstream: str, config: UpstreamConfig, scope: str) -> None:
+    """Check the scopes that a person has named.
+
+    Raises:
+        OAuthProblem: they are none, or `max_scopes` does not permit all of them.
+    """
+    wanted = readable_scopes(scope)
+    if scope.strip(" ") and not wanted:
+        raise OAuthProblem(texts.NO_SCOPES)
+    if beyond := set(wanted).difference(permitted(wanted, config.oauth.max_scopes)):
+        raise OAuthProblem(texts.forbidden_scopes(upstream or IDENTITY_PROVIDER, " ".join(sorted(beyond)[:8])))
 
 
 def is_same(one: str, other: str) -> bool:

@@ -5,10 +5,8 @@ that is picked once and kept. What the hub does not listen at anyway is listened
 """
 
 import re
-from typing import Final
 
 from config.settings import UpstreamConfig
-from hub.link.recent import Recent
 from hub.net.http_server import Handler
 from hub.sign_in import texts
 from hub.sign_in.callback_listener import CallbackListeners, PortTaken
@@ -16,7 +14,6 @@ from hub.sign_in.redirect_uri import CALLBACK, RedirectUri, base_url, callback_a
 from hub.sign_in.surroundings import Surroundings
 from upstreams.oauth.model import AuthorizationServer, OAuthProblem
 
-MAX_URIS: Final = 256
 _PORT = re.compile(r":[0-9]+\Z")
 
 
@@ -26,8 +23,6 @@ class ReturnAddresses:
     def __init__(self, around: Surroundings, handler: Handler) -> None:
         self._around = around
         self._listeners = CallbackListeners(handler, around.spawn)
-        self._only: Recent[str, str] = Recent(MAX_URIS)
-        """Configured redirect URIs, and the one issuer that each is used at that does not say who it is."""
 
     def __repr__(self) -> str:
         return f"<ReturnAddresses {self._listeners!r}>"
@@ -64,7 +59,7 @@ class ReturnAddresses:
         configured = config.oauth.redirect_uri or self._around.config().oauth.redirect_uri
         if configured:
             if not server.sends_issuer:
-                self._claim(configured, server.issuer)
+                await self._claim(configured, server.issuer)
             return self.also(configured, for_s)
         number = 0 if server.sends_issuer else await keeper.redirect_number(server.issuer)
         if (proxied := self.proxied()) is not None:
@@ -74,15 +69,11 @@ class ReturnAddresses:
             return taken_apart(callback_at(base_url(listening.reached_at, listening.port), number))
         return await self._kept(number, for_s)
 
-    def _claim(self, uri: str, issuer: str) -> None:
+    async def _claim(self, uri: str, issuer: str) -> None:
         """Let one issuer alone use a redirect URI: none of them says who sends an answer."""
-        before = self._only.get(uri, issuer)
+        before = await self._around.keeper().only_for(uri, issuer)
         if before != issuer:
-            raise OAuthProblem(
-                f"{uri} is the redirect_uri for {before}, and neither that nor {issuer} says who sends an answer, so it"
-                " cannot be used for both; register another one"
-            )
-        self._only.put(uri, issuer)
+            raise OAuthProblem(texts.used_at_another(uri, before, issuer))
 
     async def _kept(self, number: int, for_s: float) -> RedirectUri:
         """At the port that is kept for this, or at another one if that is taken."""

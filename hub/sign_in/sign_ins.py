@@ -22,7 +22,7 @@ from hub.net.http_server import Handler
 from hub.sign_in import texts
 from hub.sign_in.authorization_url import AuthorizationRequest, authorization_url, host_of, new_secrets
 from hub.sign_in.callback import BadResponse, read_pasted
-from hub.sign_in.prospects import Prospects, joined
+from hub.sign_in.prospects import Prospects, asked_for, check_scope
 from hub.sign_in.responses import Responses
 from hub.sign_in.return_address import ReturnAddresses
 from hub.sign_in.surroundings import Surroundings
@@ -82,8 +82,10 @@ class SignIns:
         config = self._around.upstream(upstream)
         principal = None if config is None else self._account(config, caller)
         if config is not None and principal is not None:
-            with trio.move_on_after(LOOK_S):
+            with trio.move_on_after(LOOK_S) as looking:
                 await self.prospects.look(upstream, config, principal)
+            if looking.cancelled_caught:
+                self.prospects.note_slow(upstream, config, principal)
 
     def visit(self, upstream: str, caller: Caller) -> Visit | None:
         """The page on which the user of a host signs in; None: there is none that would work now."""
@@ -153,6 +155,7 @@ class SignIns:
         """
         config = self._configured(upstream)
         try:
+            check_scope(upstream, config, scope)
             discovery = await self.prospects.discover(upstream, config, principal, anew=True)
             unusual = self.prospects.unusual(upstream, principal)
             agreed = discovery.server.issuer if unusual else ""
@@ -247,7 +250,7 @@ class SignIns:
             ticket.anew = ticket.with_scope = False
             if client.redirect_uri and client.redirect_uri != redirect.text:
                 redirect = self.addresses.also(client.redirect_uri, RECORD_S)
-            scope = joined(discovery.scope, ticket.scope)
+            scope = asked_for(upstream, config, discovery.scope, ticket.scope)
             resource = "" if config.oauth.resource_parameter == "omit" else discovery.resource.resource
             tied = new_secrets()
             request = AuthorizationRequest(

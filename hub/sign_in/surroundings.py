@@ -48,6 +48,11 @@ class Keeper(Protocol):
         """The number of the redirect URI of an authorization server that does not say who it is: 1 for the first."""
         ...
 
+    async def only_for(self, uri: str, issuer: str) -> str:
+        """The authorization server that alone answers at a configured redirect URI, of those that do not say who they
+        are: `issuer`, unless there is one already."""
+        ...
+
     async def port(self) -> int | None:
         """The port at which the hub listened for browsers when it had no listener of its own."""
         ...

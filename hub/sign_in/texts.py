@@ -6,6 +6,13 @@ NO_SUCH_SIGN_IN = (
 )
 
 
+NO_SCOPES = "What --scope names are no scopes: those are visible ASCII without quotes, joined by single spaces."
+
+
+def forbidden_scopes(upstream: str, scopes: str) -> str:
+    return f"max_scopes of {upstream} does not permit {scopes}. Change it in the configuration, or leave them out."
+
+
 def sign_in_needed(upstream: str, server: str, url: str = "") -> str:
     """What a host's model is told of a call that needs a sign-in first; `url`: where it can be begun now."""
     at = f" at {server}" if server else ""
@@ -28,6 +35,14 @@ def port_taken(port: int) -> str:
     return f"Port {port} of redirect_uri is taken by another program; stop it, or register another URI."
 
 
+def used_at_another(uri: str, before: str, issuer: str) -> str:
+    return (
+        f"{uri} is the redirect_uri for {before}, and neither that nor {issuer} says who sends an answer, so it cannot"
+        f" be used for both; register another one. If the hub is registered at {before} no more, stop the hub and take"
+        f" {uri} out of only_for in oauth/facts.json of its state directory."
+    )
+
+
 def another_server(upstream: str, now: str, before: str) -> str:
     return (
         f"{upstream} now names {now} as its authorization server; until now it was {before}. If you expect that, run"
@@ -48,6 +63,10 @@ def changed_meanwhile(upstream: str) -> str:
         f"The configuration of {upstream} has changed since this sign-in began, so what it came back with is not used."
         " Begin it again."
     )
+
+
+def too_slow(upstream: str) -> str:
+    return f"What {upstream} names as its authorization server did not say in time how to sign in there"
 
 
 def too_many(upstream: str) -> str:

@@ -69,9 +69,13 @@ class ScriptedServers:
         self.kind = "registered"
         self.scope: str | None = None
         self.hold: trio.Event | None = None
+        self.slow: trio.Event | None = None
+        """Discovery waits for it."""
 
     async def discover(self, upstream, config, challenge, preferred):
         self.asked.append(("discover", (upstream, challenge, tuple(preferred))))
+        if self.slow is not None:
+            await self.slow.wait()
         await trio.lowlevel.checkpoint()
         found = self.discoveries[upstream]
         if isinstance(found, Exception):
@@ -121,6 +125,7 @@ class MemoryKeeper:
     def __init__(self) -> None:
         self.grants: dict[GrantKey, Grant] = {}
         self.numbers: dict[str, int] = {}
+        self.only: dict[str, str] = {}
         self.known_port: int | None = None
         self.agreed: set[tuple[str, str, str]] = set()
         self.full: Exception | None = None
@@ -144,6 +149,9 @@ class MemoryKeeper:
 
     async def redirect_number(self, issuer):
         return self.numbers.setdefault(issuer, len(self.numbers) + 1)
+
+    async def only_for(self, uri, issuer):
+        return self.only.setdefault(uri, issuer)
 
     async def port(self):
         return self.known_port

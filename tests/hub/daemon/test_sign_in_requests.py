@@ -54,11 +54,13 @@ async def test_what_a_program_begins_that_is_no_hosts():
 
 
 @pytest.mark.parametrize("pid", [os.getpid(), NOBODY], ids=["of a server", "unknown"])
-async def test_only_a_person_agrees_or_finishes(pid):
+async def test_only_a_person_agrees_or_asks_for_more_or_finishes(pid):
     flow = Flow()
     asker.set(pid)
     with pytest.raises(UpstreamUnauthorized, match="only a person may do that"):
         await begin(requests(flow), yes=True)
+    with pytest.raises(UpstreamUnauthorized, match=r"--scope.*only a person may do that"):
+        await begin(requests(flow), scope="everything")
     with pytest.raises(UpstreamUnauthorized, match="only a person may do that"):
         await requests(flow).finish("http://127.0.0.1/oauth/callback?code=x&state=y")
     assert not flow.begun

@@ -478,6 +478,7 @@ async def test_one_registered_address_is_for_one_such_server_only():
         await it.sign_ins.begin("notes")
         with pytest.raises(HubError, match="cannot be used for both"):
             await it.sign_ins.begin("other")
+        assert it.keeper.only == {f"http://127.0.0.1:{port}/cb": "https://a.example"}, "and in the next run"
         it.servers.discoveries["other"] = discovery("https://b.example")
         await it.sign_ins.begin("other")
 
@@ -587,6 +588,61 @@ async def test_hosts_are_given_no_address_before_it_is_known_whether_it_works():
             await it.sign_ins.begin("notes")
 
 
+@pytest.mark.parametrize(
+    ("failure", "within_s", "from_s"),
+    [
+        (OAuthProblem("notes names no server", code="x"), 59, 61),
+        (OAuthUnavailable("id.example cannot be asked now"), 59, 61),
+        (OAuthUnavailable("id.example cannot be asked now", retry_after_s=300), 299, 301),
+        (OAuthUnavailable("id.example cannot be asked now", retry_after_s=1e9), 599, 601),
+    ],
+)
+async def test_hosts_do_not_have_servers_asked_again_and_again(autojump_clock, failure, within_s, from_s):
+    async with world() as it:
+        it.servers.discoveries["notes"] = failure
+        async with trio.open_nursery() as together:
+            for _ in range(5):
+                together.start_soon(it.sign_ins.look, "notes", caller())
+        await trio.sleep(within_s)
+        await it.sign_ins.look("notes", caller())
+        assert len(it.servers.all_of("discover")) == 1
+        await trio.sleep(from_s - within_s)
+        await it.sign_ins.look("notes", caller())
+        assert len(it.servers.all_of("discover")) == 2
+        with pytest.raises(HubError, match=str(failure)):
+            await it.sign_ins.begin("notes")
+        assert len(it.servers.all_of("discover")) == 3, "a person at a terminal may"
+
+
+async def test_hosts_wait_once_for_a_server_that_hangs(autojump_clock):
+    async with world() as it:
+        it.servers.slow = trio.Event()
+        for _ in range(3):
+            await it.sign_ins.look("notes", caller())
+        assert len(it.servers.all_of("discover")) == 1
+        assert it.sign_ins.visit("notes", caller()) is None
+        assert 'run "hubd auth notes"' in it.sign_ins.advice("notes", caller())
+        it.servers.slow.set()
+        await trio.sleep(61)
+        await it.sign_ins.look("notes", caller())
+        assert it.sign_ins.visit("notes", caller()) is not None
+
+
+@pytest.mark.parametrize(("retry_after_s", "again_s"), [(None, 5), (30.0, 30)])
+async def test_a_page_that_is_reloaded_asks_again_when_it_may_help(autojump_clock, retry_after_s, again_s):
+    async with world() as it:
+        ticket = it.sign_ins.tickets.obtain("notes", "local", "claude-code")
+        it.servers.discoveries["notes"] = OAuthUnavailable("not now", retry_after_s=retry_after_s)
+        for _ in range(3):
+            with pytest.raises(OAuthUnavailable, match="not now") as refused:
+                await it.sign_ins.prepare(ticket, on_terminal=False)
+            assert refused.value.retry_after_s == retry_after_s
+            assert len(it.servers.all_of("discover")) == 1
+        it.servers.discoveries["notes"] = discovery()
+        await trio.sleep(again_s)
+        await it.sign_ins.prepare(ticket, on_terminal=False)
+
+
 async def test_more_scope_is_asked_for_beside_what_was_granted():
     async with world() as it:
         await sign_in(it, "notes")
@@ -624,6 +680,34 @@ async def test_the_credential_knows_while_a_person_is_asked(autojump_clock):
         await it.sign_ins.begin("notes")
         await trio.sleep(601)
         assert credential.askings == [True, False, True, False]
+
+
+async def test_no_more_than_max_scopes_is_asked_for():
+    async with world() as it:
+        await sign_in(it, "notes", scope="admin")
+        it.settle(max_scopes=("notes.*",))
+        it.credential("notes").challenge = Challenge(scope="notes.write", error="insufficient_scope")
+        it.servers.discoveries["notes"] = discovery(scope="notes.write")
+        begun = await it.sign_ins.begin("notes", scope="notes.more")
+        assert asked(begun.authorization_url)["scope"] == "notes.read notes.write notes.more"
+        assert begun.scope == "notes.read notes.write notes.more"
+
+
+@pytest.mark.parametrize(
+    ("scope", "text"),
+    [
+        ("notes.more admin", "max_scopes of notes does not permit admin"),
+        ('notes."x"', "are no scopes"),
+        (" ".join(f"notes.{number}" for number in range(101)), "are no scopes"),
+        (" ".join(f"notes.{number}" for number in range(100)), "more scopes than can be asked for at once"),
+    ],
+    ids=["forbidden", "no scope", "too many", "too many with the others"],
+)
+async def test_scopes_that_a_person_may_not_name(scope, text):
+    async with world() as it:
+        it.settle(max_scopes=("notes.*",))
+        with pytest.raises(HubError, match=text):
+            await it.sign_ins.begin("notes", scope=scope)
 
 
 @pytest.mark.parametrize(("upstream", "text"), [("files", "is a program"), ("nobody", "no server nobody")])

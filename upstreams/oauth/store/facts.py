@@ -1,6 +1,7 @@
 """Small things that are kept between sign-ins, none of them secret: in one file, `facts.json`.
 
-Numbers of redirect URIs (servers that do not name themselves in their answers each have their own), the port that
+Numbers of redirect URIs (servers that do not name themselves in their answers each have their own), which server alone
+answers at a configured one, the port that
 browsers come back to, what people agreed to, and since when upstreams with a grant have been gone from the
 configuration.
 """
@@ -20,6 +21,7 @@ from upstreams.oauth.store.folder import NotKept, make_private, read_file, set_a
 
 VERSION: Final = 1
 MAX_AGREED: Final = 1000
+MAX_URIS: Final = 256
 REMOVED_FOR_S: Final = 30 * 86_400.0
 """A grant outlives its upstream's place in the configuration by so long."""
 R = TypeVar("R")
@@ -37,6 +39,8 @@ class _File(Struct, frozen=True, kw_only=True):
     version: int = VERSION
     redirect_numbers: dict[str, int] = {}
     """Issuer -> N of `/oauth/callback/N`."""
+    only_for: dict[str, str] = {}
+    """Configured redirect URI -> the one issuer that is used with it and does not say who it is."""
     port: int | None = None
     agreed: tuple[Agreed, ...] = ()
     removed: dict[str, float] = {}
@@ -61,6 +65,17 @@ class Facts:
             return number, replace(file, redirect_numbers={**file.redirect_numbers, issuer: number})
 
         return self._changed(numbered)
+
+    def only_for(self, uri: str, issuer: str) -> str:
+        """The issuer that alone answers at a configured redirect URI: `issuer`, unless there is one already, kept."""
+
+        def claimed(file: _File) -> tuple[str, _File]:
+            known = file.only_for
+            if (before := known.get(uri)) is not None:
+                return before, file
+            return issuer, replace(file, only_for=dict([*known.items(), (uri, issuer)][-MAX_URIS:]))
+
+        return self._changed(claimed)
 
     def port(self) -> int | None:
         """The port that was picked once for browsers to come back to."""

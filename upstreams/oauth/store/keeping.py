@@ -69,6 +69,10 @@ class Keeper:
         """The number of the redirect URI that this issuer alone has."""
         return await self._of_facts(lambda facts: facts.redirect_number(issuer))
 
+    async def only_for(self, uri: str, issuer: str) -> str:
+        """The issuer that alone answers at a configured redirect URI: `issuer`, unless there is one already."""
+        return await self._of_facts(lambda facts: facts.only_for(uri, issuer))
+
     async def port(self) -> int | None:
         """The port that was picked once for browsers to come back to."""
         return await self._of_facts(lambda facts: facts.port())

@@ -1,5 +1,6 @@
 """What is kept of sign-ins: files, their modes, their key, and what is done with those that cannot be read."""
 
+import json
 import os
 import stat
 import subprocess
@@ -259,6 +260,11 @@ async def test_small_facts(tmp_path):
     await keeper.agree("notes", "local", "a")
     assert await keeper.is_agreed("notes", "local", "a")
     assert not await keeper.is_agreed("notes", "other", "a")
+    assert [await keeper.only_for(uri, issuer) for uri, issuer in ("xa", "xb", "yb", "xa")] == ["a", "a", "b", "a"]
+    assert await Keeper(lambda: store_at(tmp_path)).only_for("x", "b") == "a", "the next run knows it, too"
+    for number in range(300):
+        await keeper.only_for(f"uri-{number}", "a")
+    assert len(json.loads((tmp_path / "oauth" / "facts.json").read_bytes())["only_for"]) == 256
     (tmp_path / "oauth" / "facts.json").write_text("{")
     assert await keeper.redirect_number("c") == 1
 
