@@ -67,9 +67,11 @@ class SignInParts:
 
     async def run(self) -> None:
         """Carry out what nobody waits for, until cancelled."""
-        async with trio.open_nursery() as self._nursery:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
             await self._used.wait()
-            await self.accounts.start([*self.hub.supervisor.upstreams])
+            names = [*self.hub.supervisor.upstreams]
+            nursery.start_soon(run_isolated, "Looking through old sign-ins", lambda: self.accounts.start(names))
             await self.accounts.run()
 
     async def handle(self, request: HttpRequest, response: HttpResponse) -> None:

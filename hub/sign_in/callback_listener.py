@@ -60,13 +60,13 @@ class CallbackListeners:
                     known = _Listener(address, found)
                     new.append(known)
                 known.serves(redirect, until)
-        except PortTaken:
+            for listener in new:
+                self._spawn(partial(self._serve, listener))
+        except (PortTaken, RuntimeError):  # RuntimeError: the hub ends
             for listener in new:
                 listener.socket.close()
             raise
-        for listener in new:
-            self._open[listener.address] = listener
-            self._spawn(partial(self._serve, listener))
+        self._open |= {listener.address: listener for listener in new}
 
     def hold(self, port: int) -> int:
         """Find a port of 127.0.0.1 that is free, `port` if that is."""

@@ -40,7 +40,6 @@ class Responses:
 
         Cancellation: it goes on all the same, since a code works once.
         """
-        self._tickets.spend(record)
         done: list[Outcome] = []
         over = trio.Event()
 
@@ -50,7 +49,8 @@ class Responses:
             finally:
                 over.set()
 
-        self._around.spawn(carry_on)
+        self._around.spawn(carry_on)  # first: if it cannot be carried on with, the response is not spent either
+        self._tickets.spend(record)
         await over.wait()
         return done[0] if done else self._failure(record, "The hub failed at it; its log says more")
 

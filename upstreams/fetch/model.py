@@ -28,6 +28,9 @@ class Fetched(Struct, frozen=True):
     """By names in lower case; several values of one name are joined by ", "."""
     body: bytes
 
+    def __repr__(self) -> str:
+        return f"<Fetched {self.status}, {len(self.body)} bytes>"
+
     def json_object(self) -> dict[str, Any] | None:
         """The body as a JSON object, whatever its type is said to be; None if it is none, or an ambiguous one."""
         return read_json_object(self.body)

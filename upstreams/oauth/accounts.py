@@ -1,6 +1,7 @@
 """Accounts: all credentials of one hub, by upstream and principal. Nothing here is loaded by a hub that has no upstream
 with a URL, and little by one whose upstreams want no sign-in."""
 
+import logging
 import os
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -14,7 +15,7 @@ from config.settings import UpstreamConfig
 from hub.link.fault_isolation import run_isolated
 from upstreams.oauth.credential import UpstreamCredential
 from upstreams.oauth.extensions import signs_in
-from upstreams.oauth.model import Grant
+from upstreams.oauth.model import Grant, OAuthProblem, OAuthUnavailable
 from upstreams.oauth.parts import Finding, Shared
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from upstreams.oauth.store.grant_store import GrantStore
     from upstreams.oauth.store.keeping import Keeper
     from upstreams.oauth.tokens.endpoint import Poster
+
+log = logging.getLogger(__name__)
 
 
 class Accounts:
@@ -131,10 +134,14 @@ class Accounts:
         return kept
 
     async def start(self, configured: "list[str]") -> None:
-        """To be called at each start: forget what was kept for upstreams that are long gone."""
+        """To be called at each start: forget what was kept for upstreams that are long gone. If that cannot be done
+        now, the log says so, and the next start tries it again."""
         if self._may_be_kept():
-            store = await trio.to_thread.run_sync(self.store)
-            await trio.to_thread.run_sync(store.drop_removed, {"", *configured}, self._shared.wall())
+            try:
+                store = await trio.to_thread.run_sync(self.store)
+                await trio.to_thread.run_sync(store.drop_removed, {"", *configured}, self._shared.wall())
+            except (OAuthProblem, OAuthUnavailable) as problem:
+                log.warning("what is kept for removed upstreams is not looked through: %s", problem)
 
     def rows(self) -> "list[AccountRow]":
         """All accounts, those that are kept and those that sessions have asked for. Blocks for the disk, not for the

@@ -7,6 +7,7 @@ import socket
 import pytest
 import trio
 import trio.testing
+from msgspec.structs import replace
 
 from config.oauth_settings import OAuthConfig
 from config.settings import UpstreamConfig
@@ -131,6 +132,22 @@ async def test_another_machine_pastes_the_address():
         with pytest.raises(HubError):
             await it.sign_ins.finish(address)
         assert other.ticket.outcome is None
+
+
+async def test_a_response_that_nobody_can_carry_on_with_is_not_spent():
+    async with world() as it:
+        begun = await it.sign_ins.begin("notes")
+        responses = it.sign_ins._responses
+        around = responses._around
+
+        def refuse(task):
+            raise RuntimeError("Nursery is closed to new arrivals")
+
+        responses._around = replace(around, spawn=refuse)
+        with pytest.raises(RuntimeError):
+            await it.sign_ins.finish(back(begun.authorization_url))
+        responses._around = around
+        assert (await it.sign_ins.finish(back(begun.authorization_url))).state == "signed_in"
 
 
 async def test_nobody_comes(autojump_clock):

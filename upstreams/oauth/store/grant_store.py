@@ -55,8 +55,10 @@ class GrantStore:
     """All that is kept of sign-ins. The methods block, for the disk and up to some seconds for the key, and may be
     called by several threads; but for `lock`, which is for tasks.
 
+    A file that must not be read is passed over, with a line in the log, where several are looked at.
+
     Raises:
-        NotKept: a file must not be read (a link, another user's, not private), or cannot be written.
+        NotKept: the file must not be read (a link, another user's, not private), or cannot be written.
         KeyLocked: the key cannot be had now; nothing was changed.
     """
 
@@ -64,6 +66,7 @@ class GrantStore:
         self.folder = folder
         self._seal = seal
         self._grants = folder / "grants"
+        self._passed_over: set[Path] = set()
 
     def __repr__(self) -> str:
         return f"<GrantStore {self.folder}>"
@@ -166,6 +169,11 @@ class GrantStore:
                 data = read_file(path)
                 if data is not None:
                     yield read_plain(data, GrantFile)
+                self._passed_over.discard(path)
+            except NotKept as problem:  # whose it is cannot be known, and it must not stop all others
+                if path not in self._passed_over:
+                    self._passed_over.add(path)
+                    log.warning("%s Until then it is passed over.", problem)
             except OtherVersion:
                 log.warning("%s was written by another version of hubd; it is left alone", path)
             except Unreadable:

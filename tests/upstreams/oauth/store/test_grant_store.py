@@ -160,8 +160,27 @@ def test_others_may_read_it(tmp_path):
     store.save(grant())
     only_file(store).chmod(0o644)
     with pytest.raises(NotKept, match=r"Others may read .* run chmod 600"):
-        store.find("notes", "local")
+        store.load(KEY)
     assert stat.S_IMODE(only_file(store).stat().st_mode) == 0o644
+
+
+def test_a_file_that_is_not_read_stops_no_other_sign_in(tmp_path, caplog):
+    store = store_at(tmp_path)
+    store.save(grant())
+    open_to_all = only_file(store)
+    open_to_all.chmod(0o644)
+    (open_to_all.parent / f"{'0' * 32}.json").symlink_to(open_to_all)
+    other = replace(KEY, upstream="other")
+    store.save(grant(key=other))
+    for _ in range(3):
+        assert store.find("other", "local").key == other
+        assert store.find("notes", "local") is None
+    assert [each.file.upstream for each in store.grants()] == ["other"]
+    assert store.drop_removed(["other"], START) == []
+    assert sorted("it is a link" in text for text in caplog.messages) == [False, True], "once for each"
+    assert any(f"run chmod 600 {open_to_all}" in text for text in caplog.messages)
+    open_to_all.chmod(0o600)
+    assert store.find("notes", "local") == grant()
 
 
 def test_a_link(tmp_path):
