@@ -16,7 +16,7 @@ from config.oauth_settings import UpstreamOAuth
 from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamUnauthorized, UpstreamUnresolved, without_frames
 from hub.link.promise import Promise
 from upstreams.oauth import texts
-from upstreams.oauth.model import Challenge, Grant, OAuthProblem, OAuthUnavailable
+from upstreams.oauth.model import Challenge, Grant, GrantKey, OAuthProblem, OAuthUnavailable
 from upstreams.oauth.parts import Shared
 from upstreams.oauth.renewal import YOUNG_S, Pauses, left_s, until_due_s
 from upstreams.oauth.states import Event, Shown, State, after
@@ -304,7 +304,7 @@ class UpstreamCredential:
 
     async def _found(self) -> tuple[Grant | None, str]:
         from upstreams.oauth.store.seal import KeyLocked
-        from upstreams.oauth.tokens.grants import is_for
+        from upstreams.oauth.tokens.grants import is_for, same_issuer
 
         def found() -> Grant | None:
             return self._shared.store().find(self.upstream, self.principal)
@@ -320,6 +320,8 @@ class UpstreamCredential:
             return None, str(problem)
         if grant is None or (self.upstream and not is_for(grant, self.url)):
             return None, ""
+        if self.settings.issuer and not same_issuer(grant.key.issuer, self.settings.issuer):
+            return None, ""  # the operator has moved it to another authorization server since
         return grant, ""
 
     async def _load_whatever_it_is(self) -> None:
@@ -352,8 +354,12 @@ class UpstreamCredential:
             from upstreams.oauth.renewing import Renewer
 
             renewer = Renewer(self.upstream, self._obtaining, self._shared)
+            began = _sign_in_of(self.grant)
             outcome = await renewer.renewed(self.grant, wanted, is_kept=self._is_kept, was_unclear=self._was_unclear)
-            error = self._took(outcome)
+            if _sign_in_of(self.grant) == began:
+                error = self._took(outcome)
+            else:  # somebody has signed in anew meanwhile, perhaps elsewhere: what came of the old sign-in is nothing
+                error = None if self.is_usable else self._error(self.problem)
         finally:
             if self._state == "renewing":
                 self._note("paused", self.problem)
@@ -395,6 +401,8 @@ class UpstreamCredential:
 
     async def _look_at_server(self) -> None:
         """A fresh token was refused: find out whether the upstream has moved to another authorization server."""
+        from upstreams.oauth.tokens.grants import same_issuer
+
         async with self._looking_at:
             now = self._now()
             if now < self._held_until:
@@ -407,7 +415,7 @@ class UpstreamCredential:
             except (OAuthProblem, OAuthUnavailable) as error:
                 log.info("%s", error)
             else:
-                if found.server.issuer.rstrip("/") != issuer.rstrip("/"):
+                if not same_issuer(found.server.issuer, issuer):
                     text = texts.other_issuer(self.upstream, found.server.issuer, issuer)
                     self.authorization = ""
             self._held_until = self._now() + HOLD_S
@@ -450,6 +458,11 @@ class UpstreamCredential:
         """A failure to be told to a host; `until`: the time before which it makes no sense to try again."""
         retry_ms = None if until is None else max(0, round(1000 * (until - self._now())))
         return UpstreamUnauthorized(text or self._sign_in_needed(), upstream=self.upstream, retry_after_ms=retry_ms)
+
+
+def _sign_in_of(grant: Grant | None) -> tuple[GrantKey, float] | None:
+    """What all generations of one sign-in have in common."""
+    return None if grant is None else (grant.key, grant.signed_in_at)
 
 
 def _short(operation: str) -> str:

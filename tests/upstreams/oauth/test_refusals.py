@@ -29,6 +29,8 @@ from upstreams.oauth.extensions import declared_extensions
 from upstreams.oauth.model import OAuthUnavailable
 from upstreams.oauth.store.grant_store import GrantStore
 from upstreams.oauth.store.seal import KeyLocked, KeySeal
+from upstreams.oauth.tokens.client_proof import with_settings
+from upstreams.oauth.tokens.grants import same_issuer
 
 
 async def signed_in(world, credential=None, *, after_s=60, **changes):
@@ -356,7 +358,7 @@ async def test_the_identity_provider_vouches(tmp_path, autojump_clock):
         with pytest.raises(UpstreamUnauthorized, match='run "hubd auth --idp"'):
             await credential.refused("", [])
         at_idp = replace(SERVER, issuer="https://idp.example", token_endpoint="https://idp.example/token")
-        client = replace(PUBLIC, client_id="i", kind="configured", token_auth="client_secret_post")
+        client = replace(PUBLIC, issuer=idp.issuer, client_id="i", kind="configured", token_auth="client_secret_post")
         key = replace(KEY, issuer="https://idp.example", resource="", upstream="")
         await world.accounts.keep(
             world.grant(key=key, server=at_idp, client=client, id_token=Secret("i.d.t"), sends_resource=False)
@@ -455,3 +457,66 @@ async def test_nothing_shows_secrets(tmp_path, autojump_clock, caplog):
         shown = [credential, world.accounts, raised.value, raised.value.facts(), world.accounts.rows(), caplog.text]
         shown += [credential.grant, credential.problem]
         assert "CANARY" not in repr(shown)
+
+
+OLD = replace(PUBLIC, kind="configured", secret=Secret("SECRET-OF-A"), token_auth="client_secret_post")
+MOVED = {"issuer": "https://b.example", "client_id": "hub-1", "client_secret": Secret("SECRET-OF-B")}
+
+
+async def test_the_secret_for_another_issuer_is_not_shown_to_the_one_before(tmp_path, autojump_clock):
+    async with running(tmp_path, tokens("a2")) as world:
+        before = {**MOVED, "issuer": ISSUER, "client_secret": Secret("SECRET-OF-A")}
+        await signed_in(world, world.credential(**before), client=OLD)
+        credential = world.credential(**MOVED)
+        await credential.renew()
+        assert (credential.authorization, credential.grant) == ("", None), "the token of the issuer before"
+        with pytest.raises(UpstreamUnauthorized, match="needs you to sign in"):
+            await credential.refused("", [])
+        await trio.sleep(3600)
+        await credential.renew()
+        await credential.logout()
+        assert world.server.count == 0
+
+
+def test_a_secret_is_for_the_issuer_it_is_configured_beside():
+    assert with_settings(OLD, UpstreamOAuth(**MOVED)) == OLD
+    stays = UpstreamOAuth(**{**MOVED, "issuer": f"{ISSUER}/"})
+    assert with_settings(OLD, stays).secret == MOVED["client_secret"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_one"),
+    [
+        ("https://a.example", "https://a.example/", True),
+        ("https://a.example/t", "https://a.example/t", True),
+        ("https://a.example/t", "https://a.example/t/", False),
+        ("https://a.example", "https://a.example//", False),
+        ("https://a.example", "https://b.example", False),
+    ],
+)
+def test_issuers_with_and_without_a_slash(one, other, are_one):
+    assert same_issuer(one, other) is same_issuer(other, one) is are_one
+
+
+async def test_a_renewal_that_comes_late_does_not_take_the_place_of_a_new_sign_in(tmp_path, autojump_clock):
+    async with running(tmp_path, tokens("late")) as world:
+        credential = await signed_in(world)
+        world.server.gate = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(credential.refused, "Bearer a1", [])
+            await world.server.arrived.wait()
+            elsewhere = replace(KEY, issuer="https://b.example")
+            new = world.grant(key=elsewhere, access_token=Secret("new"))
+            credential.signed_in(await world.accounts.keep(new))
+            world.server.gate.set()
+        assert (credential.authorization, credential.grant.key, credential.state) == ("Bearer new", elsewhere, "good")
+        world.server.answers = [error("invalid_grant")]
+        world.server.gate = trio.Event()
+        world.server.arrived = trio.Event()
+        await trio.sleep(60)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(credential.refused, "Bearer new", [])
+            await world.server.arrived.wait()
+            credential.signed_in(await world.accounts.keep(world.grant(access_token=Secret("newest"))))
+            world.server.gate.set()
+        assert (credential.authorization, credential.state, credential.problem) == ("Bearer newest", "good", "")

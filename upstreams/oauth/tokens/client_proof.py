@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from config.oauth_settings import UpstreamOAuth
 from upstreams.oauth.model import OAuthClient, OAuthProblem
+from upstreams.oauth.tokens.grants import same_issuer
 
 ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
@@ -53,8 +54,11 @@ def basic(client_id: str, secret: str) -> str:
 
 
 def with_settings(client: OAuthClient, settings: UpstreamOAuth) -> OAuthClient:
-    """`client` with the secret that the operator has configured for it by now, if it is the operator's."""
+    """`client` with the secret that the operator has configured for it by now, if it is the operator's. A secret is for
+    the issuer that is configured beside it, and is shown to no other one."""
     if client.kind != "configured" or client.client_id != settings.client_id:
+        return client
+    if settings.client_secret is not None and not same_issuer(settings.issuer, client.issuer):
         return client
     method = client.token_auth if settings.token_auth == "auto" else settings.token_auth
     return replace(client, secret=settings.client_secret, token_auth=method)
