@@ -117,6 +117,7 @@ class SignInParts:
             wall=WALL,
             clock=self._clock,
             finding=finding_by(self.fetch),
+            configured=lambda: self.hub.supervisor.upstreams,
         )
 
     @cached_property

@@ -104,6 +104,7 @@ class World:
         )
         self.looks = 0
         self.changes: list[tuple[str, str]] = []
+        self.configured: set[str] | None = None
         self.accounts = self.new_accounts()
 
     def new_accounts(self, store: Callable[[], GrantStore] | None = None) -> Accounts:
@@ -123,6 +124,7 @@ class World:
                 client=configured,
             ),
             on_change=lambda upstream, principal: self.changes.append((upstream, principal)),
+            configured=lambda: self.configured,
         )
 
     def wall(self) -> float:

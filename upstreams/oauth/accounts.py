@@ -3,10 +3,11 @@ with a URL, and little by one whose upstreams want no sign-in."""
 
 import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 import trio
 
@@ -27,12 +28,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MAX_IDLE: Final = 256
+"""Credentials without a grant that are remembered, for what their upstreams said last."""
+
 
 class Accounts:
     """All credentials of one hub. `run` has to run beside those who use them.
 
     `folder` is where `store` keeps grants: while there is none, nothing is loaded. `wall` is the time of day, `clock`
     counts while the machine sleeps. `on_change(upstream, principal)` is called after each change of a credential.
+    `configured` names the upstreams there are; None: nobody knows.
     """
 
     def __init__(
@@ -46,10 +51,14 @@ class Accounts:
         clock: Callable[[], float],
         finding: Finding,
         on_change: Callable[[str, str], None] = lambda upstream, principal: None,
+        configured: Callable[[], Collection[str] | None] = lambda: None,
     ) -> None:
         self._folder = folder
         self._on_change = on_change
+        self._configured = configured
         self._credentials: dict[tuple[str, str], UpstreamCredential] = {}
+        self._in_use: WeakValueDictionary[tuple[str, str], UpstreamCredential] = WeakValueDictionary()
+        """All that anybody still has, so that there are never two for the same."""
         self._nursery: trio.Nursery | None = None
         self._waiting: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         self._store = store
@@ -97,14 +106,14 @@ class Accounts:
         if not signs_in(config):
             return None
         assert config.url is not None
-        known = self._credentials.get((name, principal))
+        known = self.find(name, principal)
         if known is not None and (known.url, known.settings) == (config.url, config.oauth):
             return known
         return self._made_credential(name, config.url, principal, config)
 
     def find(self, name: str, principal: str) -> UpstreamCredential | None:
         """The credential of a principal at an upstream, if a session has asked for it."""
-        return self._credentials.get((name, principal))
+        return self._credentials.get((name, principal)) or self._in_use.get((name, principal))
 
     def idp(self, principal: str) -> UpstreamCredential:
         """The credential of the company's identity provider, which is kept as that of the upstream ""."""
@@ -125,7 +134,7 @@ class Accounts:
             OAuthUnavailable: another process keeps the grant locked, or the key cannot be had now.
         """
         kept = await self.keeper().keep(grant)
-        if (known := self._credentials.get((grant.key.upstream, grant.key.principal))) is not None:
+        if (known := self.find(grant.key.upstream, grant.key.principal)) is not None:
             known.signed_in(kept)
         if not grant.key.upstream:
             for each in self._credentials.values():
@@ -151,7 +160,7 @@ class Accounts:
         rows: dict[tuple[str, str], AccountRow] = {}
         if self._may_be_kept():
             rows = kept_rows(self.store(), self._shared.wall())
-        for key, credential in self._credentials.items():
+        for key, credential in list(self._credentials.items()):
             if credential.state != "none":
                 source = rows[key].key_source if key in rows else ""
                 rows[key] = live_row(credential, source)
@@ -168,7 +177,23 @@ class Accounts:
             make_obtaining=partial(self._obtaining, name, url, principal, config),
             on_change=lambda credential: self._on_change(credential.upstream, credential.principal),
         )
+        self._in_use[name, principal] = made
+        self._drop_idle(made)
         return made
+
+    def _drop_idle(self, newest: UpstreamCredential) -> None:
+        """Forget those of upstreams that are gone, and the oldest that hold nothing if there are too many of them. What
+        a session has stays known for as long."""
+        configured, idle = self._configured(), []
+        for key, each in list(self._credentials.items()):
+            if each is newest:
+                continue
+            if configured is not None and key[0] and key[0] not in configured:
+                del self._credentials[key]
+            elif each.is_idle:
+                idle.append(key)
+        for key in idle[:-MAX_IDLE]:
+            del self._credentials[key]
 
     def _obtaining(self, name: str, url: str, principal: str, config: UpstreamConfig) -> "Obtaining":
         from upstreams.oauth.obtaining import ByItself, ByRefreshToken, IdentityProviderGrant

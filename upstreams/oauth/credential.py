@@ -194,6 +194,11 @@ class UpstreamCredential:
         """True if it is renewed without a person."""
         return self._obtaining.can(self.grant)
 
+    @property
+    def is_idle(self) -> bool:
+        """True if nothing would be lost with it: there is no grant, and none is on its way."""
+        return self.grant is None and self._renewal is None and not self._askings
+
     def asking(self, on: bool) -> None:
         """A sign-in by a person begins, or is over, whatever came of it."""
         self._askings = max(0, self._askings + (1 if on else -1))

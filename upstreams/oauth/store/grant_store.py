@@ -8,9 +8,10 @@ facts.json         small things
 
 import logging
 from collections.abc import Collection, Iterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
@@ -29,6 +30,7 @@ from upstreams.oauth.store.records import (
     written_grant,
 )
 from upstreams.oauth.store.seal import Seal
+from upstreams.oauth.texts import command
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +39,29 @@ class CannotOpen(OAuthProblem):
     """A grant was sealed with another key, or is damaged. It was set aside, and a person has to sign in again."""
 
     def __init__(self, upstream: str) -> None:
-        text = (
-            f'What hubd knew of your sign-in at {upstream} cannot be opened (another key); run "hubd auth {upstream}".'
+        known = f"What hubd knew of your sign-in at {upstream or 'the identity provider'}"
+        super().__init__(f"{known} cannot be opened (another key); run {command(upstream)}.")
+
+
+PLACES: Final = {
+    "credential": "from the service manager (the credential hubd-oauth-key)",
+    "sealing_key": "from the setting sealing_key",
+    "keyring": "from the keyring",
+    "keys": "from its own file",
+}
+
+
+class SealedElsewhere(CannotOpen):
+    """A grant was sealed by a hub that has its key from another place. It is left alone until such a hub runs again, or
+    a person signs in anew."""
+
+    def __init__(self, upstream: str, before: str, now: str) -> None:
+        OAuthProblem.__init__(
+            self,
+            f"What hubd knows of your sign-in at {upstream or 'the identity provider'} was sealed with the key "
+            f"{PLACES.get(before, 'from elsewhere')}; now this hub has its key {PLACES.get(now, 'from elsewhere')}. "
+            f"Start it as before and nothing is lost, or run {command(upstream)}.",
         )
-        super().__init__(text)
 
 
 class KeptGrant(Struct, frozen=True):
@@ -91,13 +112,21 @@ class GrantStore:
 
         Raises:
             CannotOpen: there was one, and it was set aside.
+            SealedElsewhere: there is one, which a hub with its key from another place can open.
         """
         path = self._path(key)
         data = read_file(path)
         if data is None:
-            return None
+            return self._brought_back(path)
         try:
-            return opened_grant(read_plain(data, GrantFile), self._seal)
+            plain = read_plain(data, GrantFile)
+            before = plain.key.partition(":")[0]
+            try:
+                return opened_grant(plain, self._seal)
+            except Unreadable:
+                if before in ("", self.key_source):
+                    raise
+                raise SealedElsewhere(key.upstream, before, self.key_source) from None
         except OtherVersion:
             raise NotKept(f"{path} was written by another version of hubd; use that one, or delete the file.") from None
         except Unreadable:
@@ -111,7 +140,7 @@ class GrantStore:
         Raises:
             CannotOpen: as `load`.
         """
-        mine = [file for file in self._files() if (file.upstream, file.principal) == (upstream, principal)]
+        mine = self._files_of(upstream, principal) or self._files_of(upstream, principal, ".json.unreadable")
         if not mine:
             return None
         latest = max(mine, key=lambda file: file.signed_in_at)
@@ -161,6 +190,23 @@ class GrantStore:
         for upstream in gone:
             self.clients.forget_upstream(upstream)
         return gone
+
+    def _brought_back(self, path: Path) -> Grant | None:
+        """What was set aside, if its key is there again; None: there is nothing, or it still cannot be opened."""
+        aside = _aside(path)
+        data = read_file(aside)
+        if data is None:
+            return None
+        try:
+            grant = opened_grant(read_plain(data, GrantFile), self._seal)
+        except (OtherVersion, Unreadable):
+            return None
+        with suppress(OSError):  # it is used all the same
+            aside.rename(path)
+        return grant
+
+    def _files_of(self, upstream: str, principal: str, suffix: str = ".json") -> list[GrantFile]:
+        return [each for each in self._files(suffix) if (each.upstream, each.principal) == (upstream, principal)]
 
     def _files(self, suffix: str = ".json") -> Iterator[GrantFile]:
         for name in names_in(self._grants, suffix):

@@ -15,7 +15,7 @@ from hub.link.sealing import Keys
 from tests.support.token_world import ISSUER, KEY, PUBLIC, SEALING, START, URL
 from upstreams.oauth.model import Grant
 from upstreams.oauth.store.folder import NotKept
-from upstreams.oauth.store.grant_store import CannotOpen, GrantStore
+from upstreams.oauth.store.grant_store import CannotOpen, GrantStore, SealedElsewhere
 from upstreams.oauth.store.keeping import Keeper
 from upstreams.oauth.store.place import store_folder
 from upstreams.oauth.store.seal import KeyLocked, KeySeal
@@ -104,6 +104,37 @@ def test_another_key(tmp_path):
     assert [(each.file.upstream, each.is_readable) for each in other.grants()] == [("notes", False)]
     other.save(grant())  # a new sign-in takes its place
     assert [each.is_readable for each in other.grants()] == [True]
+
+
+def test_a_hub_without_the_key_of_before_loses_nothing(tmp_path):
+    store_at(tmp_path, source="keyring").save(grant())
+    other = store_at(tmp_path, Keys(b"x" * 32))
+    for _ in range(2):
+        with pytest.raises(SealedElsewhere) as raised:
+            other.find("notes", "local")
+    assert str(raised.value) == (
+        "What hubd knows of your sign-in at notes was sealed with the key from the keyring; now this hub has its key "
+        'from its own file. Start it as before and nothing is lost, or run "hubd auth notes".'
+    )
+    assert store_at(tmp_path, source="keyring").find("notes", "local") == grant()
+
+
+async def test_a_new_sign_in_takes_the_place_of_one_that_was_sealed_elsewhere(tmp_path):
+    store_at(tmp_path, source="keyring").save(grant())
+    other = store_at(tmp_path, Keys(b"x" * 32))
+    await Keeper(lambda: other).save(grant(signed_in_at=START + 5))
+    assert other.find("notes", "local").signed_in_at == START + 5
+
+
+def test_what_was_set_aside_comes_back_with_its_key(tmp_path):
+    store_at(tmp_path).save(grant())
+    other = store_at(tmp_path, Keys(b"x" * 32))
+    with pytest.raises(CannotOpen):
+        other.find("notes", "local")
+    assert other.find("notes", "local") is None
+    store = store_at(tmp_path)
+    assert store.find("notes", "local") == grant()
+    assert [each.is_readable for each in store.grants()] == [True]
 
 
 def test_a_key_that_was_replaced_opens_as_long_as_it_is_the_other_one(tmp_path):
