@@ -16,7 +16,7 @@ from config.oauth_settings import UpstreamOAuth
 from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamUnauthorized, UpstreamUnresolved, without_frames
 from hub.link.promise import Promise
 from upstreams.oauth import texts
-from upstreams.oauth.model import Challenge, Grant, GrantKey, OAuthProblem, OAuthUnavailable
+from upstreams.oauth.model import Challenge, Grant, GrantKey, OAuthProblem, OAuthUnavailable, same_issuer
 from upstreams.oauth.parts import Shared
 from upstreams.oauth.renewal import YOUNG_S, Pauses, left_s, until_due_s
 from upstreams.oauth.states import Event, Shown, State, after
@@ -309,7 +309,7 @@ class UpstreamCredential:
 
     async def _found(self) -> tuple[Grant | None, str]:
         from upstreams.oauth.store.seal import KeyLocked
-        from upstreams.oauth.tokens.grants import is_for, same_issuer
+        from upstreams.oauth.tokens.grants import is_for
 
         def found() -> Grant | None:
             return self._shared.store().find(self.upstream, self.principal)
@@ -406,8 +406,6 @@ class UpstreamCredential:
 
     async def _look_at_server(self) -> None:
         """A fresh token was refused: find out whether the upstream has moved to another authorization server."""
-        from upstreams.oauth.tokens.grants import same_issuer
-
         async with self._looking_at:
             now = self._now()
             if now < self._held_until:

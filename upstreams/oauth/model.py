@@ -147,3 +147,11 @@ class Grant(Struct, frozen=True, kw_only=True):
     """What a person should know of it, for instance that a renewal failed."""
     sign_in_needed: bool = False
     """It cannot be renewed any more; the access token is used while it lasts."""
+
+
+def same_issuer(one: str, other: str) -> bool:
+    """True if two issuers are one: the same text, but for the slash after a host alone, which many add or leave out."""
+    if one == other:
+        return True
+    without = one.removesuffix("/")
+    return without == other.removesuffix("/") and without.count("/") == 2

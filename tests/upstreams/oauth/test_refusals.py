@@ -26,11 +26,10 @@ from tests.support.token_world import (
     tokens,
 )
 from upstreams.oauth.extensions import declared_extensions
-from upstreams.oauth.model import OAuthUnavailable
+from upstreams.oauth.model import OAuthUnavailable, same_issuer
 from upstreams.oauth.store.grant_store import GrantStore
 from upstreams.oauth.store.seal import KeyLocked, KeySeal
 from upstreams.oauth.tokens.client_proof import with_settings
-from upstreams.oauth.tokens.grants import same_issuer
 
 
 async def signed_in(world, credential=None, *, after_s=60, **changes):

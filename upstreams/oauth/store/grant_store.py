@@ -30,7 +30,6 @@ from upstreams.oauth.store.records import (
     written_grant,
 )
 from upstreams.oauth.store.seal import Seal
-from upstreams.oauth.texts import command
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +39,7 @@ class CannotOpen(OAuthProblem):
 
     def __init__(self, upstream: str) -> None:
         known = f"What hubd knew of your sign-in at {upstream or 'the identity provider'}"
-        super().__init__(f"{known} cannot be opened (another key); run {command(upstream)}.")
+        super().__init__(f'{known} cannot be opened (another key); run "{_command(upstream)}".')
 
 
 PLACES: Final = {
@@ -60,7 +59,7 @@ class SealedElsewhere(CannotOpen):
             self,
             f"What hubd knows of your sign-in at {upstream or 'the identity provider'} was sealed with the key "
             f"{PLACES.get(before, 'from elsewhere')}; now this hub has its key {PLACES.get(now, 'from elsewhere')}. "
-            f"Start it as before and nothing is lost, or run {command(upstream)}.",
+            f'Start it as before and nothing is lost, or run "{_command(upstream)}".',
         )
 
 
@@ -232,3 +231,7 @@ class GrantStore:
 
 def _aside(path: Path) -> Path:
     return path.with_name(f"{path.name}.unreadable")
+
+
+def _command(upstream: str) -> str:
+    return f"hubd auth {upstream or '--idp'}"

@@ -8,8 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from config.oauth_settings import UpstreamOAuth
-from upstreams.oauth.model import OAuthClient, OAuthProblem
-from upstreams.oauth.tokens.grants import same_issuer
+from upstreams.oauth.model import OAuthClient, OAuthProblem, same_issuer
 
 ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 

@@ -18,14 +18,6 @@ def origin_of(url: str) -> str:
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}" if host and port else ""
 
 
-def same_issuer(one: str, other: str) -> bool:
-    """True if two issuers are one: the same text, but for the slash after a host alone, which many add or leave out."""
-    if one == other:
-        return True
-    without = one.removesuffix("/")
-    return without == other.removesuffix("/") and without.count("/") == 2
-
-
 def first_grant(
     answer: TokenAnswer,
     key: GrantKey,
