@@ -31,6 +31,8 @@ ESTABLISHED: Final = b"01"
 NOBODY: Final = 65534
 WHOLE_RANGE: Final = ["0", "0", "4294967295"]
 LOOPBACK_HOST: Final = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.I)
+MAX_LOOKING: Final = 2
+"""Threads that look at once: others are not kept from theirs by a crowd of browsers."""
 FORWARDED: Final = frozenset({"forwarded", "x-real-ip", "via"})
 
 
@@ -50,6 +52,7 @@ class BrowserEnds:
         self._proc = proc
         self.blind = self._is_blind() if blind is None else blind
         """Nobody can be told from anybody else on this machine."""
+        self._limiter = trio.CapacityLimiter(MAX_LOOKING)
         self._trusted = {self._uid, 0} if self._is_windows() else {self._uid}
 
     def __repr__(self) -> str:
@@ -76,7 +79,7 @@ class BrowserEnds:
         ends = request.ends()
         if self.blind or ends is None:
             return Who.UNKNOWN
-        return await trio.to_thread.run_sync(partial(self._look, ends))
+        return await trio.to_thread.run_sync(partial(self._look, ends), limiter=self._limiter)
 
     def _look(self, ends: Ends) -> Who:
         found = find_row(ends, self._proc)

@@ -53,6 +53,9 @@ class CallbackListeners:
         try:
             for address in missing:
                 known = self._open.get(address)
+                if known is not None and known.scope.cancel_called:
+                    known.socket.close()
+                    known = None
                 if known is None:
                     found = bind(*address)
                     if found is None:
@@ -67,6 +70,10 @@ class CallbackListeners:
                 listener.socket.close()
             raise
         self._open |= {listener.address: listener for listener in new}
+
+    def is_open(self, address: str, port: int) -> bool:
+        """True if one of them is open there."""
+        return (address, port) in self._open
 
     def hold(self, port: int) -> int:
         """Find a port of 127.0.0.1 that is free, `port` if that is."""
@@ -91,7 +98,8 @@ class CallbackListeners:
                 await http.serve([trio.SocketListener(trio.socket.from_stdlib_socket(listener.socket))])
         finally:
             listener.socket.close()
-            self._open.pop(listener.address, None)
+            if self._open.get(listener.address) is listener:
+                del self._open[listener.address]
 
 
 class _Listener:

@@ -5,6 +5,7 @@ that is picked once and kept. What the hub does not listen at anyway is listened
 """
 
 import re
+from typing import Final
 
 from config.settings import UpstreamConfig
 from hub.net.http_server import Handler
@@ -14,6 +15,8 @@ from hub.sign_in.redirect_uri import CALLBACK, RedirectUri, base_url, callback_a
 from hub.sign_in.surroundings import Surroundings
 from upstreams.oauth.model import AuthorizationServer, OAuthProblem
 
+PROXIED: Final = "proxy/"
+"""Principals that a trusted proxy has named begin so."""
 _PORT = re.compile(r":[0-9]+\Z")
 
 
@@ -38,10 +41,14 @@ class ReturnAddresses:
             name = f"{name}:{listening.port}"
         return f"https://{name.removesuffix(':443')}"
 
-    def begin_base(self, redirect: RedirectUri | None = None) -> str | None:
-        """The origin of begin pages; None: no browser can open one. `redirect`: one that is listened at now."""
+    def begin_base(self, principal: str, redirect: RedirectUri | None = None) -> str | None:
+        """The origin of begin pages; None: no browser can open one. `redirect`: one that is listened at now.
+
+        Behind a proxy nobody is known but by what the proxy says: a page is for those whom it names.
+        """
         if (proxied := self.proxied()) is not None:
-            return proxied
+            is_named = self._around.config().auth == "proxy" and principal.startswith(PROXIED)
+            return proxied if is_named else None
         listening = self._around.listening()
         if listening is not None and listening.reached_at is not None:
             return base_url(listening.reached_at, listening.port)
@@ -112,6 +119,10 @@ class ReturnAddresses:
         except PortTaken:
             raise OAuthProblem(texts.port_taken(redirect.port)) from None
         return redirect
+
+    def is_open(self, address: str, port: int) -> bool:
+        """True if the hub listens there for browsers, beside its own listener."""
+        return self._listeners.is_open(address, port)
 
     def release(self, redirect: RedirectUri) -> None:
         """A sign-in that used this is over."""

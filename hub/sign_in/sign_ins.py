@@ -91,7 +91,7 @@ class SignIns:
         """The page on which the user of a host signs in; None: there is none that would work now."""
         config = self._around.upstream(upstream)
         principal = None if config is None else self._account(config, caller)
-        base = self.addresses.begin_base()
+        base = None if principal is None else self.addresses.begin_base(principal)
         if config is None or principal is None or base is None:
             return None
         if (self._around.ends.blind and base.startswith("http:")) or self.prospects.why_not(upstream, principal) != "":
@@ -169,7 +169,7 @@ class SignIns:
             record, url = await self.prepare(ticket, on_terminal=not by_program)
         except (OAuthProblem, OAuthUnavailable) as error:
             raise UpstreamUnauthorized(str(error), upstream=upstream) from None
-        base = None if self._around.ends.blind else self.addresses.begin_base(record.redirect)
+        base = None if self._around.ends.blind else self.addresses.begin_base(principal, record.redirect)
         return Begun(
             ticket=ticket,
             told=ticket.changed,

@@ -80,6 +80,13 @@ def unknown_browser(upstream: str) -> str:
     return f'hubd cannot see that this browser is yours. Run "hubd auth {upstream} --no-browser" where hubd runs.'
 
 
+def browser_of_a_server(upstream: str) -> str:
+    return (
+        "This browser was started by a server that hubd runs, and a server must not sign in for you. Open this address"
+        f' in a browser that you have started yourself, or run "hubd auth {upstream} --no-browser" in a terminal.'
+    )
+
+
 def ticket_over(upstream: str = "NAME") -> str:
     return f'This sign-in was never asked for, or it is over. To sign in, run "hubd auth {upstream}".'
 

@@ -19,6 +19,7 @@ from hub.sign_in.authorization_url import host_of
 from hub.sign_in.browser_end import Who, is_from_here
 from hub.sign_in.callback import BadResponse, is_navigation, read_query
 from hub.sign_in.pages import HEADERS, HTML, begin_page, page
+from hub.sign_in.return_address import PROXIED
 from hub.sign_in.sign_ins import SignIns
 from hub.sign_in.surroundings import Surroundings
 from hub.sign_in.tickets import IDENTITY_PROVIDER, Record, Ticket
@@ -29,8 +30,6 @@ DONE: Final = "/oauth/done/"
 DOCUMENT: Final = "/oauth/client.json"
 COOKIE: Final = "__Host-hubd-signin"
 COOKIE_S: Final = 600
-PROXIED: Final = "proxy/"
-"""Principals that a trusted proxy has named begin so."""
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -70,11 +69,10 @@ class Browsers:
         ticket = self._sign_ins.tickets.by_id(id)
         if not is_navigation(request.headers):
             _tell(response, 403, "Not here", "Open this address in a window of its own.")
-        elif not await self._is_the_person(request, ticket):
-            name = ticket.server_name if ticket else "NAME"
-            _tell(response, 403, "Not this browser", texts.unknown_browser(name))
         elif ticket is None:
             _tell(response, 404, "Over", texts.ticket_over())
+        elif refusal := await self._refusal(request, ticket):
+            _tell(response, 403, "Not this browser", refusal)
         else:
             await self._go_on(request, response, ticket, is_told=hmac.compare_digest(id, ticket.terminal_id))
 
@@ -121,13 +119,12 @@ class Browsers:
         except BadResponse:
             parameters = {}
         record = self._sign_ins.tickets.awaited(parameters.get("state", ""))
-        is_shown = record is not None and record.on_terminal
-        if not is_shown and not await self._is_the_person(request, record.ticket if record else None, record):
-            name = record.ticket.server_name if record else "NAME"
-            _tell(response, 403, "Not this browser", texts.unknown_browser(name))
-            return
         if record is None or not _came_to(request, record):
             _tell(response, 403, "No such sign-in", texts.NO_SUCH_SIGN_IN)
+            return
+        is_shown = record.on_terminal
+        if not is_shown and (refusal := await self._refusal(request, record.ticket, record)):
+            _tell(response, 403, "Not this browser", refusal)
             return
         outcome = await self._sign_ins.answered(record, parameters)
         again = "" if outcome.state == "signed_in" or is_shown else f"{BEGIN}{record.ticket.id}"
@@ -139,18 +136,20 @@ class Browsers:
 
     # --- who ----------------------------------------------------------------------------------------------------------
 
-    async def _is_the_person(self, request: HttpRequest, ticket: Ticket | None, record: Record | None = None) -> bool:
-        """True if the browser is that of the person who is to sign in."""
+    async def _refusal(self, request: HttpRequest, ticket: Ticket, record: Record | None = None) -> str:
+        """Why the browser is not let go on; "": it is that of the person who is to sign in."""
+        unknown = texts.unknown_browser(ticket.server_name)
         if record is not None and record.cookie:
             shown = _cookie(request)
             if not hmac.compare_digest(shown.encode(), record.cookie.encode()):
-                return False
+                return unknown
         if is_from_here(request) and self._sign_ins.addresses.proxied() is None:
-            return await self._around.ends.who(request) is Who.OWN
+            who = await self._around.ends.who(request)
+            return {Who.OWN: "", Who.SERVER: texts.browser_of_a_server(ticket.server_name)}.get(who, unknown)
         identity = request.identity
-        if ticket is None or identity is None or not identity.principal.startswith(PROXIED):
-            return False
-        return identity.principal == ticket.principal
+        if identity is None or not identity.principal.startswith(PROXIED):
+            return unknown
+        return "" if identity.principal == ticket.principal else unknown
 
     # --- the rest -----------------------------------------------------------------------------------------------------
 

@@ -26,6 +26,17 @@ class Others(Protocol):
     def check(self, request: HttpRequest) -> Identity | EarlyReply | Undecided: ...
 
 
+class _Anyway:
+    """The decision who it is that is let in whoever it is."""
+
+    def __init__(self, decision: Undecided) -> None:
+        self._decision = decision
+
+    async def decide(self) -> None:
+        """Leave the identity in the request, if there is one."""
+        await self._decision.decide()
+
+
 class Access:
     """The rules of one listener.
 
@@ -92,7 +103,7 @@ class Access:
             if reply is not ANYBODY:
                 return reply
             request.identity = found if isinstance(found, Identity) else None
-            return None
+            return None if isinstance(found, Identity | EarlyReply) else _Anyway(found)
         if isinstance(found, Identity):
             request.identity = found
             return None

@@ -4,9 +4,12 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
+import trio
+import trio.testing
 
 from hub.net.http_message import Ends, HttpRequest
 from hub.sign_in.browser_end import NOBODY, BrowserEnds, Who, find_row, is_forwarded, is_from_here
@@ -52,6 +55,25 @@ async def test_who_that_is(pair):
     assert await own.who(request(ends_of(served))) is Who.OWN
     assert await other.who(request(ends_of(served))) is Who.UNKNOWN
     assert own.uid_of(ends_of(served)) == os.geteuid()
+
+
+async def test_a_crowd_of_browsers_takes_no_thread_of_others(monkeypatch):
+    go, ends, looking = threading.Event(), BrowserEnds(blind=False), []
+
+    def look(ends):
+        looking.append(ends)
+        go.wait(60)
+        return Who.UNKNOWN
+
+    monkeypatch.setattr(ends, "_look", look)
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(ends.who, request())
+        await trio.testing.wait_all_tasks_blocked()
+        shared = trio.to_thread.current_default_thread_limiter().borrowed_tokens
+        at_once = ends._limiter.borrowed_tokens
+        go.set()
+    assert (shared, at_once, len(looking)) == (0, 2, 5)
 
 
 def half_closed(client):

@@ -13,6 +13,7 @@ from config.oauth_settings import OAuthConfig
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError
 from hub.link.interface import Identity
+from hub.sign_in.browser_end import Who
 from hub.sign_in.pages import HEADERS
 from hub.sign_in.redirect_uri import Listening
 from tests.support.http_client import Client
@@ -216,13 +217,44 @@ async def test_another_users_browser():
         visit = it.sign_ins.visit("notes", caller())
         link = link_of(await it.get(visit.url))
         it.ends._trusted = {4242}
-        for address in (visit.url, back(link), f"{it.base}/oauth/begin/unknown", f"{it.base}/oauth/callback?state=x"):
+        for address in (visit.url, back(link)):
             answer = await it.get(address)
             assert answer.status == 403
             assert "cannot see that this browser is yours" in answer.body.decode()
         assert not it.servers.all_of("redeem")
         begun = await it.sign_ins.begin("notes")
         assert (await it.get(back(begun.authorization_url))).status == 303, "its state was on the terminal only"
+
+
+async def test_a_browser_that_a_server_has_started(monkeypatch):
+    async with world() as it:
+        await it.sign_ins.look("notes", caller())
+        visit = it.sign_ins.visit("notes", caller())
+        link = link_of(await it.get(visit.url))
+
+        async def who(request):
+            return Who.SERVER
+
+        monkeypatch.setattr(it.ends, "who", who)
+        for address in (visit.url, back(link)):
+            answer = await it.get(address)
+            assert answer.status == 403
+            assert "started by a server that hubd runs" in answer.body.decode()
+        assert not it.servers.all_of("redeem")
+
+
+async def test_nobody_is_looked_for_where_there_is_no_sign_in(monkeypatch):
+    async with world() as it:
+        asked = []
+
+        async def who(request):
+            asked.append(request.path)
+            return Who.OWN
+
+        monkeypatch.setattr(it.ends, "who", who)
+        assert (await it.get(f"{it.base}/oauth/begin/unknown")).status == 404
+        assert (await it.get(f"{it.base}/oauth/callback?state=x&code=y")).status == 403
+        assert asked == []
 
 
 async def test_what_a_program_of_a_host_begins_is_ended_by_the_persons_browser_alone():
@@ -269,7 +301,7 @@ async def test_only_the_owner_signs_in_for_all():
 
 
 async def test_a_team_server_knows_people_by_its_proxy():
-    async with world(behind_tls_proxy=True, allowed_hosts=("hub.example:443",)) as it:
+    async with world(behind_tls_proxy=True, allowed_hosts=("hub.example:443",), auth="proxy") as it:
         it.settle(account="each")
         alice, host = caller("proxy/alice"), {"host": "hub.example"}
         await it.sign_ins.look("notes", alice)
@@ -297,6 +329,15 @@ async def test_a_team_server_knows_people_by_its_proxy():
         assert "Max-Age=0" in answer.headers["set-cookie"]
         document = await it.get("/oauth/client.json", **host)
         assert document.status == 200
+
+
+@pytest.mark.parametrize(("auth", "principal"), [("token", "local"), ("oauth", "team/alice"), ("proxy", "local")])
+async def test_whom_the_proxy_does_not_name_is_offered_no_page(auth, principal):
+    async with world(behind_tls_proxy=True, allowed_hosts=("hub.example:443",), auth=auth) as it:
+        it.settle(account="each")
+        await it.sign_ins.look("notes", caller(principal))
+        assert it.sign_ins.visit("notes", caller(principal)) is None
+        assert "/oauth/begin/" not in it.sign_ins.advice("notes", caller(principal))
 
 
 async def test_a_local_hub_publishes_no_document():
@@ -766,6 +807,20 @@ async def test_a_kept_port_that_is_taken():
             it.keeper.known_port = taken.getsockname()[1]
             await it.sign_ins.begin("notes")
             assert it.keeper.known_port != taken.getsockname()[1]
+
+
+async def test_a_listener_whose_time_is_up_is_followed_by_a_new_one(autojump_clock):
+    async with world(lasting=False) as it:
+        begun = await it.sign_ins.begin("notes")
+        listeners = it.sign_ins.addresses._listeners
+        ((address, first),) = listeners._open.items()
+        first.scope.cancel()
+        again = await it.sign_ins.begin("notes")
+        assert listeners._open[address] is not first
+        await trio.testing.wait_all_tasks_blocked()
+        assert address in listeners._open, "the end of the first one takes the second one along"
+        assert asked(again.authorization_url)["redirect_uri"] == asked(begun.authorization_url)["redirect_uri"]
+        assert (await it.get_from(back(again.authorization_url))).status == 303
 
 
 async def test_it_listens_no_longer_than_needed(autojump_clock):

@@ -10,7 +10,7 @@ from config.errors import ConfigError
 from config.settings import HubConfig
 from hub.downstream.access.access import Access
 from hub.downstream.access.hub_token import read_or_make_token
-from hub.downstream.access.refusals import FORBIDDEN, NO_TOKEN, WRONG_TOKEN
+from hub.downstream.access.refusals import ANYBODY, FORBIDDEN, NO_TOKEN, WRONG_TOKEN
 from hub.downstream.access.ways_in import ways_in
 from hub.link.interface import Identity
 from hub.net.http_server import HttpRequest
@@ -257,6 +257,30 @@ def test_no_token(tmp_path, text):
     path.chmod(0o600)
     with pytest.raises(ConfigError, match="holds no token"):
         read_or_make_token(path)
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_who_has_yet_to_be_found_out_gets_to_public_pages_with_or_without_a_name(known):
+    """A proxy that is known by its user is asked for before the request goes on, so that its person is known there."""
+    request = HttpRequest("GET", "/oauth/begin/x", {"host": "localhost:8765"})
+    person = Identity("proxy/ann", "proxy")
+
+    class Decision:
+        async def decide(self):
+            if not known:
+                return FORBIDDEN
+            request.identity = person
+            return None
+
+    class Others:
+        def check(self, request):
+            return Decision()
+
+    access = Access(port=8765, token=TOKEN, others=Others(), public=lambda request: ANYBODY)
+    undecided = access.guard(request)
+    assert undecided is not None
+    assert await undecided.decide() is None
+    assert request.identity == (person if known else None)
 
 
 @pytest.mark.covers("SEC-02")
