@@ -13,7 +13,6 @@ from tests.support.processes import DEPS, PYTHON_2
 
 CLIENT = f"{sys.executable} {Path(__file__).parent / 'auth_client.py'}"
 SDK = f"{PYTHON_2} {DEPS / 'src' / 'mcp-2.3.0' / '.github' / 'actions' / 'conformance' / 'client.py'}"
-WAITING = {"auth/enterprise-managed-authorization": "the hub takes no ID token that is configured"}
 MODERN = "2026-07-28"
 EXTENSION = "extension"
 """The revision of scenarios that belong to none."""
@@ -70,16 +69,10 @@ sys.exit(0 if good else 1)
 """
 
 
-BY_PERSONS = [pytest.param(*pair, marks=pytest.mark.skip(reason=WAITING)) for pair in SCENARIOS if pair[0] != EXTENSION]
-BY_MACHINES = [pair for pair in SCENARIOS if pair[0] == EXTENSION]
-
-
 @pytest.mark.real
 @pytest.mark.xdist_group("auth scenarios")  # those of client documents need one port
-@pytest.mark.parametrize(("revision", "scenario"), [*BY_PERSONS, *BY_MACHINES])
+@pytest.mark.parametrize(("revision", "scenario"), SCENARIOS)
 def test_the_hub_signs_in_as_the_specification_wants_it(revision, scenario, tmp_path):
-    if scenario in WAITING:
-        pytest.skip(WAITING[scenario])
     judged = judge_client(CLIENT, scenario, None if revision == EXTENSION else revision, tmp_path)
     assert failures_of(judged.checks) == [], judged.said
     assert any(check["status"] == "SUCCESS" for check in judged.checks)
