@@ -84,6 +84,8 @@ class UpstreamCredential:
         """When the access token ends, or was refused."""
         self._got_at = -inf
         self._held_until = -inf
+        self._has_moved = False
+        """The upstream names another authorization server than that of the grant: only a person goes on from there."""
         self._is_kept = True
         self._pauses = Pauses()
         self._was_unclear = False
@@ -110,7 +112,7 @@ class UpstreamCredential:
                 return
         now = self._now()
         if now < self._held_until:
-            raise self._error(self.problem, self._held_until)
+            raise self._held()
         if self._state == "needed" and self._can_look(now):
             await self._load(again=True)
             if self._now() < self._due:
@@ -132,10 +134,10 @@ class UpstreamCredential:
             return True
         now = self._now()
         if now < self._held_until:
-            raise self._error(self.problem, self._held_until)
+            raise self._held()
         if self.grant is not None and now - self._got_at < YOUNG_S and now < self._ends:
             await self._look_at_server()
-            raise self._error(self.problem, self._held_until)
+            raise self._held()
         if not self._obtaining.can(self.grant):
             self._ends = -inf
             self._due = -inf if self.grant is not None else inf
@@ -212,7 +214,7 @@ class UpstreamCredential:
             return
         self._is_loaded = True
         self._is_kept = True
-        self._held_until = -inf
+        self._held_until, self._has_moved = -inf, False
         self.wanted_scope = ""
         self._use(grant)
         self._note("tokens")
@@ -282,7 +284,7 @@ class UpstreamCredential:
     def _forget(self) -> None:
         self.grant, self.authorization, self.problem, self.wanted_scope = None, "", "", ""
         self._due, self._ends, self._held_until = inf, -inf, -inf
-        self._is_kept = self._is_loaded = True
+        self._is_kept, self._is_loaded, self._has_moved = True, True, False
         self._pauses.succeeded()
         self._note("forgotten")
 
@@ -420,7 +422,7 @@ class UpstreamCredential:
             else:
                 if not same_issuer(found.server.issuer, issuer):
                     text = texts.other_issuer(self.upstream, found.server.issuer, issuer)
-                    self.authorization = ""
+                    self.authorization, self._has_moved = "", True
             self._held_until = self._now() + HOLD_S
             self._due = -inf
             self._ends = -inf
@@ -456,6 +458,10 @@ class UpstreamCredential:
         why = self.problem.rstrip(".") or "the authorization server does not answer"
         until = self._pauses.until
         return self._error(texts.not_renewed(self.upstream, why, until - now), until)
+
+    def _held(self) -> UpstreamUnauthorized:
+        """The failure after a fresh token was refused."""
+        return self._error(self.problem, None if self._has_moved else self._held_until)
 
     def _error(self, text: str, until: float | None = None) -> UpstreamUnauthorized:
         """A failure to be told to a host; `until`: the time before which it makes no sense to try again."""

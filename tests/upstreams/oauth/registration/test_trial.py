@@ -23,6 +23,7 @@ META = {
     "registration_endpoint": ID + "/register",
     "code_challenge_methods_supported": ["S256"],
     "client_id_metadata_document_supported": True,
+    "authorization_response_iss_parameter_supported": True,
 }
 
 
