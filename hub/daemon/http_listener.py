@@ -18,6 +18,7 @@ from config.settings import DEFAULT_LISTEN, HubConfig
 from hub.app import Hub
 from hub.daemon.foreign_listeners import is_held_by_another_user
 from hub.daemon.http_routes import Pages, public_reply, route
+from hub.daemon.own_addresses import is_met_at
 from hub.daemon.setup import wall
 from hub.downstream.access.access import Access
 from hub.downstream.access.credentials import Credentials
@@ -240,7 +241,12 @@ class HttpListener:
         from hub.downstream.access.issued_tokens import IssuedTokens
         from upstreams.fetch.fetcher import Fetcher
 
-        return IssuedTokens(config.access, resource_of(config, *self.address), Fetcher(), wall)
+        fetch = Fetcher(is_own_listener=self._is_own)
+        return IssuedTokens(config.access, resource_of(config, *self.address), fetch, wall)
+
+    def _is_own(self, address: str, port: int) -> bool:
+        """True if this listener is met there."""
+        return is_met_at(self.address, address, port)
 
     def _replace_issued(self, before: tuple[object, ...]) -> None:
         """Judge tokens by the configuration as it is now; what was let in by the one before ends, if that differs."""

@@ -4,7 +4,6 @@ Each part is imported and made when it is first needed: the credentials when a s
 somebody wants to sign in.
 """
 
-import socket
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +15,7 @@ from config.oauth_settings import OAuthConfig
 from config.settings import UpstreamConfig
 from hub.app import WALL, Hub
 from hub.daemon.http_listener import HttpListener
+from hub.daemon.own_addresses import is_met_at
 from hub.link.fault_isolation import run_isolated
 from hub.link.interface import Caller
 from hub.link.sealing import Keys
@@ -194,12 +194,7 @@ class SignInParts:
         address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)
         if "sign_ins" in self.__dict__ and self.sign_ins.addresses.is_open(address, port):
             return True
-        if self._listener is None or port != self._listener.address[1]:
-            return False
-        host = self._listener.address[0]
-        if host == "::" or (host == "0.0.0.0" and ":" not in address):
-            return _is_of_this_machine(address)
-        return address == host
+        return self._listener is not None and is_met_at(self._listener.address, address, port)
 
     def _signed_in(self, upstream: str) -> None:
         supervisor = self.hub.supervisor
@@ -210,13 +205,3 @@ class SignInParts:
     def _spawn(self, task: Callable[[], Awaitable[None]]) -> None:
         assert self._nursery is not None, "it runs beside the hub"
         self._nursery.start_soon(run_isolated, "A sign-in", task)
-
-
-def _is_of_this_machine(address: str) -> bool:
-    """True if this machine has that address, so that a listener at all of them is met there."""
-    try:
-        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.bind((address, 0))
-    except OSError:
-        return False
-    return True

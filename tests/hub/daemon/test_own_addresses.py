@@ -4,7 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from hub.daemon.own_addresses import is_met_at
 from hub.daemon.sign_in_parts import SignInParts
+
+
+def test_a_listener_is_met_where_it_listens():
+    assert is_met_at(("127.0.0.1", 8443), "127.0.0.1", 8443)
+    assert not is_met_at(("127.0.0.1", 8443), "127.0.0.2", 8443)
 
 
 def parts(host: str, opened: tuple[tuple[str, int], ...] = ()) -> SignInParts:
