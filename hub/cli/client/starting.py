@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 Concerns = Callable[["UpstreamRow"], bool]
 """Whether a command may need this server."""
+LISTING_S: Final = 5.0
+"""A server that was connected so short a time before the command may still have been listing what it offers."""
 SAY_AFTER_S: Final = 1.0
 """Seconds of waiting after which it is said."""
 STATES: Final = {"unauthorized": "waiting for a sign-in", "idle": "not started"}
@@ -83,8 +85,10 @@ class _Starting:
             time.sleep(PAUSE_S)  # noqa: TID251 - nothing here runs under trio
 
     def _is_new(self, row: "UpstreamRow") -> bool:
-        """True if it was connected after the command began, perhaps between its refusal and this look."""
-        return row.state == "connected" and not row.settling and (row.since_s or 0.0) <= _now() - self._began_at
+        """True if it may have listed what it offers after the command began, perhaps between its refusal and this look:
+        trying once too often does no harm."""
+        lately_s = _now() - self._began_at + LISTING_S
+        return row.state == "connected" and not row.settling and (row.since_s or 0.0) <= lately_s
 
     def _say(self, starting: "Iterable[UpstreamRow]") -> None:
         if not self._is_said and _now() - self._began_at > SAY_AFTER_S:
