@@ -293,7 +293,7 @@ async def test_only_one_has_a_lock(tmp_path):
         async with store.lock(KEY) as held:
             nursery.start_soon(other)
             held.begin(7)
-            await trio.testing.wait_all_tasks_blocked(0.1)
+            await trio.testing.wait_all_tasks_blocked()
             order.append(("first", held.begun()))
     assert order == [("first", 7), ("other", 7)]
     (lock,) = (store.folder / "grants").glob("*.lock")
