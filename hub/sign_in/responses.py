@@ -40,6 +40,7 @@ class Responses:
 
         Cancellation: it goes on all the same, since a code works once.
         """
+        record.ticket.is_unanswered = False
         done: list[Outcome] = []
         over = trio.Event()
 

@@ -165,8 +165,9 @@ class SignIns:
                 return Begun(issuer=discovery.server.issuer, scope=discovery.scope, unusual=unusual)
             ticket = self.tickets.obtain(upstream, principal, by)
             ticket.agreed = agreed or ticket.agreed
-            ticket.scope, ticket.anew = scope, ticket.anew or reset
+            ticket.scope, ticket.anew = scope, ticket.anew or reset or ticket.is_unanswered
             record, url = await self.prepare(ticket, on_terminal=not by_program)
+            ticket.is_unanswered = True
         except (OAuthProblem, OAuthUnavailable) as error:
             raise UpstreamUnauthorized(str(error), upstream=upstream) from None
         base = None if self._around.ends.blind else self.addresses.begin_base(principal, record.redirect)

@@ -3,6 +3,8 @@ names another authorization server, or the wrong one answers."""
 
 import pytest
 
+from tests.support.oauth.rig import walk
+from tests.support.oauth.sign_in import Stuck
 from tests.support.signing_hub import age, grant_of, signing_hub
 
 URL_WORDS = "/oauth/begin/"
@@ -98,3 +100,17 @@ def test_an_upstream_that_moves_gets_no_old_token_and_hosts_get_no_page(oauth, t
         assert hub.sign_in(yes=True).issuer == other.issuer
     assert [entry["grant"] for entry in other.asked("token")] == ["authorization_code"]
     assert not notes.asked("EVIL")
+
+
+def test_a_registration_that_is_pruned_is_told_to_the_browser_only(oauth, tmp_path):
+    """The server never tells the hub, so a sign-in that got no answer is followed by one with another client id."""
+    notes = oauth.liar()
+    with signing_hub(tmp_path, {"notes": notes.url}) as hub:
+        assert hub.sign_in().state == "signed_in"
+        hub.sign_out()
+        notes.forget_clients()
+        with hub.begun(yes=True) as begun, pytest.raises(Stuck, match="unknown client"):
+            walk(begun.url)
+        assert hub.sign_in(yes=True).state == "signed_in"
+        assert hub.call().is_good
+    assert len(notes.asked("registration")) == 2

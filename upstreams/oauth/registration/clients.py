@@ -178,8 +178,8 @@ class _Asked(Struct, frozen=True, kw_only=True):
     scope: str
 
     async def register(self, refused: str = "") -> OAuthClient:
-        """Register, with at most two further tries: without scope, with `localhost`. `refused`: the method of the
-        client that was refused.
+        """Register, with at most three further tries: by the usual method, without scope, with `localhost`. `refused`:
+        the method of the client that was refused.
 
         Raises:
             OAuthProblem, OAuthUnavailable: as `client_for`.
@@ -192,6 +192,9 @@ class _Asked(Struct, frozen=True, kw_only=True):
             raise OAuthProblem(texts.no_method(self.upstream, server.issuer))
         redirect_uri, scope = self.redirect_uri, self.scope
         answer = await self._post(redirect_uri, method, scope)
+        usual = method_of(server, self.settings.token_auth) or method
+        if method != usual and answer.status not in (200, 201):
+            answer = await self._post(redirect_uri, method := usual, scope)
         if scope and _refusal(answer) in _SCOPE_ERRORS:
             answer = await self._post(redirect_uri, method, scope := "")
         if _refusal(answer) == "invalid_redirect_uri" and "//127.0.0.1" in redirect_uri:
