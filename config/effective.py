@@ -61,9 +61,9 @@ def _of_hub(keys: Keys, values: Mapping[str, Any], declared: Declaration, gather
     """The setting that stands last in `keys` as `values` say it, or its default, if there is one to be shown."""
     main = gathered.main
     value = values.get(keys[-1])
-    below = declared.table or declared.rows
+    below = declared.table or declared.rows or declared.named
     if below is not None:
-        rows = [(keys, value)] if declared.table is not None else _each_row(keys, value)
+        rows = [(keys, value)] if declared.table is not None else _each_table(keys, value)
         for path, row in rows:
             said = row if isinstance(row, dict) else {}
             for key, inner in declarations(below).items():
@@ -81,7 +81,10 @@ def _each_below(keys: Keys, values: Mapping[str, Any]) -> list[tuple[Keys, Any]]
     return [((*keys, key), value) for key, value in values.items()]
 
 
-def _each_row(keys: Keys, values: Any) -> list[tuple[Keys, Any]]:
+def _each_table(keys: Keys, values: Any) -> list[tuple[Keys, Any]]:
+    """The tables of a list, or of a mapping of names."""
+    if isinstance(values, dict):
+        return _each_below(keys, values)
     return [((*keys, str(number)), row) for number, row in enumerate(values if isinstance(values, list) else [])]
 
 

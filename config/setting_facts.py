@@ -25,6 +25,8 @@ class Declaration(Struct, frozen=True, kw_only=True):
     """The struct of its settings, if it is a table."""
     rows: type[Struct] | None = None
     """The struct of each entry, if it is a list of tables."""
+    named: type[Struct] | None = None
+    """The struct of each value, if it is tables by name."""
 
     @property
     def is_secret(self) -> bool:
@@ -63,6 +65,7 @@ def _declaration(field: msgspec.structs.FieldInfo, hint: Any) -> Declaration:
         each=_facts(get_args(plain)[1])[1] if get_origin(plain) is dict else None,
         table=plain if _is_struct(plain) else None,
         rows=get_args(plain)[0] if get_origin(plain) is tuple and _is_struct(get_args(plain)[0]) else None,
+        named=get_args(plain)[1] if get_origin(plain) is dict and _is_struct(get_args(plain)[1]) else None,
     )
 
 
@@ -92,6 +95,9 @@ def secrets_of(values: Struct) -> Iterator[str]:
             yield from secrets_of(value)
         elif declared.holds_secrets:
             yield from (secret.reveal() for secret in value.values())
+        elif declared.named is not None:
+            for each in value.values():
+                yield from secrets_of(each)
         elif isinstance(value, Secret):
             yield value.reveal()
         elif isinstance(value, tuple):

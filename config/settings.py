@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from config.access_settings import AccessConfig
 from config.name_globs import ALL
 from config.oauth_settings import OAuthConfig, UpstreamOAuth
+from config.registry_settings import RegistryConfig
 from config.setting import Secret, Setting
 
 MAX_NAME_BUDGET: Final = 64
@@ -147,6 +148,9 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     """Server id in visible names, the table's name unless said; "": bare names (one upstream only)."""
     aliases: Annotated[tuple[str, ...], Setting(reload="live")] = ()
     """Names it had before, by which its tools and prompts can still be called."""
+    source: Annotated[str, Setting(reload="live", mask="never", pattern=r"[a-z][a-z0-9-]*:[^ ]+/[^ ]+@[^ ]+$|$")] = ""
+    """The entry of a registry that it was made of, `REGISTRY:NAME@VERSION`, as `hubd add` wrote it; `hubd outdated` and
+    `hubd update` go by it."""
 
     @property
     def signs_in_by_person(self) -> bool:
@@ -269,6 +273,8 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Signing in at servers by OAuth."""
     defaults: Annotated[ServerSettings, Setting(reload=None)] = ServerSettings()
     """Settings of all servers, but for what says which server one is."""
+    registries: Annotated[dict[str, RegistryConfig], Setting(reload=None, instead_of=("registry",))] = {}
+    """Registries of servers by name, asked by `hubd search` and `hubd add` in this order, before the official one."""
     include: Annotated[tuple[str, ...], Setting(reload=None)] = ()
     """Further files, as paths or globs relative to this file; TOML or JSON, upstreams only."""
     upstreams: Annotated[

@@ -21,6 +21,7 @@ from config.loading.safe_reading import Keys, Problem
 from config.name_globs import problem_of
 from config.names import RULE, is_reserved, is_server_id, is_usable, suggest_id
 from config.references import blanked, references_in
+from config.registry_settings import flaws_of
 from config.setting import Secret, Setting
 from config.setting_facts import declarations
 from config.settings import HubConfig, UpstreamConfig
@@ -52,6 +53,7 @@ def problems_of_hub(config: HubConfig) -> Iterator[Problem]:
         text = f"is less than one question may wait (park_ttl_s, {config.park_ttl_s:g}); raise it, or lower that"
         yield Problem(("park_total_s",), text)
     yield from problems_of_sharing(config)
+    yield from (Problem(("registries", *keys), text) for keys, text in flaws_of(config.registries))
 
 
 def problems_of_bounds(values: Struct, above: Keys = ()) -> Iterator[Problem]:

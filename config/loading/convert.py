@@ -47,6 +47,8 @@ def convert_known(values: dict[str, Any], type: type[T], findings: Findings, pla
         elif declared.rows is not None:
             findings.wrong(place((setting,)), f"is a list of tables; {_rows_advice(setting, type)}")
             del values[setting]
+        elif declared.named is not None:
+            values[setting] = dict(_named(value, setting, declared.named, findings, place))
         elif declared.holds_secrets:
             values[setting] = _texts(value, (setting,), findings, place)
     try:
@@ -69,6 +71,18 @@ def _rows(
             yield convert_known(row, type, findings, below)[0]
         else:
             findings.wrong(below(()), "expected a table")
+
+
+def _named(
+    tables: dict[str, Any], setting: str, type: type[Struct], findings: Findings, place: Place
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The tables by name, each with the values that fit. What is no table is among the findings."""
+    for name, table in tables.items():
+        below = partial(_place_below, partial(_place_below, place, setting), name)
+        if isinstance(table, dict):
+            yield name, convert_known(table, type, findings, below)[0]
+        else:
+            findings.wrong(below(()), f"expected a table: write [{setting}.NAME] above this")
 
 
 def _rows_advice(setting: str, type: type[Struct]) -> str:

@@ -19,8 +19,9 @@ STRUCTS: list[type[Struct]] = [
     *(each.rows for each in declarations(AccessConfig).values() if each.rows is not None),
     *tables(AccessConfig).values(),
     *tables(AccessIssuer).values(),
+    *(each.named for each in declarations(HubConfig).values() if each.named not in (None, UpstreamConfig)),
 ]
-UNDECIDED = ("cache", "replica", "access", "oauth", "defaults", "include", "upstreams")
+UNDECIDED = ("cache", "replica", "access", "oauth", "defaults", "registries", "include", "upstreams")
 """Tables, whose settings say it, and what means nothing by itself."""
 SETTINGS = [(struct, name) for struct in STRUCTS for name in declarations(struct)]
 
