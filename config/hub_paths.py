@@ -84,6 +84,11 @@ def state_path() -> Path:
     return state_dir() / "memory.json"
 
 
+def usage_path() -> Path:
+    """The record of which tools are called (`hub.link.tool_usage`)."""
+    return state_dir() / "usage.json"
+
+
 def catalogue_dir() -> Path:
     """The directory of upstreams' last known lists (`upstreams.inventory.last_known`)."""
     return state_dir() / "catalogue"

@@ -216,6 +216,14 @@ class ReplicaConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """URL by which other hubs reach this one, such as `http://10.0.0.5:8765`; by default the address it listens on."""
 
 
+class UsageConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The record of which tools are called."""
+
+    keep: Annotated[bool, Setting(reload="live", instead_of=("enabled",))] = True
+    """Calls of each tool are counted by host and day, and kept for 90 days: names and counts, no arguments. If not,
+    what was counted is forgotten."""
+
+
 DEFAULT_LISTEN: Final = "127.0.0.1:8765"
 
 
@@ -271,6 +279,8 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Who is let in over HTTP."""
     oauth: Annotated[OAuthConfig, Setting(reload=None)] = OAuthConfig()
     """Signing in at servers by OAuth."""
+    usage: Annotated[UsageConfig, Setting(reload=None)] = UsageConfig()
+    """The record of which tools are called."""
     defaults: Annotated[ServerSettings, Setting(reload=None)] = ServerSettings()
     """Settings of all servers, but for what says which server one is."""
     registries: Annotated[dict[str, RegistryConfig], Setting(reload=None, instead_of=("registry",))] = {}

@@ -30,6 +30,7 @@ from hub.link.budget import Budget
 from hub.link.fault_isolation import keep_going
 from hub.link.machine_clock import BootClock
 from hub.link.sealing import Sealer
+from hub.link.tool_usage import ToolUsage
 from hub.projects.project_files import ProjectReader
 from hub.projects.projects import Projects
 from hub.projects.running_servers import RunningServers, rules_of
@@ -59,7 +60,8 @@ class Hub:
     `reader` finds the projects that hosts work in, None: there are none; `allowances` is the file that says which of
     them the user allows. `run`, the argument, names this run of it, if there are other hubs beside it; `is_elsewhere`
     tells whether a run is that of another one, and alive. `credentials` are those of sign-ins at upstreams. `environ`
-    are the variables of which servers get their part, and programs that print a value all.
+    are the variables of which servers get their part, and programs that print a value all. `used` is where calls of
+    tools are counted; None: in this run only.
     """
 
     def __init__(
@@ -78,12 +80,14 @@ class Hub:
         shared: SharedStore | None = None,
         credentials: Credentials = no_credentials,
         environ: Mapping[str, str] = os.environ,
+        used: Memory | None = None,
     ) -> None:
         self.memory = memory
         self.sealer = sealer
         self.budget = Budget(config.global_buffer_bytes)
         self.hosts = Hosts(config.park_ttl_s, self.budget)
         self.last_known = last_known or LastKnown(None)
+        self.usage = ToolUsage(used or Memory(None), WALL, keep=config.usage.keep)
         self.reads = ResourceCache(config.cache, shared)
         self._started_with = config
         """The configuration at start-up; compared with the current one to list settings that need a restart."""
@@ -101,7 +105,7 @@ class Hub:
         self.subscriptions = Subscriptions(self.live, self.bridge.tasks.handles)
         self.lists = ListUpdates(self.live, (self.subscriptions, self.hosts))  # these say at the end what lists are now
         shown = self.live, self.lists, self.subscriptions
-        self.router = Router(*shown, self.levels, self.bridge, self.progress, ResourceReads(self.reads))
+        self.router = Router(*shown, self.levels, self.bridge, self.progress, self.usage, ResourceReads(self.reads))
         self.servers = RunningServers(config, self.supervisor, self.live, self.lists, self.router, self.reads)
         self.projects: Projects | None = None
         if reader is not None:
@@ -159,13 +163,14 @@ class Hub:
                 nursery.start_soon(keep_going, "Waiting for the first servers", self._await_first_reports)
                 nursery.start_soon(keep_going, "Releasing progress", self.progress.send_held)
                 nursery.start_soon(keep_going, "Reminding hosts", self.progress.report_running)
-                save = partial(autosave, self.memory, self._remember)
+                save = partial(autosave, self.memory, self._remember, beside=(self.usage.memory,))
                 nursery.start_soon(keep_going, "Saving what is remembered", save)
                 nursery.start_soon(keep_going, "Saving what servers offer", self.last_known.run)
                 task_status.started()
         finally:
             self._remember()
             self.memory.save()
+            self.usage.memory.save()
             self.last_known.save()
 
     async def _await_first_reports(self) -> None:
@@ -186,6 +191,7 @@ class Hub:
 
     def _remember(self) -> None:
         self.supervisor.note_connected()
+        self.usage.fold()
         if self.live.claims.changed:
             self.memory.put("claims", "all", self.live.claims.dump())
 
@@ -220,6 +226,9 @@ class Hub:
         self.budget.adjust(config.global_buffer_bytes)
         self.bridge.adjust(config.park_ttl_s, config.park_total_s, on_lost=config.on_lost)
         self.reads.reconfigure(config.cache)
+        if config.usage != self.config.usage:
+            self.usage.adjust(keep=config.usage.keep)
+            self.memory.save_soon()
         self.servers.apply(config)
         if self.projects is not None:
             self.projects.changed.set()

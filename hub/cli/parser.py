@@ -101,6 +101,7 @@ files:
     tokens.json            the tokens of single hosts, as hashes
     memory.json, sessions.json, catalogue/
                            hints that spare work after a restart
+    usage.json             how often tools are called: names and counts
     trust.json             the projects that are allowed
     secrets.json           what `hubd secret` keeps, or that the keyring has it
     oauth/                 sign-ins at servers, sealed

@@ -163,7 +163,7 @@ class DaemonApi:
             yield OPEN_DOOR
         if self._listener is not None and self._listener.named_tokens.problem:
             yield self._listener.named_tokens.problem
-        yield from filter(None, [hub.memory.problem, hub.last_known.problem])
+        yield from filter(None, [hub.memory.problem, hub.usage.memory.problem, hub.last_known.problem])
         yield from hub.live.warnings
 
     async def cache(self) -> CacheStatistics:

@@ -18,7 +18,7 @@ from msgspec import structs
 
 from config.environment.precedence import CurrentEnvironment, for_this_process
 from config.errors import ConfigError
-from config.hub_paths import control_path, key_path, lock_path, socket_path, state_path, trust_path
+from config.hub_paths import control_path, key_path, lock_path, socket_path, state_path, trust_path, usage_path
 from config.loading.assemble import Loaded
 from config.saved_state import Memory
 from hub.app import Hub
@@ -148,6 +148,7 @@ async def serve_daemon(
                 shared=store,
                 credentials=sign_ins.credential,
                 environ=environment,
+                used=Memory(usage_path()),
             )
             listener = HttpListener(hub, config, tcp, durable, movable=movable, squatted=squatted, fleet=fleet)
             sign_ins.serves(hub, listener)

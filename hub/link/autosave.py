@@ -1,6 +1,6 @@
 """Autosave: a task that writes remembered state to disk, so that no call waits for the disk."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
 import trio
@@ -48,22 +48,28 @@ class SaveBarrier:
 
 
 async def autosave(
-    memory: Memory, remember: Callable[[], None] = _nothing, barrier: SaveBarrier | None = None
+    memory: Memory,
+    remember: Callable[[], None] = _nothing,
+    barrier: SaveBarrier | None = None,
+    beside: Sequence[Memory] = (),
 ) -> NoReturn:
-    """Save `memory` whenever it has changed, for ever, and without delay when a task waits at `barrier`.
+    """Save `memory` whenever it has changed, for ever, and without delay when a task waits at `barrier`; with it those
+    `beside` it, for which nothing is saved sooner.
 
-    `remember` is called before each write, and puts into `memory` what is not there yet. Cancellation: a write that has
+    `remember` is called before each write, and puts into them what is not there yet. Cancellation: a write that has
     begun is finished; later changes need `memory.save`.
     """
     barrier = barrier or SaveBarrier()
+    memories = (memory, *beside)
     while True:
-        with trio.move_on_after(RETRY_S if memory.problem else LOOK_EVERY_S):
+        with trio.move_on_after(RETRY_S if any(each.problem for each in memories) else LOOK_EVERY_S):
             await memory.unsaved()
         with trio.move_on_after(GATHER_S):
             await barrier.wait_until_asked()
         remember()
         done = barrier.begin_write()
-        draft = memory.draft()
-        if draft is not None:
-            await trio.to_thread.run_sync(memory.write, draft)
+        for each in memories:
+            draft = each.draft()
+            if draft is not None:
+                await trio.to_thread.run_sync(each.write, draft)
         done.set()

@@ -17,6 +17,7 @@ from hub.catalog.rewrite import LARGE_BYTES, Change, localise, unchanged, untag_
 from hub.link.hub_errors import UpstreamProtocolError, failure_from
 from hub.link.interface import Interim, Operation
 from hub.link.interface import Upstream as Seam
+from hub.link.tool_usage import ToolUsage
 from hub.routing.host_exchange import HostExchange
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
@@ -32,14 +33,21 @@ from upstreams.upstream import Upstream
 
 
 class OperationForwarder:
-    """Sends operations to upstreams. `reading`: the resource cache, or None."""
+    """Sends operations to upstreams. `reading`: the resource cache, or None; `usage` counts calls of tools."""
 
     def __init__(
-        self, live: LiveCatalog, levels: LogLevels, bridge: EraBridge, reading: ResourceReads | None = None
+        self,
+        live: LiveCatalog,
+        levels: LogLevels,
+        bridge: EraBridge,
+        usage: ToolUsage,
+        reading: ResourceReads | None = None,
     ) -> None:
         self._live = live
         self._levels = levels
         self._bridge = bridge
+        self._usage = usage
+        self._calls = usage.calls
         self._reading = reading
         self._untagging = trio.CapacityLimiter(1)
         """Threads that look through large arguments, so that nobody else waits: one, for the memory."""
@@ -68,6 +76,12 @@ class OperationForwarder:
         """
         upstream = self._live.upstreams[route.upstream]
         operation = await self._operation(request, exchange, route, named)
+        if kind is Kind.TOOL and not route.signs_in:
+            called = route.upstream, route.original, exchange.caller.identity.host
+            try:  # without a function call, since every call of a tool comes by
+                self._calls[called] += 1
+            except KeyError:
+                self._usage.begin(called)
         try:
             reply = await self._send(operation, upstream, exchange, request, signs_in=route.signs_in)
         finally:  # without an answer, too: the call may have changed what was read before

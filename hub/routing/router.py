@@ -17,6 +17,7 @@ from hub.bridge.bridge import EraBridge
 from hub.catalog.view import EVERYTHING, View
 from hub.link.hub_errors import HubError, failure_from
 from hub.link.interface import Caller, Tenant
+from hub.link.tool_usage import ToolUsage
 from hub.routing.forwarding import OperationForwarder
 from hub.routing.host_exchange import HostExchange, ProgressUpkeep
 from hub.routing.list_updates import ListUpdates
@@ -54,7 +55,7 @@ NO_COMPLETION: Final = Result(raw({"completion": {"values": [], "total": 0, "has
 
 
 class Router:
-    """Answers one request of one host. `reading`: the resource cache, or None."""
+    """Answers one request of one host. `usage` counts calls of tools; `reading`: the resource cache, or None."""
 
     def __init__(
         self,
@@ -64,6 +65,7 @@ class Router:
         levels: LogLevels,
         bridge: EraBridge,
         progress: ProgressUpkeep,
+        usage: ToolUsage,
         reading: ResourceReads | None = None,
     ) -> None:
         self.upstreams = live.upstreams
@@ -72,7 +74,7 @@ class Router:
         self._lists = lists
         self._subscriptions = subscriptions
         self._resolver = Resolver(live, lists)
-        self._forwarder = OperationForwarder(live, levels, bridge, reading)
+        self._forwarder = OperationForwarder(live, levels, bridge, usage, reading)
         self._levels = levels
         self._bridge = bridge
         self._progress = progress

@@ -118,11 +118,11 @@ async def test_a_fault_of_one_task_ends_no_other(task, monkeypatch, autojump_clo
     faults = []
     sound = getattr(hub_module, task)
 
-    async def faulty(*arguments):
+    async def faulty(*arguments, **more):
         faults.append(task)
         if len(faults) == 1:
             raise RuntimeError("a fault of a library")
-        await sound(*arguments)
+        await sound(*arguments, **more)
 
     monkeypatch.setattr(hub_module, task, faulty)
     async with a_house({"one": FakeUpstream(tools=["echo"])}) as house:

@@ -611,6 +611,7 @@ async def a_house(
     *,
     upstreams: dict[str, dict[str, Any]] | None = None,
     memory: Memory | None = None,
+    used: Memory | None = None,
     last_known: LastKnown | None = None,
     durable: DurableSessions | None = None,
     reader: ProjectReader | None = None,
@@ -635,6 +636,7 @@ async def a_house(
         reader=reader,
         allowances=allowances,
         shared=shared,
+        used=used,
     )
     if guide is not None:
         hub.follow_sign_ins(guide)

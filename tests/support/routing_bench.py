@@ -2,6 +2,7 @@
 
 from msgspec import Raw
 
+from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.bridge.bridge import EraBridge
 from hub.bridge.parking.parking import ParkedCalls
@@ -12,6 +13,7 @@ from hub.catalog.catalog import Rules
 from hub.catalog.entries import UpstreamRule
 from hub.catalog.uri_claims import UriClaims
 from hub.link.sealing import Sealer
+from hub.link.tool_usage import ToolUsage
 from hub.routing.host_exchange import ProgressUpkeep
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
@@ -81,8 +83,9 @@ class Bench:
         rules = Rules((UpstreamRule("files"),))
         self.live = LiveCatalog({"files": self.files}, rules, UriClaims(), Sealer(b"k" * 32), lambda: None)
         subscriptions = Subscriptions(self.live)
+        self.usage = ToolUsage(Memory(None), lambda: 0.0)
         self.router = Router(
-            self.live, ListUpdates(self.live, ()), subscriptions, levels, bridge, ProgressUpkeep(0), reading
+            self.live, ListUpdates(self.live, ()), subscriptions, levels, bridge, ProgressUpkeep(0), self.usage, reading
         )
         self.live.claim_for_good()
         self.live.rebuild()

@@ -1,0 +1,185 @@
+"""Use of tools: how often each was called, on which day and by which host. Names and counts, never arguments.
+
+A call adds one to a number in `calls`, which costs no function call; `fold`, once a minute, adds these numbers to those
+of the day. Tools have their upstreams' own names, so that another name for hosts loses nothing, and hosts the labels of
+their entries. What is 90 days old is forgotten.
+
+Names come from servers and hosts, so all is bounded: long names are not counted, and of too many numbers those go first
+whose tool was not called for the longest time.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from config.saved_state import Memory
+
+KEEP_DAYS: Final = 90
+RECENT_DAYS: Final = 30
+"""Days after which a tool that nobody called counts as unused."""
+MAX_NAME: Final = 256
+"""Characters of a name or label that is counted."""
+MAX_NUMBERS: Final = 50_000
+"""Numbers of one tool, host and day each: about 1 MB."""
+MAX_CALLED: Final = 5_000
+"""Tools, by host, that can have been called since the last `fold`."""
+
+_CALLS: Final = "calls"
+_FACTS: Final = "facts"
+_SINCE: Final = "since"
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
+
+Called = tuple[str, str, str]
+"""An upstream, its own name of a tool, and the label of the host that called it."""
+_Tools = dict[str, dict[str, dict[str, int]]]
+"""By tool, host and day, the number of calls."""
+
+
+class RecentUse(Struct, frozen=True):
+    """The use of one tool."""
+
+    calls: dict[str, int] = {}
+    """By host, the calls of the last 30 days; no host without any."""
+    last: str = ""
+    """The day of the last call, as in 2026-11-23; "": not within 90 days."""
+
+
+class ToolUsage:
+    """The record of one hub, in `memory`. `wall` is the time of day in seconds."""
+
+    def __init__(self, memory: Memory, wall: Callable[[], float], *, keep: bool = True) -> None:
+        self.memory = memory
+        self.calls: dict[Called, int] = {}
+        """Calls since the last `fold`. To count one: add 1 to what is there, else call `begin`."""
+        self._wall = wall
+        self._keep = keep
+        self._pruned = ""
+        """The day on which old numbers were dropped."""
+        for server in memory.keys(_CALLS):
+            memory.put(_CALLS, server, _sound(memory.get(_CALLS, server)))
+
+    def __repr__(self) -> str:
+        return f"<ToolUsage of {len(self.memory.keys(_CALLS))} servers{'' if self._keep else ', not kept'}>"
+
+    def begin(self, called: Called) -> None:
+        """Count the first call of a tool by a host since the last `fold`."""
+        if len(self.calls) < MAX_CALLED and max(map(len, called)) <= MAX_NAME:
+            self.calls[called] = 1
+
+    def adjust(self, *, keep: bool) -> None:
+        """Keep a record from now on, or forget it and keep none."""
+        self._keep = keep
+        self.fold()
+
+    @property
+    def since(self) -> str:
+        """The day on which the record begins; "": there is none."""
+        found = self.memory.get(_FACTS, _SINCE)
+        return found if isinstance(found, str) else ""
+
+    def fold(self) -> None:
+        """Add the calls since the last time to the record, which is on disk after the next write."""
+        if not self._keep:
+            self.calls.clear()
+            self._forget()
+            return
+        today = self._today().isoformat()
+        if not self.since:
+            self.memory.put(_FACTS, _SINCE, today)
+        for (server, tool, host), count in self.calls.items():
+            tools = self._tools(server)
+            days = tools.get(tool, {}).get(host, {})
+            days = {**days, today: days.get(today, 0) + count}
+            self.memory.put(_CALLS, server, {**tools, tool: {**tools.get(tool, {}), host: days}})
+        called = bool(self.calls)
+        self.calls.clear()
+        if self._pruned != today:
+            self._prune()
+            self._pruned = today
+        if called:
+            self._shed()
+
+    def recent(self) -> Mapping[tuple[str, str], RecentUse]:
+        """By upstream and its own name of a tool, the use of all tools that were called within 90 days."""
+        self.fold()
+        today = self._today()
+        first, last = (today - timedelta(RECENT_DAYS)).isoformat(), today.isoformat()
+        found = {}
+        for server in self.memory.keys(_CALLS):
+            for tool, hosts in self._tools(server).items():
+                calls = {
+                    host: sum(count for day, count in days.items() if first < day <= last)
+                    for host, days in hosts.items()
+                }
+                latest = max((day for days in hosts.values() for day in days if day <= last), default="")
+                found[server, tool] = RecentUse({host: count for host, count in calls.items() if count}, latest)
+        return found
+
+    def _today(self) -> date:
+        return datetime.fromtimestamp(self._wall(), UTC).date()
+
+    def _tools(self, server: str) -> _Tools:
+        return self.memory.get(_CALLS, server) or {}  # type: ignore[return-value]  # `_sound` has seen it
+
+    def _forget(self) -> None:
+        for section in (_CALLS, _FACTS):
+            for key in self.memory.keys(section):
+                self.memory.put(section, key, None)
+
+    def _prune(self) -> None:
+        """Drop numbers that are too old, and what has none left. A clock that is wrong drops no later ones."""
+        oldest = (self._today() - timedelta(KEEP_DAYS)).isoformat()
+        for server in self.memory.keys(_CALLS):
+            self._keep_days(server, lambda tool, host, day: day > oldest)
+
+    def _shed(self) -> None:
+        """Of too many numbers, drop those of tools that were not called for the longest time, and a tenth more."""
+        used = sorted(
+            (max(days), len(days), server, tool, host)
+            for server in self.memory.keys(_CALLS)
+            for tool, hosts in self._tools(server).items()
+            for host, days in hosts.items()
+        )
+        excess = sum(count for _, count, *_ in used) - MAX_NUMBERS
+        if excess <= 0:
+            return
+        excess += MAX_NUMBERS // 10
+        dropped: dict[str, set[tuple[str, str]]] = {}
+        for _, count, server, tool, host in used:
+            dropped.setdefault(server, set()).add((tool, host))
+            excess -= count
+            if excess <= 0:
+                break
+        for server, pairs in dropped.items():
+            self._keep_days(server, lambda tool, host, day, pairs=pairs: (tool, host) not in pairs)  # type: ignore[misc]
+
+    def _keep_days(self, server: str, is_kept: Callable[[str, str, str], bool]) -> None:
+        tools = {
+            tool: dict(_kept(hosts, lambda host, day, tool=tool: is_kept(tool, host, day)))  # type: ignore[misc]
+            for tool, hosts in self._tools(server).items()
+        }
+        self.memory.put(_CALLS, server, {tool: hosts for tool, hosts in tools.items() if hosts} or None)
+
+
+def _kept(
+    hosts: Mapping[str, dict[str, int]], is_kept: Callable[[str, str], bool]
+) -> Iterator[tuple[str, dict[str, int]]]:
+    for host, days in hosts.items():
+        if left := {day: count for day, count in days.items() if is_kept(host, day)}:
+            yield host, left
+
+
+def _sound(value: object) -> _Tools | None:
+    """What a file has kept of one upstream, if it is what this module writes; else None."""
+    try:
+        tools = msgspec.convert(value, _Tools)
+    except msgspec.ValidationError:
+        return None
+    found = {
+        tool: dict(_kept(hosts, lambda host, day: _DAY.fullmatch(day) is not None)) for tool, hosts in tools.items()
+    }
+    return {tool: hosts for tool, hosts in found.items() if hosts} or None
