@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from config.settings import UpstreamConfig
-    from hub.cli.checks.evidence import Examined
+    from hub.cli.checks.evidence import Examined, Finding
     from hub.control.answers import Status
 
 
@@ -26,19 +26,37 @@ def add_commands(commands: Any) -> None:
     doctor = add(commands, "doctor", _doctor, text, json=True)
     doctor.add_argument("--strict", action="store_true", help="with advice on what works, such as packages to pin")
     doctor.add_argument("--fix", action="store_true", help="do what has one safe answer, say what, and look again")
+    doctor.add_argument(
+        "--token", metavar="FILE", help="say of the token in FILE whom the hub lets in by it, or why not (-: the input)"
+    )
     add_config(doctor)
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from pathlib import Path
+    from hub.cli.checks.shown_token import findings_on
 
+    return _machine(options) if options.token is None else _show(findings_on(options.token, options.config), options)
+
+
+def _show(found: "list[Finding]", options: argparse.Namespace) -> int:
     import msgspec
+
+    from hub.cli.render.findings import findings_blocks
+
+    if options.json:
+        print(as_json([msgspec.to_builtins(finding.as_object()) for finding in found]))
+    else:
+        options.output.screen.show(*findings_blocks(found))
+    return EX_FAILED if any(finding.level != "note" for finding in found) else EX_OK
+
+
+def _machine(options: argparse.Namespace) -> int:
+    from pathlib import Path
 
     from config import directories
     from config.hosts.facts import Machine
     from hub.cli.checks.all import findings
     from hub.cli.checks.evidence import examine
-    from hub.cli.render.findings import findings_blocks
     from hub.cli.repairs import repair
     from hub.daemon.root_warning import is_root
     from hub.wire.mcp import HUBD_VERSION
@@ -64,11 +82,7 @@ def _doctor(options: argparse.Namespace) -> int:
         found = findings(examined(), strict=options.strict)
     elif options.fix and found:
         options.output.say("nothing here has one safe fix that hubd could do by itself\n")
-    if options.json:
-        print(as_json([msgspec.to_builtins(finding.as_object()) for finding in found]))
-    else:
-        options.output.screen.show(*findings_blocks(found))
-    return EX_FAILED if any(finding.level != "note" for finding in found) else EX_OK
+    return _show(found, options)
 
 
 def _connected_lately() -> "Callable[[UpstreamConfig], bool]":

@@ -7,6 +7,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from config.access_settings import AccessIssuer
+from hub.downstream.access.jwt_reader import Unfit
 from hub.link.interface import Identity
 
 SKEW_S: Final = 60.0
@@ -32,46 +33,52 @@ class Verdict(Struct, frozen=True):
     """The key of its signature, which takes its verdicts along when it goes; "": the issuer was asked."""
 
 
-def verdict_of(claims: dict[str, Any], issuer: AccessIssuer, now: float, *, is_asked: bool = False) -> Verdict | None:
-    """What `claims` mean; None: they do not count now. `is_asked`: they are the answer of an introspection
+def verdict_of(claims: dict[str, Any], issuer: AccessIssuer, now: float, *, is_asked: bool = False) -> Verdict | Unfit:
+    """What `claims` mean, or why they do not count now. `is_asked`: they are the answer of an introspection
     (RFC 7662 2.2), which may lack the end."""
     until = _until(claims, now, is_asked=is_asked)
+    if isinstance(until, Unfit):
+        return until
     subject = _subject(claims, issuer)
-    client = claims.get("client_id", claims.get("azp"))
+    if isinstance(subject, Unfit):
+        return subject
     audiences = _audiences(claims.get("aud"))
-    if until is None or subject is None or not audiences:
-        return None
+    if not audiences:
+        return Unfit("it does not say for whom it is (`aud`)")
+    client = claims.get("client_id", claims.get("azp"))
     if client is not None and not (isinstance(client, str) and _CLIENT.fullmatch(client)):
-        return None
+        return Unfit("its client (`client_id` or `azp`) is not one that can be")
     if issuer.clients and client not in issuer.clients:
-        return None
+        return Unfit("its client (`client_id` or `azp`) is not one of `clients` of this issuer")
     scopes = _scopes(claims.get("scope", claims.get("scp")))
     identity = Identity(f"{issuer.name}/{subject}", client or ANY_CLIENT)
     return Verdict(identity, until, scopes, audiences, issuer.issuer)
 
 
-def _until(claims: dict[str, Any], now: float, *, is_asked: bool) -> float | None:
-    """The time at which it ends; None: that is over, not yet begun, or not said."""
+def _until(claims: dict[str, Any], now: float, *, is_asked: bool) -> float | Unfit:
+    """The time at which it ends, unless that is over, not yet begun, or not said."""
     numbers = {name: claims[name] for name in ("exp", "nbf", "iat") if name in claims}
     if any(isinstance(number, bool) or not isinstance(number, int | float) for number in numbers.values()):
-        return None
+        return Unfit("a time in it (`exp`, `nbf`, `iat`) is not a number")
     if "exp" not in numbers and not is_asked:
-        return None
+        return Unfit("it does not say when it ends (`exp`)")
     try:
         until = float(numbers.get("exp", now + SKEW_S * 60)) + SKEW_S
         begins = max(float(numbers.get("nbf", 0)), float(numbers.get("iat", 0))) - SKEW_S
     except OverflowError:
-        return None
-    return until if begins <= now < until else None
+        return Unfit("a time in it (`exp`, `nbf`, `iat`) is beyond all times")
+    if now >= until:
+        return Unfit("it has ended (`exp`)")
+    return until if begins <= now else Unfit("it has not begun (`nbf`, `iat`), or the clock here is late")
 
 
-def _subject(claims: dict[str, Any], issuer: AccessIssuer) -> str | None:
-    """The name of the person; None: there is none that can be one."""
+def _subject(claims: dict[str, Any], issuer: AccessIssuer) -> str | Unfit:
+    """The name of the person."""
     name = claims.get(issuer.subject)
     if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME or not name.isprintable():
-        return None
+        return Unfit(f"its `{issuer.subject}` is not the name of a person: 1 to {MAX_NAME} printable characters")
     if issuer.subject == "email" and claims.get("email_verified") is not True:
-        return None
+        return Unfit("its issuer does not say that the mail address was verified (`email_verified`)")
     return name
 
 

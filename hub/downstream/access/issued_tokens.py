@@ -20,7 +20,7 @@ from config.access_settings import AccessConfig
 from hub.downstream.access.claims import Verdict, lacking
 from hub.downstream.access.issuer import Issuer
 from hub.downstream.access.issuer_metadata import CannotAsk, Fetching
-from hub.downstream.access.jwt_reader import MAX_CHARS, Jwt, read_jwt
+from hub.downstream.access.jwt_reader import Jwt, Unfit, read_jwt
 from hub.downstream.access.refusals import NOT_NOW, missing_scopes, sign_in
 from hub.downstream.access.resource_metadata import ResourceMetadata
 from hub.link.fault_isolation import keep_going
@@ -128,9 +128,9 @@ class IssuedTokens:
     # --- JWTs ---------------------------------------------------------------------------------------------------------
 
     def _check_jwt(self, request: HttpRequest, token: str, digest: bytes) -> Identity | EarlyReply | Undecided:
-        jwt = read_jwt(token) if len(token) <= MAX_CHARS else None
-        issuer = None if jwt is None else self.issuers.get(jwt.issuer)
-        if jwt is None or issuer is None:
+        jwt = read_jwt(token)
+        issuer = None if isinstance(jwt, Unfit) else self.issuers.get(jwt.issuer)
+        if isinstance(jwt, Unfit) or issuer is None:
             return self._refuse(request, digest)
         if not issuer.needs_keys(jwt):
             return self._judge(request, jwt, issuer, digest)
@@ -144,7 +144,7 @@ class IssuedTokens:
 
     def _judge(self, request: HttpRequest, jwt: Jwt, issuer: Issuer, digest: bytes) -> Identity | EarlyReply:
         verdict = issuer.judge(jwt)
-        if verdict is None:
+        if isinstance(verdict, Unfit):
             return self._refuse(request, digest)
         return self._admitted(request, self._keep(digest, verdict, KEEP_S))
 
@@ -180,7 +180,7 @@ class IssuedTokens:
             return NOT_NOW
         finally:
             self._asking.pop(digest).is_over.set()
-        if verdict is None:
+        if isinstance(verdict, Unfit):
             return self._refuse(request, digest)
         return _left(request, self._admitted(request, self._keep(digest, verdict, KEEP_ASKED_S)))
 
@@ -208,20 +208,13 @@ class IssuedTokens:
     def _admitted(self, request: HttpRequest, kept: _Kept) -> Identity | EarlyReply:
         """The identity, if the token is for what the request is about, and has the scopes that are needed."""
         verdict = kept.verdict
-        if not self._is_for(request.path, verdict):
+        more = self.issuers[verdict.issuer].settings.audiences
+        if not self.metadata.is_opened_by(verdict.audiences, request.path, more):
             return self.refusal(request, with_token=True)
         if self._required and lacking(self._required, verdict.scopes):
             return missing_scopes(self._scopes, self.metadata.url_for(request.path))
         request.lease = kept.lease
         return verdict.identity
-
-    def _is_for(self, path: str, verdict: Verdict) -> bool:
-        audiences = verdict.audiences
-        if self.metadata.resource in audiences:
-            return True
-        if not audiences.isdisjoint(self.issuers[verdict.issuer].settings.audiences):
-            return True
-        return path.startswith("/mcp/") and self.metadata.resource_at(path) in audiences
 
 
 def _left(request: HttpRequest, found: Identity | EarlyReply | Undecided) -> EarlyReply | None:

@@ -25,7 +25,7 @@ from hub.downstream.access.issuer_metadata import (
     read_json,
     read_metadata,
 )
-from hub.downstream.access.jwt_reader import Jwt
+from hub.downstream.access.jwt_reader import Jwt, Unfit
 from hub.downstream.access.signing_keys import SigningKey, is_named, is_signed, key_for, read_keys
 
 log = logging.getLogger("hubd")
@@ -62,17 +62,17 @@ class Issuer:
         """True if tokens can be judged by keys that are not too old."""
         return bool(self.keys) and trio.current_time() < self._good_at + KEEP_S
 
-    def judge(self, token: Jwt) -> Verdict | None:
-        """What the token says; None: it does not count."""
+    def judge(self, token: Jwt) -> Verdict | Unfit:
+        """What the token says, or why it does not count."""
         if token.algorithm not in self.settings.algorithms:
-            return None
+            return Unfit("the algorithm of its signature is not one of `algorithms` of this issuer")
         key = key_for(token, self.keys)
-        if key is None or not is_signed(token, key):
-            return None
+        if key is None:
+            return Unfit("its issuer shows no key that it could be signed with, or several that it does not tell apart")
+        if not is_signed(token, key):
+            return Unfit("its issuer has not signed it: the signature is another's, or it was changed")
         found = verdict_of(token.claims, self.settings, self._wall())
-        if found is None:
-            return None
-        return structs.replace(found, key=key.print)
+        return found if isinstance(found, Unfit) else structs.replace(found, key=key.print)
 
     def needs_keys(self, token: Jwt) -> bool:
         """True if the token cannot be judged before keys were read, and they can be read now."""
@@ -141,8 +141,8 @@ class Issuer:
         """True if it says of tokens what they are worth (RFC 7662)."""
         return bool(self.settings.introspection.client_id)
 
-    async def ask(self, token: str) -> Verdict | None:
-        """What the server says of a token; None: it does not count.
+    async def ask(self, token: str) -> Verdict | Unfit:
+        """What the server says of a token, or why it does not count.
 
         Raises:
             CannotAsk: it does not answer now.
@@ -166,8 +166,9 @@ class Issuer:
             claims = answer.json_object() if answer.status == 200 else None
             if claims is None:
                 raise CannotAsk(f"{self.settings.issuer} answered {answer.status} to the question about a token")
-            is_ours = claims.get("iss", self.settings.issuer) == self.settings.issuer
-            if claims.get("active") is not True or not is_ours or "cnf" in claims:
-                return None
+            if claims.get("active") is not True:
+                return Unfit("its issuer says that it does not hold: it has ended, was taken back, or is of another")
+            if claims.get("iss", self.settings.issuer) != self.settings.issuer or "cnf" in claims:
+                return Unfit("its issuer says that it is of another issuer, or bound to a key")
             return verdict_of(claims, self.settings, self._wall(), is_asked=True)
         raise CannotAsk(f"{self.settings.issuer} does not answer in time")

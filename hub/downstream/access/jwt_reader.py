@@ -20,6 +20,13 @@ ELSEWHERE: Final = ("cnf", "nonce", "at_hash", "c_hash", "events")
 _PARTS: Final = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)")
 
 
+class Unfit(Struct, frozen=True):
+    """A token that does not count."""
+
+    why: str
+    """The reason, for whoever may see the token: whoever shows it to the hub is not told."""
+
+
 class Jwt(Struct, frozen=True):
     """A token that has one meaning. Nothing of it is to be believed before its signature was verified."""
 
@@ -35,26 +42,39 @@ class Jwt(Struct, frozen=True):
         return f"<Jwt {self.algorithm}>"
 
 
-def read_jwt(token: str) -> Jwt | None:
-    """The token in this text; None: it is none that could count."""
-    found = _PARTS.fullmatch(token) if len(token) <= MAX_CHARS else None
+def read_jwt(token: str) -> Jwt | Unfit:
+    """The token in this text, or the reason why it is none that could count."""
+    if len(token) > MAX_CHARS:
+        return Unfit(f"it has more than {MAX_CHARS} characters")
+    found = _PARTS.fullmatch(token)
     if found is None:
-        return None
-    parts = [_decoded(part) for part in found.groups()]
-    header, claims = (None if part is None else read_json_object(part) for part in parts[:2])
-    signature = parts[2]
-    if header is None or claims is None or not signature or "crit" in header or "b64" in header:
-        return None
+        return Unfit("it is not made of three parts of base64url without padding, joined by dots")
+    head, body, signature = (_decoded(part) for part in found.groups())
+    header, claims = (None if part is None else read_json_object(part) for part in (head, body))
+    if header is None or claims is None or not signature:
+        return Unfit("it is not two JSON objects, in which nothing is named twice, and a signature")
+    return _checked(header, claims, token[: found.end(2)].encode(), signature)
+
+
+def _checked(header: dict[str, Any], claims: dict[str, Any], signed: bytes, signature: bytes) -> Jwt | Unfit:
+    for name in ("crit", "b64"):
+        if name in header:
+            return Unfit(f"its header has `{name}`, so that it has to be read in another way than others")
     algorithm, key_id, kind = header.get("alg"), header.get("kid"), header.get("typ", "JWT")
     issuer = claims.get("iss")
-    if not (isinstance(algorithm, str) and isinstance(kind, str) and isinstance(issuer, str)):
-        return None
+    if not isinstance(algorithm, str):
+        return Unfit("its header does not name the algorithm (`alg`)")
     if "kid" in header and not isinstance(key_id, str):
-        return None
-    if kind.lower().removeprefix("application/") not in TYPES or any(claim in claims for claim in ELSEWHERE):
-        return None
+        return Unfit("the `kid` of its header is not a text")
+    if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in TYPES:
+        return Unfit("its `typ` is not that of an access token (`JWT` or `at+jwt`)")
+    if not isinstance(issuer, str):
+        return Unfit("it does not name its issuer (`iss`)")
+    for claim in ELSEWHERE:
+        if claim in claims:
+            return Unfit(f"it has `{claim}`, so it is no access token for whoever has it, but an ID token or the like")
     name = "EdDSA" if algorithm == "Ed25519" else algorithm
-    return Jwt(name, key_id, issuer, claims, token[: found.end(2)].encode(), signature)
+    return Jwt(name, key_id, issuer, claims, signed, signature)
 
 
 def _decoded(text: str) -> bytes | None:

@@ -5,7 +5,7 @@ URLs come from the configuration, never from `Host`. The hub is no authorization
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -39,6 +39,13 @@ class ResourceMetadata:
     def url_for(self, path: str) -> str:
         """The place of the metadata of a path."""
         return f"{self._root}{MCP_PATH}{self._below(path)}"
+
+    def is_opened_by(self, audiences: Set[str], path: str, more: Sequence[str] = ()) -> bool:
+        """True if a token for these audiences opens a path: one for the hub opens all, one for a server that alone.
+        `more`: audiences that mean the hub, too."""
+        if self.resource in audiences or not audiences.isdisjoint(more):
+            return True
+        return path.startswith(f"{MCP_PATH}/") and self.resource_at(path) in audiences
 
     def _below(self, path: str) -> str:
         found = _BELOW.fullmatch(path)

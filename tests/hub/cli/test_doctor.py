@@ -25,7 +25,7 @@ from config.projects import load_project
 from config.settings import HubConfig
 from config.trust import Trust
 from hub.cli.checks import all as checks
-from hub.cli.checks import daemons, hosts, servers, stores
+from hub.cli.checks import daemons, hosts, people, servers, stores
 from hub.cli.checks.evidence import Examined, Finding, Restrict, examine
 from hub.cli.render.findings import findings_blocks
 from hub.cli.render.screen import Screen
@@ -34,6 +34,7 @@ from hub.control.answers import Status
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubNotRunning
 from hub.control.methods import STATUS, read
+from hub.downstream.access.host_tokens import HostTokens
 from tests.support import host_homes
 from tests.support.host_homes import HOMES
 from tests.support.processes import HUBD, ROOT, own_directories, running
@@ -874,3 +875,41 @@ def test_servers_that_a_dead_hub_left_behind(case, monkeypatch):
     finding = case.one(daemons.left_behind)
     assert "process 41 (node)" in finding.what
     assert "kill 41" in finding.fix
+
+
+# --- who may come -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "who"),
+    [
+        ("", None),
+        ('[[access.tokens]]\nname = "ci"\ntoken = "t0k3n-t0k3n-t0k3n"\n', None),
+        ('[[access.tokens]]\nname = "ci"\ntoken = "t0k3n-t0k3n-t0k3n"\nprincipal = "robots"\n', "robots"),
+        (
+            'auth = "oauth"\n[[access.issuers]]\nname = "team"\nissuer = "https://id.example"\n',
+            "those whom https://id.example signs in",
+        ),
+        (
+            'auth = "proxy"\n[access.proxy]\nheader = "X-Person"\npeer_uid = [0]\n',
+            "those whom the proxy names in X-Person",
+        ),
+    ],
+)
+def test_several_people_may_use_everything(case, text, who):
+    case.toml(text)
+    if who is None:
+        assert case.found(people.several_principals) == []
+        return
+    found = case.one(people.several_principals)
+    assert found.what == f"beside the hub's owner {who} may come over HTTP"
+    assert found.level == "note"
+    assert "every server" in found.why
+
+
+def test_tokens_of_others_are_found_in_their_file(case):
+    case.toml("")
+    folder = case.home / "state" / "hubd"
+    folder.mkdir(parents=True, mode=0o700)
+    HostTokens(folder / "tokens.json", lambda: 1e9).make("ci", principal="robots")
+    assert "robots" in case.one(people.several_principals).what

@@ -1,8 +1,5 @@
 """Tokens of authorization servers: which open the hub, keys that come and go, and servers that fail."""
 
-import json
-import time
-
 import pytest
 import trio
 import trio.testing
@@ -11,67 +8,17 @@ from config.access_settings import AccessConfig, AccessIssuer, Introspection
 from config.setting import Secret
 from hub.downstream.access import issued_tokens
 from hub.downstream.access.access import Access
-from hub.downstream.access.claims import verdict_of
+from hub.downstream.access.claims import Verdict, verdict_of
 from hub.downstream.access.credentials import Credentials
 from hub.downstream.access.issued_tokens import IssuedTokens
-from hub.downstream.access.jwt_reader import read_jwt
+from hub.downstream.access.jwt_reader import Unfit, read_jwt
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.access.refusals import NOT_NOW, TOKEN_IN_QUERY
 from hub.link.interface import Identity
 from hub.net.http_message import EarlyReply, HttpRequest
+from tests.support.issuer_world import BY_NAME, HUB, KEYS, NOW, OTHER, TOKENS, URL, World
 from tests.support.oauth.bad_tokens import Keys, jwk_ec, tokens
 from upstreams.fetch.model import Fetched, FetchFailed
-
-URL, OTHER, HUB = "https://as.example/realms/team", "https://other.example", "https://hub.example.com/mcp"
-NOW = int(time.time())  # noqa: TID251  # made once: tokens say when they end
-KEYS = Keys()
-TOKENS = tokens(KEYS, URL, HUB, now=NOW, other_issuer=OTHER)
-BY_NAME = {each["name"]: each["token"] for each in TOKENS}
-
-
-class World:
-    """The web as one hub sees it: authorization servers that answer, or do not. Also the time of day."""
-
-    def __init__(self):
-        self.now = float(NOW)
-        self.jwks = KEYS.public()
-        self.fault = None
-        self.asked = []
-        self.answers = {}
-        self.delay_s = 0.0
-
-    def __call__(self):
-        return self.now
-
-    async def get(self, url, allowed, *, headers=None):
-        self.asked.append(url)
-        if self.fault is not None and "jwks" in url:
-            return await self.fault()
-        await trio.sleep(self.delay_s)
-        for issuer in (URL, OTHER):
-            path = issuer.removeprefix("https://").partition("/")[2]
-            origin = issuer.removesuffix(f"/{path}")
-            if url == f"{origin}/.well-known/oauth-authorization-server{path and f'/{path}'}":
-                document = {
-                    "issuer": issuer,
-                    "jwks_uri": f"{issuer}/jwks",
-                    "introspection_endpoint": f"{issuer}/introspect",
-                }
-                return Fetched(200, {}, json.dumps(document).encode())
-            if url == f"{issuer}/jwks":
-                own = self.jwks if issuer == URL else {"keys": [jwk_ec(KEYS.stranger, "e1", alg="ES256")]}
-                return Fetched(200, {}, json.dumps(own).encode())
-        return Fetched(404, {}, b"")
-
-    async def post_form(self, url, fields, allowed, *, headers):
-        assert headers["authorization"].startswith("Basic ")
-        token = dict(fields)["token"]
-        self.asked.append(token)
-        await trio.sleep(self.delay_s)
-        if self.fault is not None:
-            return await self.fault()
-        return Fetched(200, {}, json.dumps(self.answers.get(token, {"active": False})).encode())
-
 
 TEAM = AccessIssuer(name="team", issuer=URL)
 PARTNER = AccessIssuer(name="partner", issuer=OTHER)
@@ -381,8 +328,8 @@ async def test_streams_of_a_verdict_that_had_to_make_room_end_too(world, ending,
 @pytest.mark.parametrize("digits", [309, 4000])
 def test_a_time_beyond_all_numbers_counts_for_nothing(claim, digits):
     claims = {**ANSWER, claim: int("9" * digits)}
-    assert verdict_of(claims, TEAM, float(NOW)) is None
-    assert verdict_of(ANSWER, TEAM, float(NOW)) is not None
+    assert verdict_of(claims, TEAM, float(NOW)) == Unfit("a time in it (`exp`, `nbf`, `iat`) is beyond all times")
+    assert isinstance(verdict_of(ANSWER, TEAM, float(NOW)), Verdict)
 
 
 def test_no_repr_shows_a_token():

@@ -1,0 +1,223 @@
+"""A token as the hub would judge it, for `hubd doctor --token`: whom it lets in, or why it does not.
+
+The configuration is judged by, whether or not a hub runs; issuers are asked as a hub asks them. The token goes to its
+own issuer at most, and is never shown.
+"""
+
+import hmac
+import os
+import re
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from config.access_settings import AccessIssuer
+from config.settings import HubConfig
+from hub.cli.checks.evidence import Finding, listed
+from hub.cli.subcommand import UsageError, now
+from hub.downstream.access.claims import Verdict, lacking
+from hub.downstream.access.host_tokens import PREFIX
+from hub.downstream.access.issuer import Issuer
+from hub.downstream.access.issuer_metadata import CannotAsk, Fetching
+from hub.downstream.access.jwt_reader import Unfit, read_jwt
+from hub.downstream.access.resource_metadata import MCP_PATH, ResourceMetadata
+from hub.wire.printable import printable
+
+if TYPE_CHECKING:
+    from hub.downstream.access.named_tokens import Named
+
+MAX_BYTES: Final = 64 << 10
+MAX_SHOWN: Final = 200
+_BEARER = re.compile(r"(?i:bearer) +")
+_TOKEN = re.compile(r"[!-~]+")
+
+
+def findings_on(file: str, config: Path | None) -> list[Finding]:
+    """The finding on the token in `file`.
+
+    Raises:
+        ConfigError: the configuration cannot be used.
+        UsageError: the file cannot be read.
+    """
+    import trio
+
+    from config.loading.assemble import load_all
+    from config.loading.check import split_listen
+    from hub.downstream.access.ways_in import resource_of
+    from upstreams.fetch.fetcher import Fetcher
+
+    text = _text_of(file)
+    loaded = load_all(config, os.environ)
+    resource = resource_of(loaded.config, *split_listen(loaded.config.listen))
+    judge = Judge(loaded.config, resource, Fetcher(loaded.environ))
+    return [trio.run(judge.finding, text)]
+
+
+def _text_of(file: str) -> str:
+    try:
+        with sys.stdin.buffer if file == "-" else open(file, "rb") as source:
+            data = source.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"--token: cannot read {file}: {error.strerror}") from None
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"--token: {file} has more than {MAX_BYTES} bytes, so it holds more than a token")
+    return _BEARER.sub("", data.decode(errors="replace").strip(), count=1)
+
+
+class Judge:
+    """Judges by one configuration. `resource` is the URL of the hub, `fetch` asks issuers."""
+
+    def __init__(self, config: HubConfig, resource: str, fetch: Fetching) -> None:
+        self._config = config
+        self._fetch = fetch
+        issuers = [issuer.issuer for issuer in config.access.issuers]
+        self._metadata = ResourceMetadata(resource, issuers, config.access.required_scopes)
+
+    async def finding(self, token: str) -> Finding:
+        """What becomes of whoever shows `token`, in the order in which a hub looks."""
+        config = self._config
+        if config.auth == "none":
+            return _let_in("whoever shows it, or none, is the hub's owner", 'auth = "none" asks nobody for a token')
+        if not _TOKEN.fullmatch(token):
+            return _refused("the file is empty, or holds more than one word", "write the token alone into the file")
+        if (own := _own_token(config)) is not None and hmac.compare_digest(own.encode(), token.encode()):
+            return _let_in("whoever shows it is the hub's owner", "it is the hub's own token")
+        if isinstance(named := self._named(token), Finding):
+            return named
+        if named is not None:
+            return _of_named(named)
+        if config.auth != "oauth":
+            why = f'it is not the hub\'s own and of no host, or has ended; with auth = "{config.auth}" no other counts'
+            return _refused(why, '`hubd token` prints the hub\'s own; auth = "oauth" has tokens of others count')
+        return await self._of_issuer(token)
+
+    def _named(self, token: str) -> "Named | Finding | None":
+        """The token, if it is one of a host."""
+        from config import directories
+        from hub.downstream.access.named_tokens import NamedTokens
+
+        tokens = NamedTokens(Path(directories.state_dir(), "tokens.json"), _wall)
+        tokens.configure(self._config.access.tokens)
+        if (named := tokens.find(token)) is not None or not token.startswith(PREFIX):
+            return named
+        if tokens.problem:
+            return _refused(tokens.problem, "do what it says")
+        return _refused(
+            "it looks like a token of `hubd token new`, and there is none like it: it was revoked or replaced, has "
+            "ended, or is of another hub",
+            "`hubd token list` shows what there is; `hubd token rotate NAME` replaces one",
+        )
+
+    # --- tokens of authorization servers ------------------------------------------------------------------------------
+
+    async def _of_issuer(self, token: str) -> Finding:
+        if token.count(".") != 2:
+            return await self._asked(token)
+        jwt = read_jwt(token)
+        if isinstance(jwt, Unfit):
+            return _refused(jwt.why, "have the authorization server make one as RFC 9068 says")
+        settings = next((each for each in self._config.access.issuers if each.issuer == jwt.issuer), None)
+        if settings is None:
+            known = listed([each.issuer for each in self._config.access.issuers])
+            fix = "get a token from there, or write that issuer below [[access.issuers]], to the letter"
+            return _refused(f"it says that its issuer is {_shown(jwt.issuer)}, and the hub knows {known}", fix)
+        issuer = self._issuer(settings)
+        await issuer.read_keys()
+        if issuer.problem:
+            return _nobody_can_say(issuer.problem)
+        return self._judged(issuer.judge(jwt), settings)
+
+    async def _asked(self, token: str) -> Finding:
+        settings = next((each for each in self._config.access.issuers if each.introspection.client_id), None)
+        if settings is None:
+            fix = "have the issuer make JWTs, or set `introspection` below [[access.issuers]], so that it can be asked"
+            return _refused("it is no JWT, and the hub knows no issuer that it could ask what it is worth", fix)
+        try:
+            return self._judged(await self._issuer(settings).ask(token), settings)
+        except CannotAsk as error:
+            return _nobody_can_say(str(error))
+
+    def _issuer(self, settings: AccessIssuer) -> Issuer:
+        return Issuer(settings, self._fetch, _wall, lambda: None)
+
+    def _judged(self, verdict: Verdict | Unfit, settings: AccessIssuer) -> Finding:
+        if isinstance(verdict, Unfit):
+            return _refused(verdict.why, f"get another one from {settings.issuer}, or correct what it says there")
+        place = self._place(verdict, settings)
+        if place is None:
+            whom = listed([_shown(each) for each in sorted(verdict.audiences)], 4)
+            fix = f"ask {settings.issuer} for one for the resource {self._metadata.resource}, to the letter"
+            fix += "; where it knows no resources, set `audiences` below [[access.issuers]]"
+            return _refused(f"it is for {whom} (`aud`), and not for this hub, {self._metadata.resource}", fix)
+        required = self._config.access.required_scopes
+        if lacking(required, verdict.scopes):
+            missing = [each for each in required if lacking((each,), verdict.scopes)]
+            has = listed([_shown(each) for each in sorted(verdict.scopes)]) if verdict.scopes else "none"
+            return _refused(
+                f"it lacks the scope {listed(missing)} of required_scopes; it has {has}",
+                f"ask {settings.issuer} for a token with it",
+                status=403,
+            )
+        identity = verdict.identity
+        who = f"whoever shows it is {_shown(identity.principal)}, as the host {_shown(identity.host)}"
+        return _let_in(f"{who}, at {place}", f"it counts until {_moment(verdict.until)}")
+
+    def _place(self, verdict: Verdict, settings: AccessIssuer) -> str | None:
+        """Where the token opens the hub; None: nowhere."""
+        metadata, audiences = self._metadata, verdict.audiences
+        if metadata.is_opened_by(audiences, MCP_PATH, settings.audiences):
+            return "/mcp and all below it"
+        below = (
+            each.removeprefix(metadata.resource) for each in sorted(audiences) if each.startswith(metadata.resource)
+        )
+        return next((f"{MCP_PATH}{path}" for path in below if metadata.is_opened_by(audiences, MCP_PATH + path)), None)
+
+
+def _own_token(config: HubConfig) -> str | None:
+    """The hub's own token; None: none was made yet, or it cannot be read."""
+    from config import directories
+    from config.loading.safe_reading import read_private
+
+    if config.token is not None:
+        return config.token.reveal()
+    with suppress(OSError):
+        return read_private(Path(directories.state_dir(), "token"), MAX_BYTES).data.decode(errors="replace").strip()
+    return None
+
+
+def _of_named(named: "Named") -> Finding:
+    identity = named.identity
+    until = "for ever" if named.until == float("inf") else f"until {_moment(named.until)}"
+    who = f"whoever shows it is {_shown(identity.principal)}, as the host {_shown(identity.host)}"
+    return _let_in(who, f"it is a token of this hub's own making, or of its configuration, and counts {until}")
+
+
+def _let_in(what: str, why: str) -> Finding:
+    return Finding("token", "note", f"the token opens the hub: {what}", why, "nothing")
+
+
+def _refused(why: str, fix: str, *, status: int = 401) -> Finding:
+    return Finding("token", "problem", f"the hub refuses the token ({status})", why, fix)
+
+
+def _nobody_can_say(why: str) -> Finding:
+    fix = "see that the issuer runs, that this machine reaches it, and that its metadata are what they should be"
+    return Finding("token", "problem", "nobody can say now what the token is worth (503)", why, fix)
+
+
+def _shown(text: str) -> str:
+    """A text of a token, as far as it is fit to be shown."""
+    return printable(text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}...")
+
+
+def _moment(at: float) -> str:
+    from datetime import UTC, datetime
+
+    with suppress(ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+    return "the end of all time"
+
+
+def _wall() -> float:
+    return now().timestamp()
