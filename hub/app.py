@@ -43,7 +43,7 @@ from hub.routing.router import Router
 from hub.routing.subscriptions import Subscriptions
 from upstreams.inventory.last_known import LastKnown
 from upstreams.resolution.sources import read_references
-from upstreams.session import Credentials, no_credentials
+from upstreams.session import NO_CREDENTIALS, Credentials
 from upstreams.sessions.connector import RunSession
 from upstreams.supervisor import Supervisor, Upstreams
 from upstreams.transports import run_session as transports
@@ -78,7 +78,7 @@ class Hub:
         is_elsewhere: Callable[[str], bool] | None = None,
         boot: BootClock | None = None,
         shared: SharedStore | None = None,
-        credentials: Credentials = no_credentials,
+        credentials: Credentials = NO_CREDENTIALS,
         environ: Mapping[str, str] = os.environ,
         used: Memory | None = None,
     ) -> None:

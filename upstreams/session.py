@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from msgspec import Raw, Struct
 
 from config.settings import UpstreamConfig
-from hub.link.interface import Caller, Exchange, Operation
+from hub.link.interface import OWNER, Caller, Exchange, Operation
 from hub.wire.capabilities import PASSIVE, capabilities_for_upstream
 from hub.wire.handshake import ServerFacts, detached
 from hub.wire.jsonrpc import EMPTY, Notification, Reply, peek_object, peek_str, raw
@@ -78,13 +78,31 @@ class Credential(Protocol):
         ...
 
 
-Credentials = Callable[[str, UpstreamConfig, str], Credential | None]
-"""Takes the name of an upstream, its configuration and a principal; returns what sessions of that principal show the
-upstream, None: the configured headers are all there is."""
+class Credentials(Protocol):
+    """What a hub shows its upstreams."""
+
+    def credential(self, name: str, config: UpstreamConfig, principal: str) -> Credential | None:
+        """What sessions of `principal` show an upstream; None: the configured headers are all there is."""
+        ...
+
+    async def lister(self, name: str) -> str:
+        """The principal as whom the lists of an upstream are read that everybody signs in at and sees the same of: the
+        owner of the hub, or whoever signed in first."""
+        ...
 
 
-def no_credentials(name: str, config: UpstreamConfig, principal: str) -> None:
+class NoCredentials:
     """The `Credentials` of a hub that signs in nowhere."""
+
+    def credential(self, name: str, config: UpstreamConfig, principal: str) -> None:
+        """Nothing."""
+
+    async def lister(self, name: str) -> str:
+        """The owner."""
+        return OWNER
+
+
+NO_CREDENTIALS: Final = NoCredentials()
 
 
 class SessionTerms(Struct, frozen=True):

@@ -36,7 +36,7 @@ from upstreams.lifecycle import State
 from upstreams.memory import UpstreamMemory
 from upstreams.resolution.sources import ReadReferences, read_references
 from upstreams.runner import UpstreamRunner
-from upstreams.session import Credentials, no_credentials
+from upstreams.session import NO_CREDENTIALS, Credentials
 from upstreams.sessions.connector import RunSession
 from upstreams.transports.run_session import run_session
 from upstreams.transports.stdio.process import is_found
@@ -117,7 +117,7 @@ class Supervisor:
         on_elicited: Callable[[str, str], None] = lambda upstream, id: None,
         listener_for: Callable[[str, UpstreamConfig], InvalidationListener] = lambda name, config: NO_LISTENER,
         read_references: ReadReferences = read_references,
-        credentials: Credentials = no_credentials,
+        credentials: Credentials = NO_CREDENTIALS,
         drain_s: float = 30.0,
         start_limits: StartLimits | None = None,
         is_found: Callable[[UpstreamConfig], bool] = is_found,

@@ -41,7 +41,7 @@ from upstreams.memory import UpstreamMemory
 from upstreams.notifications import NotificationSink
 from upstreams.resolution.reference_values import ReferenceValues
 from upstreams.resolution.sources import ReadReferences, read_references
-from upstreams.session import Credentials, no_credentials
+from upstreams.session import NO_CREDENTIALS, Credentials
 from upstreams.sessions.calls import Calls
 from upstreams.sessions.connector import RunSession, SessionConnector, SessionParts
 from upstreams.sessions.dual_era_sessions import LegacySessions
@@ -66,7 +66,7 @@ class UpstreamParts(Struct, frozen=True):
     """Called with the name of an upstream and the id of an elicitation at a URL that is done there."""
     listener_for: Callable[[str, UpstreamConfig], InvalidationListener]
     read_references: ReadReferences = read_references
-    credentials: Credentials = no_credentials
+    credentials: Credentials = NO_CREDENTIALS
 
 
 class Upstream:

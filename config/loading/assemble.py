@@ -21,6 +21,7 @@ from config.loading.check import (
     warnings_of_names,
     warnings_of_upstream,
 )
+from config.loading.check_oauth import problems_of_oauth_in_fleet
 from config.loading.convert import UPSTREAM, convert, convert_known, nearest
 from config.loading.one_file import resolved, resolved_settings
 from config.loading.precedence import Origin, Stack, makes_sense, stacks
@@ -134,6 +135,8 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     found = stacks(gathered.sources)
     upstreams = {name: upstream_of(stack) for name, stack in found.items()}
     check_names(found, upstreams)
+    for name, problem in problems_of_oauth_in_fleet(config.replica, upstreams):
+        found[name].wrong(problem.keys, str(problem))
     for name, stack in found.items():
         origins |= origins_of(name, stack)
     if main is not None and not upstreams and not main.findings.problems:

@@ -1,7 +1,7 @@
 """Checks of the settings of signing in, beyond their types. Pure; as `check`, whose problems these are part of."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
@@ -9,7 +9,7 @@ from config.loading.safe_reading import Problem
 from config.name_globs import problem_of
 from config.oauth_settings import OAuthConfig, UpstreamOAuth
 from config.references import NUL
-from config.settings import UpstreamConfig
+from config.settings import ReplicaConfig, UpstreamConfig
 
 OWN_PARAMETERS: Final = frozenset(
     {"response_type", "client_id", "redirect_uri", "state", "code_challenge", "code_challenge_method", "scope"}
@@ -44,6 +44,22 @@ def problems_of_oauth(upstream: UpstreamConfig) -> Iterator[Problem]:
         yield Problem(
             ("oauth", "extra"), f"holds more than {MAX_EXTRA} parameters, or one of more than {MAX_TEXT} bytes"
         )
+
+
+def problems_of_oauth_in_fleet(
+    replica: ReplicaConfig, upstreams: Mapping[str, UpstreamConfig]
+) -> Iterator[tuple[str, Problem]]:
+    """Upstreams whose settings want people to sign in at one hub of several, with what is wrong about that."""
+    if replica == ReplicaConfig():
+        return
+    for name, upstream in upstreams.items():
+        is_wanted = upstream.oauth != UpstreamOAuth() and upstream.oauth.grant == "authorization_code"
+        if is_wanted and upstream.url is not None and not upstream.disabled:
+            text = (
+                "has people sign in, and hubs with [replica] do not share sign-ins: each would ask them again; set"
+                ' grant = "client_credentials" or "id_jag", or headers.Authorization in place of this table'
+            )
+            yield name, Problem(("oauth",), text)
 
 
 def problems_of_oauth_in_hub(config: OAuthConfig) -> Iterator[Problem]:

@@ -40,6 +40,16 @@ def sign_in_tool(upstream: str) -> ListEntry:
     return ListEntry(SIGN_IN, {member: raw(value) for member, value in fields.items()})
 
 
+def lists_unknown_text(upstream: str) -> str:
+    """What a host is told whose user is signed in, while the lists are read by somebody who is not."""
+    name, _ = home_of(upstream)
+    return (
+        f"The user is signed in at {name}, but its tools are not known: this hub lists them as its owner, who has to"
+        f' sign in there, too ("hubd auth {name}"). With across_principals = true in the configuration of {name} they'
+        " are listed as whoever signed in first."
+    )
+
+
 def signed_in_text(upstream: str) -> str:
     """What a host is told that calls the tool when nobody has to sign in any more."""
     name, _ = home_of(upstream)

@@ -146,7 +146,7 @@ async def serve_daemon(
                 is_elsewhere=None if fleet is None else fleet.membership.is_elsewhere,
                 boot=boot,
                 shared=store,
-                credentials=sign_ins.credential,
+                credentials=sign_ins,
                 environ=environment,
                 used=Memory(usage_path()),
             )

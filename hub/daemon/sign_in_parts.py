@@ -62,6 +62,10 @@ class SignInParts:
         """What sessions of `principal` show an upstream; None: the configured headers are all there is."""
         return None if config.url is None else self.accounts.credential(name, config, principal)
 
+    async def lister(self, name: str) -> str:
+        """The principal as whom lists are read that everybody sees the same of, where each has an account."""
+        return await self.accounts.first_of(name)
+
     def known(self, name: str, principal: str) -> "UpstreamCredential | None":
         """The credential that sessions have asked for; nothing is loaded for that."""
         return None if "accounts" not in self.__dict__ else self.accounts.find(name, principal)

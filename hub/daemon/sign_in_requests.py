@@ -29,9 +29,15 @@ from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
 
 if TYPE_CHECKING:
     from hub.sign_in.tickets import Outcome
+    from upstreams.oauth.credential import UpstreamCredential
 
 COMMANDS: Final = {"authorization_code": "hubd auth {}", "id_jag": "hubd auth --idp"}
 """What a person runs where the hub signs in in this way."""
+
+LISTED: Final = (
+    "Its lists are read as you, the owner, though everybody signs in there; with across_principals = true they are"
+    " read as whoever signed in first."
+)
 
 
 class SignInRequests:
@@ -81,9 +87,15 @@ class SignInRequests:
             issuer="" if grant is None else grant.key.issuer,
             expires_s=None if expires_at is None else round(expires_at - self._parts.wall(), 1),
             renewable=credential.is_renewable,
-            note=credential.problem,
+            note=f"{credential.problem} {LISTED}" if self._hides_lists(credential) else credential.problem,
             command=COMMANDS.get(credential.settings.grant, "").format(name),
         )
+
+    def _hides_lists(self, credential: "UpstreamCredential") -> bool:
+        """True if nobody sees what an upstream offers before the owner has signed in, whoever else has."""
+        config = self._parts.config_of(credential.upstream)
+        is_each = config is not None and config.oauth.account == "each" and not config.across_principals
+        return is_each and not credential.is_usable
 
     async def finish(self, address: str) -> SignInOutcome:
         """Carry on with an address that a person has copied.

@@ -15,7 +15,7 @@ from typing import Final
 import trio
 from msgspec import Struct
 
-from config.settings import UpstreamConfig
+from config.settings import ReplicaConfig, UpstreamConfig
 from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import OWNER, Caller
 from hub.net.http_server import Handler
@@ -92,7 +92,7 @@ class SignIns:
         config = self._around.upstream(upstream)
         principal = None if config is None else self._account(config, caller)
         base = None if principal is None else self.addresses.begin_base(principal)
-        if config is None or principal is None or base is None:
+        if config is None or principal is None or base is None or self._is_one_of_several:
             return None
         if (self._around.ends.blind and base.startswith("http:")) or self.prospects.why_not(upstream, principal) != "":
             return None
@@ -114,6 +114,8 @@ class SignIns:
         principal = None if config is None else self._account(config, caller)
         if config is None or principal is None:
             return texts.owner_needed(upstream, shared=config is not None and config.across_principals)
+        if self._is_one_of_several:
+            return texts.one_of_several(upstream)
         known = self.prospects.known(upstream, principal)
         why = self.prospects.why_not(upstream, principal)
         if why and known is not None and known.discovery is not None:
@@ -190,12 +192,19 @@ class SignIns:
         if config.url is None:
             text = f'{upstream} is a program and signs in by itself; "hubd logs {upstream}" shows what it says.'
             raise UpstreamUnavailable(text, upstream=upstream)
+        if self._is_one_of_several:
+            raise UpstreamUnavailable(texts.one_of_several(upstream), upstream=upstream)
         if config.oauth.grant != "authorization_code" or any(
             name.lower() == "authorization" for name in config.headers
         ):
             text = f"{upstream} needs nobody to sign in: its configuration says how the hub is let in there"
             raise UpstreamUnavailable(text, upstream=upstream)
         return config
+
+    @property
+    def _is_one_of_several(self) -> bool:
+        """True if other hubs serve the same hosts, which would not have what people sign in for here."""
+        return self._around.config().replica != ReplicaConfig()
 
     async def wait(self, begun: Begun, within_s: float = RECORD_S) -> Outcome:
         """The outcome of a sign-in that was begun. Cancellation: it stands as it is."""

@@ -31,6 +31,15 @@ def owner_needed(upstream: str, *, shared: bool) -> str:
     )
 
 
+def one_of_several(upstream: str) -> str:
+    who = upstream or "The identity provider"
+    return (
+        f"{who} needs a sign-in, and this hub is one of several ([replica]), which do not share sign-ins. The operator"
+        f" can set headers.Authorization of {who} instead, or have the hubs come as themselves"
+        ' (oauth.grant = "client_credentials").'
+    )
+
+
 def port_taken(port: int) -> str:
     return f"Port {port} of redirect_uri is taken by another program; stop it, or register another URI."
 

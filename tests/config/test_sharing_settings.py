@@ -341,3 +341,28 @@ def test_whether_an_upstream_is_cached_needs_no_other_process():
     found = difference(HubConfig(upstreams={"a": old}), HubConfig(upstreams={"a": structs.replace(old, cache=False)}))
     assert found.changed["a"].settings == ("cache",)
     assert not found.changed["a"].replaces
+
+
+@pytest.mark.parametrize(
+    ("settings", "refused"),
+    [
+        ("url = 'https://notes.example/mcp'", False),
+        ("url = 'https://notes.example/mcp'\noauth.client_id = 'hub'", True),
+        ("url = 'https://notes.example/mcp'\noauth.account = 'each'", True),
+        ("url = 'https://notes.example/mcp'\ndisabled = true\noauth.account = 'each'", False),
+        ("url = 'https://notes.example/mcp'\noauth.grant = 'none'", False),
+        (
+            "url = 'https://notes.example/mcp'\noauth = { grant = 'client_credentials', client_id = 'hub', "
+            "client_secret = 's3', issuer = 'https://id.example' }",
+            False,
+        ),
+    ],
+)
+def test_replicas_do_not_share_what_people_sign_in_for(file, settings, refused):
+    secrets = f'token = "{TOKEN}"\nsealing_key = "{KEY}"\n'
+    path = file(f'{secrets}[replica]\nname = "hub1"\n[upstreams.notes]\n{settings}')
+    if refused:
+        [found] = refusal(path)
+        assert "upstreams.notes.oauth: has people sign in, and hubs with [replica] do not share sign-ins" in found
+    else:
+        load_all(path, {})

@@ -14,6 +14,7 @@ import trio
 from config.oauth_settings import OAuthConfig
 from config.settings import UpstreamConfig
 from hub.link.fault_isolation import run_isolated
+from hub.link.interface import OWNER
 from upstreams.oauth.credential import UpstreamCredential
 from upstreams.oauth.extensions import signs_in
 from upstreams.oauth.model import Grant, OAuthProblem, OAuthUnavailable
@@ -151,6 +152,27 @@ class Accounts:
                 await trio.to_thread.run_sync(store.drop_removed, {"", *configured}, self._shared.wall())
             except (OAuthProblem, OAuthUnavailable) as problem:
                 log.warning("what is kept for removed upstreams is not looked through: %s", problem)
+
+    async def first_of(self, upstream: str) -> str:
+        """The principal with a sign-in that can be used: the owner, else whoever signed in first; the owner, if there
+        is none."""
+        if not self._may_be_kept():
+            return OWNER
+
+        def signed_in() -> list[tuple[float, str]]:
+            files = [each.file for each in self.store().grants() if each.is_readable]
+            return [
+                (file.signed_in_at, file.principal)
+                for file in files
+                if file.upstream == upstream and not file.sign_in_needed
+            ]
+
+        try:
+            found = await trio.to_thread.run_sync(signed_in)
+        except (OAuthProblem, OAuthUnavailable) as problem:
+            log.warning("who is signed in at %s cannot be looked up: %s", upstream, problem)
+            return OWNER
+        return OWNER if not found or any(who == OWNER for _, who in found) else min(found)[1]
 
     def rows(self) -> "list[AccountRow]":
         """All accounts, those that are kept and those that sessions have asked for. Blocks for the disk, not for the

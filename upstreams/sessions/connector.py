@@ -27,6 +27,7 @@ from upstreams.invalidation import InvalidationListener
 from upstreams.memory import UpstreamMemory
 from upstreams.resolution.reference_values import ReferenceValues
 from upstreams.session import (
+    NO_CREDENTIALS,
     Credentials,
     EraMemory,
     Exit,
@@ -34,7 +35,6 @@ from upstreams.session import (
     SessionEvents,
     SessionTerms,
     UpstreamEvents,
-    no_credentials,
 )
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
@@ -71,7 +71,7 @@ class SessionParts(Struct, frozen=True):
     listener: InvalidationListener
     values: ReferenceValues
     """The values of references in the configuration."""
-    credentials: Credentials = no_credentials
+    credentials: Credentials = NO_CREDENTIALS
 
 
 class _Events:
@@ -221,8 +221,8 @@ class SessionConnector:
         config = parts.values.fill(configured)
         if parts.values.renews_headers:
             terms = structs.replace(terms, renewed_headers=parts.values.renewed_headers)
-        if config.url is not None and (account := self._account_of(pooled)) is not None:
-            credential = parts.credentials(self._name, config, account)
+        if config.url is not None and (account := await self._account_of(pooled)) is not None:
+            credential = parts.credentials.credential(self._name, config, account)
             terms = structs.replace(terms, credential=credential)
             pooled.account = None if credential is None else account
         events = _Events(parts.events, pooled, on_ended or partial(self.pool.session_ended, pooled))
@@ -239,11 +239,15 @@ class SessionConnector:
             parts.gate.forget(configured)
             raise await mend(self._name, configured, error.breakage, parts.memory) from None
 
-    def _account_of(self, pooled: PooledSession) -> str | None:
+    async def _account_of(self, pooled: PooledSession) -> str | None:
         """The principal whose sign-in a session shows to its server; None: it shows none, since the one there is
         belongs to the hub's owner, who does not share it."""
-        principal = pooled.principal or (pooled.tenant.identity.principal if pooled.tenant else OWNER)
-        if self.pool.config.oauth.account == "each":
+        is_each = self.pool.config.oauth.account == "each"
+        principal = pooled.principal or (pooled.tenant.identity.principal if pooled.tenant else "")
+        if is_each and not principal and self.pool.config.across_principals:
+            return await self._parts.credentials.lister(self._name)
+        principal = principal or OWNER
+        if is_each:
             return principal
         return OWNER if principal == OWNER or self.pool.shares_account else None
 

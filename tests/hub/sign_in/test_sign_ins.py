@@ -10,7 +10,7 @@ import trio.testing
 from msgspec.structs import replace
 
 from config.oauth_settings import OAuthConfig
-from config.settings import UpstreamConfig
+from config.settings import ReplicaConfig, UpstreamConfig
 from hub.link.hub_errors import HubError
 from hub.link.interface import Identity
 from hub.sign_in.browser_end import Who
@@ -298,6 +298,15 @@ async def test_only_the_owner_signs_in_for_all():
         await it.get(back(link_of(await it.get(visit.url))))
         (grant,) = it.keeper.grants.values()
         assert grant.key.principal == "team/alice"
+
+
+async def test_hubs_that_share_no_sign_ins_begin_none():
+    async with world(replica=ReplicaConfig(name="hub1")) as it:
+        await it.sign_ins.look("notes", caller())
+        assert it.sign_ins.visit("notes", caller()) is None
+        assert "one of several ([replica])" in it.sign_ins.advice("notes", caller())
+        with pytest.raises(HubError, match="client_credentials"):
+            await it.sign_ins.begin("notes")
 
 
 async def test_a_team_server_knows_people_by_its_proxy():

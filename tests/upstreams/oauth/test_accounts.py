@@ -1,9 +1,12 @@
 """Which credentials a hub remembers."""
 
+import trio
+from msgspec.structs import replace
+
 from config.oauth_settings import UpstreamOAuth
 from config.settings import UpstreamConfig
 from hub.link.interface import OWNER
-from tests.support.token_world import URL, running, tokens
+from tests.support.token_world import KEY, URL, running, tokens
 from upstreams.oauth.accounts import MAX_IDLE
 
 CONFIG = UpstreamConfig(url=URL, oauth=UpstreamOAuth(account="each"))
@@ -36,3 +39,23 @@ async def test_credentials_of_upstreams_that_are_gone_are_forgotten(tmp_path, au
         accounts.credential("other", CONFIG, OWNER)
         assert accounts.find("notes", OWNER) is None
         assert accounts.find("", OWNER) is not None
+
+
+async def test_lists_that_are_everybodys_are_read_as_the_owner_or_whoever_signed_in_first(tmp_path, autojump_clock):
+    async with running(tmp_path, tokens()) as world:
+        accounts = world.accounts
+        assert await accounts.first_of("notes") == OWNER, "nobody is signed in"
+
+        async def sign_in(principal, *, upstream="notes", **changes):
+            key = replace(KEY, upstream=upstream, principal=principal)
+            await accounts.keep(replace(world.grant(key=key), **changes))
+            await trio.sleep(1)
+
+        await sign_in("team/eve", upstream="other")
+        assert await accounts.first_of("notes") == OWNER
+        await sign_in("team/mallory", sign_in_needed=True)
+        await sign_in("team/bob")
+        await sign_in("team/alice")
+        assert await accounts.first_of("notes") == "team/bob"
+        await sign_in(OWNER)
+        assert await accounts.first_of("notes") == OWNER

@@ -33,10 +33,11 @@ class SignedIn(House):
         era = "modern" if version == MODERN else "legacy"
         url = {"command": None, "url": "https://notes.example/mcp", "era": era}
         super().__init__(FakeUpstream(version=version), WebFake, **{**url, **settings})
-        self.supervisor = Supervisor(
-            self.memory, lambda name: None, run_session=self.run_session, credentials=self.credential
-        )
+        self.supervisor = Supervisor(self.memory, lambda name: None, run_session=self.run_session, credentials=self)
         self.owner_is_out = False
+
+    async def lister(self, name: str) -> str:
+        return "team/bob" if self.owner_is_out else OWNER
 
     def credential(self, name: str, config: UpstreamConfig, principal: str) -> Shown:
         return Shown(principal)
@@ -94,6 +95,18 @@ async def test_whoever_has_an_account_does_not_wait_for_the_owners(nursery, auto
     bob = Host(principal="team/bob")
     assert sum(await do(house, bob, bob)) == 2
     assert set(house.shown) == {"team/bob"}
+
+
+@ERAS
+async def test_lists_that_are_everybodys_are_read_as_whoever_signed_in(nursery, autojump_clock, version):
+    house = SignedIn(version, oauth=UpstreamOAuth(account="each"), across_principals=True)
+    house.owner_is_out = True
+    await nursery.start(house.supervisor.run, {"a": house.config})
+    await house.supervisor.settled.wait()
+    assert house.supervisor.upstreams["a"].offered.listed
+    assert isinstance(await attempt(house, Host(principal=OWNER)), UpstreamUnauthorized)
+    assert sum(await do(house, Host(principal="team/bob"), Host(principal="team/eve"))) == 2
+    assert set(house.shown) == {"team/bob", "team/eve"}, "lists are lent, calls are not"
 
 
 @ERAS
