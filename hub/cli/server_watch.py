@@ -216,7 +216,7 @@ def outcome(name: str, row: "UpstreamRow | None", waited_s: float) -> ServerOutc
 def _why(row: "UpstreamRow", waited_s: float) -> str:
     if row.stale_config:
         return f"it still runs with its old settings: {last_words(row.stale_config)}"
-    if row.state in UP or not row.last_error or _is_old(row, waited_s):
+    if row.state in UP or not row.last_error or (row.state not in ENDED and _is_old(row, waited_s)):
         return ""
     return last_words(row.last_error)
 
@@ -233,7 +233,9 @@ def _has_ended(row: "UpstreamRow | None", waited_s: float, failures: int) -> boo
     if row.state in UP:
         is_counted = row.tokens is not None or (row.since_s or 0.0) > SLACK_S  # which takes a moment
         return not row.stale_config and not row.settling and is_counted
-    if row.state not in ENDED and ((row.failures or 0) < failures or row.installing or row.queued):
+    if row.state in ENDED:  # nobody tries it again; a moment, since a restart or a sign-in may be about to
+        return waited_s > SLACK_S or not _is_old(row, waited_s)
+    if (row.failures or 0) < failures or row.installing or row.queued:
         return False
     return not _is_old(row, waited_s)
 

@@ -53,6 +53,7 @@ class Api:
             "counts": {"tools": 2, "prompts": 0, "resources": 1, "templates": 0},
             "last_error": "it \x1b[31mfell",
             "restarts": 1,
+            "since_s": 240.0,
             "degraded": ["too many tools"],
         }
         return {"version": "1.2.3", "uptime_s": 300.0, "upstreams": [upstream], "hosts": [], "warnings": ["odd name"]}

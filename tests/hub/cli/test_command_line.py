@@ -261,7 +261,7 @@ def test_status(busy):
     assert (code, err) == (0, "")
     assert out.startswith("hubd 1.2.3, up 5 min\n")
     assert re.search(
-        r"^demo +connected +- +stdio +2026-07-28 +- +- +2 +- +0 +1 +0\n    last error: it \\x1b\[31mfell\n"
+        r"^demo +connected +4 min +stdio +2026-07-28 +- +- +2 +- +0 +1 +0\n    last error: it \\x1b\[31mfell\n"
         r"    degraded: too many",
         out,
         re.M,

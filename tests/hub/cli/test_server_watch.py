@@ -215,6 +215,13 @@ def test_the_same_failure_twice_is_final_though_it_would_be_installed_again():
     assert watch(Rows(first, first, again), ["x"], output, failures=9)["x"].why == "x exited: ValueError: no key"
 
 
+@pytest.mark.parametrize("state", ["unauthorized", "failed"])
+def test_one_that_was_given_up_before_the_wait_is_not_waited_for(state):
+    given_up = {"state": state, "failures": 5, "last_error": "no sign-in", "last_error_ago_s": 100.0}
+    found = watch(Rows(given_up), ["x"], Output(json=True), limit_s=3600.0)["x"]
+    assert (found.state, found.why) == (state, "no sign-in")
+
+
 def test_another_failure_is_not_final():
     first, second, third, fourth = (
         INSTALLING | {"failures": number, "last_error": f"x exited\nValueError: no {what}"}
