@@ -338,6 +338,11 @@ class Catalog:
             self._costs = {part.name: cost_of(part.tool_bytes(self._hidden_of(Kind.TOOL, part))) for part in self.parts}
         return self._costs
 
+    def tool_bytes(self) -> Iterator[tuple[str, int]]:
+        """The visible name and the size of each tool that a model is shown."""
+        for part in self.parts:
+            yield from part.tool_bytes(self._hidden_of(Kind.TOOL, part)).items()
+
     @property
     def instructions(self) -> str:
         """Texts of the upstreams for the model, each under its title and the prefix of its tools, since they use their

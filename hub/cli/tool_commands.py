@@ -11,7 +11,8 @@ from hub.cli.subcommand import Output, add, as_json, client, nearest
 from hub.control.errors import ControlFailed
 
 if TYPE_CHECKING:
-    from hub.control.answers import UpstreamRow
+    from hub.control.answers import Status, UpstreamRow
+    from hub.control.tool_use import ToolUses
 
 
 def add_commands(commands: Any) -> None:
@@ -19,13 +20,17 @@ def add_commands(commands: Any) -> None:
     tools = add(commands, "tools", _tools, "the tools of all servers, or of one, as hosts see them", json=True)
     text = "a server name or a tool-name prefix; of a whole name, how it is called"
     tools.add_argument("name", metavar="NAME", nargs="?", help=text)
-    tools.add_argument("--cost", action="store_true", help="about how many tokens they take in a model's context")
+    only = tools.add_mutually_exclusive_group()
+    only.add_argument("--cost", action="store_true", help="about how many tokens they take in a model's context")
+    only.add_argument("--unused", action="store_true", help="those that nobody called in the last 30 days")
 
 
 def _tools(options: argparse.Namespace) -> int:
     from hub.cli.render.answers import tools
     from hub.control.methods import STATUS
 
+    if options.unused:
+        return _unused(options)
     if options.cost and options.name is None:
         return _costs(options)
     with session(options) as hub:
@@ -52,18 +57,40 @@ def _tools(options: argparse.Namespace) -> int:
 
 def _costs(options: argparse.Namespace) -> int:
     from hub.cli.render.costs import costs, costs_json
-    from hub.control.methods import STATUS
+
+    status, uses = status_and_uses(options)
+    output: Output = options.output
+    if options.json:
+        print(as_json(costs_json(status, uses)))
+    else:
+        output.screen.show(*costs(status, uses))
+    return EX_OK
+
+
+def _unused(options: argparse.Namespace) -> int:
+    from hub.cli.render.unused import unused, unused_json
+
+    status, uses = status_and_uses(options)
+    if options.name is not None and all(each.name != options.name for each in status.upstreams):
+        known = [each.name for each in status.upstreams]
+        meant = nearest(options.name, known) or f"there are: {', '.join(known) or 'none'}"
+        raise ControlFailed(f"there is no server {options.name}; {meant}")
+    output: Output = options.output
+    if options.json:
+        print(as_json(unused_json(uses, options.name)))
+    else:
+        output.screen.show(*unused(uses, options.name))
+    return EX_OK
+
+
+def status_and_uses(options: argparse.Namespace) -> "tuple[Status, ToolUses]":
+    """The status of a hub that has listed its tools, which is started if need be, and the use of these."""
+    from hub.control.methods import STATUS, TOOL_USE
 
     with session(options) as hub:  # a hub that is only starting has them when it has listed them
         hub.items("tools/list", "tools")
     with client() as control:
-        status = control.request(STATUS)
-    output: Output = options.output
-    if options.json:
-        print(as_json(costs_json(status)))
-    else:
-        output.screen.show(*costs(status))
-    return EX_OK
+        return control.request(STATUS), control.request(TOOL_USE)
 
 
 def _costs_of(options: argparse.Namespace, tools: list[dict[str, Any]]) -> int:

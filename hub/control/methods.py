@@ -13,6 +13,7 @@ from cache.statistics import CacheStatistics
 from config.server_environment import ShownEnvironment
 from hub.control.answers import Cleared, Logs, Reloaded, Status
 from hub.control.sign_ins import SignedOut, SignIn, SignInAccounts, SignInAddress, SignInOutcome, SignInStep, SignOut
+from hub.control.tool_use import ToolUses
 
 ANSWER_S: Final = 30.0
 SIGN_IN_S: Final = 90.0
@@ -64,6 +65,7 @@ Object = dict[str, Any]
 
 STATUS: Final = Method("status", Nothing, Status, 32 << 20)
 TOOLS: Final = Method("tools", Nothing, list[Object], 256 << 20)  # as much as a hub sends: 100 000 tools are one answer
+TOOL_USE: Final = Method("tool_use", Nothing, ToolUses, 64 << 20)
 CACHE: Final = Method("cache", Nothing, CacheStatistics, 32 << 20)
 CACHE_CLEAR: Final = Method("cache_clear", OneOrAll, Cleared)
 RESTART: Final = Method("restart", Name, Nothing)
@@ -82,6 +84,7 @@ METHODS: Final[Mapping[str, Method[Any]]] = {
     for method in (
         STATUS,
         TOOLS,
+        TOOL_USE,
         CACHE,
         CACHE_CLEAR,
         RESTART,

@@ -6,5 +6,5 @@ becomes of changed files, `http_listener` where HTTP is served, `http_routes` th
 row each), `api` what its user may ask of it. `sign_in_parts` has all of sign-ins at upstreams, made when it is needed,
 and `sign_in_requests` what the user asks of that. The process: `signals`, `systemd`, `logs`, `watchdog` (of the event
 loop), `memory`, `banner`, `root_warning`, `foreign_listeners`, `own_addresses`. `oauth_key` is the key of what is kept
-of sign-ins.
+of sign-ins; `tool_use` joins tools with their calls.
 """

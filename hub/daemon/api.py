@@ -37,11 +37,13 @@ from hub.control.answers import (
 )
 from hub.control.methods import LOG_LINES
 from hub.control.sign_ins import SignedOut, SignInAccounts, SignInOutcome, SignInStep
+from hub.control.tool_use import ToolUses
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.logs import OWN_NAME, FaultCounter
 from hub.daemon.reload import Reloader
 from hub.daemon.root_warning import is_root
 from hub.daemon.sign_in_requests import SignInRequests
+from hub.daemon.tool_use import tool_uses
 from hub.daemon.watchdog import LoopWatchdog
 from hub.downstream.request_pipeline import serve
 from hub.downstream.stateless_host import StatelessHost
@@ -236,6 +238,10 @@ class DaemonApi:
         exchange = HostExchange(Caller(OPERATOR, L4, {}), lambda message, *, vital=False: None)
         reply = await serve(host, self._hub.router, Request(0, LIST_METHOD[Kind.TOOL], {}), exchange)
         return own_items(reply.value, "tools") if isinstance(reply, Result) else []
+
+    async def tool_use(self) -> ToolUses:
+        """The tools of the common endpoint, and how often each was called."""
+        return tool_uses(self._hub.live, self._hub.usage)
 
     async def restart(self, name: str) -> None:
         """Restart an upstream, without waiting for it.

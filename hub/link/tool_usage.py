@@ -81,13 +81,18 @@ class ToolUsage:
         found = self.memory.get(_FACTS, _SINCE)
         return found if isinstance(found, str) else ""
 
+    @property
+    def today(self) -> str:
+        """The day on which calls are counted now."""
+        return self._today().isoformat()
+
     def fold(self) -> None:
         """Add the calls since the last time to the record, which is on disk after the next write."""
         if not self._keep:
             self.calls.clear()
             self._forget()
             return
-        today = self._today().isoformat()
+        today = self.today
         if not self.since:
             self.memory.put(_FACTS, _SINCE, today)
         for (server, tool, host), count in self.calls.items():

@@ -10,7 +10,9 @@ from hub.catalog.token_cost import tokens_of, tool_bytes
 from hub.cli.client.commands import LABEL
 from hub.cli.render.screen import Block, Cell, Table, styled
 from hub.cli.render.tables import about
+from hub.cli.render.unused import by_server, counted_days, span, unused_of
 from hub.control.answers import HostRow, Status, UpstreamRow
+from hub.control.tool_use import ToolUses
 
 if TYPE_CHECKING:
     from config.hosts.facts import Host
@@ -18,16 +20,22 @@ if TYPE_CHECKING:
 REMEDY: Final = "leave tools out with `tools` of a server in hubd.toml, or turn servers off with `hubd disable NAME`"
 
 
-def costs(data: Status) -> list[Block]:
+def costs(data: Status, uses: ToolUses) -> list[Block]:
     """`hubd tools --cost`: servers, the most expensive first, and below them hosts."""
+    unused = None if uses.since is None else by_server(unused_of(uses))
     servers: list[tuple[Cell, ...]] = [
-        (styled(each.name, "name"), _tools(each), _about(each.tokens), _largest(each)) for each in _servers(data)
+        (styled(each.name, "name"), _tools(each), _about(each.tokens), *_unused(each, unused), _largest(each))
+        for each in _servers(data)
     ]
     if data.instructions_tokens:
-        servers.append((styled("instructions", "dim"), None, about(data.instructions_tokens), None))
+        nothing = () if unused is None else (None,)
+        servers.append((styled("instructions", "dim"), None, about(data.instructions_tokens), *nothing, None))
     blocks: list[Block] = []
     if servers:
-        blocks.append(Table(("SERVER", "TOOLS", "TOKENS", "LARGEST"), servers, shorten=("LARGEST", "SERVER")))
+        heads = ("SERVER", "TOOLS", "TOKENS", *(() if unused is None else (f"UNUSED {uses.days} DAYS",)), "LARGEST")
+        blocks.append(Table(heads, servers, shorten=("LARGEST", "SERVER"), drop=("LARGEST",)))
+        if unused and counted_days(uses) < uses.days:
+            blocks += ["", styled(f"unused: not called {span(uses)}", "dim")]
     hosts = [(*_host(each), styled(_limit(each), "warning" if over_limit(each) else "dim")) for each in _hosts(data)]
     if hosts:
         blocks += ["", Table(("HOST", "ENDPOINT", "TOOLS", "TOKENS", "LIMIT"), hosts, shorten=("HOST", "ENDPOINT"))]
@@ -36,14 +44,24 @@ def costs(data: Status) -> list[Block]:
     return blocks or ["no server has any tools; `hubd status` shows how they are"]
 
 
-def costs_json(data: Status) -> dict[str, Any]:
+def _unused(upstream: UpstreamRow, unused: Mapping[str, tuple[int, int]] | None) -> tuple[Cell, ...]:
+    if unused is None:
+        return ()
+    tools, tokens = unused.get(upstream.name, (0, 0))
+    return (f"{tools} ({about(tokens)})" if tools else "0",)
+
+
+def costs_json(data: Status, uses: ToolUses) -> dict[str, Any]:
     """The same for programs."""
+    unused = by_server(unused_of(uses))
     servers = [
         {
             "name": each.name,
             "tools": _tools(each),
             "tokens": each.tokens,
             "largest": None if each.largest is None else msgspec.to_builtins(each.largest),
+            "unused": None if uses.since is None else unused.get(each.name, (0, 0))[0],
+            "unused_tokens": None if uses.since is None else unused.get(each.name, (0, 0))[1],
         }
         for each in _servers(data)
     ]
@@ -59,7 +77,7 @@ def costs_json(data: Status) -> dict[str, Any]:
         }
         for each in _hosts(data)
     ]
-    return {"servers": servers, "instructions_tokens": data.instructions_tokens, "hosts": hosts}
+    return {"servers": servers, "instructions_tokens": data.instructions_tokens, "hosts": hosts, "since": uses.since}
 
 
 def costs_of(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

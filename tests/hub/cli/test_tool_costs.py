@@ -46,3 +46,21 @@ def test_a_hub_that_is_only_starting_is_waited_for(env):
         "tools": [{"name": "files__read", "tokens": files["tokens"]}]
     }
     assert told(env, "tools", "--cost").splitlines()[1].split()[:2] == ["files", "1"]
+
+
+@pytest.mark.covers("ET-3")
+def test_what_was_called_is_known_after_a_restart_and_what_was_not_is_listed(env):
+    assert [each["name"] for each in json.loads(told(env, "tools", "--unused", "--json"))["tools"]] == ["files__read"]
+    assert told(env, "tools", "--unused").splitlines()[0].split() == ["TOOL", "TOKENS", "LAST", "CALL"]
+    told(env, "call", "files__read", "text=what nobody should read later")
+    told(env, "stop")
+    record = Path(env["XDG_STATE_HOME"], "hubd", "usage.json")
+    assert b"nobody" not in record.read_bytes()
+    assert record.stat().st_mode & 0o777 == 0o600
+    found = json.loads(told(env, "tools", "--unused", "--json"))
+    assert (found["tools"], found["days"]) == ([], 30)
+    assert told(env, "tools", "--unused") == "every one of 1 tools was called in the last 30 days\n"
+    (files,) = json.loads(told(env, "tools", "--cost", "--json"))["servers"]
+    assert (files["unused"], files["unused_tokens"]) == (0, 0)
+    wrong = subprocess.run([HUBD, "tools", "--unused", "fils"], env=env, capture_output=True, text=True, check=False)
+    assert (wrong.returncode, wrong.stderr) == (1, 'hubd: there is no server fils; did you mean "files"?\n')

@@ -65,6 +65,8 @@ MEMBERS = {
     "sign_in_finish": "upstream principal state text issuer scope until renewable",
     "sign_in_status": "accounts",
     "sign_out": "accounts",
+    "tool_use": "tools since today days",
+    "tools": "name server tool tokens calls last",
 }
 """In the order in which they are printed. Programs read them: a name is not changed."""
 

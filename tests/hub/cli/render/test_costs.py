@@ -1,11 +1,13 @@
 """`hubd tools --cost`, and the warning about hosts that are shown more than they take."""
 
 import pytest
+from msgspec import structs
 
 from config.hosts.facts import all_hosts
 from hub.cli.render import status as screen
 from hub.cli.render.costs import costs, costs_json, costs_of, over_limit, tool_costs, warning_of
 from hub.control.answers import HostRow, LargestTool, Status, UpstreamRow
+from hub.control.tool_use import ToolUse, ToolUses
 from tests.support.terminal import drawn, widest
 from upstreams.status_facts import Counts
 
@@ -25,14 +27,26 @@ DATA = Status(
     instructions_tokens=500,
 )
 
+USES = ToolUses(
+    tools=(
+        ToolUse(name="files__search_files", server="files", tokens=284, calls={"cursor": 4}),
+        ToolUse(name="files__move", server="files", tokens=90),
+        ToolUse(name="github__create", server="github", tokens=6025, last="2026-09-30"),
+        ToolUse(name="github__delete", server="github", tokens=900),
+    ),
+    since="2026-08-01",
+    today="2026-11-23",
+)
+NOT_KEPT = ToolUses(tools=USES.tools, today="2026-11-23")
+
 
 @pytest.mark.covers("ET-2")
 def test_servers_hosts_and_what_helps():
-    assert drawn(*costs(DATA), width=80) == (
-        "SERVER        TOOLS   TOKENS  LARGEST\n"
-        "github          101  ~24 000  create ~6 000\n"
-        "files            14   ~1 100  search_files ~280\n"
-        "instructions      -     ~500  -\n"
+    assert drawn(*costs(DATA, USES), width=80) == (
+        "SERVER        TOOLS   TOKENS  UNUSED 30 DAYS  LARGEST\n"
+        "github          101  ~24 000  2 (~6 900)      create ~6 000\n"
+        "files            14   ~1 100  1 (~90)         search_files ~280\n"
+        "instructions      -     ~500  -               -\n"
         "\n"
         "HOST          ENDPOINT  TOOLS   TOKENS  LIMIT\n"
         "x (cursor)    /mcp        115  ~26 000  -\n"
@@ -45,16 +59,26 @@ def test_servers_hosts_and_what_helps():
 
 @pytest.mark.parametrize("width", [20, 60, 80, 120, 200])
 def test_it_fits(width):
-    assert widest(drawn(*costs(DATA), width=width)) <= width
+    assert widest(drawn(*costs(DATA, USES), width=width)) <= width
+
+
+def test_a_young_record_says_so_and_without_one_nothing_is_called_unused():
+    young = drawn(*costs(DATA, structs.replace(USES, since="2026-11-20")))
+    assert "unused: not called since 2026-11-20, when the counting began (3 days ago)" in young
+    assert "unused:" not in drawn(*costs(DATA, USES))
+    assert "UNUSED" not in drawn(*costs(DATA, NOT_KEPT))
+    assert costs_json(DATA, NOT_KEPT)["servers"][0]["unused"] is None
 
 
 def test_nothing_to_show():
-    assert "no server has any tools" in drawn(*costs(Status()))
+    assert "no server has any tools" in drawn(*costs(Status(), ToolUses()))
     assert tool_costs([]) == []
 
 
 def test_for_programs():
-    found = costs_json(DATA)
+    found = costs_json(DATA, USES)
+    assert [(each["unused"], each["unused_tokens"]) for each in found["servers"]] == [(2, 6925), (1, 90)]
+    assert found["since"] == "2026-08-01"
     assert [each["name"] for each in found["servers"]] == ["github", "files"]
     assert found["servers"][1]["largest"] == {"name": "files__search_files", "tokens": 284}
     assert found["instructions_tokens"] == 500
