@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from hub.cli.subcommand import Output, UsageError, own_command
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ class HostEntries:
 
         self._machine = machine
         self._hubd = own_command()
-        self._url = _address(options.config) if options.http else None
+        self._door = _door(options.config) if options.http else None
         self._variables = carried(machine.environ, machine.home)
         self._without_urls: list[str] = []
         self._each = _Servers(options.config, machine) if options.each else None
@@ -56,9 +58,9 @@ class HostEntries:
         from config.hosts.entry import http_entry, stdio_entry
 
         entry = stdio_entry(place.host, self._hubd, self._variables, upstream=upstream, key=key)
-        if self._url is None:
+        if self._door is None:
             return entry
-        by_url = http_entry(place.host, *self._url, upstream=upstream, key=key)
+        by_url = http_entry(place.host, self._door.url, self._door.token, upstream=upstream, key=key)
         if by_url is None and place.title not in self._without_urls:
             self._without_urls.append(place.title)
         return by_url or entry
@@ -68,10 +70,15 @@ class HostEntries:
         output: Output = options.output
         for title in self._without_urls:
             output.note(f"{title} takes no URLs, so it starts `hubd connect`")
-        if self._variables and (self._url is None or self._without_urls):
+        if self._variables and (self._door is None or self._without_urls):
             output.note(f"the entries name the directories of this shell's hub: {', '.join(self._variables)}")
-        if self._url is not None and self._url[1] is not None and not options.dry_run:
+        if self._door is not None and self._door.token is not None and not options.dry_run:
             output.note("these files now hold the hub's token: keep them to yourself, and out of repositories")
+        elif self._door is not None and self._door.come:
+            output.note(
+                f"the entries hold no token, since {self._door.come}; for a host that cannot, `hubd token new NAME` "
+                "makes one to write into its entry"
+            )
         if self._each is not None:
             output.note("for servers that you add later, run this again")
 
@@ -117,8 +124,18 @@ class _Servers:
         return found
 
 
-def _address(named: Path | None) -> tuple[str, str | None]:
-    """The URL of the hub and its token, from its configuration; None: no token is needed.
+class _Door(Struct, frozen=True):
+    """The way by which hosts reach the hub by a URL."""
+
+    url: str
+    token: str | None
+    """The token that they show; None: none."""
+    come: str
+    """How hosts without a token are let in there; "": they need none, or are not."""
+
+
+def _door(named: Path | None) -> _Door:
+    """The URL of the hub and what opens it, from its configuration.
 
     Raises:
         UsageError: the configuration leaves the port to the kernel, or does not name the proxy.
@@ -128,7 +145,7 @@ def _address(named: Path | None) -> tuple[str, str | None]:
     from config.loading.assemble import load_all
     from config.loading.check import split_listen
     from hub.downstream.access.hub_token import checked_token, read_or_make_token
-    from hub.downstream.access.ways_in import ways_in
+    from hub.downstream.access.ways_in import resource_of, shows_token, ways_in, who_comes
 
     config = load_all(named, os.environ, partly=True).config
     host, port = split_listen(config.listen)
@@ -141,6 +158,7 @@ def _address(named: Path | None) -> tuple[str, str | None]:
             'allowed_hosts = ["NAME:443"] in hubd.toml'
         )
     url = ways.here or ways.proxied[0]
-    if config.auth == "none":
-        return url, None
-    return url, read_or_make_token(token_path()) if config.token is None else checked_token(config.token.reveal())
+    if not shows_token(config, url, resource_of(config, host, port)):
+        return _Door(url, None, who_comes(config))
+    token = read_or_make_token(token_path()) if config.token is None else checked_token(config.token.reveal())
+    return _Door(url, token, "")

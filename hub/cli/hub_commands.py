@@ -56,8 +56,9 @@ def _add_serve(commands: Any) -> None:
     serve.add_argument("--config", type=Path, metavar="FILE", help="a hubd.toml, or any host's .json of MCP servers")
     text = "address for HTTP, in place of the configured one (127.0.0.1:8765); port 0 takes any free port"
     serve.add_argument("--listen", metavar="HOST:PORT", help=text)
-    text = "require the bearer token over HTTP, or nothing, whatever is configured (token)"
-    serve.add_argument("--auth", choices=("token", "none"), help=text)
+    text = "who is let in over HTTP, whatever is configured: those with the hub's token (token); also those whom the "
+    text += "issuers (oauth) or the proxy (proxy) of [access] let in; or all (none)"
+    serve.add_argument("--auth", choices=("token", "oauth", "proxy", "none"), help=text)
     serve.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)  # as `hubd connect` starts it
     serve.add_argument(
         "--stdio", action="store_true", help="serve the program that started this, on standard input and output"

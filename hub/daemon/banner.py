@@ -10,7 +10,7 @@ from config.program import lasting_command
 from config.settings import HubConfig
 from hub.app import OPEN_DOOR
 from hub.daemon.http_listener import HttpListener
-from hub.downstream.access.ways_in import WaysIn, ways_in
+from hub.downstream.access.ways_in import WaysIn, resource_of, shows_token, ways_in, who_comes
 
 log = logging.getLogger("hubd")
 
@@ -20,15 +20,18 @@ def announce(listener: HttpListener, config: HubConfig, *, shown: bool) -> None:
     ways = ways_in(config, *listener.address)
     if shown:
         with suppress(OSError, AttributeError):  # nobody reads it; the log has it, too
-            print("\n".join(_entries(config, listener.url, ways)), flush=True)  # noqa: T201
+            resource = resource_of(config, *listener.address)
+            print("\n".join(_entries(config, listener.url, ways, resource)), flush=True)  # noqa: T201
     log.info("listening on %s and %s", listener.url, socket_path())
     if ways.proxied:
         log.info("reached through the proxy by %s", ", ".join(ways.proxied))
+    if come := who_comes(config):
+        log.info("%s; tokens of `hubd token` count, too", come)
     if config.auth == "none":
         log.warning(OPEN_DOOR)
 
 
-def _entries(config: HubConfig, url: str, ways: WaysIn) -> list[str]:
+def _entries(config: HubConfig, url: str, ways: WaysIn, resource: str) -> list[str]:
     """The lines of the banner."""
     lines = [
         f"hubd listens on {url} and {socket_path()}",
@@ -37,22 +40,25 @@ def _entries(config: HubConfig, url: str, ways: WaysIn) -> list[str]:
         json.dumps({"mcpServers": {"hub": {"command": lasting_command() or "hubd", "args": ["connect"]}}}, indent=2),
     ]
     if config.behind_tls_proxy:
-        lines += _entry_by_url(config, "beyond the proxy", ways.proxied or ("https://NAME/mcp",))
+        lines += _entry_by_url(config, "beyond the proxy", ways.proxied or ("https://NAME/mcp",), resource)
         if not ways.proxied:
             lines.append('NAME is what hosts call the proxy; write it into allowed_hosts, such as "NAME:443"')
     if ways.here or not config.behind_tls_proxy:
         whose = "of this machine" if config.behind_tls_proxy else ""
-        lines += _entry_by_url(config, whose, (ways.here or url,))
+        lines += _entry_by_url(config, whose, (ways.here or url,), resource)
     return lines
 
 
-def _entry_by_url(config: HubConfig, whose: str, urls: Sequence[str]) -> list[str]:
+def _entry_by_url(config: HubConfig, whose: str, urls: Sequence[str], resource: str) -> list[str]:
     """An entry for a host that opens URLs, with the first of `urls`; the others are named."""
-    notes = ["TOKEN stands for what `hubd token` prints"] if config.auth == "token" else []
-    notes += [f"{url} leads here, too" for url in urls[1:]]
     entry: dict[str, object] = {"url": urls[0]}
-    if config.auth == "token":
+    notes = []
+    if shows_token(config, urls[0], resource):
         entry["headers"] = {"Authorization": "Bearer TOKEN"}
+        notes.append("TOKEN stands for what `hubd token` prints")
+    elif come := who_comes(config):
+        notes.append(come)
+    notes += [f"{url} leads here, too" for url in urls[1:]]
     title = f"A host {whose} that opens URLs" if whose else "A host that opens URLs"
     return [
         f"{title} ({'; '.join(notes)}):" if notes else f"{title}:",

@@ -1,12 +1,15 @@
 """Checks of the files of hosts: a missing hub, and servers that run twice."""
 
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 
+from config import directories
 from config.errors import ConfigError
 from config.hosts.entry import KEY, url_of, variables_of
 from config.hosts.entry_environment import carried
@@ -19,7 +22,10 @@ from config.projects import find_project
 from config.settings import HubConfig
 from config.trust import Trust
 from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, HostFile, InstallHub, about, listed
-from hub.downstream.access.ways_in import ways_in
+from hub.downstream.access.host_tokens import TokensUnreadable, hash_of, read_tokens
+from hub.downstream.access.ways_in import resource_of, shows_token, ways_in
+
+_SHOWN = re.compile(r"(?i:bearer) ([A-Za-z0-9._~+/-]+=*)")
 
 
 def double_imports(examined: Examined) -> Iterator[Finding]:
@@ -133,14 +139,27 @@ def _port_of(url: str) -> str:
     return ""
 
 
+def _has_token(file: HostFile, examined: Examined) -> bool:
+    """True if an entry shows the hub's own token, or that of a host."""
+    shown = _SHOWN.findall(str(file.entry))
+    if examined.wanted is not None and examined.wanted in shown:
+        return True
+    named = {token.token.reveal() for token in examined.config.access.tokens if token.token is not None}
+    with suppress(TokensUnreadable):
+        made = {kept.hash for kept in read_tokens(Path(directories.state_dir(), "tokens.json")).values()}
+        return any(token in named or hash_of(token) in made for token in shown)
+    return not named.isdisjoint(shown)
+
+
 def _entry_by_url(file: HostFile, examined: Examined) -> Iterator[Finding]:
     url, title, config = url_of(file.entry) or "", file.place.title, examined.config
     fix, repair = f"run `hubd install --http {file.place.host.id}`", InstallHub(file.place.host.id, by_url=True)
     host, port = split_listen(config.listen)
     proxied = ways_in(config, host, port).proxied
-    if examined.loaded is not None and url not in proxied and _port_of(url) != str(port):
+    door = next((way for way in proxied if url == way or url.startswith(f"{way}/")), None)
+    if examined.loaded is not None and door is None and _port_of(url) != str(port):
         what = f"{title}: its entry goes to another port than the hub listens on ({config.listen})"
         yield Finding("entry", "problem", what, "the host does not reach the hub", fix, repair=repair)
-    elif config.auth == "token" and (not (token := examined.wanted) or token not in str(file.entry)):
+    elif shows_token(config, door or url, resource_of(config, host, port)) and not _has_token(file, examined):
         what = f"{title}: its entry does not have the hub's token"
         yield Finding("entry", "problem", what, "the hub refuses the host", fix, repair=repair)

@@ -44,6 +44,23 @@ def resource_of(config: HubConfig, host: str, port: int) -> str:
     return ways.here or f"http://{LOOPBACK_NAMES[1]}:{port}/mcp"
 
 
+def shows_token(config: HubConfig, url: str, resource: str) -> bool:
+    """True if a host that opens `url` shows the hub's token there. It does not where it signs in, which it can at
+    `resource` and below it alone, nor where a proxy says who it is."""
+    if config.auth == "oauth":
+        return url != resource and not url.startswith(f"{resource}/")
+    if config.auth == "proxy":
+        return not (config.behind_tls_proxy and url.startswith("https:"))
+    return config.auth == "token"
+
+
+def who_comes(config: HubConfig) -> str:
+    """How hosts without the hub's token are let in, as a clause; "": they are not."""
+    if config.auth == "oauth":
+        return f"hosts sign in at {' or '.join(issuer.issuer for issuer in config.access.issuers)}"
+    return "the proxy says who comes" if config.auth == "proxy" else ""
+
+
 def with_port(name: str, port: int) -> str:
     """An entry of `allowed_hosts` with its port.
 

@@ -363,6 +363,40 @@ def test_an_entry_by_url(case):
     assert "does not have the hub's token" in case.one(hosts.entries).what
 
 
+ISSUER = '[[access.issuers]]\nname = "team"\nissuer = "https://id.example"\n'
+
+
+@pytest.mark.parametrize(
+    ("settings", "path", "needs"),
+    [
+        ("", "/mcp", True),
+        ('auth = "none"\n', "/mcp", False),
+        (f'auth = "oauth"\n{ISSUER}', "/mcp", False),
+        (f'auth = "oauth"\n{ISSUER}', "/mcp/notes", False),
+        (f'auth = "oauth"\n[access]\nresource = "https://hub.example/mcp"\n{ISSUER}', "/mcp", True),
+        ('auth = "proxy"\n[access.proxy]\nheader = "X-Person"\npeer_uid = [0]\n', "/mcp", True),
+    ],
+)
+def test_an_entry_without_a_token_is_wrong_where_nothing_else_opens_the_hub(case, settings, path, needs):
+    case.toml(settings)
+    entry = http_entry(all_hosts()["cursor"], f"http://127.0.0.1:8765{path}", None)
+    case.host("cursor", json.dumps({"mcpServers": {KEY: entry}}))
+    assert [found.what for found in case.found(hosts.entries)] == (
+        ["Cursor: its entry does not have the hub's token"] if needs else []
+    )
+
+
+def test_an_entry_with_the_token_of_a_host(case):
+    case.toml('[[access.tokens]]\nname = "fixed"\ntoken = "t0k3n-t0k3n-t0k3n"\n')
+    folder = case.home / "state" / "hubd"
+    folder.mkdir(parents=True, mode=0o700)
+    made = HostTokens(folder / "tokens.json", lambda: 1e9).make("ci")
+    for token, count in (("t0k3n-t0k3n-t0k3n", 0), (made, 0), ("other-token-of-16", 1)):
+        entry = http_entry(all_hosts()["cursor"], "http://127.0.0.1:8765/mcp", token)
+        case.host("cursor", json.dumps({"mcpServers": {KEY: entry}}))
+        assert len(case.found(hosts.entries)) == count
+
+
 def test_a_host_s_file_that_cannot_be_read(case):
     case.host("cursor", "{")
     assert "is not JSON" in case.one(hosts.entries).why

@@ -89,6 +89,36 @@ def test_the_url_is_one_that_the_host_can_use(home, tmp_path, settings, url):
     assert 'write allowed_hosts = ["NAME:443"]' in said
 
 
+ISSUER = '[[access.issuers]]\nname = "team"\nissuer = "https://id.example"\n'
+TEAM = 'listen = "10.0.0.5:9000"\nbehind_tls_proxy = true\nallowed_hosts = ["hub.example.com:443"]\n'
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ('auth = "none"\n', None),
+        (f'auth = "oauth"\n{ISSUER}', "hosts sign in at https://id.example"),
+        (f'auth = "oauth"\n{TEAM}{ISSUER}', "hosts sign in at https://id.example"),
+        (f'auth = "proxy"\n{TEAM}[access.proxy]\nheader = "X-P"\npeer_uid = [0]\n', "the proxy says who comes"),
+    ],
+)
+def test_no_token_is_written_where_it_is_not_what_opens_the_hub(home, tmp_path, settings, said):
+    (config := tmp_path / "hubd.toml").write_text(settings)
+    printed = hubd(home, "install", "--http", "cursor", "--config", config)
+    entry = json.loads((home[0] / HOMES["cursor"].path).read_text())["mcpServers"]["hub"]
+    assert entry.keys() == {"url"}
+    assert "hubd token new" in printed if said else "hub's token" not in printed
+    assert (said or "") in printed
+
+
+def test_the_hub_s_own_machine_has_its_token_where_people_sign_in_elsewhere(home, tmp_path):
+    settings = f'auth = "oauth"\n[access]\nresource = "https://hub.example.com/mcp"\n{ISSUER}'
+    (config := tmp_path / "hubd.toml").write_text(settings)
+    assert "now hold the hub's token" in hubd(home, "install", "--http", "cursor", "--config", config)
+    entry = json.loads((home[0] / HOMES["cursor"].path).read_text())["mcpServers"]["hub"]
+    assert entry["headers"] == {"Authorization": f"Bearer {hubd(home, 'token').strip()}"}
+
+
 def test_claude_code_s_own_program_changes_its_file(home, tmp_path):
     programs = tmp_path / "bin"
     programs.mkdir()
