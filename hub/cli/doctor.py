@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from hub.cli.subcommand import EX_FAILED, add, add_config, as_json, now
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from config.settings import UpstreamConfig
     from hub.cli.checks.evidence import Examined, Finding
     from hub.control.answers import Status
+    from hub.control.sign_ins import SignInTrial
 
 
 STRANGER_S: Final = 2.0
@@ -74,6 +75,7 @@ def _machine(options: argparse.Namespace) -> int:
             status_at=partial(_status_at, patience_s=STRANGER_S),
             root=is_root(),
             lately=_connected_lately(),
+            trials=_sign_in_trials,
         )
 
     found = findings(examined(), strict=options.strict)
@@ -95,6 +97,19 @@ def _connected_lately() -> "Callable[[UpstreamConfig], bool]":
 
     remembered = LastConnected(Memory(Path(directories.state_dir(), "memory.json")), lambda: now().timestamp())
     return lambda config: remembered.ago_s(config) is not None
+
+
+def _sign_in_trials() -> "Mapping[str, SignInTrial]":
+    """What would become of the sign-ins that servers wait for, as the running hub finds out."""
+    from hub.cli.subcommand import client
+    from hub.control.errors import ControlFailed, HubNotRunning
+    from hub.control.methods import SIGN_IN_TRIALS
+
+    try:
+        with client() as hub:
+            return {trial.upstream: trial for trial in hub.request(SIGN_IN_TRIALS).trials}
+    except (OSError, HubNotRunning, ControlFailed):  # a hub of before, too
+        return {}
 
 
 def _status_at(path: "Path", patience_s: float | None = None) -> "Status | None":

@@ -12,7 +12,16 @@ from msgspec import Struct, convert
 from cache.statistics import CacheStatistics
 from config.server_environment import ShownEnvironment
 from hub.control.answers import Cleared, Logs, Reloaded, Status
-from hub.control.sign_ins import SignedOut, SignIn, SignInAccounts, SignInAddress, SignInOutcome, SignInStep, SignOut
+from hub.control.sign_ins import (
+    SignedOut,
+    SignIn,
+    SignInAccounts,
+    SignInAddress,
+    SignInOutcome,
+    SignInStep,
+    SignInTrials,
+    SignOut,
+)
 from hub.control.tool_use import ToolUses
 
 ANSWER_S: Final = 30.0
@@ -76,6 +85,7 @@ STOP: Final = Method("stop", Nothing, Nothing)
 SIGN_IN: Final = Method("sign_in", SignIn, SignInStep, answer_s=SIGN_IN_S)
 SIGN_IN_FINISH: Final = Method("sign_in_finish", SignInAddress, SignInOutcome, answer_s=SIGN_IN_S)
 SIGN_IN_STATUS: Final = Method("sign_in_status", OneOrAll, SignInAccounts)
+SIGN_IN_TRIALS: Final = Method("sign_in_trials", Nothing, SignInTrials)
 SIGN_OUT: Final = Method("sign_out", SignOut, SignedOut, answer_s=SIGN_IN_S)
 READ_TOKENS: Final = Method("read_tokens", Nothing, Nothing)
 
@@ -96,6 +106,7 @@ METHODS: Final[Mapping[str, Method[Any]]] = {
         SIGN_IN,
         SIGN_IN_FINISH,
         SIGN_IN_STATUS,
+        SIGN_IN_TRIALS,
         SIGN_OUT,
     )
 }

@@ -94,6 +94,22 @@ class SignInAccounts(Struct, frozen=True):
     accounts: tuple[SignInAccount, ...] = ()
 
 
+class SignInTrial(Struct, frozen=True, kw_only=True):
+    """What would become of a sign-in that an upstream waits for."""
+
+    upstream: str = ""
+    problem: str = ""
+    """Why it cannot begin, and what to do; "": it can."""
+    is_passing: bool = False
+    """The problem may go away by itself."""
+
+
+class SignInTrials(Struct, frozen=True):
+    """Those of the upstreams that wait for one."""
+
+    trials: tuple[SignInTrial, ...] = ()
+
+
 class SignOut(Struct, frozen=True):
     """An upstream, or all, to sign out of. `forget`: the hub's registration there, too."""
 

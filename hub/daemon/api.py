@@ -36,7 +36,7 @@ from hub.control.answers import (
     UpstreamRow,
 )
 from hub.control.methods import LOG_LINES
-from hub.control.sign_ins import SignedOut, SignInAccounts, SignInOutcome, SignInStep
+from hub.control.sign_ins import SignedOut, SignInAccounts, SignInOutcome, SignInStep, SignInTrials
 from hub.control.tool_use import ToolUses
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.logs import OWN_NAME, FaultCounter
@@ -294,6 +294,10 @@ class DaemonApi:
     async def sign_in_status(self, name: str | None = None) -> SignInAccounts:
         """Everything `hubd auth --status` shows."""
         return await self._signing_in.accounts(name)
+
+    async def sign_in_trials(self) -> SignInTrials:
+        """What would become of the sign-ins that servers wait for; nothing is registered."""
+        return await self._signing_in.trials()
 
     async def sign_out(self, name: str | None = None, forget: bool = False) -> SignedOut:
         """Sign out of an upstream, or of all.

@@ -21,16 +21,20 @@ from hub.control.sign_ins import (
     SignInAccounts,
     SignInOutcome,
     SignInStep,
+    SignInTrial,
+    SignInTrials,
 )
 from hub.daemon.sign_in_parts import SignInParts
-from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
+from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import OWNER
+from upstreams.lifecycle import State
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
 
 if TYPE_CHECKING:
     from hub.sign_in.tickets import Outcome
     from upstreams.oauth.credential import UpstreamCredential
 
+MAX_TRIALS: Final = 16
 COMMANDS: Final = {"authorization_code": "hubd auth {}", "id_jag": "hubd auth --idp"}
 """What a person runs where the hub signs in in this way."""
 
@@ -106,6 +110,28 @@ class SignInRequests:
         if await self._is_of_a_host():
             raise UpstreamUnauthorized(_only_a_person("hubd auth --finish"))
         return _told(await self._parts.sign_ins.finish(address))
+
+    async def trials(self) -> SignInTrials:
+        """What would become of the sign-ins that upstreams wait for, of some of them at least."""
+        waiting = [
+            name
+            for name, upstream in self._parts.hub.supervisor.upstreams.items()
+            if upstream.state is State.UNAUTHORIZED and upstream.config.signs_in_by_person
+        ]
+        found: dict[str, SignInTrial] = {}
+
+        async def look(name: str) -> None:
+            try:
+                trial = await self._parts.sign_ins.trial(name)
+            except HubError as error:
+                found[name] = SignInTrial(upstream=name, problem=str(error))
+            else:
+                found[name] = SignInTrial(upstream=name, problem=trial.problem, is_passing=trial.is_passing)
+
+        async with trio.open_nursery() as nursery:
+            for name in waiting[:MAX_TRIALS]:
+                nursery.start_soon(look, name)
+        return SignInTrials(tuple(found[name] for name in sorted(found)))
 
     async def accounts(self, name: str | None) -> SignInAccounts:
         """The accounts at an upstream, or all."""

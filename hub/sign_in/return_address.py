@@ -62,19 +62,48 @@ class ReturnAddresses:
         Raises:
             OAuthProblem: there is none, or another program has its port.
         """
-        keeper = self._around.keeper()
         configured = config.oauth.redirect_uri or self._around.config().oauth.redirect_uri
         if configured:
             if not server.sends_issuer:
                 await self._claim(configured, server.issuer)
             return self.also(configured, for_s)
-        number = 0 if server.sends_issuer else await keeper.redirect_number(server.issuer)
-        if (proxied := self.proxied()) is not None:
-            return taken_apart(callback_at(proxied, number))
-        listening = self._around.listening()
-        if listening is not None and listening.is_lasting and listening.reached_at is not None:
-            return taken_apart(callback_at(base_url(listening.reached_at, listening.port), number))
+        number = await self._number(server)
+        if (base := self._lasting_base()) is not None:
+            return taken_apart(callback_at(base, number))
         return await self._kept(number, for_s)
+
+    async def expected(self, config: UpstreamConfig, server: AuthorizationServer) -> str:
+        """The redirect URI that a sign-in at `server` would use. Nothing listens there for that.
+
+        Raises:
+            OAuthProblem: there is none.
+        """
+        keeper = self._around.keeper()
+        if configured := config.oauth.redirect_uri or self._around.config().oauth.redirect_uri:
+            return configured
+        base = self._lasting_base()
+        if base is None:
+            port = await keeper.port()
+            if not port:
+                try:
+                    port = self._listeners.hold(0)
+                except PortTaken:
+                    raise OAuthProblem(texts.NO_PORT) from None
+                await keeper.keep_port(port)
+            base = base_url("127.0.0.1", port)
+        return callback_at(base, await self._number(server))
+
+    async def _number(self, server: AuthorizationServer) -> int:
+        return 0 if server.sends_issuer else await self._around.keeper().redirect_number(server.issuer)
+
+    def _lasting_base(self) -> str | None:
+        """The origin at which browsers reach the hub, next time, too; None: there is none."""
+        if (proxied := self.proxied()) is not None:
+            return proxied
+        listening = self._around.listening()
+        if listening is None or not listening.is_lasting or listening.reached_at is None:
+            return None
+        return base_url(listening.reached_at, listening.port)
 
     async def _claim(self, uri: str, issuer: str) -> None:
         """Let one issuer alone use a redirect URI: none of them says who sends an answer."""
@@ -97,7 +126,7 @@ class ReturnAddresses:
                 redirect = taken_apart(callback_at(base_url("127.0.0.1", port), number))
                 self._listeners.listen(redirect, redirect.addresses, for_s)
             except PortTaken:
-                raise OAuthProblem("No port of 127.0.0.1 is free for a browser to come back to") from None
+                raise OAuthProblem(texts.NO_PORT) from None
             await keeper.keep_port(port)
         return redirect
 

@@ -1,6 +1,6 @@
 """The authorization servers, as `upstreams.oauth` asks them."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 import trio
@@ -10,9 +10,10 @@ from config.settings import UpstreamConfig
 from hub.sign_in.surroundings import Code
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.oauth.discovery.discover import allowed_for, discover, discover_issuer
-from upstreams.oauth.model import Challenge, Discovery, Grant, OAuthClient
+from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, Grant, OAuthClient
 from upstreams.oauth.registration.client_document import client_document
 from upstreams.oauth.registration.clients import client_for
+from upstreams.oauth.registration.trial import SignInTrial, try_sign_in
 from upstreams.oauth.store.grant_store import GrantStore
 from upstreams.oauth.tokens.endpoint import TokenEndpoint
 from upstreams.oauth.tokens.grants import first_grant
@@ -92,6 +93,17 @@ class RealServers:
             now=self._wall(),
             sends_resource=bool(code.resource),
         )
+
+    async def trial(
+        self,
+        upstream: str,
+        config: UpstreamConfig,
+        challenge: Challenge,
+        redirect_of: Callable[[AuthorizationServer], Awaitable[str]],
+    ) -> SignInTrial:
+        """Try a sign-in up to the registration."""
+        url, settings = config.url or "", config.oauth
+        return await try_sign_in(self._fetch, url, settings, self._config(), redirect_of, upstream, challenge)
 
     def document(self, base_url: str) -> dict[str, Any]:
         """The client metadata document of a hub at this origin."""

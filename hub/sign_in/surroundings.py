@@ -9,7 +9,8 @@ from config.setting import Secret
 from config.settings import HubConfig, UpstreamConfig
 from hub.sign_in.browser_end import BrowserEnds
 from hub.sign_in.redirect_uri import Listening
-from upstreams.oauth.model import Challenge, Discovery, Grant, GrantKey, OAuthClient
+from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, Grant, GrantKey, OAuthClient
+from upstreams.oauth.registration.trial import SignInTrial
 
 
 class Credential(Protocol):
@@ -105,6 +106,16 @@ class Servers(Protocol):
 
     async def redeem(self, config: UpstreamConfig, code: Code) -> Grant:
         """The grant that a code is good for, which is not kept yet."""
+        ...
+
+    async def trial(
+        self,
+        upstream: str,
+        config: UpstreamConfig,
+        challenge: Challenge,
+        redirect_of: Callable[[AuthorizationServer], Awaitable[str]],
+    ) -> SignInTrial:
+        """What would become of a sign-in; nothing is registered."""
         ...
 
     def document(self, base_url: str) -> dict[str, Any]:

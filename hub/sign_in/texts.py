@@ -9,6 +9,9 @@ NO_SUCH_SIGN_IN = (
 NO_SCOPES = "What --scope names are no scopes: those are visible ASCII without quotes, joined by single spaces."
 
 
+NO_PORT = "No port of 127.0.0.1 is free for a browser to come back to"
+
+
 def forbidden_scopes(upstream: str, scopes: str) -> str:
     return f"max_scopes of {upstream} does not permit {scopes}. Change it in the configuration, or leave them out."
 

@@ -3,7 +3,7 @@
 import os
 import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -15,6 +15,7 @@ from hub.cli.checks.evidence import Examined, Finding, about, listed
 from hub.cli.render.costs import REMEDY, over_limit
 from hub.cli.render.last_words import telling_line
 from hub.cli.setup.temporary_directory import PREFIX
+from hub.control.sign_ins import SignInTrial
 from hub.daemon.root_warning import ADVICE, ROOT
 from hub.shim.start_daemon import is_alive
 
@@ -92,12 +93,17 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
     causes: dict[tuple[str, str], list[str]] = {}
     told = {each.unresolved for each in examined.error.diagnostics} if examined.error is not None else set()
     reasons: dict[str, str] = {}
+    trials: Mapping[str, SignInTrial] | None = None
     for upstream in () if examined.status is None else examined.status.upstreams:
         name = upstream.name
         first, *said = (upstream.last_error or "").splitlines() or [""]
         why = first.strip() or "the reason is unknown"
         if upstream.state == "unauthorized":
             command = "" if upstream.account is None else upstream.account.command
+            trials = (examined.trials() if trials is None else trials) if command else {}
+            if name in trials and trials[name].problem:
+                yield _stopped_sign_in(trials[name])
+                continue
             causes.setdefault((SIGN_IN, command and "by a person"), []).append(name)
         elif upstream.state == "unresolved":  # of others the configuration is told of, with the same reason
             if upstream.failures is None or name in told:
@@ -125,6 +131,17 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
             why = reasons[one] if one else f"each {why}"
             fix = f"see `hubd logs {one or 'NAME'}`, fix the cause, then {again}"
         yield Finding("upstream", "problem", f"{listed(names)}: {what}", why, fix, **about(names))
+
+
+def _stopped_sign_in(trial: SignInTrial) -> Finding:
+    """A sign-in that a server waits for, and that cannot begin."""
+    name = trial.upstream
+    fix = f"do what it says (`hubd edit`), then run `hubd auth {name}`"
+    if trial.is_passing:
+        fix = f"run `hubd auth {name}` when that is over"
+    return Finding(
+        "upstream", "problem", f"{name}: {SIGN_IN}, and it cannot begin", trial.problem, fix, **about([name])
+    )
 
 
 def other_daemons(examined: Examined) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -20,6 +20,7 @@ from config.loading.safe_reading import read_private
 from config.settings import HubConfig, UpstreamConfig
 from hub.cli.served import why_not_served
 from hub.control.answers import Status
+from hub.control.sign_ins import SignInTrial
 
 GUI_PATH: Final = "/usr/bin:/bin:/usr/sbin:/sbin"
 """The PATH of a program that no shell has started."""
@@ -136,6 +137,8 @@ class Examined(Struct, frozen=True, kw_only=True):
     """Fetches the status of the hub behind a control socket; None: it does not answer."""
     root: bool = False
     """This process has the rights of root, outside of a container."""
+    trials: Callable[[], Mapping[str, SignInTrial]] = dict
+    """What would become of the sign-ins that servers wait for, by server. The hub asks others for that."""
     served: frozenset[str] = frozenset()
     """Servers that work through the hub: they are connected now, or were within a day."""
 
@@ -166,6 +169,7 @@ def examine(
     status_at: Callable[[Path], Status | None] = lambda path: None,
     root: bool = False,
     lately: Callable[[UpstreamConfig], bool] = lambda config: False,
+    trials: Callable[[], Mapping[str, SignInTrial]] = dict,
 ) -> Examined:
     """Read the configuration (`config`, or the user's own) and the files of all hosts that are here. `lately`: whether
     a hub was connected to a server within a day, asked where none runs.
@@ -204,6 +208,7 @@ def examine(
         directory=directory,
         status_at=status_at,
         root=root,
+        trials=trials,
         served=served,
     )
 

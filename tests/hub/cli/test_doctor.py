@@ -34,6 +34,7 @@ from hub.control.answers import Status
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubNotRunning
 from hub.control.methods import STATUS, read
+from hub.control.sign_ins import SignInTrial
 from hub.downstream.access.host_tokens import HostTokens
 from tests.support import host_homes
 from tests.support.host_homes import HOMES
@@ -53,6 +54,7 @@ class Case:
         self.environ = {"PATH": f"{home}/bin:/usr/bin:/bin"}
         self.directory = home
         self.status: dict[str, object] | None = {"version": "1", "upstreams": []}
+        self.trials: dict[str, SignInTrial] = {}
         for name, directory in (("CONFIG", ".config"), ("STATE", "state"), ("RUNTIME", "run")):
             monkeypatch.setenv(f"XDG_{name}_{'DIR' if name == 'RUNTIME' else 'HOME'}", str(home / directory))
         monkeypatch.delenv("HUBD_RUNTIME_DIR", raising=False)
@@ -85,6 +87,7 @@ class Case:
             trust=self.home / "trust.json",
             directory=self.directory,
             status_at=self.status_at,
+            trials=lambda: self.trials,
         )
 
     def status_at(self, path: Path) -> Status | None:
@@ -478,6 +481,26 @@ def test_servers_that_the_hub_has_given_up(case):
     assert "hubd restart c" in refused.fix
     assert unknown.why == "the reason is unknown"
     assert (looping.what, looping.why) == ("e: keeps exiting", "e exited with status 1")
+
+
+def test_sign_ins_that_cannot_begin(case):
+    account = {"state": "needed", "command": "hubd auth NAME"}
+    names = ("a", "b", "c", "d")
+    case.status = {
+        "version": "1",
+        "upstreams": [{"name": each, "state": "unauthorized", "last_error": "x", "account": account} for each in names],
+    }
+    case.trials = {
+        "a": SignInTrial(upstream="a", problem="https://id.example lets no unknown client in."),
+        "b": SignInTrial(upstream="b", problem="https://id.example answers 503 now.", is_passing=True),
+        "c": SignInTrial(upstream="c"),
+    }
+    shut, away, good = case.found(daemons.upstreams)
+    assert shut.what == "a: sign-in needed, and it cannot begin"
+    assert shut.why == "https://id.example lets no unknown client in."
+    assert "then run `hubd auth a`" in shut.fix
+    assert away.fix == "run `hubd auth b` when that is over"
+    assert (good.what, good.fix) == ("c and d: sign-in needed", "run `hubd auth NAME`")
 
 
 def test_servers_that_wait_for_a_secret(case):

@@ -63,6 +63,8 @@ MEMBERS = {
     "sign_in": "unusual issuer scope server_url url authorization_url port expires_s outcome",
     "outcome": "upstream principal state text issuer scope until renewable",
     "sign_in_finish": "upstream principal state text issuer scope until renewable",
+    "sign_in_trials": "trials",
+    "trials": "upstream problem is_passing",
     "sign_in_status": "accounts",
     "sign_out": "accounts",
     "tool_use": "tools since today days",

@@ -87,6 +87,26 @@ def test_signed_in_once(oauth, tmp_path, paste):
         assert secret not in log
 
 
+def test_the_doctor_tries_what_a_sign_in_begins_with_and_registers_nothing(oauth, tmp_path):
+    good, shut = oauth.liar(), oauth.liar(None, "--no-dcr")
+    config = CONFIG.format(url=good.url) + CONFIG.format(url=shut.url).replace("notes", "shut")
+    with running_hub(tmp_path, config) as hub:
+        for name in ("notes", "shut"):
+            with control(hub) as client:
+                for _ in client.follow(name, 100):
+                    if state_of(hub, name) == "unauthorized":
+                        break
+        done = subprocess.run([HUBD, "doctor", "--json"], env=hub.env, capture_output=True, text=True, timeout=120)
+        found = {each["server"]: each for each in json.loads(done.stdout) if each["check"] == "upstream"}
+        with control(hub) as client:
+            assert client.request(SIGN_IN, name="notes").authorization_url
+    assert found["notes"]["fix"] == "run `hubd auth notes`"
+    assert "lets no unknown client in" in found["shut"]["why"]
+    assert "/oauth/callback" in found["shut"]["why"]
+    assert "then run `hubd auth shut`" in found["shut"]["fix"]
+    assert len(good.asked("registration")) == 1, "by the sign-in, not by the doctor"
+
+
 ASK = """
 import json, socket, sys
 client = socket.socket(socket.AF_UNIX)

@@ -1,16 +1,21 @@
 """Trial of a sign-in for `hubd doctor`: everything up to a registration, which is not made."""
 
+from collections.abc import Awaitable, Callable
+
 from msgspec import Struct
 
 from config.oauth_settings import OAuthConfig, UpstreamOAuth
 from upstreams.fetch.model import Allowed, FetchFailed
 from upstreams.oauth.discovery.discover import allowed_for, discover
 from upstreams.oauth.discovery.reading import Fetching, sentence
-from upstreams.oauth.model import Challenge, Discovery, OAuthProblem, OAuthUnavailable
+from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, OAuthProblem, OAuthUnavailable
 from upstreams.oauth.registration import texts
 from upstreams.oauth.registration.client_document import flaws_of
 from upstreams.oauth.registration.clients import configured_client, document_client
 from upstreams.oauth.registration.dynamic import method_of
+
+RedirectOf = Callable[[AuthorizationServer], Awaitable[str]]
+"""The redirect URI of a sign-in at an authorization server. Raises OAuthProblem."""
 
 
 class SignInTrial(Struct, frozen=True, kw_only=True):
@@ -30,7 +35,7 @@ async def try_sign_in(
     url: str,
     settings: UpstreamOAuth,
     hub: OAuthConfig,
-    redirect_uri: str,
+    redirect_of: RedirectOf,
     upstream: str,
     challenge: Challenge,
     *,
@@ -40,11 +45,14 @@ async def try_sign_in(
     found: Discovery | None = None
     try:
         found = await discover(fetch, url, settings, challenge, allowed=allowed, upstream=upstream)
-        return SignInTrial(discovery=found, client=_way_in(found, settings, hub, redirect_uri, upstream))
+        redirect_uri = await redirect_of(found.server)
+        client = _way_in(found, settings, hub, redirect_uri, upstream)
     except OAuthProblem as problem:
         return SignInTrial(problem=str(problem), discovery=found)
     except OAuthUnavailable as away:
         return SignInTrial(problem=str(away), is_passing=True)
+    flaw = await check_client_document(fetch, hub, redirect_uri) if client == "document" else ""
+    return SignInTrial(problem=flaw, discovery=found, client=client)
 
 
 def _way_in(found: Discovery, settings: UpstreamOAuth, hub: OAuthConfig, redirect_uri: str, upstream: str) -> str:

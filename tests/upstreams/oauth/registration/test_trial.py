@@ -16,6 +16,7 @@ SERVER = ID + "/.well-known/oauth-authorization-server"
 REDIRECT = "http://127.0.0.1:8765/oauth/callback"
 DOCUMENT = "https://hubd.example" + PATH
 PRM = {"resource": URL, "authorization_servers": [ID]}
+GOOD = client_document("https://hubd.example", OAuthConfig(client_metadata_url=DOCUMENT), [REDIRECT])
 META = {
     "issuer": ID,
     "authorization_endpoint": ID + "/authorize",
@@ -27,10 +28,14 @@ META = {
 }
 
 
-async def trial(meta=META, settings=None, hub=None, prm=PRM):
-    fetch = ScriptedWeb({PLACE: prm, SERVER: meta})
+async def redirect_of(server):
+    return REDIRECT
+
+
+async def trial(meta=META, settings=None, hub=None, prm=PRM, more=None):
+    fetch = ScriptedWeb({PLACE: prm, SERVER: meta, DOCUMENT: GOOD, **(more or {})})
     found = await try_sign_in(
-        fetch, URL, settings or UpstreamOAuth(), hub or OAuthConfig(), REDIRECT, "notes", Challenge()
+        fetch, URL, settings or UpstreamOAuth(), hub or OAuthConfig(), redirect_of, "notes", Challenge()
     )
     assert fetch.posted == []
     return found
@@ -76,6 +81,12 @@ async def test_a_sign_in_that_cannot_begin():
     found = await trial(503)
     assert found.problem == "https://id.example answers 503 now; trying again later may help."
     assert found.is_passing
+
+
+async def test_a_sign_in_by_a_document_that_is_wrong():
+    found = await trial(hub=OAuthConfig(client_metadata_url=DOCUMENT), more={DOCUMENT: {**GOOD, "client_id": "x"}})
+    assert (found.client, found.is_passing) == ("document", False)
+    assert "does not repeat its own URL" in found.problem
 
 
 @pytest.mark.covers("A-21")
