@@ -404,6 +404,20 @@ def open_object(raw: Raw | bytes) -> dict[str, Raw]:
         raise RemoteProtocolError(INVALID_PARAMS, "Expected a JSON object") from None
 
 
+def read_object(text: str) -> Raw:
+    """The JSON object in `text`, as if it had been a part of a message; its items are not many (`value_limits`).
+
+    Raises: one of `READ_ERRORS`, when it is none.
+    """
+    data = sanitize(text.strip().encode())
+    try:
+        _decode_fields(data)
+    except msgspec.DecodeError as error:
+        data = _repaired(data, error)
+        _decode_fields(data)
+    return Raw(data)
+
+
 def peek_object(raw: Raw | bytes | None, *, counted: bool = False) -> dict[str, Raw]:
     """The members of a JSON object; empty for anything else, and if there are more than `MAX_OPENED`.
 

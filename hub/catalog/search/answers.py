@@ -1,0 +1,168 @@
+"""Answers of the tool that finds tools: what it is asked, and the one text that it gives. Pure.
+
+An answer has the definitions of the best few tools, one a line, then names of further ones, then how to go on. Sizes
+are bounded here, whatever servers say of their tools and whatever is asked.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from hub.catalog.search.index import FoundTool, SearchIndex, near_names, text_of
+from hub.catalog.search.meta_tools import FIND_TOOLS, server_counts
+from hub.wire.byte_checks import READ_ERRORS
+from hub.wire.jsonrpc import encode, peek_array, peek_object, peek_str, raw
+
+MAX_DEFINITIONS: Final = 5
+MAX_FURTHER: Final = 10
+"""Names beside the definitions."""
+MAX_FURTHER_CHARS: Final = 100
+"""Characters of the description of one of these."""
+MAX_ANSWER_BYTES: Final = 16_000
+MAX_DEFINITION_BYTES: Final = 8_000
+"""Bytes of a definition that is part of an answer without being asked for by name."""
+MAX_NAMED: Final = 10
+"""Names in one request."""
+MAX_NAMED_BYTES: Final = 64_000
+"""Bytes of an answer to exact names."""
+MAX_QUOTED: Final = 100
+"""Characters of what was asked that are repeated."""
+_MEMBERS: Final = ("description", "inputSchema", "annotations")
+_ROOM_FOR_MORE: Final = 4_000
+"""Bytes of an answer that are for further names and the rest."""
+_ROOM_FOR_HINTS: Final = 500
+
+
+class Answer(Struct, frozen=True):
+    """The text of an answer; `is_error`: it says what to ask otherwise."""
+
+    text: str
+    is_error: bool = False
+
+
+def find(index: SearchIndex, servers: Mapping[str, int], arguments: Raw | None) -> Answer:
+    """The answer to a call with `arguments`, out of `index`; `servers`: how many tools each has."""
+    members = peek_object(arguments)
+    names = [name for each in peek_array(members.get("names")) if (name := peek_str(each)) is not None]
+    query = (peek_str(members.get("query")) or "").strip()
+    server = peek_str(members.get("server"))
+    if names:
+        return _named(index, names)
+    if server is not None and server not in servers:
+        return _no_server(servers, server)
+    if not query and server is None:
+        return Answer('Say in "query" what you want to do, in a few words, or give exact names as "names".', True)
+    found = (
+        index.search(query, MAX_DEFINITIONS + MAX_FURTHER, server)
+        if query
+        else [tool for tool in index.tools if tool.server == server][: MAX_DEFINITIONS + MAX_FURTHER]
+    )
+    return Answer(_found_text(found)) if found else _nothing(servers, query, server)
+
+
+def definition(tool: FoundTool) -> str:
+    """A tool's definition as one line of JSON."""
+    fields: dict[str, Raw] = {"name": raw(tool.name)}
+    fields |= {member: tool.fields[member] for member in _MEMBERS if member in tool.fields}
+    line = encode(fields)
+    with suppress(*READ_ERRORS):  # too deep: as it came
+        line = msgspec.json.format(line, indent=-1)
+    return line.decode(errors="replace")
+
+
+def unknown_tool(name: str, known: Sequence[str]) -> str:
+    """What a model is told that named a tool which is not there."""
+    near = near_names(name, known)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "."
+    return f"there is no tool {quoted(name)}{hint} Or search with {FIND_TOOLS}."
+
+
+def quoted(text: str) -> str:
+    """Something that was asked, fit to be repeated."""
+    return one_line(text, MAX_QUOTED)
+
+
+def one_line(text: str, most: int) -> str:
+    """The first characters of a text, on one line."""
+    start = "".join(char if char.isprintable() else " " for char in text[: 4 * most])
+    line = " ".join(start.split())
+    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+
+
+def _named(index: SearchIndex, names: Sequence[str]) -> Answer:
+    """The definitions of tools that were asked for by name."""
+    lines: list[str] = []
+    left, known = MAX_NAMED_BYTES - _ROOM_FOR_MORE, [tool.name for tool in index.tools]
+    found = 0
+    for name in dict.fromkeys(names[:MAX_NAMED]):
+        tool = index.exact(name)
+        if tool is None:
+            line = unknown_tool(name, known)
+        elif _size(tool) > left or len((line := definition(tool)).encode()) > left:
+            line = f"{tool.name}: its definition is too long to be shown here."
+        else:
+            found += 1
+        left -= len(line.encode())
+        lines.append(line)
+    if len(names) > MAX_NAMED:
+        lines.append(f"Only the first {MAX_NAMED} of {len(names)} names were looked up.")
+    return Answer("\n".join(lines), is_error=not found)
+
+
+def _found_text(found: Sequence[FoundTool]) -> str:
+    shown: list[str] = []
+    further: list[FoundTool] = []
+    left = MAX_ANSWER_BYTES - _ROOM_FOR_MORE
+    for tool in found:
+        line = definition(tool) if len(shown) < MAX_DEFINITIONS and _size(tool) <= 2 * MAX_DEFINITION_BYTES else ""
+        size = len(line.encode())
+        if line and size <= min(left, MAX_DEFINITION_BYTES):
+            shown.append(line)
+            left -= size
+        else:
+            further.append(tool)
+    lines = shown
+    if further:
+        lines = [*shown, "", "Further tools, without their definitions:"]
+        left += _ROOM_FOR_MORE - _ROOM_FOR_HINTS
+        for tool in further[:MAX_FURTHER]:
+            line = _named_line(tool)
+            left -= len(line.encode()) + 1
+            if left < 0:
+                break
+            lines.append(line)
+    return "\n".join((*lines, "", _hint(further)))
+
+
+def _hint(further: Sequence[FoundTool]) -> str:
+    names = 'definitions of further ones: give "names". ' if further else ""
+    return f"Not what you need? {names.capitalize()}Search again in other words."
+
+
+def _named_line(tool: FoundTool) -> str:
+    name = one_line(tool.name, 2 * MAX_QUOTED)
+    text = text_of(tool.fields.get("description"))
+    return f"{name}: {one_line(text, MAX_FURTHER_CHARS)}" if text else name
+
+
+def _nothing(servers: Mapping[str, int], query: str, server: str | None) -> Answer:
+    where = f" of {server}" if server is not None else ""
+    counts = server_counts(servers, _ROOM_FOR_MORE)
+    text = f"No tool{where} has to do with {quoted(query)!r}. Search in other words" + (
+        f", for what a tool does rather than for what it is for. Servers and their tools: {counts}." if counts else "."
+    )
+    return Answer(text)
+
+
+def _no_server(servers: Mapping[str, int], server: str) -> Answer:
+    near = near_names(server, servers)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    counts = server_counts(servers, _ROOM_FOR_MORE)
+    return Answer(f"There is no server {quoted(server)!r}.{hint} Servers and their tools: {counts}.", is_error=True)
+
+
+def _size(tool: FoundTool) -> int:
+    return sum(memoryview(tool.fields[member]).nbytes for member in _MEMBERS if member in tool.fields)

@@ -1,0 +1,195 @@
+"""Index of the tools that one view shows, and the rank of each for a query: BM25 over the parts of their definitions.
+
+A word counts by where it stands: in a name twice, in an argument's name by half (`WEIGHTS`); how often it stands there
+and how long the definition is count as in BM25 (Robertson and Zaragoza, 2009). A name that the query holds comes first,
+whatever its rank.
+
+Definitions and queries come from anybody: what is read of each is cut first.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from heapq import nsmallest
+from math import log
+from typing import Final
+
+from msgspec import Raw, Struct
+
+from hub.catalog.search.words import query_words, words
+from hub.wire.jsonrpc import peek_object, peek_str
+
+NAME, SERVER, DESCRIPTION, ARGUMENT, ARGUMENT_TEXT = WEIGHTS = 2.0, 1.0, 1.0, 0.5, 0.25
+"""Weight of a word in the name of a tool, in that of its server, in its description, in the name of an argument, and
+in the description of one."""
+K1: Final = 1.2
+B: Final = 0.75
+"""The usual parameters of BM25: how soon a repeated word counts no more, and how much long texts count less."""
+MAX_QUERY_CHARS: Final = 1_000
+MAX_QUERY_WORDS: Final = 64
+MAX_NAME_CHARS: Final = 200
+MAX_TEXT_CHARS: Final = 4_000
+"""Characters of a description that are read."""
+MAX_ARGUMENT_CHARS: Final = 400
+"""Characters that are read of the descriptions of all arguments together; more of it says less of the tool."""
+MAX_TEXT_BYTES: Final = 64 << 10
+"""Bytes of a description that are decoded; one beyond that counts as empty."""
+MAX_ARGUMENTS: Final = 100
+NAMED_SERVER: Final = 1.25
+"""Factor of a tool's rank when the query names its server."""
+_WRITTEN: Final = re.compile(r"[\w./-]+")
+_QUOTED: Final = re.compile(r"[`'\"]([^`'\"]+)[`'\"]")
+
+
+class FoundTool(Struct, frozen=True):
+    """A tool that can be found."""
+
+    name: str
+    """As hosts call it."""
+    original: str
+    """As its server calls it."""
+    server: str
+    """What begins the names of the server's tools or, without that, the server's name."""
+    fields: dict[str, Raw]
+    """The members of its definition."""
+
+
+class SearchIndex:
+    """The tools of one view. `add` all of them, then `search`."""
+
+    def __init__(self) -> None:
+        self.tools: list[FoundTool] = []
+        self._lengths: list[float] = []
+        self._total = 0.0
+        self._places: dict[str, list[tuple[int, float]]] = {}
+        """By word, the tools that have it and its weight there."""
+        self._of_server: dict[str, set[int]] = {}
+        """By word of a server's name or title, the server's tools."""
+        self._by_name: dict[str, list[int]] = {}
+        """By visible and original name, in lower case."""
+
+    def __repr__(self) -> str:
+        return f"<SearchIndex of {len(self.tools)} tools, {len(self._places)} words>"
+
+    def __len__(self) -> int:
+        return len(self.tools)
+
+    def add(self, tool: FoundTool, title: str = "") -> None:
+        """Take up a tool; `title`: that of its server."""
+        at = len(self.tools)
+        self.tools.append(tool)
+        weights = _weights(tool, title)
+        for word, weight in weights.items():
+            self._places.setdefault(word, []).append((at, weight))
+        for word in words(_server_text(tool, title)):
+            self._of_server.setdefault(word, set()).add(at)
+        length = sum(weights.values())
+        self._lengths.append(length)
+        self._total += length
+        for name in {tool.name.lower(), tool.original.lower()}:
+            self._by_name.setdefault(name, []).append(at)
+
+    def exact(self, name: str) -> FoundTool | None:
+        """The tool that is called `name` or, if there is only one such, that its server calls so."""
+        own = [self.tools[at] for at in self._by_name.get(name.lower(), ())]
+        return next((tool for tool in own if tool.name == name), own[0] if len(own) == 1 else None)
+
+    def search(self, query: str, most: int, server: str | None = None) -> list[FoundTool]:
+        """The best `most` tools for `query`, best first; `server`: only of this one."""
+        query = query[:MAX_QUERY_CHARS]
+        scores = self._scores(query)
+        for at in self._named_in(query):
+            scores[at] = scores.get(at, 0.0) + _FIRST
+        if server is not None:
+            scores = {at: score for at, score in scores.items() if self.tools[at].server == server}
+        best = nsmallest(most, scores.items(), key=lambda item: (-item[1], item[0]))
+        return [self.tools[at] for at, _ in best]
+
+    def _scores(self, query: str) -> dict[int, float]:
+        scores: dict[int, float] = {}
+        count = len(self.tools)
+        mean = self._total / count if count else 1.0
+        asked = query_words(query, self._places)[:MAX_QUERY_WORDS]
+        for word in asked:
+            places = self._places.get(word, ())
+            rarity = log(1 + (count - len(places) + 0.5) / (len(places) + 0.5))
+            for at, weight in places:
+                norm = K1 * (1 - B + B * self._lengths[at] / mean)
+                scores[at] = scores.get(at, 0.0) + rarity * weight * (K1 + 1) / (weight + norm)
+        for at in set().union(*(self._of_server.get(word, ()) for word in asked)) & scores.keys():
+            scores[at] *= NAMED_SERVER
+        return scores
+
+    def _named_in(self, query: str) -> set[int]:
+        """The tools whose name stands in the query. One plain word may be no name there: it is all, or in quotes."""
+        text = query.strip().lower()
+        names = {text, *(match[1] for match in _QUOTED.finditer(text))}
+        names |= {name for match in _WRITTEN.finditer(text) if not (name := match[0].strip("./-")).isalpha()}
+        return {at for name in names for at in self._by_name.get(name, ())}
+
+
+_FIRST: Final = 1e6
+"""Added to the rank of a tool that is named: more than any rank."""
+
+
+def near_names(name: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """Those of `known` that are most like `name`, which nobody has: a slip of the pen; none, if all are unlike."""
+    grams = _grams(name)
+    ranked = []
+    for each in known:
+        others = _grams(each)
+        alike = 2 * len(grams & others) / (len(grams) + len(others))
+        if alike >= _ALIKE:
+            ranked.append((-alike, each))
+    return [each for _, each in nsmallest(most, ranked)]
+
+
+_ALIKE: Final = 0.5
+
+
+def _grams(name: str) -> set[str]:
+    text = f" {name[:MAX_NAME_CHARS].lower()} "
+    return {text[at : at + 2] for at in range(len(text) - 1)}
+
+
+def _weights(tool: FoundTool, title: str) -> dict[str, float]:
+    """By word, its weight in a tool."""
+    names, texts = _arguments(tool.fields.get("inputSchema"))
+    description = text_of(tool.fields.get("description"))
+    fields = (
+        (tool.original[:MAX_NAME_CHARS], NAME),
+        (_server_text(tool, title), SERVER),
+        (description, DESCRIPTION),
+        (names, ARGUMENT),
+        (texts, ARGUMENT_TEXT),
+    )
+    found: Counter[str] = Counter()
+    for text, weight in fields:
+        for word in words(text):
+            found[word] += weight  # type: ignore[assignment]
+    return dict(found)
+
+
+def _server_text(tool: FoundTool, title: str) -> str:
+    return f"{tool.server} {title}"[:MAX_NAME_CHARS]
+
+
+def text_of(value: Raw | None) -> str:
+    """The beginning of a description."""
+    if value is None or memoryview(value).nbytes > MAX_TEXT_BYTES:
+        return ""
+    return (peek_str(value) or "")[:MAX_TEXT_CHARS]
+
+
+def _arguments(schema: Raw | None) -> tuple[str, str]:
+    """Names of the arguments, and what is said of them."""
+    names: list[str] = []
+    texts: list[str] = []
+    room = MAX_ARGUMENT_CHARS
+    properties = peek_object(peek_object(schema).get("properties"))
+    for name, property in list(properties.items())[:MAX_ARGUMENTS]:
+        names.append(name[:MAX_NAME_CHARS])
+        text = text_of(peek_object(property).get("description"))[:room]
+        texts.append(text)
+        room -= len(text)
+    return " ".join(names), " ".join(texts)

@@ -1,0 +1,87 @@
+"""Meta tools: the tools of the hub by which a model finds the others, and calls them. Pure.
+
+A host in search mode is shown these in place of the tools that they lead to. There are two for calling, so that a
+person can allow reading for good without allowing everything: the second takes only tools that say that they change
+nothing, of servers that the user trusts to say so.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Raw
+
+from hub.wire.jsonrpc import peek_object, raw
+from hub.wire.mcp import HUB_TOOLS, ListEntry
+
+FIND_TOOLS: Final = HUB_TOOLS + "find_tools"
+CALL_TOOL: Final = HUB_TOOLS + "call_tool"
+CALL_READ_ONLY_TOOL: Final = HUB_TOOLS + "call_read_only_tool"
+CALLS: Final = frozenset({CALL_TOOL, CALL_READ_ONLY_TOOL})
+META_TOOLS: Final = frozenset({FIND_TOOLS, *CALLS})
+MAX_SERVER_BYTES: Final = 500
+"""Bytes of the servers' names in the description of `FIND_TOOLS`."""
+
+_CALL_SCHEMA: Final = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {
+        "name": {"type": "string"},
+        "arguments": {"type": "object", "description": "As its inputSchema says"},
+        "arguments_json": {"type": "string", "description": "The same as JSON text, if an object cannot be given"},
+    },
+}
+_TRUE: Final = raw(True)
+
+
+def meta_tools(servers: Mapping[str, int], *, reads: bool) -> tuple[ListEntry, ...]:
+    """The meta tools of a view that has so many tools of each of these servers; `reads`: some only read."""
+    calls = [
+        _entry(
+            CALL_TOOL,
+            "Call a tool",
+            f"Call a tool by the name and definition {FIND_TOOLS} gave.",
+            _CALL_SCHEMA,
+            {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True},
+        )
+    ]
+    if reads:
+        text = f"Call a tool that only reads, by the name and definition {FIND_TOOLS} gave; others are refused."
+        hints = {"readOnlyHint": True, "openWorldHint": True}
+        calls.append(_entry(CALL_READ_ONLY_TOOL, "Call a tool that only reads", text, _CALL_SCHEMA, hints))
+    return (_find_tools(servers), *calls)
+
+
+def only_reads(fields: Mapping[str, Raw]) -> bool:
+    """True if a tool with these members says that it changes nothing."""
+    return peek_object(fields.get("annotations")).get("readOnlyHint") == _TRUE
+
+
+def server_counts(servers: Mapping[str, int], most_bytes: int) -> str:
+    """Servers and how many tools each has, in at most about so many bytes."""
+    parts: list[str] = []
+    for at, (name, count) in enumerate(servers.items()):
+        part = f"{name} ({count})"
+        most_bytes -= len(part) + 2
+        if most_bytes < 0:
+            return ", ".join(parts) + f" and {len(servers) - at} more"
+        parts.append(part)
+    return ", ".join(parts)
+
+
+def _find_tools(servers: Mapping[str, int]) -> ListEntry:
+    text = (
+        f"Search the {sum(servers.values())} tools of this hub and get their definitions."
+        f" Servers: {server_counts(servers, MAX_SERVER_BYTES) or 'none now'}."
+    )
+    properties = {
+        "query": {"type": "string", "description": "What you want to do, in a few words"},
+        "names": {"type": "array", "items": {"type": "string"}, "description": "Exact names, for their definitions"},
+        "server": {"type": "string", "description": "Only tools of this server"},
+    }
+    schema = {"type": "object", "properties": properties}
+    return _entry(FIND_TOOLS, "Find tools", text, schema, {"readOnlyHint": True, "openWorldHint": False})
+
+
+def _entry(name: str, title: str, text: str, schema: object, annotations: object) -> ListEntry:
+    fields = {"name": name, "title": title, "description": text, "inputSchema": schema, "annotations": annotations}
+    return ListEntry(name, {member: raw(value) for member, value in fields.items()})
