@@ -139,7 +139,7 @@ class Responses:
     def _learn(self, ticket: Ticket, code: str) -> None:
         """Do the next try another way, if the error says so."""
         if code in STALE_CLIENT:
-            ticket.anew = True
+            ticket.anew, ticket.other_method = True, code == "invalid_client"
         elif code == "invalid_scope":
             ticket.with_scope = True
         self._prospects.forget(ticket.upstream, ticket.principal)

@@ -55,6 +55,7 @@ class RealServers:
         redirect_uri: str,
         *,
         anew: bool = False,
+        other_method: bool = False,
         with_scope: bool = False,
     ) -> OAuthClient:
         """Find the hub's client id there, or register."""
@@ -68,6 +69,7 @@ class RealServers:
             upstream,
             store.clients,
             anew=anew,
+            other_method=other_method,
             with_scope=with_scope,
             now=self._wall(),
             allowed=allowed_for(config.url or "", config.oauth),

@@ -271,8 +271,8 @@ class SignIns:
                 raise OAuthProblem(why)
             redirect = await self.addresses.choose(upstream, config, discovery.server, RECORD_S)
             make = partial(self._around.servers.client, upstream, config, discovery, redirect.text)
-            client = await make(anew=ticket.anew, with_scope=ticket.with_scope)
-            ticket.anew = ticket.with_scope = False
+            client = await make(anew=ticket.anew, other_method=ticket.other_method, with_scope=ticket.with_scope)
+            ticket.anew = ticket.other_method = ticket.with_scope = False
             if client.redirect_uri and client.redirect_uri != redirect.text:
                 redirect = self.addresses.also(client.redirect_uri, RECORD_S)
             scope = asked_for(upstream, config, discovery.scope, ticket.scope)

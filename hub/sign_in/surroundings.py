@@ -101,6 +101,7 @@ class Servers(Protocol):
         redirect_uri: str,
         *,
         anew: bool = False,
+        other_method: bool = False,
         with_scope: bool = False,
     ) -> OAuthClient: ...
 

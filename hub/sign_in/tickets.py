@@ -110,6 +110,8 @@ class Ticket(Struct, eq=False, kw_only=True):
     """The issuer to which a person at a terminal has agreed, though something about it is unusual; "": to none."""
     anew: bool = False
     """The hub is to register anew."""
+    other_method: bool = False
+    """The hub is to prove its client id in another way."""
     is_unanswered: bool = False
     """Nobody has come back from the last request of a terminal: servers tell only the browser of a client that they
     have forgotten."""

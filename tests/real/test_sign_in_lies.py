@@ -137,6 +137,15 @@ def test_another_method_of_proving_the_client_at_the_next_sign_in(oauth, tmp_pat
     assert (first, last) == (("basic", "post") if lie == "tok-needs-post" else ("none", "basic"))
 
 
+def test_another_method_of_showing_a_configured_secret_at_the_next_sign_in(oauth, tmp_path):
+    liar = oauth.liar("tok-needs-post", "--no-dcr")
+    settings = f'oauth = {{ client_id = "hub", client_secret = "s3", issuer = "{liar.issuer}" }}'
+    with signing_hub(tmp_path, {"notes": liar.url}, notes=settings) as hub:
+        assert [hub.sign_in(yes=True).state for _ in range(3)] == ["failed", "signed_in", "signed_in"]
+        assert hub.call().is_good
+    assert [entry["how"] for entry in liar.asked("token") if entry["code"]] == ["basic", "post", "post"]
+
+
 def test_an_endpoint_elsewhere_gets_the_code_as_the_metadata_say(oauth, tmp_path):
     liar = oauth.liar("meta-token-elsewhere")
     with signing_hub(tmp_path, {"notes": liar.url}) as hub:

@@ -82,7 +82,10 @@ class ScriptedServers:
             raise found
         return found
 
-    async def client(self, upstream, config, discovery, redirect_uri, *, anew=False, with_scope=False):
+    async def client(
+        self, upstream, config, discovery, redirect_uri, *, anew=False, other_method=False, with_scope=False
+    ):
+        self.asked.append(("other method", other_method))
         self.asked.append(("client", (upstream, redirect_uri, anew, with_scope)))
         await trio.lowlevel.checkpoint()
         return OAuthClient(

@@ -477,6 +477,8 @@ async def test_whoever_fails_can_try_again_from_the_same_page():
         answer = await it.get(back(link_of(await it.get(again))))
         assert "Signed in" in await done_page(it, answer)
         assert [anew for _, _, anew, _ in it.servers.all_of("client")] == [False, True]
+        assert it.servers.all_of("other method") == [False, True]
+        assert len(it.servers.all_of("discover")) == 2, "its metadata are read anew"
 
 
 async def test_scopes_that_have_to_be_registered():

@@ -12,7 +12,7 @@ class ClientStore(Protocol):
 
     The redirect URI of the key is the one that was asked for; that of the client may differ from it (`localhost` in
     place of `127.0.0.1`). Without issuer and redirect URI, both "", there is for each upstream the configured client id
-    and the issuer at which it was first used.
+    and the issuer at which it was first used; without redirect URI alone, the method by which it is proved there.
     """
 
     def find(self, issuer: str, redirect_uri: str, upstream: str) -> OAuthClient | None: ...

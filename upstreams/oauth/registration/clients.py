@@ -8,6 +8,7 @@ from typing import Final
 
 import trio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from config.oauth_settings import OAuthConfig, UpstreamOAuth
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed
@@ -28,6 +29,8 @@ from upstreams.oauth.registration.dynamic import (
 
 FIRST_USED: Final = ("", "")
 """Issuer and redirect URI under which the first use of a configured client id is kept."""
+WITH_METHOD: Final = ""
+"""The redirect URI under which the method is kept that a server takes of a configured client id."""
 SIGN_IN_S: Final = 600.0
 """Time that a secret has to last: a sign-in may take so long."""
 _SCOPE_ERRORS: Final = ("invalid_client_metadata", "invalid_scope")
@@ -44,6 +47,7 @@ async def client_for(
     clients: ClientStore,
     *,
     anew: bool = False,
+    other_method: bool = False,
     with_scope: bool = False,
     now: float,
     allowed: Allowed | None = None,
@@ -51,8 +55,9 @@ async def client_for(
     """The client id to sign in with at the authorization server of `discovery`.
 
     Its redirect URI is the one to use, which may have `localhost` in place of `127.0.0.1`. `anew`: the one that is kept
-    was refused, or its last sign-in led nowhere. `with_scope`: the server refuses scopes that were not registered.
-    `now`: wall time. `allowed`: of the discovery.
+    was refused, or its last sign-in led nowhere. `other_method`: the token endpoint refused it, perhaps for the way in
+    which it was proved. `with_scope`: the server refuses scopes that were not registered. `now`: wall time. `allowed`:
+    of the discovery.
 
     Raises:
         OAuthProblem: there is none before somebody does something.
@@ -64,7 +69,9 @@ async def client_for(
         client = configured_client(server, settings, redirect_uri, upstream)
         if not settings.issuer:
             await trio.to_thread.run_sync(_pin, client, upstream, clients)
-        return client
+        if settings.token_auth != "auto" or client.token_auth not in _SECRET_METHODS:
+            return client
+        return await trio.to_thread.run_sync(_proved, client, server, upstream, clients, other_method)
     if settings.grant != "authorization_code":
         raise OAuthProblem(texts.needs_client_id(upstream, settings.grant))
     asked = _Asked(
@@ -78,14 +85,14 @@ async def client_for(
         scope=discovery.scope if with_scope else "",
     )
     key = server.issuer, redirect_uri, upstream
-    refused = await trio.to_thread.run_sync(clients.find, *key) if anew else None
+    refused = await trio.to_thread.run_sync(clients.find, *key) if anew or with_scope else None
     async with clients.turn(*key):
         kept = await trio.to_thread.run_sync(clients.find, *key)
         if kept is not None and kept != refused and _lasts(kept, now):
             return kept
         if document := document_client(server, hub, redirect_uri, is_refused=anew):
             return document
-        client = await asked.register("" if refused is None else refused.token_auth)
+        client = await asked.register(refused.token_auth if refused is not None and other_method else "")
         await trio.to_thread.run_sync(clients.put, *key, client)
         return client
 
@@ -159,6 +166,22 @@ def _pin(client: OAuthClient, upstream: str, clients: ClientStore) -> None:
         clients.put(*FIRST_USED, upstream, client)
     elif not is_same_issuer(first.issuer, client.issuer):
         raise OAuthProblem(texts.other_issuer(upstream, client.issuer, first.issuer))
+
+
+def _proved(
+    client: OAuthClient, server: AuthorizationServer, upstream: str, clients: ClientStore, is_refused: bool
+) -> OAuthClient:
+    """A configured client with the method of showing its secret that the server takes, as far as that is known: the one
+    that is kept, or the next one after that was refused, which is kept then."""
+    key = server.issuer, WITH_METHOD, upstream
+    kept = clients.find(*key)
+    is_known = kept is not None and kept.client_id == client.client_id and kept.token_auth in _SECRET_METHODS
+    method = kept.token_auth if kept is not None and is_known else client.token_auth
+    if is_refused:
+        listed = [each for each in _SECRET_METHODS if each in (server.token_auth_methods or ())] or [*_SECRET_METHODS]
+        method = listed[(listed.index(method) + 1) % len(listed)] if method in listed else listed[0]
+        clients.put(*key, replace(client, secret=None, redirect_uri="", token_auth=method))
+    return replace(client, token_auth=method)
 
 
 def _lasts(client: OAuthClient, now: float) -> bool:

@@ -124,6 +124,33 @@ async def test_how_a_configured_client_proves_itself(settings, listed, due):
     assert (await client(ScriptedWeb(), server=server, settings=settings)).token_auth == due
 
 
+@pytest.mark.parametrize("listed", [None, ("client_secret_basic", "client_secret_post")])
+async def test_after_a_refusal_a_secret_is_shown_in_another_way_which_is_remembered(listed):
+    server, clients = replace(SERVER, token_auth_methods=listed), MemoryClients()
+    settings = UpstreamOAuth(client_id="me", issuer=ID, client_secret=Secret("s"))
+
+    async def method(settings=settings, **more) -> str:
+        found = await client(ScriptedWeb(), clients, server, settings, **more)
+        assert found.secret is not None
+        return found.token_auth
+
+    assert await method() == "client_secret_basic"
+    assert await method(anew=True, other_method=True) == "client_secret_post"
+    assert await method() == await method(anew=True) == "client_secret_post"
+    assert all(kept.secret is None for kept in clients.kept.values()), "the settings have it"
+    written = UpstreamOAuth(client_id="me", issuer=ID, client_secret=Secret("s"), token_auth="client_secret_basic")
+    assert await method(written, anew=True, other_method=True) == "client_secret_basic"
+    other = UpstreamOAuth(client_id="you", issuer=ID, client_secret=Secret("s"))
+    assert await method(other) == "client_secret_basic"
+
+
+async def test_a_method_that_is_the_only_one_stays():
+    server, clients = replace(SERVER, token_auth_methods=("client_secret_post",)), MemoryClients()
+    settings = UpstreamOAuth(client_id="me", issuer=ID, client_secret=Secret("s"))
+    found = await client(ScriptedWeb(), clients, server, settings, anew=True, other_method=True)
+    assert found.token_auth == "client_secret_post"
+
+
 @pytest.mark.parametrize(
     ("method", "due"),
     [
@@ -283,6 +310,10 @@ async def test_scopes_only_if_they_have_to_be_registered():
     fetch = ScriptedWeb({}, json_answer(400, {"error": "invalid_client_metadata"}), made)
     await client(fetch, with_scope=True)
     assert fetch.posted == [{**BODY, "scope": "a b"}, BODY]
+    clients, fetch = MemoryClients(), ScriptedWeb({}, *[made] * 2)
+    for with_scope in (False, True, False):
+        await client(fetch, clients, with_scope=with_scope)
+    assert fetch.posted == [BODY, {**BODY, "scope": "a b"}], "in place of a registration without"
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -405,9 +436,19 @@ async def test_after_a_refusal_the_next_method_that_is_listed_is_registered():
     """Some servers list methods that they refuse then."""
     server = replace(SERVER, token_auth_methods=("client_secret_post", "none"))
     clients = MemoryClients()
-    fetch = ScriptedWeb({}, *[lambda body: made(body, client_secret="s")] * 3)
-    methods = [(await client(fetch, clients, server=server, anew=anew)).token_auth for anew in (False, True, True)]
-    assert methods == ["none", "client_secret_post", "none"]
+    fetch = ScriptedWeb({}, *[lambda body: made(body, client_secret="s")] * 4)
+    tries = [{}, {"anew": True, "other_method": True}, {"anew": True}, {"anew": True, "other_method": True}]
+    methods = [(await client(fetch, clients, server=server, **each)).token_auth for each in tries]
+    assert methods == ["none", "client_secret_post", "none", "client_secret_post"]
+
+
+async def test_a_method_that_is_listed_and_not_registered_gives_way_to_the_usual_one():
+    clients = MemoryClients()
+    await client(ScriptedWeb({}, made), clients)
+    server = replace(SERVER, token_auth_methods=("none", "client_secret_basic"))
+    fetch = ScriptedWeb({}, json_answer(400, {"error": "invalid_client_metadata"}), made)
+    assert (await client(fetch, clients, server=server, anew=True, other_method=True)).token_auth == "none"
+    assert [body["token_endpoint_auth_method"] for body in fetch.posted] == ["client_secret_basic", "none"]
 
 
 async def test_a_registration_stays_until_another_one_is_there():
