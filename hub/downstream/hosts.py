@@ -120,6 +120,10 @@ class Workplaces(Protocol):
         """The handshake of `host` is complete, or its roots have changed."""
         ...
 
+    async def placed(self, host: "Host") -> None:
+        """Wait until `host`, if it is being asked where it works, has said so, or says nothing."""
+        ...
+
     def left(self, host: "Host") -> None: ...
 
 

@@ -38,6 +38,14 @@ class RootsStatistics(Struct, frozen=True):
     """Those that will be asked once any project is allowed."""
 
 
+class _Asking:
+    """A host that is being asked."""
+
+    def __init__(self) -> None:
+        self.scope = trio.CancelScope()
+        self.over = trio.Event()
+
+
 class Roots:
     """Sets `Host.workplace` of hosts that are asked, and calls `place` then.
 
@@ -51,7 +59,7 @@ class Roots:
         self._place = place
         self._said: dict[Host, Path | None] = {}
         """The directories that their shims named."""
-        self._asking: dict[Host, trio.CancelScope] = {}
+        self._asking: dict[Host, _Asking] = {}
         """Hosts that are being asked."""
         self._unasked: set[Host] = set()
         """Hosts that will be asked once any project is allowed."""
@@ -76,7 +84,7 @@ class Roots:
         self._unasked.discard(host)
         self._said.pop(host, None)
         if host in self._asking:
-            self._asking.pop(host).cancel()
+            self._asking.pop(host).scope.cancel()
 
     def ask(self, host: Host, nursery: trio.Nursery) -> None:
         """Ask a host in `nursery` where it works, unless the user has said so; an earlier question counts no more.
@@ -88,9 +96,14 @@ class Roots:
         if not can_be_asked or host.endpoint != EVERYTHING or host.is_bound:
             return
         if host in self._asking:
-            self._asking[host].cancel()
-        scope = self._asking[host] = trio.CancelScope()
-        nursery.start_soon(self._ask, host, scope)
+            self._asking[host].scope.cancel()
+        asking = self._asking[host] = _Asking()
+        nursery.start_soon(self._ask, host, asking)
+
+    async def answered(self, host: Host) -> None:
+        """Wait until `host` is not being asked: it has answered and was given its place, or has taken too long."""
+        while (asking := self._asking.get(host)) is not None:
+            await asking.over.wait()
 
     async def ask_unasked(self, nursery: trio.Nursery) -> None:
         """Ask the hosts that were not asked, if any project is allowed by now."""
@@ -99,10 +112,10 @@ class Roots:
             for host in unasked:
                 self.ask(host, nursery)
 
-    async def _ask(self, host: Host, scope: trio.CancelScope) -> None:
+    async def _ask(self, host: Host, asking: _Asking) -> None:
         """Ask one host. Faults are logged only: a host that answers nonsense works where it did."""
         try:
-            with scope:
+            with asking.scope:
                 if not await self._any_allowed():
                     self._unasked.add(host)
                     return
@@ -115,8 +128,9 @@ class Roots:
         except Exception:
             log.exception("cannot tell where %r works", host)
         finally:
-            if self._asking.get(host) is scope:
+            if self._asking.get(host) is asking:
                 del self._asking[host]
+            asking.over.set()
 
 
 def _uris(reply: Result) -> Iterable[str]:

@@ -171,6 +171,10 @@ class Projects:
         if self._nursery is not None:
             self._roots.ask(host, self._nursery)
 
+    async def placed(self, host: Host) -> None:
+        """Wait until a host that is being asked for its roots is shown what belongs there, or does not answer."""
+        await self._roots.answered(host)
+
     def left(self, host: Host) -> None:
         """A host has left."""
         self._hosts.discard(host)

@@ -147,6 +147,8 @@ class Replay:
             elif isinstance(said, list):
                 for message in said:
                     self._note(as_object(message), b"")
+            else:
+                self._seen.asked_unknown()
         except Exception:  # noqa: BLE001 - a line that cannot be noted has passed all the same
             pass
 
@@ -156,6 +158,7 @@ class Replay:
             if id is not None:
                 self.questions.pop(id, None)
         elif id is not None:
+            self._seen.asked(method)
             if id not in self._running and len(self._running) < MAX_RUNNING:
                 self._running[id] = self._request(method, message, line)
         elif method == CANCELLED:
@@ -237,7 +240,8 @@ class Replay:
             batch = parse(data[start:end])
             for message in batch if isinstance(batch, list) else ():
                 self._forget(as_id(as_object(message).get("id")))
-        return None
+            return None
+        return self._seen.hub_changed(data[start:end]) if self._seen.waits else None
 
     def _answers(self, data: bytes, start: int, end: int) -> bytes | None:
         id, at = first_id(data, start + len(ANSWERS), end)
@@ -363,6 +367,7 @@ class Replay:
         for id, request in self._running.items():
             lines.append(request.line)
             request.again = True
+            self._seen.asked(request.method)
             if request.acknowledged:
                 self._acknowledged.add(id)
         self.unsubscribed = list(self._subscribed)

@@ -1,15 +1,25 @@
 """Lists that a host has seen, by their digests, so that after a restart of the hub it hears only of those that differ.
 
-A hub says digests when it can show lists, and again after each change that it has told of. What differs between the
-last ones of the hub before and those of this hub is announced; while this hub has yet to say them, announcements wait.
+A hub says digests when it knows which lists the host is to see, and again after each change that it has told of. What
+differs between the last ones of the hub before and those of this hub is announced. While this hub has yet to say them,
+announcements wait, its own too: at first it may show other lists than those of the project that the host works in. One
+who asks for a list meanwhile may have got another one than will be compared, and hears at once that it has changed.
 A hub that does not promise digests has all lists announced.
 """
+
+from hub.shim.envelope import notification
+from hub.wire.vocabulary import LIST_FLAGS
+
+LIST_CHANGES = {notification(method): flag for flag, method in LIST_FLAGS.items()}
+"""The lines by which a hub says, to all who had a handshake, that a list has changed, and the flag of each."""
+FLAGS = {method.split("/")[1]: flag for flag, method in LIST_FLAGS.items()}
+"""The flags of lists, by the beginnings of the methods that ask for them."""
 
 
 class SeenLists:
     """The digests of one conversation, over any number of hubs."""
 
-    __slots__ = ("_before", "_held", "_is_unknown", "_now", "_promised")
+    __slots__ = ("_asked", "_before", "_held", "_is_unknown", "_now", "_promised")
 
     def __init__(self) -> None:
         self._before: dict[str, object] = {}
@@ -22,10 +32,39 @@ class SeenLists:
         """The host was told that lists changed by a hub that does not say digests."""
         self._held: list[tuple[str, bytes]] = []
         """Announcements that wait for them, and the flag of each."""
+        self._asked: set[str] = set()
+        """Lists, by their flags, that this hub was asked for."""
+
+    @property
+    def waits(self) -> bool:
+        """True if announcements wait: what the host has seen is known, and what this hub will show is not."""
+        return self._promised and bool(self._before) and not self._now
+
+    def asked(self, method: str) -> None:
+        """The host asks this hub something: perhaps for a list."""
+        if method.endswith("/list") and (flag := FLAGS.get(method.partition("/")[0])):
+            self._asked.add(flag)
+
+    def asked_unknown(self) -> None:
+        """The host asks this hub something that cannot be read."""
+        self._asked.update(LIST_FLAGS)
+
+    def hub_changed(self, line: bytes) -> bytes | None:
+        """What the host gets now in place of a line of a hub whose announcements wait; None: the line itself."""
+        flag = LIST_CHANGES.get(line)
+        if flag is None:
+            return None
+        if flag in self._asked:
+            self._held = [each for each in self._held if each != (flag, line)]
+            self._before[flag] = None  # what the host has got may be neither the former list nor the one to come
+            return None
+        if (flag, line) not in self._held:
+            self._held.append((flag, line))
+        return b""
 
     def changed(self, flag: str, announcement: bytes) -> bytes:
         """The list of `flag` may have changed: `announcement` if the host is to be told now, else b""."""
-        if self._promised and self._before and not self._now:
+        if self.waits:
             self._held.append((flag, announcement))
             return b""
         self._is_unknown |= not self._promised
@@ -50,4 +89,7 @@ class SeenLists:
             self._before = {}  # nobody knows what the host has seen there
         elif self._now and announced:
             self._before = self._now
+        else:
+            self._before = {flag: seen for flag, seen in self._before.items() if flag not in self._asked}
         self._now, self._held, self._promised, self._is_unknown = {}, [], False, False
+        self._asked.clear()

@@ -78,6 +78,8 @@ MUCH_UNREAD_BYTES: Final = 16 << 20
 CONGESTED_LINES_BYTES: Final = 1 << 20
 """Unread bytes beyond which progress and logs are dropped and list changes merge."""
 
+PLACED_S: Final = 15.0
+"""Time for a host to say where it works, before it counts what it is shown without."""
 TURN: Final = 32
 """Messages of one host that are handled before other hosts have their turn."""
 
@@ -189,7 +191,7 @@ class LineHost(Host):
         self._nursery = nursery
         self._untold: dict[str, bytes] = {}
         self._idle = trio.Event()
-        self._says_digests = False
+        self._owes_digests = self._says_digests = False
         self._account = account
         self.parted = parted
         """Set once the host, told goodbye, sends no more requests; None: the host does not understand goodbyes."""
@@ -247,12 +249,18 @@ class LineHost(Host):
             self._write(GOODBYE)
 
     def promise_digests(self) -> None:
-        """Say that digests of the lists will come, and say them once lists are shown."""
+        """Say that digests of the lists will come: once the host has begun, its place is known, and lists are shown."""
         self._write(_digests_line({}))
-        self._nursery.start_soon(self._begin_digests)
+        self._owes_digests = True
 
     async def _begin_digests(self) -> None:
-        await self._router.wait_shown(self.view)
+        if self.hosts.workplaces is not None:
+            with trio.move_on_after(PLACED_S):
+                await self.hosts.workplaces.placed(self)
+        shown = None
+        while shown != self.view:  # which may be another one once its lists can be shown
+            shown = self.view
+            await self._router.wait_shown(shown)
         self._says_digests = True
         self.lists_told()
 
@@ -285,6 +293,9 @@ class LineHost(Host):
                 return False
             self.seen = trio.current_time()
             begun = self._handle(line)
+            if self._owes_digests and (self.open or self.caller is None):
+                self._owes_digests = False
+                self._nursery.start_soon(self._begin_digests)
             if begun:
                 taken += 1
                 if taken % TURN == 0:

@@ -4,8 +4,8 @@
     {"hubd":1,"bye":"stopping"}                     the hub is about to stop, and asks for no more requests
     {"hubd":1,"bye":"understood"}                   the shim has sent its last request; the rest is for the next hub
     {"hubd":1,"lists":{}}                           the hub will say what its lists are
-    {"hubd":1,"lists":{"toolsListChanged":"..."}}   digests of the lists that the host may see now; each time that it
-                                                    was told of a change, after that
+    {"hubd":1,"lists":{"toolsListChanged":"..."}}   digests of the lists that the host may see now, once it is known
+                                                    where it works; each time that it was told of a change, after that
 
 The goodbye goes only to shims with `"bye":true` in their preamble, the digests to those with `"lists":true`: after a
 restart of the hub they tell their host of the lists that differ, and no others. Shims and hubs ignore members that

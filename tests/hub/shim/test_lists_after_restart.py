@@ -32,6 +32,8 @@ for line in sys.stdin:
         reply["result"] = {"tools": tools}
     elif message["method"] == "prompts/list":
         reply["result"] = {"prompts": [{"name": "p"}]}
+    elif message["method"] == "tools/call":
+        reply["result"] = {"content": [], "structuredContent": {"done": message["params"]["name"]}}
     elif message["method"] == "ping":
         reply["result"] = {}
     else:
@@ -41,9 +43,9 @@ for line in sys.stdin:
 
 
 class Host:
-    """A host on `hubd connect`, which starts its hub."""
+    """A host on `hubd connect`, which starts its hub. `roots`: where it works, if it is asked."""
 
-    def __init__(self, env):
+    def __init__(self, env, roots=()):
         pipe = subprocess.PIPE
         argv = [HUBD, "connect", "--host", "desk"]
         self._popen = subprocess.Popen(argv, stdin=pipe, stdout=pipe, env=env, text=True)
@@ -52,6 +54,17 @@ class Host:
         self._id = 0
         self.told = []
         """Methods of the notifications that came."""
+        self.roots = [{"uri": uri} for uri in roots]
+        self.answers = True
+        self.question = None
+        """The last one, by its id."""
+
+    def begin(self):
+        """The handshake."""
+        capabilities = {"roots": {}} if self.roots else {}
+        about = {"name": "desk", "version": "1"}
+        self.ask("initialize", protocolVersion="2025-11-25", capabilities=capabilities, clientInfo=about)
+        self.say(method="notifications/initialized")
 
     def say(self, **message):
         self._popen.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
@@ -63,14 +76,22 @@ class Host:
         message = json.loads(line)
         if "id" not in message:
             self.told.append(message["method"])
+        elif message.get("method") == "roots/list":
+            self.question = message["id"]
+            if self.answers:
+                self.answer()
         return message
+
+    def answer(self):
+        self.say(id=self.question, result={"roots": self.roots})
+        self.question = None
 
     def ask(self, method, **params):
         self._id += 1
         self.say(id=self._id, method=method, params=params)
-        while (message := self.hear()).get("id") != self._id:
+        while (message := self.hear()).get("id") != self._id or "method" in message:
             pass
-        return message["result"]
+        return message.get("result")
 
     def close(self):
         self._popen.stdin.close()
@@ -105,9 +126,7 @@ def names(host):
 @pytest.mark.covers("F-H-22")
 def test_only_lists_that_differ_are_announced(place, tmp_path):
     with contextlib.closing(Host(place)) as host:
-        about = {"name": "desk", "version": "1"}
-        host.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=about)
-        host.say(method="notifications/initialized")
+        host.begin()
         for _ in range(3):
             assert names(host) == ["files__one", "files__two"]
         host.told.clear()
@@ -121,4 +140,77 @@ def test_only_lists_that_differ_are_announced(place, tmp_path):
         while "notifications/tools/list_changed" not in host.told:
             host.ask("ping")
         assert names(host) == ["files__one", "files__three"]
+        assert set(host.told) == {"notifications/tools/list_changed"}
+
+
+@pytest.fixture
+def shop(place, tmp_path):
+    """A folder with a server of its own, which the user allows; its tools are named in a file there."""
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    (shop / "tools").write_text("buy sell")
+    entry = {"command": sys.executable, "args": [str(tmp_path / "server.py"), str(shop / "tools")]}
+    (shop / ".mcp.json").write_text(json.dumps({"mcpServers": {"till": entry}}))
+    subprocess.run([HUBD, "trust", shop, "--yes"], env=place, capture_output=True, timeout=60, check=True)
+    return shop
+
+
+BOTH = ["files__one", "files__two", "till__buy", "till__sell"]
+
+
+def works_in_project(host):
+    """Until the host is shown the server of its project; it asks for no list."""
+    while (host.ask("tools/call", name="till__buy", arguments={}) or {}).get("structuredContent") != {"done": "buy"}:
+        pass
+
+
+@contextlib.contextmanager
+def at_work(place, shop):
+    """A host that works in `shop`, which only its roots say, and has seen all lists."""
+    with contextlib.closing(Host(place, [shop.as_uri()])) as host:
+        host.begin()
+        while names(host) != BOTH:
+            while "notifications/tools/list_changed" not in host.told:
+                host.ask("ping")
+            host.told.clear()
+        works_in_project(host)
+        for _ in range(2):  # by then the hub has said what it shows
+            names(host)
+        host.told.clear()
+        yield host
+
+
+@pytest.mark.covers("F-H-22")
+def test_the_lists_of_a_project_that_roots_name_are_not_announced_if_they_are_equal(place, shop):
+    with at_work(place, shop) as host:
+        for _ in range(2):
+            kill_hub(place)
+            works_in_project(host)
+            for _ in range(3):
+                assert names(host) == BOTH
+            assert host.told == []
+        (shop / "tools").write_text("buy lend")
+        kill_hub(place)
+        works_in_project(host)
+        while "notifications/tools/list_changed" not in host.told:
+            host.ask("ping")
+        assert names(host) == ["files__one", "files__two", "till__buy", "till__lend"]
+        assert set(host.told) == {"notifications/tools/list_changed"}
+
+
+@pytest.mark.covers("F-H-22")
+def test_a_host_that_asks_before_it_is_known_where_it_works_is_told_of_what_it_asked_for(place, shop):
+    with at_work(place, shop) as host:
+        host.answers = False
+        kill_hub(place)
+        while host.question is None:
+            host.ask("ping")
+        assert names(host) == BOTH[:2]
+        assert host.told == []
+        host.answer()
+        works_in_project(host)
+        while "notifications/tools/list_changed" not in host.told:
+            host.ask("ping")
+        for _ in range(3):
+            assert names(host) == BOTH
         assert set(host.told) == {"notifications/tools/list_changed"}

@@ -368,6 +368,87 @@ def test_a_listen_hears_of_lists_that_differ():
             expected = []
 
 
+def says(*names):
+    """A hub says that these lists have changed."""
+    return b"".join(encode_notification(f"notifications/{name}/list_changed", {}) + b"\n" for name in names)
+
+
+def lists(id, name):
+    """A host asks for a list."""
+    return request(id, f"{name}/list")
+
+
+def test_what_the_hub_announces_before_it_says_what_its_lists_are_waits_too():
+    """It finds out where the host works, and shows it the lists of there."""
+    replay = shown("a", "b", "c")
+    assert next_hub(replay, PROMISE, WELCOME, says(*LISTS), digests("a", "b", "c")) == []
+    assert next_hub(replay, PROMISE, WELCOME, says(*LISTS), says("tools"), digests("x", "b", "y")) == [
+        CHANGED[0],
+        CHANGED[2],
+    ]
+    assert replay.received(says("tools")) == says("tools"), "and from then on it is passed on"
+    assert next_hub(replay, PROMISE, says("prompts"), WELCOME, says("prompts"), digests("x", "b", "y")) == []
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["asked", "repeated"])
+@pytest.mark.parametrize("method", ["resources/list", "resources/templates/list"])
+def test_a_host_that_asked_while_lists_were_unknown_is_told_that_they_changed(method, again):
+    """It may have got those of before it was known where it works."""
+    replay = shown("a", "b", "c")
+    if again:
+        replay.sent(request(7, method))  # which the lost hub has not answered
+    assert next_hub(replay, PROMISE, WELCOME) == []
+    if again:
+        replay.rest()
+    else:
+        replay.sent(request(7, method))
+    assert replay.received(result(7)) == result(7)
+    assert messages(replay.received(says(*LISTS))) == [CHANGED[2]]
+    assert replay.received(says("resources")) == says("resources"), "it may have asked again"
+    assert replay.received(digests("a", "b", "c")) == b""
+    assert next_hub(replay, PROMISE, WELCOME, digests("a", "b", "c")) == []
+
+
+def test_lists_that_were_asked_for_and_did_not_change_are_those_that_are_compared():
+    replay = shown("a", "b", "c")
+    assert next_hub(replay, PROMISE, WELCOME) == []
+    replay.sent(lists(7, "tools"))
+    replay.sent(lists(8, "prompts"))
+    assert messages(replay.received(digests("a", "x", "c"))) == [CHANGED[1]]
+
+
+def test_what_was_asked_of_a_hub_that_never_said_its_lists_is_unknown():
+    replay = shown("a", "b", "c")
+    assert next_hub(replay, PROMISE, WELCOME) == []
+    replay.sent(lists(7, "tools"))
+    replay.received(result(7))
+    replay.sent(request(8, "tools/call"))
+    replay.received(result(8))
+    assert next_hub(replay, PROMISE, WELCOME, says(*LISTS)) == []
+    assert messages(replay.received(digests("a", "b", "c"))) == [CHANGED[0]]
+
+
+def test_a_line_that_cannot_be_read_may_ask_for_anything():
+    replay = shown("a", "b", "c")
+    assert next_hub(replay, PROMISE, WELCOME) == []
+    replay.sent(b'{"id":7,"method":"tools/list"\n')
+    assert messages(replay.received(says(*LISTS))) == CHANGED
+
+
+def test_a_batch_may_ask_for_lists():
+    replay = shown("a", "b", "c")
+    assert next_hub(replay, PROMISE, WELCOME) == []
+    replay.sent(b"[%b]\n" % lists(7, "prompts").strip())
+    assert messages(replay.received(says(*LISTS))) == [CHANGED[1]]
+
+
+def test_a_hub_that_is_no_successor_for_comparison_announces_at_once():
+    """No digests of it, or none of the one before."""
+    replay = shown("a", "b", "c")
+    assert next_hub(replay, WELCOME, says(*LISTS)) == CHANGED * 2
+    assert next_hub(replay, PROMISE, WELCOME, says(*LISTS)) == CHANGED * 2
+
+
 @pytest.mark.parametrize("odd", [b"[]", b"7", b'{"toolsListChanged":[1]}', b'{"x":"y"}', b"null"])
 def test_odd_digests_are_harmless(odd):
     replay = shown("a", "b", "c")
