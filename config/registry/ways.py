@@ -1,0 +1,228 @@
+"""The ways in which a server can be run: a package and its runner, or an address. Pure.
+
+    npm -> npx -y ID@VERSION    pypi -> uvx ID@VERSION    oci -> docker|podman run --rm -i --init IMAGE    remote -> url
+
+`runtimeHint` chooses among these, and never another program. A way that cannot be taken says why.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+from msgspec import Struct
+
+from config.registry.packages import image, npm_package, pypi_package
+from config.registry.refusals import (
+    NotRunnable,
+    refuse_header,
+    refuse_option,
+    refuse_unseen,
+    refuse_variable,
+)
+from config.registry.server_json import Argument, KeyValue, Package, Server, Template, Transport
+from config.registry.slots import Slot, slots_of, slots_of_remote
+
+KINDS: Final = ("npm", "pypi", "oci", "mcpb")
+"""Values of `--package`."""
+ENGINES: Final = ("docker", "podman")
+_BY_HAND: Final = {
+    "nuget": "dnx {0}@{1}",
+    "cargo": "cargo install {0} --version {1}",
+    "go": "go install {0}@{1}",
+}
+_HARMLESS: Final = frozenset({"-i", "--interactive", "--rm", "--init"})
+_MOUNT_KEYS: Final = frozenset({"type", "src", "source", "dst", "destination", "target", "readonly", "ro"})
+
+
+class Way(Struct, frozen=True, kw_only=True):
+    """One way of running a server."""
+
+    kind: str
+    """npm, pypi, oci, remote; or that of a package which is not run."""
+    why: str = ""
+    """Why it cannot be taken; "": it can."""
+    command: tuple[str, ...] = ()
+    """The program and its arguments before those of the slots; of a container up to where options go."""
+    image: str = ""
+    """The image, behind the options of the container."""
+    transport: str = ""
+    """The setting `transport`, where it says more than the address does."""
+    slots: tuple[Slot, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """A few words for a person who chooses."""
+        return {"npm": "npm (npx)", "pypi": "PyPI (uvx)", "oci": "container", "remote": "remote"}.get(
+            self.kind, self.kind
+        )
+
+
+def ways_of(server: Server, engine: str = "docker") -> list[Way]:
+    """All ways, those that can be taken and those that cannot. `engine` runs containers where no hint says which."""
+    found = [_tried(package.registry_type, partial(_of_package, package, engine)) for package in server.packages]
+    return [*found, *(_tried("remote", partial(_of_remote, remote)) for remote in server.remotes)]
+
+
+def kinds_of(server: Server) -> list[str]:
+    """What it runs as, in few words, without a closer look."""
+    kinds = [package.registry_type for package in server.packages] + ["remote"] * bool(server.remotes)
+    return list(dict.fromkeys(kind[:16] for kind in kinds))
+
+
+def _tried(kind: str, make: Callable[[], Way]) -> Way:
+    try:
+        return make()
+    except NotRunnable as error:
+        return Way(kind=kind, why=str(error))
+
+
+def _of_package(package: Package, engine: str) -> Way:
+    kind = package.registry_type
+    if kind == "mcpb":
+        raise NotRunnable("it is a bundle (.mcpb), and this version cannot install bundles yet")
+    if kind not in ("npm", "pypi", "oci"):
+        command = _BY_HAND.get(kind, "").format(package.identifier[:200], package.version[:100])
+        todo = f": install it by hand (`{command}`), then `hubd add NAME -- COMMAND`" if command else ""
+        raise NotRunnable(f"packages of {kind[:32]} are not run from a registry{todo}")
+    if package.transport.type != "stdio":
+        raise NotRunnable("its package serves HTTP and not stdio: start it by hand, then `hubd add NAME URL`")
+    _refuse_unseen_texts((*package.runtime_arguments, *package.package_arguments, *package.environment_variables))
+    variables = list(package.environment_variables)
+    mounts: list[Argument] = []
+    if kind == "oci":
+        mounts, more = _container_options(package)
+        known = {each.name for each in variables}
+        variables += [each for each in more if each.name not in known]
+    for each in variables:
+        fixed = each.value is not None or each.default is not None or any(_fixed(each))
+        refuse_variable(each.name, fixed=fixed)
+    if len({each.name for each in variables}) < len(variables):
+        raise NotRunnable("it sets a variable twice")
+    slots = slots_of(mounts, package.package_arguments, variables)
+    if kind == "npm":
+        _refuse_runtime_of_npx(package)
+        return Way(kind=kind, command=("npx", "-y", npm_package(package)), slots=slots)
+    if kind == "pypi":
+        return Way(kind=kind, command=("uvx", *_from_of_uvx(package)), slots=slots)
+    program = package.runtime_hint if package.runtime_hint in ENGINES else engine
+    return Way(kind=kind, command=(program, "run", "--rm", "-i", "--init"), image=image(package), slots=slots)
+
+
+def _of_remote(remote: Transport) -> Way:
+    if remote.type not in ("streamable-http", "sse"):
+        raise NotRunnable(f"it speaks {remote.type[:32]}, which is neither streamable-http nor sse")
+    refuse_unseen(remote.url, "its address")
+    _refuse_unseen_texts(remote.headers)
+    for header in remote.headers:
+        refuse_header(header.name)
+    if len({header.name.lower() for header in remote.headers}) < len(remote.headers):
+        raise NotRunnable("it sets a header twice")
+    transport = "sse" if remote.type == "sse" else ""
+    return Way(kind="remote", transport=transport, slots=slots_of_remote(remote))
+
+
+def _refuse_unseen_texts(templates: Sequence[Template]) -> None:
+    for each in templates:
+        name = each.name if isinstance(each, Argument | KeyValue) else ""
+        refuse_unseen(name, "the name of an option, variable or header")
+        for one in (each, *each.variables.values()):
+            refuse_unseen(one.value, "a fixed value")
+            refuse_unseen(one.default, "a default")
+            for choice in one.choices:
+                refuse_unseen(choice, "a choice")
+        for variable in each.variables:
+            refuse_unseen(variable, "the name of a variable")
+
+
+def _fixed(template: Template) -> Iterator[bool]:
+    return (each.value is not None or each.default is not None for each in template.variables.values())
+
+
+# --- what runners are asked for ---------------------------------------------------------------------------------------
+
+
+def _words(arguments: Sequence[Argument], runner: str) -> list[str]:
+    """Fixed arguments as words.
+
+    Raises:
+        NotRunnable: one is not fixed.
+    """
+    found: list[str] = []
+    for each in arguments:
+        if each.variables or (each.value is None and (each.type == "positional" or each.default or each.is_required)):
+            raise refuse_option(runner, each.name, each.value or "")
+        words = [each.name, each.value or ""] if each.type == "named" else [each.value or ""]
+        found += [word for word in words if word]
+    return found
+
+
+def _refuse_runtime_of_npx(package: Package) -> None:
+    for word in _words(package.runtime_arguments, "npx"):
+        if word not in ("-y", "--yes"):
+            raise refuse_option("npx", word)
+
+
+def _from_of_uvx(package: Package) -> list[str]:
+    """The arguments of `uvx`: the package, and before it a `--from` of that package."""
+    name = pypi_package(package)
+    words: list[str] = []
+    for word in _words(package.runtime_arguments, "uvx"):
+        words += word.split("=", 1) if word.startswith("--from=") else [word]
+    if not words:
+        return [name]
+    known = {package.identifier, name, pypi_package(package, "==")}
+    if len(words) != 2 or words[0] != "--from" or words[1] not in known:
+        raise refuse_option("uvx", *words)
+    return ["--from", pypi_package(package, "=="), package.identifier]
+
+
+def _container_options(package: Package) -> tuple[list[Argument], list[KeyValue]]:
+    """The mounts and variables that a container is asked for by options of its runner."""
+    mounts: list[Argument] = []
+    variables: list[KeyValue] = []
+    for each in package.runtime_arguments:
+        word = each.name if each.type == "named" else each.value or ""
+        if word in _HARMLESS and (each.type == "positional" or each.value in (None, "")) and not each.variables:
+            continue  # it is there anyway
+        if each.type == "named" and word in ("-e", "--env") and each.value is not None:
+            variables.append(_variable(each, each.value))
+        elif each.type == "named" and word == "--mount" and each.value is not None:
+            _refuse_mount(each, each.value)
+            mounts.append(each)
+        else:
+            raise refuse_option("the container", each.name, each.value or "")
+    return mounts, variables
+
+
+def _variable(argument: Argument, value: str) -> KeyValue:
+    """The variable that `-e NAME=VALUE` sets, or asks for by `-e NAME`."""
+    name, equals, text = value.partition("=")
+    return KeyValue(
+        name=name,
+        description=argument.description,
+        is_required=argument.is_required,
+        is_secret=argument.is_secret,
+        value=text if equals else None,
+        variables=argument.variables if equals else {},
+    )
+
+
+def _refuse_mount(argument: Argument, template: str) -> None:
+    """Refuse a mount unless it binds one folder that the user types.
+
+    Raises:
+        NotRunnable: it is refused.
+    """
+    parts = [part.partition("=") for part in template.split(",")]
+    keys = [key for key, _, _ in parts]
+    source = [value for key, _, value in parts if key in ("src", "source")]
+    target = [value for key, _, value in parts if key in ("dst", "destination", "target")]
+    kind = [value for key, _, value in parts if key == "type"]
+    sound = set(keys) <= _MOUNT_KEYS and len(set(keys)) == len(keys) and len(source) == len(target) == 1
+    name = source[0][1:-1] if sound and source[0][:1] + source[0][-1:] == "{}" else ""
+    asked = argument.variables.get(name)
+    if kind != ["bind"] or asked is None or asked.value is not None or f"{{{name}}}" in target[0]:
+        raise refuse_option("the container", "--mount", template)
+    flags = [value for key, _, value in parts if key in ("readonly", "ro")]
+    if any(value not in ("", "true") for value in flags):
+        raise refuse_option("the container", "--mount", template)
