@@ -111,7 +111,7 @@ def load_project(
     found = stacks(sources, base.upstreams)
     upstreams = {name: _upstream(name, stack, base) for name, stack in found.items()}
     others = {name: upstream for name, upstream in base.upstreams.items() if name not in upstreams}
-    check_names(found, others | upstreams)
+    check_names(found, others | upstreams, base.name_budget)
     if problems := [each for source in sources for each in source.findings.problems]:
         raise ConfigError.of(problems)
     own = tuple(root / name for name in PROJECT_FILES)

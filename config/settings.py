@@ -21,6 +21,7 @@ from config.name_globs import ALL
 from config.oauth_settings import OAuthConfig, UpstreamOAuth
 from config.registry_settings import RegistryConfig
 from config.setting import Secret, Setting
+from config.usage_settings import UsageConfig
 
 MAX_NAME_BUDGET: Final = 64
 """Tool names of more characters are refused by several hosts."""
@@ -148,6 +149,10 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     """Server id in visible names, the table's name unless said; "": bare names (one upstream only)."""
     aliases: Annotated[tuple[str, ...], Setting(reload="live")] = ()
     """Names it had before, by which its tools and prompts can still be called."""
+    rename: Annotated[dict[str, str], Setting(reload="live", instead_of=("renames",))] = {}
+    """Other names for its tools, by its own names of them; the own one can still be called."""
+    describe: Annotated[dict[str, str], Setting(reload="live", instead_of=("descriptions",))] = {}
+    """Descriptions in place of its own, by its own names of tools."""
     source: Annotated[str, Setting(reload="live", mask="never", pattern=r"[a-z][a-z0-9-]*:[^ ]+/[^ ]+@[^ ]+$|$")] = ""
     """The entry of a registry that it was made of, `REGISTRY:NAME@VERSION`, as `hubd add` wrote it; `hubd outdated` and
     `hubd update` go by it."""
@@ -214,14 +219,6 @@ class ReplicaConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         ),
     ] = ""
     """URL by which other hubs reach this one, such as `http://10.0.0.5:8765`; by default the address it listens on."""
-
-
-class UsageConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The record of which tools are called."""
-
-    keep: Annotated[bool, Setting(reload="live", instead_of=("enabled",))] = True
-    """Calls of each tool are counted by host and day, and kept for 90 days: names and counts, no arguments. If not,
-    what was counted is forgotten."""
 
 
 DEFAULT_LISTEN: Final = "127.0.0.1:8765"

@@ -22,6 +22,7 @@ from config.loading.check import (
     warnings_of_upstream,
 )
 from config.loading.check_oauth import problems_of_oauth_in_fleet
+from config.loading.check_renames import problems_of_new_names
 from config.loading.convert import UPSTREAM, convert, convert_known, nearest
 from config.loading.one_file import resolved, resolved_settings
 from config.loading.precedence import Origin, Stack, makes_sense, stacks
@@ -134,7 +135,7 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
         origins = {keys: Origin(main.path, main.findings.line(keys), main.layer) for keys in _keys(values)}
     found = stacks(gathered.sources)
     upstreams = {name: upstream_of(stack) for name, stack in found.items()}
-    check_names(found, upstreams)
+    check_names(found, upstreams, config.name_budget)
     for name, problem in problems_of_oauth_in_fleet(config.replica, upstreams):
         found[name].wrong(problem.keys, str(problem))
     for name, stack in found.items():
@@ -227,9 +228,10 @@ def _on_defaults(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any
     return merged
 
 
-def check_names(found: Mapping[str, Stack], upstreams: Mapping[str, UpstreamConfig]) -> None:
-    """Add problems and warnings about names among all upstreams to the findings of those in `found`."""
-    for name, problem in problems_of_names(upstreams):
+def check_names(found: Mapping[str, Stack], upstreams: Mapping[str, UpstreamConfig], budget: int) -> None:
+    """Add problems and warnings about names among all upstreams to the findings of those in `found`. Visible names have
+    `budget` characters."""
+    for name, problem in (*problems_of_names(upstreams), *problems_of_new_names(upstreams, budget)):
         if name in found:
             found[name].wrong(problem.keys, str(problem))
     for name, problem in reserved_names(upstreams):

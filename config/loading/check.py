@@ -17,6 +17,7 @@ from config.environment.passing import mistakes
 from config.loading.check_access import problems_of_access, warnings_of_access
 from config.loading.check_fleet import problems_of_sharing, warnings_of_sharing
 from config.loading.check_oauth import problems_of_oauth, problems_of_oauth_in_hub
+from config.loading.check_renames import problems_of_renames
 from config.loading.safe_reading import Keys, Problem
 from config.name_globs import problem_of
 from config.names import RULE, is_reserved, is_server_id, is_usable, suggest_id
@@ -190,6 +191,7 @@ def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
     yield from _check_sharing(upstream)
     if why := problem_of(upstream.tools):
         yield Problem(("tools",), why)
+    yield from problems_of_renames(upstream)
     yield from problems_of_bounds(upstream)
 
 

@@ -2,10 +2,10 @@
 
 Read in this order: `view` (what one endpoint shows), `catalog` (a snapshot of one view, swapped as a whole), `entries`
 (the part of one upstream), `names` (visible names), `uri_claims` (visible URIs, and the way back). Besides: `uris`,
-`templates` and `rewrite` (URIs as text, templates, and URIs inside results and arguments), `apps` (MCP Apps),
-`instructions` (texts for the model), `token_cost` (what they and the tools cost it), `sign_in_tool` (what an upstream
-shows that says nothing of itself before a person has signed in), `search` (how a model finds tools that it is not
-shown).
+`templates` and `rewrite` (URIs as text, templates, and URIs inside results and arguments), `apps` (MCP Apps), `renames`
+(other names and descriptions of tools), `instructions` (texts for the model), `token_cost` (what they and the tools
+cost it), `sign_in_tool` (what an upstream shows that says nothing of itself before a person has signed in), `search`
+(how a model finds tools that it is not shown).
 
 A visible name leads to the upstream that it came from, whatever has changed meanwhile.
 """

@@ -4,7 +4,7 @@ Made anew for each snapshot; `hub.catalog.catalog` puts the entries of all upstr
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Raw, Struct
@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 from config.name_globs import ALL, NameChoice
 from hub.catalog.apps import for_model, for_views, is_for_model, is_for_views
 from hub.catalog.names import NameKind, name_id, visible_name
+from hub.catalog.renames import renamed, with_words
 from hub.catalog.rewrite import UI_KEYS, localise_meta
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool, sign_in_tool
 from hub.catalog.token_cost import tool_bytes
@@ -55,6 +56,10 @@ class UpstreamRule(Struct, frozen=True):
     """True if its user interfaces are shown on the common endpoint."""
     tools: tuple[str, ...] = ALL
     """Globs over its own names of tools; others do not exist for hosts."""
+    rename: tuple[tuple[str, str], ...] = ()
+    """Own names of tools, and those that hosts see in their place behind the prefix."""
+    describe: tuple[tuple[str, str], ...] = ()
+    """Own names of tools, and their descriptions in place of the upstream's."""
     sign_in: SignInTool = SignInTool.NONE
     """The tool that has a person sign in there."""
 
@@ -96,6 +101,8 @@ class UpstreamEntries:
         self._identity = scoped
         self._bare = scoped or rule.prefix == ""
         self._scoped: UpstreamEntries | None = None
+        self._renamed: dict[str, str] = {}
+        """By the visible name of a renamed tool, that which it has by itself."""
         self._chunks: dict[tuple[Kind, str, bool, frozenset[str]], bytes] = {}
         self._tool_bytes: dict[str, int] | None = None
         self.shown = self._all_shown()
@@ -136,16 +143,29 @@ class UpstreamEntries:
         return {name: Route(self.name, SIGN_IN, signs_in=True)}
 
     def former(self, kind: Kind) -> dict[str, Route]:
-        """Routes of the visible names that its entries would have under its former names."""
-        if self._bare or kind not in NAME_KINDS or self.rule.sign_in is SignInTool.LISTED:
+        """Routes of the visible names that its entries would have under its former names, or had before a rename."""
+        if kind not in NAME_KINDS or self.rule.sign_in is SignInTool.LISTED:
             return {}
+        if self._bare:
+            return self._former_of_renamed(()) if kind is Kind.TOOL else {}
         sids = {name_id(alias, self._budget) for alias in self.rule.aliases}
         sids |= {name_id(name) for name in (self.rule.prefix or self.name, *self.rule.aliases)}  # of other budgets
-        return {
+        routes = {
             visible_name(NAME_KINDS[kind], sid, each.original, self._budget): Route(self.name, each.original)
             for sid in sids - {self.sid}
             for each in self.shown[kind]
         }
+        return routes | self._former_of_renamed(sids - {self.sid}) if kind is Kind.TOOL else routes
+
+    def _former_of_renamed(self, sids: Iterable[str]) -> dict[str, Route]:
+        """Routes of the names that renamed tools have by themselves, and of their new ones under former names."""
+        routes = {}
+        for each in self.shown[Kind.TOOL]:
+            if (before := self._renamed.get(each.visible)) is not None:
+                new = each.visible.removeprefix(f"{self.sid}__")
+                for name in (before, *(f"{sid}__{new}" for sid in sids)):
+                    routes[name] = Route(self.name, each.original)
+        return routes
 
     def entries(self, kind: Kind, *, ui: bool, hidden: frozenset[str] = NOTHING) -> Sequence[VisibleEntry]:
         """The entries for hosts with or without user interfaces, but for those whose visible name is `hidden`."""
@@ -185,7 +205,7 @@ class UpstreamEntries:
             if kind not in NAME_KINDS:
                 if shown.visible != shown.original:
                     meta[HUB_ORIGINAL_URI] = raw(shown.original)
-            elif not self._bare and shown.visible != f"{self.sid}__{shown.original}":
+            elif shown.visible != (shown.original if self._bare else f"{self.sid}__{shown.original}"):
                 meta[HUB_ORIGINAL_NAME] = raw(shown.original)
             if ui and kind is Kind.TOOL and not self._bare:
                 meta = for_views(meta) if shown.is_alias else for_model(meta)
@@ -200,10 +220,21 @@ class UpstreamEntries:
         if not self._bare:
             names[Kind.TOOL] = self._visible_names("tool", names[Kind.TOOL])
             names[Kind.PROMPT] = self._visible_names("prompt", names[Kind.PROMPT])
+        if self.rule.rename:
+            names[Kind.TOOL] = self._rename(names[Kind.TOOL], [entry.key for entry in entries[Kind.TOOL]])
         if not self._identity:
             uris, templates = self._claims.relist(self.name, names[Kind.RESOURCE], names[Kind.TEMPLATE])
             names[Kind.RESOURCE], names[Kind.TEMPLATE] = uris, templates
         return {kind: self._shown(kind, names[kind], entries[kind]) for kind in Kind}
+
+    def _rename(self, names: Sequence[str], originals: Sequence[str]) -> list[str]:
+        """The visible names of tools, as the configuration has them."""
+        prefix = "" if self._bare else f"{self.sid}__"
+        wanted = {own: f"{prefix}{new}" for own, new in self.rule.rename}
+        new, warnings = renamed(names, originals, wanted, self._budget)
+        self.warnings += [f"{self.name}: {warning}" for warning in warnings]
+        self._renamed = {name: before for name, before in zip(new, names, strict=True) if name != before}
+        return new
 
     def _distinct(self, kind: Kind) -> list[ListEntry]:
         """The entries of a list that hosts may see; of those with one name, the first."""
@@ -233,8 +264,12 @@ class UpstreamEntries:
     def _shown(self, kind: Kind, names: Sequence[str], entries: Sequence[ListEntry]) -> tuple[VisibleEntry, ...]:
         shown: dict[str, VisibleEntry] = {}
         left_out: list[str] = []
+        descriptions = dict(self.rule.describe)
+        changes = kind is Kind.TOOL and (self.rule.describe or self.rule.rename)
         for name, entry in zip(names, entries, strict=True):
             fields, app_only = entry.fields, False
+            if changes:
+                fields = with_words(fields, entry.key, name, descriptions)
             if (meta := fields.get("_meta")) is not None:
                 app_only = kind is Kind.TOOL and not is_for_model(meta)
                 if not self._identity:

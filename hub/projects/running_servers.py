@@ -72,7 +72,15 @@ class RunningServers:
 def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:
     """The naming rule of a server that runs as `name`, be it of a project or of the user."""
     prefix = home_of(name)[0] if config.prefix is None else config.prefix
-    return UpstreamRule(name=name, prefix=prefix, aliases=config.aliases, apps=config.apps, tools=config.tools)
+    return UpstreamRule(
+        name=name,
+        prefix=prefix,
+        aliases=config.aliases,
+        apps=config.apps,
+        tools=config.tools,
+        rename=tuple(config.rename.items()),
+        describe=tuple(config.describe.items()),
+    )
 
 
 def rules_of(config: HubConfig) -> Rules:

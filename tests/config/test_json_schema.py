@@ -43,6 +43,8 @@ def test_it_is_a_schema_and_says_what_each_setting_may_be():
         "oauth",
         "prefix",
         "aliases",
+        "rename",
+        "describe",
         "source",
     }
     assert schema(project=True)["properties"].keys() == {"$schema", "upstreams"}

@@ -7,7 +7,7 @@ import trio
 from msgspec import structs
 
 from config.saved_state import Memory
-from config.settings import UsageConfig
+from config.usage_settings import UsageConfig
 from hub.link.interface import Identity
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream
