@@ -25,6 +25,8 @@ class World:
         self.asked = []
         self.answers = {}
         self.delay_s = 0.0
+        self.without: tuple[str, ...] = ()
+        """Members that the metadata lack."""
 
     def __call__(self):
         return self.now
@@ -43,6 +45,8 @@ class World:
                     "jwks_uri": f"{issuer}/jwks",
                     "introspection_endpoint": f"{issuer}/introspect",
                 }
+                for name in self.without:
+                    del document[name]
                 return Fetched(200, {}, json.dumps(document).encode())
             if url == f"{issuer}/jwks":
                 own = self.jwks if issuer == URL else {"keys": [jwk_ec(KEYS.stranger, "e1", alg="ES256")]}

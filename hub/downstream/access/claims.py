@@ -76,7 +76,8 @@ def _subject(claims: dict[str, Any], issuer: AccessIssuer) -> str | Unfit:
     """The name of the person."""
     name = claims.get(issuer.subject)
     if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME or not name.isprintable():
-        return Unfit(f"its `{issuer.subject}` is not the name of a person: 1 to {MAX_NAME} printable characters")
+        rule = f"1 to {MAX_NAME} printable characters; `subject` of the issuer takes another claim"
+        return Unfit(f"its `{issuer.subject}` is not the name of a person: {rule}")
     if issuer.subject == "email" and claims.get("email_verified") is not True:
         return Unfit("its issuer does not say that the mail address was verified (`email_verified`)")
     return name

@@ -139,7 +139,7 @@ class IssuedTokens:
     async def _decide(self, request: HttpRequest, jwt: Jwt, issuer: Issuer, digest: bytes) -> EarlyReply | None:
         await issuer.read_keys()
         if not issuer.has_keys:
-            return NOT_NOW
+            return NOT_NOW if issuer.problem else self._refuse(request, digest)
         return _left(request, self._judge(request, jwt, issuer, digest))
 
     def _judge(self, request: HttpRequest, jwt: Jwt, issuer: Issuer, digest: bytes) -> Identity | EarlyReply:

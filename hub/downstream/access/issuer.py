@@ -108,6 +108,9 @@ class Issuer:
 
     async def _read(self) -> None:
         url = (await self._described()).jwks_uri
+        if not url and self.can_be_asked:
+            self.problem = ""  # its tokens cannot be read, and need not be
+            return
         document = await read_json(self._fetch, url, allowed_for(self.settings.issuer)) if url else None
         keys = () if document is None else read_keys(document)
         if not keys:

@@ -266,6 +266,18 @@ async def test_a_server_says_what_a_token_is_worth(world, difference, expected, 
     assert world.asked.count("opaque") == 2
 
 
+async def test_a_server_that_can_only_be_asked_need_not_show_keys(world, nursery, caplog, autojump_clock):
+    world.without = ("jwks_uri",)
+    access, issued = hub(world, ASKED)
+    world.answers["opaque"] = ANSWER
+    nursery.start_soon(issued.run)
+    await trio.testing.wait_all_tasks_blocked()
+    assert status((await show(access, "opaque"))[0]) == 200
+    assert status((await show(access, BY_NAME["good-es256"]))[0]) == 401, "nothing of it can be verified"
+    assert caplog.records == []
+    nursery.cancel_scope.cancel()
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_server_that_does_not_say(world, fault, autojump_clock):
     access, _ = hub(world, ASKED)
