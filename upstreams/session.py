@@ -81,7 +81,7 @@ class Credential(Protocol):
 class Credentials(Protocol):
     """What a hub shows its upstreams."""
 
-    def credential(self, name: str, config: UpstreamConfig, principal: str) -> Credential | None:
+    async def credential(self, name: str, config: UpstreamConfig, principal: str) -> Credential | None:
         """What sessions of `principal` show an upstream; None: the configured headers are all there is."""
         ...
 
@@ -94,7 +94,7 @@ class Credentials(Protocol):
 class NoCredentials:
     """The `Credentials` of a hub that signs in nowhere."""
 
-    def credential(self, name: str, config: UpstreamConfig, principal: str) -> None:
+    async def credential(self, name: str, config: UpstreamConfig, principal: str) -> None:
         """Nothing."""
 
     async def lister(self, name: str) -> str:

@@ -7,7 +7,7 @@ somebody wants to sign in.
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -18,6 +18,7 @@ from hub.daemon.http_listener import HttpListener
 from hub.daemon.own_addresses import is_met_at
 from hub.link.fault_isolation import run_isolated
 from hub.link.interface import Caller
+from hub.link.loading import load
 from hub.link.sealing import Keys
 from hub.net.http_server import HttpRequest, HttpResponse
 
@@ -28,6 +29,23 @@ if TYPE_CHECKING:
     from upstreams.oauth.accounts import Accounts
     from upstreams.oauth.credential import UpstreamCredential
     from upstreams.oauth.store.grant_store import GrantStore
+
+
+OF_CREDENTIALS: Final = (
+    "upstreams.fetch.fetcher",
+    "upstreams.oauth.accounts",
+    "upstreams.oauth.finding",
+    "upstreams.oauth.store.place",
+)
+OF_THE_FLOW: Final = (
+    "hub.daemon.oauth_key",
+    "hub.sign_in.descent",
+    "hub.sign_in.web",
+    "hub.sign_in.servers",
+    "upstreams.oauth.obtaining",
+    "upstreams.oauth.status",
+    "upstreams.oauth.store.keeping",
+)
 
 
 class SignInParts:
@@ -58,12 +76,16 @@ class SignInParts:
         assert self._hub is not None, "it serves one from the start"
         return self._hub
 
-    def credential(self, name: str, config: UpstreamConfig, principal: str) -> "UpstreamCredential | None":
+    async def credential(self, name: str, config: UpstreamConfig, principal: str) -> "UpstreamCredential | None":
         """What sessions of `principal` show an upstream; None: the configured headers are all there is."""
-        return None if config.url is None else self.accounts.credential(name, config, principal)
+        if config.url is None:
+            return None
+        await load(*OF_CREDENTIALS)
+        return self.accounts.credential(name, config, principal)
 
     async def lister(self, name: str) -> str:
         """The principal as whom lists are read that everybody sees the same of, where each has an account."""
+        await load(*OF_CREDENTIALS)
         return await self.accounts.first_of(name)
 
     def known(self, name: str, principal: str) -> "UpstreamCredential | None":
@@ -79,14 +101,20 @@ class SignInParts:
             nursery.start_soon(run_isolated, "Looking through old sign-ins", lambda: self.accounts.start(names))
             await self.accounts.run()
 
+    async def ready(self) -> None:
+        """Have everything loaded that a sign-in needs. To be awaited before `accounts` or `sign_ins` are used."""
+        await load(*OF_CREDENTIALS, *OF_THE_FLOW)
+
     async def handle(self, request: HttpRequest, response: HttpResponse) -> None:
         """Answer a browser."""
+        await self.ready()
         await self.sign_ins.handle(request, response)
 
     # --- for hosts, as `hub.bridge.sign_in_visits.SignInGuide` --------------------------------------------------------
 
     async def look(self, upstream: str, caller: Caller) -> None:
         """Find out, within some seconds, whether `visit` can offer a page."""
+        await self.ready()
         await self.sign_ins.look(upstream, caller)
 
     def visit(self, upstream: str, caller: Caller) -> "Visit | None":

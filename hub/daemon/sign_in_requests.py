@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from cache.entry import DropCause
+from config.settings import UpstreamConfig
 from hub.control.answers import SignInFacts
 from hub.control.server import asker
 from hub.control.sign_ins import (
@@ -57,6 +58,7 @@ class SignInRequests:
         Raises:
             HubError: it cannot begin.
         """
+        await self._parts.ready()
         by_program = await self._is_of_a_host()
         if by_program and (yes or scope):
             command = f"hubd auth {name or '--idp'} {'--yes' if yes else '--scope'}"
@@ -107,12 +109,14 @@ class SignInRequests:
         Raises:
             HubError: it belongs to no sign-in.
         """
+        await self._parts.ready()
         if await self._is_of_a_host():
             raise UpstreamUnauthorized(_only_a_person("hubd auth --finish"))
         return _told(await self._parts.sign_ins.finish(address))
 
     async def trials(self) -> SignInTrials:
         """What would become of the sign-ins that upstreams wait for, of some of them at least."""
+        await self._parts.ready()
         waiting = [
             name
             for name, upstream in self._parts.hub.supervisor.upstreams.items()
@@ -136,6 +140,7 @@ class SignInRequests:
     async def accounts(self, name: str | None) -> SignInAccounts:
         """The accounts at an upstream, or all."""
         parts = self._parts
+        await parts.ready()
         now = parts.wall()
         try:
             rows = await trio.to_thread.run_sync(parts.accounts.rows)
@@ -178,7 +183,7 @@ class SignInRequests:
             config = parts.config_of(upstream)
             if config is None:
                 continue
-            credential = parts.credential(upstream, config, principal) if upstream else parts.accounts.idp(principal)
+            credential = await self._credential(upstream, config, principal)
             if credential is None:
                 continue
             try:
@@ -199,6 +204,12 @@ class SignInRequests:
                 )
             )
         return SignedOut(tuple(done))
+
+    async def _credential(self, upstream: str, config: UpstreamConfig, principal: str) -> "UpstreamCredential | None":
+        """That of a principal at an upstream; "": at the company's identity provider."""
+        if not upstream:
+            return self._parts.accounts.idp(principal)
+        return await self._parts.credential(upstream, config, principal)
 
     async def _is_of_a_host(self) -> bool:
         """True if a program of a host or a server asks, or one of which nothing is known."""

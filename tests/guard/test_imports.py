@@ -5,9 +5,15 @@ import signal
 import sys
 from contextlib import closing
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
 
 from tests.guard.count_calls import HttpHost
-from tests.support.processes import own_directories, running
+from tests.support.oauth.rig import OAuthRig
+from tests.support.processes import Hub, free_port, own_directories, running
+from tests.support.signing_hub import SigningHub
 
 HERE = Path(__file__).parent
 
@@ -28,3 +34,27 @@ def test_calls_import_no_client_of_the_web(tmp_path: Path) -> None:
             host.round()
         hub.signalled(signal.SIGUSR2, patience_s=0)
         assert hub.wait_for("^imported: .*")[0] == "imported: ."
+
+
+def test_nobody_waits_while_what_signs_in_is_loaded(oauth: OAuthRig, tmp_path: Path) -> None:
+    """From the first refusal to the logout: it is loaded in threads, whoever asks first."""
+    notes, other = oauth.liar(), oauth.liar()
+    env = own_directories(tmp_path)
+    config = tmp_path / "hubd.toml"
+    config.write_text(f"[upstreams.notes]\nurl = '{notes.url}'\n[upstreams.other]\nurl = '{other.url}'\n")
+    argv = [sys.executable, HERE / "imported_hub.py", "--config", config, "--listen", f"127.0.0.1:{free_port()}"]
+    with running(argv, tmp_path / "hubd.log", env=env, cwd=tmp_path) as process:
+        url = process.wait_for(r"https?://[^\s\"]+/mcp")[0]
+        with pytest.raises(HTTPError):
+            urlopen(url.replace("/mcp", "/oauth/begin/stranger"), timeout=60)
+        token = Path(env["XDG_STATE_HOME"], "hubd", "token").read_text().strip()
+        hub = SigningHub(Hub(url, token, env, config, process), tmp_path)
+        hub.until_refused()
+        assert hub.sign_in().state == "signed_in"
+        assert hub.call().is_good
+        notes.expire()
+        hub.call()
+        assert hub.sign_out().was_signed_in
+        process.signalled(signal.SIGUSR2, patience_s=0)
+        assert "httpx" in process.wait_for("^imported: .*")[0]
+        assert process.wait_for("^waited for: .*")[0] == "waited for: ."

@@ -14,6 +14,7 @@ import trio
 
 from config.oauth_settings import UpstreamOAuth
 from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamUnauthorized, UpstreamUnresolved, without_frames
+from hub.link.loading import load
 from hub.link.promise import Promise
 from upstreams.oauth import texts
 from upstreams.oauth.model import Challenge, Grant, GrantKey, OAuthProblem, OAuthUnavailable, same_issuer
@@ -33,6 +34,17 @@ HOLD_S: Final = 60.0
 """After a fresh token was refused nothing is tried for so long."""
 LOCKED_S: Final = 10.0
 """A keyring that is locked is asked again after so long."""
+_PARTS: Final = (
+    "upstreams.oauth.discovery.challenge",
+    "upstreams.oauth.discovery.discover",
+    "upstreams.oauth.logout",
+    "upstreams.oauth.obtaining",
+    "upstreams.oauth.registration.clients",
+    "upstreams.oauth.renewing",
+    "upstreams.oauth.step_up",
+    "upstreams.oauth.tokens.id_token",
+)
+"""What is needed when an upstream wants a token, or another one."""
 LOOK_AGAIN_S: Final = 5.0
 """Interval of looking whether another process has a sign-in by now."""
 
@@ -110,6 +122,7 @@ class UpstreamCredential:
             await self._load()
             if self._now() < self._due:
                 return
+        await load(*_PARTS)
         now = self._now()
         if now < self._held_until:
             raise self._held()
@@ -127,6 +140,7 @@ class UpstreamCredential:
 
     async def refused(self, shown: str, challenges: Sequence[str]) -> bool:
         """The upstream refused (401) a request that showed `shown`. As the protocol."""
+        await load(*_PARTS)
         self.challenge = self._shared.finding.parse(challenges)
         if not self._is_loaded or self.grant is None:
             await self._load(again=True)
@@ -152,6 +166,7 @@ class UpstreamCredential:
 
     async def lacks_scope(self, shown: str, challenges: Sequence[str], operation: str) -> bool:
         """The upstream wants more scopes (403) for `operation`. As the protocol."""
+        await load(*_PARTS)
         self.challenge = self._shared.finding.parse(challenges)
         if not self._is_loaded:
             await self._load()
@@ -232,6 +247,7 @@ class UpstreamCredential:
             OAuthProblem: nobody has signed in there, or it cannot be renewed.
             OAuthUnavailable: it cannot be renewed now.
         """
+        await load(*_PARTS)
         from upstreams.oauth.tokens.id_token import lasts
 
         if not self._is_loaded or self.grant is None:
@@ -259,6 +275,7 @@ class UpstreamCredential:
             NotKept: it cannot be deleted.
             OAuthUnavailable: another process keeps it locked.
         """
+        await load(*_PARTS)
         from upstreams.oauth.logout import log_out
 
         await self._load_whatever_it_is()

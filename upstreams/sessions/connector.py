@@ -222,7 +222,7 @@ class SessionConnector:
         if parts.values.renews_headers:
             terms = structs.replace(terms, renewed_headers=parts.values.renewed_headers)
         if config.url is not None and (account := await self._account_of(pooled)) is not None:
-            credential = parts.credentials.credential(self._name, config, account)
+            credential = await parts.credentials.credential(self._name, config, account)
             terms = structs.replace(terms, credential=credential)
             pooled.account = None if credential is None else account
         events = _Events(parts.events, pooled, on_ended or partial(self.pool.session_ended, pooled))

@@ -39,7 +39,7 @@ class SignedIn(House):
     async def lister(self, name: str) -> str:
         return "team/bob" if self.owner_is_out else OWNER
 
-    def credential(self, name: str, config: UpstreamConfig, principal: str) -> Shown:
+    async def credential(self, name: str, config: UpstreamConfig, principal: str) -> Shown:
         return Shown(principal)
 
     async def run_session(self, config, name, events, memory, terms, started):

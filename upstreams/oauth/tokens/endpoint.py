@@ -4,7 +4,10 @@ Each method is one request (RFC 6749 3.2, RFC 7009, RFC 8693, RFC 7523); nothing
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, Protocol
+
+import trio
 
 from config.oauth_settings import UpstreamOAuth
 from upstreams.fetch.model import Allowed, FetchFailed
@@ -114,7 +117,9 @@ class TokenEndpoint:
         return read_token_answer(answered, now=self._wall(), where=self._server.issuer)
 
     async def _post(self, url: str, fields: Fields) -> Answered:
-        proof = proof_of(self._client, self._settings, audience=self._audience, now=self._wall())
+        prove = partial(proof_of, self._client, self._settings, audience=self._audience, now=self._wall())
+        is_signed = self._client.token_auth == "private_key_jwt"  # by a key, which is read, and checked, for long
+        proof = await trio.to_thread.run_sync(prove) if is_signed else prove()
         headers = {"accept": "application/json", **dict(proof.headers)}
         try:
             return await self._fetch.post_form(url, (*fields, *proof.fields), self._allowed, headers=headers)
