@@ -1,15 +1,20 @@
-"""Damaged challenges, metadata and registrations: each is used, refused or passed over, and no other error is raised.
+"""Damaged challenges, metadata, registrations and answers with tokens: each is used, refused or passed over, and no
+other error is raised.
 
 `HUBD_FUZZ` is the number of inputs per entry point (`make fuzz`: 10 000).
 """
 
 import json
+import math
 import os
 import random
+from base64 import urlsafe_b64encode
+from contextlib import suppress
 
 import pytest
 
 from config.oauth_settings import UpstreamOAuth
+from config.setting import Secret
 from tests.fuzz.mutation import damaged
 from tests.support.scripted_web import ScriptedWeb
 from upstreams.fetch.model import Fetched
@@ -18,6 +23,8 @@ from upstreams.oauth.discovery.discover import allowed_for, discover
 from upstreams.oauth.discovery.scopes import fits, is_scope
 from upstreams.oauth.model import Challenge, OAuthProblem, OAuthUnavailable
 from upstreams.oauth.registration.dynamic import BadRegistration, read_registration
+from upstreams.oauth.tokens.answer import LONGEST_LIFE_S, LONGEST_PAUSE_S, read_id_jag, read_token_answer
+from upstreams.oauth.tokens.id_token import check_id_token, lasts
 
 COUNT = int(os.environ.get("HUBD_FUZZ", "300"))
 URL = "https://notes.example/team/mcp"
@@ -133,4 +140,76 @@ def test_registrations():
             assert client.client_id.isascii()
             assert client.redirect_uri == URL
             assert client.token_auth in ("none", "client_secret_basic", "client_secret_post")
+    assert all(ways.values()), ways
+
+
+NOW = 1_800_000_000.0
+CLAIMS = [
+    json.dumps({"iss": "https://id.example", "aud": audience, "exp": NOW + 60, "iat": NOW, "nonce": "n"}).encode()
+    for audience in ("me", ["you", "me"])
+]
+JAG = "urn:ietf:params:oauth:token-type:id-jag"
+ANSWERS = [
+    json.dumps({"access_token": "a.e30.c", "token_type": "Bearer", "expires_in": 60, "scope": "a b"}).encode(),
+    json.dumps({"access_token": "a", "token_type": "bearer", "refresh_token": "r", "expires_in": "60"}).encode(),
+    json.dumps({"access_token": "a", "token_type": "N_A", "issued_token_type": JAG, "id_token": "a.b.c"}).encode(),
+    b"access_token=a&token_type=bearer&expires_in=60&scope=a+b",
+    b'{"error": "invalid_grant", "error_description": "gone"}',
+    b"error=temporarily_unavailable",
+]
+
+
+def jwt(claims: bytes) -> Secret:
+    return Secret(f"e30.{urlsafe_b64encode(claims).rstrip(b'=').decode()}.c")
+
+
+def test_answers_with_tokens():
+    dice, ways = random.Random(5), {"taken": 0, "statement": 0, "refused": 0, "away": 0}
+    told_people: list[str] = []
+    pauses_s: list[float] = []
+    for data in damaged(ANSWERS, COUNT, 5):
+        kind = dice.choice(("application/json", "application/x-www-form-urlencoded; charset=utf-8", "", "text/html"))
+        pause = dice.choice(
+            ("", "5", "-1", "9" * 30, "Mon, 23 Nov 2026 17:00:00 GMT", "Mon, 99 Nov 9999 17:00:00 +9999")
+        )
+        status = dice.choice((200, 200, 200, 201, 400, 401, 403, 429, 503))
+        answer = Fetched(status, {"content-type": kind, "retry-after": pause}, data)
+        for way, read in (("taken", read_token_answer), ("statement", read_id_jag)):
+            try:
+                found = read(answer, now=NOW, where="https://id.example")
+            except OAuthProblem as problem:
+                ways["refused"] += 1
+                told_people.append(str(problem))
+            except OAuthUnavailable as away:
+                ways["away"] += 1
+                told_people.append(str(away))
+                pauses_s.append(away.retry_after_s or 0.0)
+            else:
+                ways[way] += 1
+                if way == "statement":
+                    continue
+                life_s = found.expires_in_s
+                assert life_s is None or (math.isfinite(life_s) and 0 <= life_s <= LONGEST_LIFE_S)
+                assert found.access_token.reveal().isascii()
+                assert (found.scope or "").isprintable()
+    assert all(ways.values()), ways
+    assert all(text.isprintable() and len(text) < 500 for text in told_people)
+    assert all(0 <= pause_s <= LONGEST_PAUSE_S for pause_s in pauses_s)
+
+
+def test_id_tokens():
+    ways = {"ours": 0, "refused": 0}
+    for claims in damaged([*CLAIMS, CLAIMS[0].replace(b"1800000060.0", b"1" + 400 * b"0")], COUNT, 6):
+        lasts(jwt(claims), NOW)
+        try:
+            check_id_token(jwt(claims), "https://id.example", "me", "n", NOW)
+        except OAuthProblem:
+            ways["refused"] += 1
+        else:
+            ways["ours"] += 1
+    for damage in damaged([jwt(CLAIMS[0]).reveal().encode()], COUNT, 7):
+        token = Secret(damage.decode("latin-1"))
+        lasts(token, NOW)
+        with suppress(OAuthProblem):
+            check_id_token(token, "https://id.example", "me", "n", NOW)
     assert all(ways.values()), ways

@@ -11,7 +11,7 @@ const { chromium } = require('playwright-core');
 const { values: arg, positionals: [url] } = parseArgs({ allowPositionals: true, options: {
   user: { type: 'string', default: 'alice' }, password: { type: 'string', default: 'secret' },
   chromium: { type: 'string' }, follow: { type: 'boolean', default: false } } });
-const AGREE = /sign.?in|log.?in|continue|allow|authorize|authorise|accept|confirm|grant|submit|^ok$/i;
+const AGREE = /sign.?in|go on|log.?in|continue|allow|authorize|authorise|accept|confirm|grant|submit|^ok$/i;
 const STEPS = 12;
 
 // Fills in what asks for a name or a password, and presses the button that agrees.
@@ -33,7 +33,8 @@ async function step(page) {
 }
 
 async function main() {
-  const browser = await chromium.launch({ executablePath: arg.chromium, args: ['--no-sandbox', '--disable-gpu'] });
+  const quiet = ['--disable-background-networking', '--disable-component-update', '--disable-sync'];
+  const browser = await chromium.launch({ executablePath: arg.chromium, args: ['--no-sandbox', '--disable-gpu', ...quiet] });
   const page = await browser.newPage();
   // Of a page of the hub's the redirect URI is not known; it is that of the authorization URL that comes later.
   let redirect = new URL(url).searchParams.get('redirect_uri');

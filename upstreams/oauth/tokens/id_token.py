@@ -19,7 +19,7 @@ def lasts(id_token: Secret, wall: float) -> bool:
     """True if an ID token lasts long enough to be shown to the identity provider; what cannot be read does."""
     try:
         return not float(_claims(id_token)["exp"]) - wall < LEFT_S
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, OverflowError):
         return True
 
 
@@ -35,7 +35,7 @@ def check_id_token(id_token: Secret | None, issuer: str, client_id: str, nonce: 
         claims = _claims(id_token)
         audience = claims.get("aud")
         ends = float(claims["exp"])
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, OverflowError):
         raise OAuthProblem(f"{issuer} gave an ID token that cannot be read") from None
     is_ours = audience == client_id or (isinstance(audience, list) and client_id in audience)
     if claims.get("iss") != issuer or not is_ours or claims.get("nonce") != nonce or not ends + SKEW_S > wall:
