@@ -92,11 +92,18 @@ def pack(head: bytes, payload: bytes, sign: Callable[[bytes], bytes]) -> str:
 
 
 def tokens(
-    keys: Keys, issuer: str, audience: str, *, now: int, other_issuer: str = "https://other.example", scope: str = "mcp"
+    keys: Keys,
+    issuer: str,
+    audience: str,
+    *,
+    now: int,
+    other_issuer: str = "https://other.example",
+    scope: str = "mcp",
+    subject: str = "alice",
 ) -> list[dict]:
     good = {
         "iss": issuer,
-        "sub": "alice",
+        "sub": subject,
         "aud": audience,
         "exp": now + 300,
         "iat": now,

@@ -2,7 +2,8 @@
 
     python -m tests.support.oauth.token_issuer AUDIENCE [--port 0] [--other ISSUER] [--scope mcp]
 
-Control below /_rig/: GET `tokens` makes all tokens anew, GET `log` is what was asked, POST `rotate-keys` exchanges all
+Control below /_rig/: GET `tokens` makes all tokens anew (`?sub=bob`: of bob), GET `log` is what was asked, POST
+`rotate-keys` exchanges all
 keys; POST `jwks?fault=NAME`, `metadata?fault=NAME` and `introspection?fault=NAME` serve these badly from now on (`500`,
 `html`, `huge`, `slow`, `hang-up`; no fault: well again). At the introspection endpoint
 (`rig-resource-server:introspect-me`) the opaque tokens of `OPAQUE` are known by their names.
@@ -53,10 +54,10 @@ class Issuer:
             "code_challenge_methods_supported": ["S256"],
         }
 
-    def tokens(self) -> list[dict[str, Any]]:
+    def tokens(self, **more: str) -> list[dict[str, Any]]:
         now = int(time.time())  # noqa: TID251
         other = {"other_issuer": self.args.other} if self.args.other else {}
-        return tokens(self.keys, self.url, self.args.audience, now=now, scope=self.args.scope, **other)
+        return tokens(self.keys, self.url, self.args.audience, now=now, scope=self.args.scope, **other, **more)
 
     def introspected(self, token: str) -> dict[str, Any]:
         """RFC 7662."""
@@ -108,7 +109,7 @@ class Answers(Pages):
     def control(self, what: str, query: dict[str, list[str]]) -> None:
         issuer = self.issuer
         if what == "tokens":
-            return self.say(200, issuer.tokens())
+            return self.say(200, issuer.tokens(subject=query.get("sub", ["alice"])[0]))
         if what == "log":
             return self.say(200, issuer.log)
         if what == "rotate-keys":
