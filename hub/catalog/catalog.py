@@ -6,7 +6,8 @@ entries of one upstream are kept in its `UpstreamEntries` and taken over while i
 encoded when a list is first asked for, once per revision of hosts.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from hashlib import sha256
 from typing import Final
@@ -14,8 +15,11 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from hub.catalog.entries import NAME_KINDS, NOTHING, Route, UpstreamEntries, UpstreamRule, VisibleEntry, quote_some
-from hub.catalog.instructions import heading, joined, one_line
+from hub.catalog.instructions import heading, joined
 from hub.catalog.rewrite import Change, unchanged
+from hub.catalog.search.hub_tools import HubTools
+from hub.catalog.search.index import SearchIndex
+from hub.catalog.search.meta_tools import meta_tools, only_reads
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.token_cost import TokenCost, cost_of
 from hub.catalog.uri_claims import UriClaims
@@ -23,7 +27,7 @@ from hub.catalog.view import EVERYTHING, View
 from hub.link.sealing import InvalidSeal, Sealer, load_keys
 from hub.wire.http.mcp_headers import Mirror
 from hub.wire.hub_loops import EXPERIMENTAL, announcement, join_chains, read_chain
-from hub.wire.jsonrpc import RemoteProtocolError, encode, peek_str
+from hub.wire.jsonrpc import RemoteProtocolError, encode
 from hub.wire.mcp import (
     CAPABILITY,
     HUB_INFO,
@@ -127,6 +131,11 @@ class Catalog:
         self._costs: Mapping[str, TokenCost] | None = None
         self._digests: dict[Kind, str] = {}
         self._routes: dict[Kind, dict[str, Route]] = {}
+        self.index: SearchIndex | None = None
+        """The index of its tools, once somebody has searched."""
+        self._whole = self
+        """What its tools are found in: another catalogue, where those for finding are shown in their place."""
+        self._own: HubTools | None = None
         self._hidden: dict[tuple[Kind, str], frozenset[str]] = {}
         """By kind and upstream: visible names that an earlier upstream has already."""
         warnings = [warning for part in parts for warning in part.warnings]
@@ -242,6 +251,8 @@ class Catalog:
         """
         if not self._rules.page_size and cursor is None:
             chunks = [part.chunk(kind, host_version, ui=ui, hidden=self._hidden_of(kind, part)) for part in self.parts]
+            if self._own is not None and kind is Kind.TOOL:
+                chunks.insert(0, self._own.chunk(kind, host_version))
             return self._result(kind, host_version, chunks, None, ttl_ms)
         entries = [(part, shown) for part, its in self._entries(kind, ui=ui) for shown in its]
         names = "\0".join([shown.visible for _, shown in entries])
@@ -318,12 +329,46 @@ class Catalog:
     def _seen(self, kind: Kind) -> list[Sequence[object]]:
         return [(part.name, *shown) for part, shown in self._entries(kind, ui=True) if shown]
 
-    def _entries(self, kind: Kind, *, ui: bool) -> list[tuple[UpstreamEntries, Sequence[VisibleEntry]]]:
-        return [(part, part.entries(kind, ui=ui, hidden=self._hidden_of(kind, part))) for part in self.parts]
+    def _entries(self, kind: Kind, *, ui: bool) -> list[tuple[UpstreamEntries | HubTools, Sequence[VisibleEntry]]]:
+        own = [(self._own, self._own.shown)] if self._own is not None and kind is Kind.TOOL else []
+        return [*own, *((part, part.entries(kind, ui=ui, hidden=self._hidden_of(kind, part))) for part in self.parts)]
 
     def _hidden_of(self, kind: Kind, part: UpstreamEntries) -> frozenset[str]:
         """Visible names that an earlier upstream has already."""
         return self._hidden.get((kind, part.name), NOTHING)
+
+    # --- search mode ---
+
+    def searched(self, view: View, always: Collection[str]) -> "Catalog":
+        """The catalogue of `view`: the same, but of its tools those for finding and calling the others are listed, and
+        the `always` ones. All can be called."""
+        found = copy(self)
+        found.view, found.index, found._own = view, None, HubTools(meta_tools(self.tool_counts(), reads=self._reads()))
+        found._whole, found._digests, found._costs, found._varies = self, {}, None, True
+        found._hidden = dict(self._hidden)
+        for part, shown in self.findable():
+            unlisted = frozenset(each.visible for each in shown if each.visible not in always)
+            found._hidden[Kind.TOOL, part.name] = self._hidden_of(Kind.TOOL, part) | unlisted
+        return found
+
+    def findable(self) -> Iterator[tuple[UpstreamEntries, Sequence[VisibleEntry]]]:
+        """The tools that a model may find here, by upstream."""
+        whole = self._whole
+        for part in whole.parts:
+            yield part, part.entries(Kind.TOOL, ui=False, hidden=whole._hidden_of(Kind.TOOL, part))
+
+    def tool_counts(self) -> dict[str, int]:
+        """By what begins the names of a server's tools, how many of them can be found."""
+        return {part.server_id: len(shown) for part, shown in self.findable() if shown}
+
+    def part(self, upstream: str) -> UpstreamEntries | None:
+        """The entries of an upstream."""
+        return next((part for part in self.parts if part.name == upstream), None)
+
+    def _reads(self) -> bool:
+        """True if some tool says that it only reads, and is believed."""
+        trusted = (shown for part, shown in self.findable() if part.rule.trusted)
+        return any(only_reads(each.fields) for shown in trusted for each in shown)
 
     # --- the rest ---
 
@@ -340,6 +385,8 @@ class Catalog:
 
     def tool_bytes(self) -> Iterator[tuple[str, int]]:
         """The visible name and the size of each tool that a model is shown."""
+        if self._own is not None:
+            yield from self._own.tool_bytes().items()
         for part in self.parts:
             yield from part.tool_bytes(self._hidden_of(Kind.TOOL, part)).items()
 
@@ -354,9 +401,4 @@ class Catalog:
 
 
 def _heading(part: UpstreamEntries) -> str:
-    return heading(_title(part.snapshot), None if part.rule.prefix == "" else part.sid)
-
-
-def _title(snapshot: Snapshot) -> str:
-    """The server's title on one line or, failing that, its name in the configuration."""
-    return one_line(peek_str(snapshot.server_info.get("title")) or "") or snapshot.upstream
+    return heading(part.title or part.name, None if part.rule.prefix == "" else part.sid)

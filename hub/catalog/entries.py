@@ -11,6 +11,7 @@ from msgspec import Raw, Struct
 
 from config.name_globs import ALL, NameChoice
 from hub.catalog.apps import for_model, for_views, is_for_model, is_for_views
+from hub.catalog.instructions import one_line
 from hub.catalog.names import NameKind, name_id, visible_name
 from hub.catalog.renames import renamed, with_words
 from hub.catalog.rewrite import UI_KEYS, localise_meta
@@ -18,7 +19,7 @@ from hub.catalog.sign_in_tool import SIGN_IN, SignInTool, sign_in_tool
 from hub.catalog.token_cost import tool_bytes
 from hub.catalog.uri_claims import UriClaims
 from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirrored
-from hub.wire.jsonrpc import EMPTY, encode, peek_object, raw
+from hub.wire.jsonrpc import EMPTY, encode, peek_object, peek_str, raw
 from hub.wire.mcp import (
     HUB_ORIGINAL_NAME,
     HUB_ORIGINAL_URI,
@@ -60,6 +61,8 @@ class UpstreamRule(Struct, frozen=True):
     """Own names of tools, and those that hosts see in their place behind the prefix."""
     describe: tuple[tuple[str, str], ...] = ()
     """Own names of tools, and their descriptions in place of the upstream's."""
+    trusted: bool = False
+    """Its tools are believed when they say that they only read."""
     sign_in: SignInTool = SignInTool.NONE
     """The tool that has a person sign in there."""
 
@@ -133,6 +136,16 @@ class UpstreamEntries:
         if self._scoped is None:
             self._scoped = UpstreamEntries(self.snapshot, self.rule, self._budget, self._claims, scoped=True)
         return self._scoped
+
+    @property
+    def server_id(self) -> str:
+        """What its tools are told by in a search: what begins their names or, without that, its name."""
+        return self.name if self._bare else self.sid
+
+    @property
+    def title(self) -> str:
+        """The server's title on one line; "": it has none."""
+        return one_line(peek_str(self.snapshot.server_info.get("title")) or "")
 
     @property
     def route_of_sign_in(self) -> dict[str, Route]:

@@ -30,6 +30,8 @@ class View(Struct, frozen=True):
     """Last segment of the endpoint's path; "": everything."""
     server: str = ""
     """The only server shown, by the name it runs under; "": any number of servers."""
+    search: bool = False
+    """Tools to find and call the others are shown in their place."""
 
     @property
     def path(self) -> str:

@@ -14,10 +14,13 @@ from typing import Final
 from msgspec import Raw
 
 from hub.bridge.bridge import EraBridge
+from hub.catalog.search.meta_call import BadMetaCall, read_meta_call
+from hub.catalog.search.meta_tools import CALL_READ_ONLY_TOOL, FIND_TOOLS, META_TOOLS
 from hub.catalog.view import EVERYTHING, View
 from hub.link.hub_errors import HubError, failure_from
 from hub.link.interface import Caller, Tenant
 from hub.link.tool_usage import ToolUsage
+from hub.routing import tool_search
 from hub.routing.forwarding import OperationForwarder
 from hub.routing.host_exchange import HostExchange, ProgressUpkeep
 from hub.routing.list_updates import ListUpdates
@@ -27,6 +30,7 @@ from hub.routing.resolve import Resolver
 from hub.routing.resource_reads import ResourceReads, is_plain
 from hub.routing.server_info import discover_reply, initialize_result, ping_reply
 from hub.routing.subscriptions import Subscriptions
+from hub.routing.tool_search import ToolSearch
 from hub.wire.handshake import negotiate
 from hub.wire.http.mcp_headers import Mirror
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
@@ -75,6 +79,7 @@ class Router:
         self._subscriptions = subscriptions
         self._resolver = Resolver(live, lists)
         self._forwarder = OperationForwarder(live, levels, bridge, usage, reading)
+        self._search = ToolSearch(live)
         self._levels = levels
         self._bridge = bridge
         self._progress = progress
@@ -230,12 +235,40 @@ class Router:
         name = peek_str(request.params.get("name"))
         if name is None:
             return Failure(INVALID_PARAMS, f"{request.method} needs the name of a {noun}")
+        if name in META_TOOLS and kind is Kind.TOOL and not exchange.view.server:
+            return await self._meta_call(name, request, exchange)
         route = self._live.of(exchange.view).route(kind, name) or await self._resolver.refresh_and_route(
             kind, name, exchange
         )
         if route is None:
             return Failure(INVALID_PARAMS, f"Unknown {noun}: {name}; {kind.value}/list names those there are")
         return await self._forwarder.forward(request, exchange, route, "name", kind=kind)
+
+    async def _meta_call(self, meta_tool: str, request: Request, exchange: HostExchange) -> Reply:
+        """Answer a search, or make the call that a call of the hub's own tool is."""
+        if meta_tool == FIND_TOOLS:
+            await self._live.wait(exchange.view)
+            return self._own(await self._search.find(request, self._live.of(exchange.view)), exchange)
+        try:
+            call = read_meta_call(request.params.get("arguments"))
+        except BadMetaCall as error:
+            return self._own(tool_search.refused(str(error)), exchange)
+        route = self._live.of(exchange.view).route(Kind.TOOL, call.name) or await self._resolver.refresh_and_route(
+            Kind.TOOL, call.name, exchange
+        )
+        catalog = self._live.of(exchange.view)
+        if route is None:
+            return self._own(tool_search.unknown(call.name, catalog), exchange)
+        if meta_tool == CALL_READ_ONLY_TOOL and (refusal := tool_search.not_for_reading(call.name, route, catalog)):
+            return self._own(refusal, exchange)
+        called = tool_search.unpacked(request, call)
+        reply = await self._forwarder.forward(called, exchange, route, "name", kind=Kind.TOOL)
+        found = tool_search.explained(reply, call.name, route, catalog)
+        return tool_search.marked(self._own(found, exchange) if found is not reply else reply, call.name)
+
+    def _own(self, reply: Reply, exchange: HostExchange) -> Reply:
+        """A reply to a tool call that the hub itself gives."""
+        return self._forwarder.reply_for_host(reply, TOOLS_CALL, "", "", exchange)
 
     async def _read_resource(self, request: Request, exchange: HostExchange) -> Reply:
         uri = peek_str(request.params.get("uri"))

@@ -1,0 +1,131 @@
+"""Search for tools, and calls by way of the hub's own tools.
+
+What a model finds are the tools of its host's view. The index of a view is made at the first search after a change, in
+slices with a checkpoint between, and kept with the catalogue that it was made of.
+
+A meta call is the call: it is unpacked before anything else, and what follows is `tools/call` of the tool that it
+names. So all that belongs to a call (progress, questions, tasks, cancellation, time limits) belongs to this one.
+"""
+
+from typing import Final
+
+import trio
+from msgspec import Raw
+
+from hub.catalog.catalog import Catalog
+from hub.catalog.entries import Route, VisibleEntry
+from hub.catalog.search.answers import Answer, definition, find, quoted, unknown_tool
+from hub.catalog.search.index import FoundTool, SearchIndex
+from hub.catalog.search.meta_call import MetaCall
+from hub.catalog.search.meta_tools import CALL_TOOL, only_reads
+from hub.link.interface import Interim
+from hub.routing.live_catalog import LiveCatalog
+from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
+from hub.wire.mcp import HUB_TOOL, INVALID_PARAMS, Kind
+from hub.wire.value_limits import TooManyItems, open_result, peek_limited
+
+TOOLS_PER_STEP: Final = 50
+"""Tools that are taken up between two checkpoints at most; those of one upstream are, if they are fewer."""
+
+
+class ToolSearch:
+    """Answers searches in what is `live`."""
+
+    def __init__(self, live: LiveCatalog) -> None:
+        self._live = live
+        self._making = trio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<ToolSearch in {self._live!r}>"
+
+    async def find(self, request: Request, catalog: Catalog) -> Result:
+        """The answer to a call of the tool that finds tools."""
+        index = catalog.index or await self._make_index(catalog)
+        return said(find(index, catalog.tool_counts(), request.params.get("arguments")))
+
+    async def _make_index(self, catalog: Catalog) -> SearchIndex:
+        async with self._making:
+            if catalog.index is not None:  # by whoever waited before
+                return catalog.index
+            index = SearchIndex()
+            for part, shown in catalog.findable():
+                title = part.title
+                for at, each in enumerate(shown):
+                    if at % TOOLS_PER_STEP == 0:
+                        await trio.lowlevel.checkpoint()
+                    index.add(_found(part.server_id, each), title)
+            catalog.index = index
+            return index
+
+
+def said(answer: Answer) -> Result:
+    """An answer as the result of a tool."""
+    content = [{"type": "text", "text": answer.text}]
+    return Result(raw({"content": content, "isError": True} if answer.is_error else {"content": content}))
+
+
+def refused(text: str) -> Result:
+    """What a model is told that can mend its call."""
+    return said(Answer(text, is_error=True))
+
+
+def unknown(name: str, catalog: Catalog) -> Result:
+    """What a model is told that calls a tool which is not there."""
+    known = [each.visible for _, shown in catalog.findable() for each in shown]
+    return refused(unknown_tool(name, known))
+
+
+def unpacked(request: Request, call: MetaCall) -> Request:
+    """The call that a meta call is."""
+    return Request(request.id, request.method, {**request.params, "name": raw(call.name), "arguments": call.arguments})
+
+
+def not_for_reading(name: str, route: Route, catalog: Catalog) -> Result | None:
+    """The refusal of a tool that may do more than read, as far as is known; None: it only reads."""
+    part = catalog.part(route.upstream)
+    tool = _entry(route, catalog)
+    if part is None or tool is None or route.signs_in or not only_reads(tool.fields):
+        return refused(f"{quoted(name)} does not say that it only reads; call it with {CALL_TOOL}.")
+    if not part.rule.trusted:
+        text = (
+            f"{quoted(name)} says that it only reads, but its server is not trusted to say so; call it with"
+            f" {CALL_TOOL}. The user can set trusted = true for {route.upstream}."
+        )
+        return refused(text)
+    return None
+
+
+def marked(reply: Reply, name: str) -> Reply:
+    """`reply` to a meta call of the tool `name`, which it says."""
+    if not isinstance(reply, Result) or isinstance(reply, Interim):
+        return reply
+    try:
+        members = open_result(reply.value)
+    except TooManyItems:
+        return reply
+    meta = {**peek_object(members.get("_meta")), HUB_TOOL: raw(name)}
+    return Result(raw({**members, "_meta": raw(meta)}))
+
+
+def explained(reply: Reply, name: str, route: Route, catalog: Catalog) -> Reply:
+    """`reply`; an upstream's complaint about the arguments as a text with the tool's definition."""
+    if not isinstance(reply, Failure) or reply.code != INVALID_PARAMS or _is_of_the_hub(reply):
+        return reply
+    tool, part = _entry(route, catalog), catalog.part(route.upstream)
+    if tool is None or part is None:
+        return reply
+    return refused(f"{reply.message}\nThe definition of {quoted(name)}:\n{definition(_found(part.server_id, tool))}")
+
+
+def _is_of_the_hub(failure: Failure) -> bool:
+    """True if the hub itself says so of a request that was asked for more, which its host has to see."""
+    return isinstance(failure.data, Raw) and "reason" in peek_limited(failure.data)
+
+
+def _entry(route: Route, catalog: Catalog) -> VisibleEntry | None:
+    part = catalog.part(route.upstream)
+    return None if part is None else next((x for x in part.shown[Kind.TOOL] if x.original == route.original), None)
+
+
+def _found(server: str, shown: VisibleEntry) -> FoundTool:
+    return FoundTool(shown.visible, shown.original, server, shown.fields)

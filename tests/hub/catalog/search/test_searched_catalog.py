@@ -1,0 +1,77 @@
+"""The catalogue of a view in search mode."""
+
+import json
+
+from hub.catalog.entries import UpstreamRule
+from hub.catalog.uri_claims import UriClaims
+from hub.catalog.view import View
+from hub.wire.mcp import L1, L4, MODERN, Kind
+from tests.hub.catalog.test_catalog import entry, ids, listed, merged, rules, snapshot
+
+SEARCH = View("", search=True)
+READS = {"readOnlyHint": True}
+
+
+def whole(*, trusted=False, page_size=0):
+    files = snapshot("files", [entry(Kind.TOOL, "read", annotations=READS), "write"], resources=["file:///a"])
+    rule = rules("files", "git", page_size=page_size)
+    first, *rest = rule.upstreams
+    rule = type(rule)((type(first)("files", trusted=trusted), *rest), rule.budget, rule.page_size)
+    return merged(files, snapshot("git", ["log"]), rule=rule, claims=UriClaims())
+
+
+def test_the_tools_for_finding_stand_in_place_of_all_but_the_always_ones():
+    catalog = whole().searched(SEARCH, {"git__log"})
+    assert ids(catalog, Kind.TOOL) == ["hub__find_tools", "hub__call_tool", "git__log"]
+    assert ids(catalog, Kind.RESOURCE) == ["file:///a"]
+    found = listed(catalog, Kind.TOOL)[0]
+    assert found["description"] == (
+        "Search the 3 tools of this hub and get their definitions. Servers: files (2), git (1)."
+    )
+
+
+def test_tools_that_only_read_have_a_call_of_their_own_where_they_are_believed():
+    assert "hub__call_read_only_tool" in ids(whole(trusted=True).searched(SEARCH, ()), Kind.TOOL)
+    assert "hub__call_read_only_tool" not in ids(whole().searched(SEARCH, ()), Kind.TOOL)
+
+
+def test_all_tools_can_be_called():
+    catalog = whole().searched(SEARCH, ())
+    for name in ("files__read", "files__write", "git__log"):
+        assert catalog.route(Kind.TOOL, name) == whole().route(Kind.TOOL, name)
+
+
+def test_all_tools_can_be_found_but_none_that_the_view_does_not_have():
+    catalog = whole().searched(SEARCH, ())
+    assert [each.visible for _, shown in catalog.findable() for each in shown] == [
+        "files__read",
+        "files__write",
+        "git__log",
+    ]
+    taken = merged(snapshot("a", ["b__t"]), snapshot("b", ["t"]), rule=rules(UpstreamRule("a", prefix=""), "b"))
+    assert [each.visible for _, shown in taken.searched(SEARCH, ()).findable() for each in shown] == ["b__t"]
+
+
+def test_pages_of_every_revision():
+    for version in (L1, L4, MODERN):
+        page = json.loads(bytes(whole().searched(SEARCH, ()).page(Kind.TOOL, version, None)))
+        assert [tool["name"] for tool in page["tools"]] == ["hub__find_tools", "hub__call_tool"]
+    catalog = whole(page_size=2).searched(SEARCH, {"files__read"})
+    first = json.loads(bytes(catalog.page(Kind.TOOL, L4, None)))
+    assert [tool["name"] for tool in first["tools"]] == ["hub__find_tools", "hub__call_tool"]
+    second = json.loads(bytes(catalog.page(Kind.TOOL, L4, first["nextCursor"])))
+    assert [tool["name"] for tool in second["tools"]] == ["files__read"]
+
+
+def test_the_list_is_private_and_another_one():
+    page = json.loads(bytes(whole().searched(SEARCH, ()).page(Kind.TOOL, MODERN, None)))
+    assert page["cacheScope"] == "private"
+    assert whole().searched(SEARCH, ()).differs(whole(), Kind.TOOL)
+    assert not whole().searched(SEARCH, ()).differs(whole(), Kind.RESOURCE)
+    assert not whole().searched(SEARCH, ()).differs(whole().searched(SEARCH, ()), Kind.TOOL)
+
+
+def test_the_cost_is_of_what_is_listed():
+    catalog = whole().searched(SEARCH, {"git__log"})
+    assert [name for name, _ in catalog.tool_bytes()] == ["hub__find_tools", "hub__call_tool", "git__log"]
+    assert {name: cost.tools for name, cost in catalog.costs().items()} == {"files": 0, "git": 1}
