@@ -149,6 +149,8 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     """Server id in visible names, the table's name unless said; "": bare names (one upstream only)."""
     aliases: Annotated[tuple[str, ...], Setting(reload="live")] = ()
     """Names it had before, by which its tools and prompts can still be called."""
+    trusted: Annotated[bool, Setting(reload="live", instead_of=("trust",))] = False
+    """Its tools are believed when they say that they only read: `hub__call_read_only_tool` takes them (search mode)."""
     rename: Annotated[dict[str, str], Setting(reload="live", instead_of=("renames",))] = {}
     """Other names for its tools, by its own names of them; the own one can still be called."""
     describe: Annotated[dict[str, str], Setting(reload="live", instead_of=("descriptions",))] = {}

@@ -25,6 +25,7 @@ from hub.wire.mcp import (
     HUB_ORIGINAL_URI,
     HUB_PREFIX,
     HUB_SERVER,
+    HUB_TOOLS,
     IDENTIFIER,
     Kind,
     ListEntry,
@@ -277,10 +278,14 @@ class UpstreamEntries:
     def _shown(self, kind: Kind, names: Sequence[str], entries: Sequence[ListEntry]) -> tuple[VisibleEntry, ...]:
         shown: dict[str, VisibleEntry] = {}
         left_out: list[str] = []
+        reserved: list[str] = []
         descriptions = dict(self.rule.describe)
         changes = kind is Kind.TOOL and (self.rule.describe or self.rule.rename)
         for name, entry in zip(names, entries, strict=True):
             fields, app_only = entry.fields, False
+            if kind is Kind.TOOL and name.startswith(HUB_TOOLS) and not self._identity:
+                reserved.append(entry.key)
+                continue
             if changes:
                 fields = with_words(fields, entry.key, name, descriptions)
             if (meta := fields.get("_meta")) is not None:
@@ -295,6 +300,9 @@ class UpstreamEntries:
             shown[name] = VisibleEntry(name, entry.key, fields, app_only)
         if left_out:
             self.warnings.append(f"{self.name}: left out, their visible names are taken: {quote_some(left_out)}")
+        if reserved:
+            text = f"left out, since names that begin with {HUB_TOOLS} are the hub's: {quote_some(reserved)}"
+            self.warnings.append(f"{self.name}: {text}; a prefix gives them other names")
         return tuple(shown.values())
 
     def _for_views(self) -> tuple[VisibleEntry, ...]:

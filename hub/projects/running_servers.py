@@ -78,6 +78,7 @@ def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:
         aliases=config.aliases,
         apps=config.apps,
         tools=config.tools,
+        trusted=config.trusted,
         rename=tuple(config.rename.items()),
         describe=tuple(config.describe.items()),
     )

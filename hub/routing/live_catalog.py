@@ -120,7 +120,7 @@ class LiveCatalog:
     def of(self, view: View) -> Catalog:
         """The catalogue of `view`; an empty one, if what it shows is not here."""
         catalog = self._catalogs.get(view)
-        return _server_in(self._catalogs, view) if catalog is None else catalog
+        return _made_of(self._catalogs, view) if catalog is None else catalog
 
     def find_view(self, name: str) -> View | None:
         """The view of the endpoint /mcp/<name>; None: there is none."""
@@ -257,6 +257,8 @@ class LiveCatalog:
                 varies=True,
                 previous=old.get(view),
             )
+        for view in [view for view in old if view.search]:
+            _made_of(catalogs, view)
         return catalogs
 
     def _now(self, rules: Rules) -> Rules:
@@ -280,7 +282,16 @@ def _changes(old: dict[View, Catalog], new: dict[View, Catalog], views: Iterable
 
 
 def _of(catalogs: dict[View, Catalog], view: View) -> Catalog:
-    return catalogs.get(view) or _server_in(catalogs, view)
+    return catalogs.get(view) or _made_of(catalogs, view)
+
+
+def _made_of(catalogs: dict[View, Catalog], view: View) -> Catalog:
+    """Make the catalogue of a view that is a part of others, or another face of one, and keep it among them."""
+    if not view.search:
+        return _server_in(catalogs, view)
+    whole = _of(catalogs, structs.replace(view, search=False))
+    catalog = catalogs[view] = whole.searched(view, ())
+    return catalog
 
 
 def _server_in(catalogs: dict[View, Catalog], view: View) -> Catalog:

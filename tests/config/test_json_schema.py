@@ -46,6 +46,7 @@ def test_it_is_a_schema_and_says_what_each_setting_may_be():
         "rename",
         "describe",
         "source",
+        "trusted",
     }
     assert schema(project=True)["properties"].keys() == {"$schema", "upstreams"}
 

@@ -108,6 +108,8 @@ class JudgedHost:
         self.on: dict[str, Callable[[dict[str, Any]], Any]] = {}
         """Its answers to questions, by method: a function from params to a result or a `Failure`, sync or async. Other
         questions stay open."""
+        self.via = ""
+        """The tool of the hub by which it calls all others; "": it calls them by their names."""
         self.asked: list[dict[str, Any]] = []
         """Every question: the request (legacy), or the input request with its key as `id` (modern)."""
 
@@ -174,6 +176,9 @@ class JudgedHost:
     ) -> Question:
         """Send a request; returns its `Question`, which is answered later."""
         params = dict(params or {})
+        if self.via and method == "tools/call":
+            called = {"name": params["name"], "arguments": params.get("arguments", {})}
+            params |= {"name": self.via, "arguments": called}
         meta = dict(meta or {})
         if token is not None:
             meta["progressToken"] = token

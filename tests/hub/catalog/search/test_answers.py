@@ -19,6 +19,7 @@ def definitions(text: str) -> list[str]:
     return [json.loads(line)["name"] for line in text.splitlines() if line.startswith("{")]
 
 
+@pytest.mark.covers("ES-3")
 def test_an_answer_has_five_definitions_then_ten_names_then_what_to_do_next() -> None:
     text = ask(query="issue")
     assert len(definitions(text)) == 5
@@ -104,6 +105,7 @@ def test_servers_without_end_are_cut() -> None:
     assert "more" in text
 
 
+@pytest.mark.covers("ES-6")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -23,11 +23,13 @@ def test_the_corpus_is_large_enough() -> None:
     assert len(queries()) == 60
 
 
+@pytest.mark.covers("ES-1")
 @pytest.mark.parametrize(("most", "share"), [(1, 0.5), (5, 0.75), (10, 0.8)])
 def test_queries_in_words_of_people_find_their_tools(most: int, share: float) -> None:
     assert share_found(most) >= share
 
 
+@pytest.mark.covers("ES-2")
 def test_every_tool_is_found_by_its_own_name() -> None:
     for tool in index().tools:
         assert index().search(tool.name, 1)[0].name == tool.name
@@ -67,6 +69,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.covers("ES-3")
 @pytest.mark.parametrize("query", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_queries_are_answered_within_the_limits(query: str) -> None:
     for arguments in ({"query": query}, {"query": "x", "server": query}):

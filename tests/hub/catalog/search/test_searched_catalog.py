@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from hub.catalog.entries import UpstreamRule
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import View
@@ -20,6 +22,7 @@ def whole(*, trusted=False, page_size=0):
     return merged(files, snapshot("git", ["log"]), rule=rule, claims=UriClaims())
 
 
+@pytest.mark.covers("ES-10")
 def test_the_tools_for_finding_stand_in_place_of_all_but_the_always_ones():
     catalog = whole().searched(SEARCH, {"git__log"})
     assert ids(catalog, Kind.TOOL) == ["hub__find_tools", "hub__call_tool", "git__log"]
@@ -35,6 +38,7 @@ def test_tools_that_only_read_have_a_call_of_their_own_where_they_are_believed()
     assert "hub__call_read_only_tool" not in ids(whole().searched(SEARCH, ()), Kind.TOOL)
 
 
+@pytest.mark.covers("ES-7")
 def test_all_tools_can_be_called():
     catalog = whole().searched(SEARCH, ())
     for name in ("files__read", "files__write", "git__log"):
