@@ -54,7 +54,7 @@ class ToolSearch:
                     if at % TOOLS_PER_STEP == 0:
                         await trio.lowlevel.checkpoint()
                     index.add(_found(part.server_id, each), title)
-            catalog.index = index
+            catalog.keep_index(index)
             return index
 
 
