@@ -120,7 +120,19 @@ class Draft:
             self._edit(entry.source.path, lambda text: serverfile.assign(OWN, text, key, "disabled", disabled), name)
         return True
 
-    def assign(self, name: str, setting: str, value: str) -> None:
+    def settings_of(self, name: str) -> dict[str, Any]:
+        """The settings of an upstream as files have them, variables unreplaced; of a setting that several files say,
+        the one that counts.
+
+        Raises:
+            EditError: there is none.
+        """
+        found: dict[str, Any] = {}
+        for entry in reversed(self._stack(name).used):
+            found |= entry.table.values
+        return found
+
+    def assign(self, name: str, setting: str, value: Any) -> None:
         """Give a setting of an upstream another value: in the file that has it, or for an imported entry in the main
         file.
 

@@ -1,4 +1,4 @@
-"""`hubd add`: a new server, which is a command to run or a URL to open."""
+"""`hubd add`: a new server, which is a command to run, a URL to open, or one of a registry (`hub.cli.registry`)."""
 
 import argparse
 import os
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.editing import MEMBERS, changed
+from hub.cli.registry.commands import add_options, guarded_add, says_options
 from hub.cli.subcommand import UsageError, add, add_config, add_no_wait, agreed, nearest
 
 if TYPE_CHECKING:
@@ -16,19 +17,30 @@ if TYPE_CHECKING:
 _EPILOG: Final = """examples:
   hubd add files -- npx -y @modelcontextprotocol/server-filesystem /home/me/notes
   hubd add https://mcp.linear.app/mcp
+  hubd add io.github.example/filesystem --input target_dir=~/notes
   hubd add github https://example.com/mcp --header 'Authorization=Bearer ${GITHUB_TOKEN}'
   hubd add db --env 'DATABASE_URL=${file:~/.secrets/db-url}' --set timeouts.call=600 -- db-mcp
 """
+_NO_BUNDLES: Final = (
+    "this version cannot install bundles (.mcpb) yet; if you trust it, unpack it and add what its manifest runs: "
+    "`hubd add NAME -- COMMAND`"
+)
 
 
 def add_commands(commands: Any) -> None:
     """`add`."""
     new = add(commands, "add", _add, "add a server to the configuration", json=MEMBERS)
-    new.usage = "hubd add NAME [options] -- COMMAND [ARGUMENT ...]\n       hubd add [NAME] URL [options]"
+    new.usage = (
+        "hubd add NAME [options] -- COMMAND [ARGUMENT ...]\n       hubd add [NAME] URL [options]\n"
+        "       hubd add REGISTRY/NAME[@VERSION] [options]"
+    )
     new.hint = "the command to run goes behind `--`"
     new.epilog = f"{_EPILOG}\n{new.epilog}"
     new.add_argument(
-        "name", metavar="NAME", help="lower-case words joined by single dashes; made of the URL if there is only that"
+        "name",
+        metavar="NAME",
+        help="lower-case words joined by single dashes; made of the URL if there is only that. With a slash it is a "
+        "name in a registry, as `hubd search` shows it",
     )
     new.add_argument("opened", metavar="URL", nargs="?", help="a server to open, in place of a command to run")
     new.add_argument("--url", metavar="URL", help="the same")
@@ -48,6 +60,7 @@ def add_commands(commands: Any) -> None:
         choices=("store", "keep"),
         help="what looks secret: kept as by `hubd secret set`, or written into the file; asked on a terminal",
     )
+    add_options(new)
     new.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
     add_no_wait(new)
     add_config(new)
@@ -68,6 +81,10 @@ def _add(options: argparse.Namespace) -> int:
     from config.editing.draft import Draft
     from hub.cli.secret_commands import say_kept
 
+    if _is_listed(options):
+        return guarded_add(options, _own_settings(options, {}))
+    if option := says_options(options):
+        raise UsageError(f"{option} is for a server of a registry, such as `hubd add io.github.someone/something`")
     options = argparse.Namespace(**{**vars(options), **_name_and_url(options)})
     values, new = _moved(options, _settings_of(options))
 
@@ -81,7 +98,27 @@ def _add(options: argparse.Namespace) -> int:
         if not trial.problems():
             say_kept(new.keep(), options.output)
     waits = values.get("disabled") is not True
-    return changed(options, change, _doubts_of(options.name, values), waits=waits, offers=True)
+    return changed(options, change, doubts_of(options.name, values), waits=waits, offers=True)
+
+
+def _is_listed(options: argparse.Namespace) -> bool:
+    """True if the name is one of a registry: it holds a slash, and no `://`.
+
+    Raises:
+        UsageError: it is, and something else as well; or it is a bundle.
+    """
+    if "/" not in options.name or "://" in options.name:
+        if options.name.endswith(".mcpb") or (options.opened or "").endswith(".mcpb"):
+            raise UsageError(_NO_BUNDLES)
+        return False
+    if options.name.partition("@")[0].endswith(".mcpb"):
+        raise UsageError(_NO_BUNDLES)
+    if options.words or options.opened is not None or options.url is not None:
+        raise UsageError(
+            f"{options.name} is a name in a registry, which says itself what runs; for a command or a URL of "
+            "yours give it a name without a slash"
+        )
+    return True
 
 
 def _name_and_url(options: argparse.Namespace) -> dict[str, str | None]:
@@ -135,6 +172,11 @@ def _settings_of(options: argparse.Namespace) -> dict[str, Any]:
         found |= {"args": arguments} if arguments else {}
     else:
         found["url"] = options.url
+    return _own_settings(options, found)
+
+
+def _own_settings(options: argparse.Namespace, found: dict[str, Any]) -> dict[str, Any]:
+    """`found` with what the options say of it besides."""
     for setting, pairs in (("env", options.env), ("headers", options.header)):
         if pairs:
             found[setting] = dict(_pair(pair, setting) for pair in pairs)
@@ -210,7 +252,7 @@ def _typed(text: str) -> Any:
     return value["value"] if plain and len(value) == 1 else text
 
 
-def _doubts_of(name: str, values: dict[str, Any]) -> list[str]:
+def doubts_of(name: str, values: dict[str, Any]) -> list[str]:
     """Doubts about a new server, beyond the warnings of the configuration itself. Shows no values of settings."""
     import shutil
 

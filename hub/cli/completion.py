@@ -200,7 +200,7 @@ def _positional(parser: Parser, position: int, before: Sequence[str], last: str,
     return _servers(ask) if command in SERVERS else ()
 
 
-SERVERS: Final = frozenset({"restart", "enable", "disable", "remove", "cache clear", "auth", "logout"})
+SERVERS: Final = frozenset({"restart", "enable", "disable", "remove", "cache clear", "auth", "logout", "update"})
 """Commands whose argument is a server."""
 
 

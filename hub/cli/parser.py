@@ -21,6 +21,7 @@ from hub.cli import (
     tool_commands,
 )
 from hub.cli.client import commands as client_commands
+from hub.cli.registry import commands as registry_commands
 from hub.cli.setup import command as setup
 from hub.cli.sign_in import commands as sign_in_commands
 from hub.cli.subcommand import EX_USAGE, Parser, add, add_color
@@ -28,7 +29,7 @@ from hub.cli.subcommand import EX_USAGE, Parser, add, add_color
 FAMILIES: Final = {
     "the hub": (hub_commands, token_commands, service, doctor, completion),
     "its servers": (tool_commands, client_commands, sign_in_commands),
-    "its configuration": (adding, editing, secret_commands, environment, config),
+    "its configuration": (adding, registry_commands, editing, secret_commands, environment, config),
     "hosts": (setup, install, importing),
 }
 """The modules with `add_commands`, by their titles in the help."""
@@ -45,6 +46,7 @@ FIRST_PAGE: Final = {
     "to begin": {
         "setup": "find the servers of your hosts, put the hub between",
         "add": "add a server: hubd add NAME -- COMMAND, or hubd add URL",
+        "search": "find servers in registries; hubd add NAME adds one",
         "doctor": "find what is wrong, with the fixes",
     },
     "to look": {
@@ -79,7 +81,8 @@ exit codes:
   1    it failed or was refused, the tool reported an error, the doctor found
        something, or the service does not run
   2    wrong usage
-  69   no hub is running, or its address is taken
+  69   no hub is running, its address is taken, or what is needed (a registry)
+       cannot be reached
   70   a fault of the hub's own, or it answers what this version does not
        understand
   75   another hub of this user is running; of `connect`: the hub goes away

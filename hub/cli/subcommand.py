@@ -209,6 +209,15 @@ def ask(question: str) -> str:
     Raises:
         UsageError: there is none, since standard input has ended.
     """
+    return ask_text(question).lower()
+
+
+def ask_text(question: str) -> str:
+    """Ask; the answer as it was typed, without blanks around it.
+
+    Raises:
+        UsageError: as `ask`.
+    """
     print(wrapped(question, Screen.of(sys.stderr, os.environ, "never")), end=" ", file=sys.stderr, flush=True)
     try:
         line = sys.stdin.readline()
@@ -217,7 +226,7 @@ def ask(question: str) -> str:
         raise
     if not line:
         raise UsageError("there was no answer; nothing was changed")
-    return line.strip().lower()
+    return line.strip()
 
 
 def agreed(question: str, *, default: bool) -> bool:

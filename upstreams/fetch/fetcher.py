@@ -2,7 +2,7 @@
 
     URL judged -> proxy? no: looked up once, every address judged, one of them connected to
                         yes: name judged, tunnel
-    -> TLS for the name -> one request -> one answer of at most 64 KiB
+    -> TLS for the name -> one request -> one answer of at most 64 KiB, unless more was agreed on
 
 A connection carries one request. Such requests are rare, and a connection that is not kept cannot be mixed up.
 """
@@ -49,15 +49,18 @@ class Fetcher:
         environ: Mapping[str, str] = os.environ,
         *,
         timeout_s: float = 10.0,
+        max_body_bytes: int = MAX_BODY_BYTES,
         is_own_listener: IsOwnListener = lambda address, port: False,
         resolve: Resolve = look_up,
         tls: Callable[[], ssl.SSLContext] = system_trust,
         dial: Dial = dial,
     ) -> None:
-        """`environ` says which proxies there are. `timeout_s` is the time of one request, from look-up to last byte.
-        `is_own_listener(address, port)`: the hub itself listens there. `resolve`, `tls` and `dial` are for tests."""
+        """`environ` says which proxies there are. `timeout_s` is the time of one request, from look-up to last byte;
+        `max_body_bytes` the size of one answer. `is_own_listener(address, port)`: the hub itself listens there.
+        `resolve`, `tls` and `dial` are for tests."""
         self._environ = environ
         self._timeout_s = timeout_s
+        self._max_body_bytes = max_body_bytes
         self._is_own_listener = is_own_listener
         self._resolve = resolve
         self._tls = tls
@@ -92,6 +95,27 @@ class Fetcher:
         except UnicodeEncodeError:
             raise FetchFailed("JSON with half a surrogate pair in it cannot be sent") from None
         return await self._request("POST", url, allowed, _typed("application/json", headers), data)
+
+    async def judge(self, url: str, allowed: Allowed) -> None:
+        """Raise unless `url` may be asked: judges it as a request would, and asks nothing but for its address.
+
+        Raises:
+            FetchFailed: it may not be asked, or its host has no address.
+        """
+        target = judge_url(url, allowed)
+        try:
+            if proxy_for(self._environ, target.secure, target.host, target.port) is not None:
+                judge_behind_proxy(target, allowed)
+                return
+            with trio.fail_after(self._timeout_s):
+                addresses = await self._resolve(target.host, target.port)
+        except (OSError, ValueError) as error:
+            raise FetchFailed(f"{target.origin} cannot be reached: {reason(error)}") from None
+        except trio.TooSlowError:
+            raise FetchFailed(
+                f"the address of {target.origin} is not found within {self._timeout_s:g} seconds"
+            ) from None
+        judge_addresses(target, allowed, addresses, self._is_own_listener)
 
     async def close(self) -> None:
         """Ask nobody any more. Requests that run belong to their callers, and nothing else is open."""
@@ -152,7 +176,8 @@ class Fetcher:
         tls: ssl.SSLContext,
     ) -> Fetched:
         async def read(status: int, fields: list[tuple[bytes, bytes]], pieces: AsyncIterator[bytes]) -> Fetched:
-            return Fetched(status, known := _headers(target, status, fields), await _body(target, known, pieces, wire))
+            known = _headers(target, status, fields, self._max_body_bytes)
+            return Fetched(status, known, await _body(target, pieces, wire, self._max_body_bytes))
 
         try:
             fetched: Fetched = await by.answer_to(method, target, headers, body, wire, tls, read)
@@ -166,7 +191,7 @@ def _typed(content_type: str, headers: Mapping[str, str] | None) -> Mapping[str,
     return {"accept": "application/json", **(headers or {}), "content-type": content_type}
 
 
-def _headers(target: Target, status: int, fields: list[tuple[bytes, bytes]]) -> Mapping[str, str]:
+def _headers(target: Target, status: int, fields: list[tuple[bytes, bytes]], most: int) -> Mapping[str, str]:
     """The header fields of an answer that may be read on."""
     if status < 200:
         raise FetchFailed(f"{target.origin} does not answer in proper HTTP", sent=True)
@@ -179,22 +204,22 @@ def _headers(target: Target, status: int, fields: list[tuple[bytes, bytes]]) -> 
     if headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise FetchFailed(f"{target.origin} compresses its answer, though only plain answers are accepted", sent=True)
     length = headers.get("content-length", "0")
-    if length.isdigit() and (len(length) > 10 or int(length) > MAX_BODY_BYTES):
+    if length.isdigit() and (len(length) > 10 or int(length) > most):
         raise _too_large(target)
     return headers
 
 
-async def _body(target: Target, headers: Mapping[str, str], pieces: AsyncIterator[bytes], wire: Wire) -> bytes:
+async def _body(target: Target, pieces: AsyncIterator[bytes], wire: Wire, most: int) -> bytes:
     """The whole body. One that is too large is not left in the middle, or generators of the libraries would be lost."""
-    wire.limit(2 * MAX_BODY_BYTES)  # chunks have frames
+    wire.limit(2 * most)  # chunks have frames
     body = bytearray()
-    pieces_left = MAX_PIECES
+    pieces_left = max(MAX_PIECES, most >> 9)
     async for piece in pieces:
         body += piece
         pieces_left -= 1
-        if len(body) > MAX_BODY_BYTES or pieces_left < 0:
+        if len(body) > most or pieces_left < 0:
             wire.limit(-1)
-    if len(body) > MAX_BODY_BYTES:
+    if len(body) > most:
         raise _too_large(target)
     return bytes(body)
 

@@ -1,0 +1,156 @@
+"""`hubd add NAME[@VERSION]`: a server of a registry, with its exact version."""
+
+import argparse
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from config.registry.entry import entry
+from config.registry.names import Source, id_of, source_of, split
+from config.registry.questions import Answers
+from config.registry.refusals import NotRunnable
+from config.registry.ways import Way
+from hub.cli.editing import changed
+from hub.cli.registry.asking import answers
+from hub.cli.registry.choosing import NotAdded, chosen_registry, chosen_way, is_asked
+from hub.cli.registry.finding import Found, find, judge
+from hub.cli.registry.known import Known
+from hub.cli.registry.screens import as_written, before_answers, status_of
+from hub.cli.subcommand import EX_FAILED, Output, UsageError, agreed
+
+if TYPE_CHECKING:
+    from config.editing.draft import Draft
+    from config.hosts.secret_literals import NewSecrets
+    from config.settings import UpstreamConfig
+
+
+def add_listed(options: argparse.Namespace, own: Mapping[str, Any]) -> int:
+    """Add a server of a registry. `own`: settings that the command line says besides.
+
+    Raises:
+        NotAdded, RegistryFailed, UsageError: it is not added, and nothing was written.
+    """
+    from config.hosts.secret_literals import NewSecrets
+    from config.secret_store import SecretStore
+
+    try:
+        name, version = split(options.name)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    known = Known(options.config)
+    found = chosen_registry(find(known.chosen(options.registry), name, version), options, name, version)
+    server = found.listed.server
+    _refuse_deleted(found)
+    id = options.called or id_of(name, known.upstreams)
+    if not options.called:
+        _refuse_again(name, known.upstreams)
+    way = chosen_way(found, options)
+    output: Output = options.output
+    for line in before_answers(found, way):
+        output.say(line)
+    if said := status_of(found):
+        output.warn(f"{name}: {said}")
+    new = NewSecrets(SecretStore.open())
+    got = answers(way, options, id, new)
+    settings = settings_of(found, way, got, Source(found.registry.name, name, server.version))
+    settings = with_own(settings, own)
+    for line in as_written(settings) if got.values else ():
+        output.say(line)
+    if not _is_agreed(f'Add it as "{id}"?', options, default=not said):
+        output.say("nothing was changed")
+        return EX_FAILED
+    return write(options, id, settings, new)
+
+
+def write(options: argparse.Namespace, id: str, settings: Mapping[str, Any], new: "NewSecrets") -> int:
+    """Write a new upstream, and keep its secrets first; the exit code."""
+    from config.editing.draft import Draft
+    from hub.cli.adding import doubts_of
+    from hub.cli.secret_commands import say_kept
+
+    options = argparse.Namespace(**{**vars(options), "name": id})
+
+    def change(draft: "Draft") -> tuple[str, str]:
+        draft.add(id, dict(settings))
+        return "added", f"added {id}"
+
+    options.output.set(source=settings["source"])
+    if new.values and not options.dry_run:
+        trial = Draft(options.config, os.environ)
+        change(trial)
+        if not trial.problems():
+            say_kept(new.keep(), options.output)
+    waits = settings.get("disabled") is not True
+    return changed(options, change, doubts_of(id, dict(settings)), waits=waits, offers=True)
+
+
+def with_own(settings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with the user's own over them; of tables both count."""
+    joined = dict(settings)
+    for name, value in own.items():
+        below = joined.get(name)
+        joined[name] = {**below, **value} if isinstance(below, dict) and isinstance(value, dict) else value
+    return joined
+
+
+def settings_of(found: Found, way: Way, got: Answers, source: Source) -> dict[str, Any]:
+    """The settings, if its address may be reached.
+
+    Raises:
+        NotAdded, RegistryFailed: it may not.
+    """
+    try:
+        settings = entry(way, got, source)
+    except NotRunnable as error:
+        raise NotAdded(f"{source.name} {source.version} cannot be added: {error}") from None
+    if "url" in settings and not _is_typed(way, got):
+        parts = urlsplit(settings["url"])
+        if "${" in parts.netloc.replace("$${", ""):
+            return settings  # the user's own reference
+        judge(found.registry, f"{parts.scheme}://{parts.netloc}/")
+    return settings
+
+
+def _is_typed(way: Way, got: Answers) -> bool:
+    """True if the user said where the server is: the address begins with an answer."""
+    [address] = [slot for slot in way.slots if slot.place == "address"]
+    first = next(
+        (asked for asked in address.asked if (address.template or "").startswith(f"{{{asked.variable}}}")), None
+    )
+    piece = got.piece(first.key) if first is not None else None
+    return piece is not None and piece.typed
+
+
+def is_agreed(question: str, options: argparse.Namespace) -> bool:
+    """True if somebody says yes, or need not."""
+    return _is_agreed(question, options, default=True)
+
+
+def _is_agreed(question: str, options: argparse.Namespace, *, default: bool) -> bool:
+    """Ask, unless `--yes` or `--dry-run` was given.
+
+    Raises:
+        UsageError: there is nobody to ask.
+    """
+    if options.yes or options.dry_run:
+        return True
+    if not is_asked(options):
+        raise UsageError("there is nobody to ask: pass --yes, or --dry-run to see what would be written")
+    return agreed(question, default=default)
+
+
+def _refuse_deleted(found: Found) -> None:
+    if found.listed.status == "deleted":
+        server = found.listed.server
+        raise NotAdded(
+            f"{server.name} {server.version} was taken out of registry {found.registry.name}: {status_of(found)}"
+        )
+
+
+def _refuse_again(name: str, upstreams: "Mapping[str, UpstreamConfig]") -> None:
+    for id, upstream in upstreams.items():
+        source = source_of(upstream.source)
+        if source is not None and source.name == name:
+            todo = f"`hubd update {id}` takes the newest version, and --as NAME adds it once more"
+            raise NotAdded(f'{name} is there already, as "{id}" ({source.version}): {todo}')

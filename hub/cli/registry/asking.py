@@ -1,0 +1,143 @@
+"""The values that a server needs: given by `--input KEY=VALUE`, asked at the terminal, or the publisher's defaults."""
+
+import argparse
+import os
+from collections.abc import Collection, Mapping, Sequence
+from getpass import getpass
+from typing import TYPE_CHECKING, Final
+
+from config.registry.questions import Answers, about, checked, default_of, missing
+from config.registry.slots import Asked, Slot, all_asked
+from config.registry.texts import Piece
+from config.registry.ways import Way
+from hub.cli.registry.choosing import MAX_ASKED, is_asked
+from hub.cli.subcommand import UsageError, ask_text, nearest
+from hub.wire.printable import printable
+
+if TYPE_CHECKING:
+    from config.hosts.secret_literals import NewSecrets
+
+MAX_REPEATED: Final = 64
+Values = dict[str, tuple[Piece, ...]]
+
+
+def absolute(path: str) -> str:
+    """A path as it is from everywhere."""
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def given(pairs: Sequence[str], way: Way) -> dict[str, list[str]]:
+    """The values of `--input`, checked.
+
+    Raises:
+        UsageError: one is for nothing, or will not do.
+    """
+    known = {asked.key: (slot, asked) for slot, asked in all_asked(way.slots)}
+    found: dict[str, list[str]] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals:
+            raise UsageError("--input takes KEY=VALUE")
+        if key not in known:
+            there = f"there are: {', '.join(known)}" if known else "it asks for nothing"
+            raise UsageError(f'--input: it has no "{printable(key)}"; {nearest(key, known) or there}')
+        slot, asked = known[key]
+        if key in found and not slot.repeated:
+            raise UsageError(f"--input {key}: it has a value already")
+        try:
+            found.setdefault(key, []).append(checked(slot, asked, text, absolute))
+        except ValueError as error:
+            raise UsageError(f"--input {key}: {error}") from None
+    return found
+
+
+def answers(
+    way: Way,
+    options: argparse.Namespace,
+    server: str,
+    new: "NewSecrets",
+    known: Mapping[str, tuple[Piece, ...]] = {},
+    asked_before: Collection[str] = (),
+) -> Answers:
+    """All values: of the command line, those `known` before, of somebody at the terminal, and defaults. Secrets are put
+    into `new`, and references to them into the answers; `server` is the name of the upstream. What was `asked_before`
+    and may be left out is not asked again.
+
+    Raises:
+        UsageError: something has to be said, and there is nobody to say it.
+    """
+    said = given(options.input, way)
+    values: Values = {**known}
+    asks = is_asked(options) and not options.yes
+    for slot, asked in all_asked(way.slots):
+        default = default_of(slot, asked, absolute)
+        texts = said.get(asked.key, [])
+        if not texts and asked.key in values:
+            continue
+        if not texts and asks and (asked.required or not (default or asked.key in asked_before)):
+            texts = _asked(slot, asked, default)
+        if texts:
+            values[asked.key] = tuple(_kept(text, asked, server, new) for text in texts)
+        elif default:
+            values[asked.key] = (Piece(default),)
+    if lacking := missing(way.slots, values):
+        keys = ", ".join(f"{asked.key}{_why(asked)}" for asked in lacking)
+        raise UsageError(f"these have to be said: {keys}; pass --input KEY=VALUE for each")
+    return Answers(values)
+
+
+def _why(asked: Asked) -> str:
+    text = about(asked)
+    return f" ({printable(text)})" if text else ""
+
+
+def _kept(text: str, asked: Asked, server: str, new: "NewSecrets") -> Piece:
+    """An answer, or the reference to it if it is a secret that is no reference already."""
+    if not asked.secret or "${" in text:
+        return Piece(text, typed=True)
+    wanted = "".join(c if c.isascii() and c.isalnum() else "_" for c in f"{server}_{asked.key}".upper())
+    return Piece(f"${{secret:{new.name_for(wanted, text)}}}", typed=True)
+
+
+def _asked(slot: Slot, asked: Asked, default: str) -> list[str]:
+    """The answers of somebody at the terminal; none if it may be left out, and is.
+
+    Raises:
+        UsageError: there is none that will do.
+    """
+    found: list[str] = []
+    failures = 0
+    while len(found) < MAX_REPEATED and failures < MAX_ASKED:
+        text = _typed(asked, default if not found else "", again=bool(found))
+        if not text and (found or default or not asked.required):
+            return found or ([default] if asked.required and default else [])
+        try:
+            if not text:
+                raise ValueError("it has to be said")
+            found.append(checked(slot, asked, text, absolute))
+        except ValueError as error:
+            failures += 1
+            print_again(asked.key, str(error))
+            continue
+        if not slot.repeated:
+            return found
+    if failures == MAX_ASKED:
+        raise UsageError(f"there was no answer for {asked.key} that will do; nothing was changed")
+    return found
+
+
+def print_again(key: str, why: str) -> None:
+    import sys
+
+    print(f"{key}: {printable(why)}", file=sys.stderr)
+
+
+def _typed(asked: Asked, default: str, *, again: bool) -> str:
+    shown = f" [{printable(default)}]" if default else "" if asked.required and not again else " [Enter: none]"
+    question = f"{asked.key}{_why(asked) if not again else ' (another one)'}{shown}:"
+    if not asked.secret:
+        return ask_text(question)
+    try:
+        return getpass(f"{question} ").strip()
+    except EOFError:
+        raise UsageError("there was no answer; nothing was changed") from None

@@ -1,0 +1,128 @@
+"""Choices that nobody makes silently: which registry, which way to run a server."""
+
+import argparse
+import shutil
+from collections.abc import Sequence
+from typing import Final
+
+from config.registry.names import LATEST
+from config.registry.ways import Way, ways_of
+from hub.cli.registry.finding import Found
+from hub.cli.subcommand import EX_FAILED, Output, UsageError, ask
+from hub.wire.printable import printable
+
+MAX_ASKED: Final = 5
+
+
+class NotAdded(Exception):
+    """The server is not added, and nothing was written. The text says why."""
+
+    def __init__(self, text: str, code: int = EX_FAILED) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def is_asked(options: argparse.Namespace) -> bool:
+    """True if there is somebody to ask."""
+    output: Output = options.output
+    return output.is_attended()
+
+
+def chosen_registry(found: Sequence[Found], options: argparse.Namespace, name: str, version: str) -> Found:
+    """The one that is meant.
+
+    Raises:
+        NotAdded: no registry has it.
+        UsageError: several have it, and there is nobody to ask.
+    """
+    if not found:
+        wanted = name if version == LATEST else f"{name} {version}"
+        of = f"registry {options.registry} does not have" if options.registry else "no registry has"
+        raise NotAdded(f"{of} {wanted}; `hubd search {name.partition('/')[2]}` looks for names like it")
+    if len(found) == 1:
+        return found[0]
+    titles = [f"{each.registry.name}: {each.listed.server.version}, {_about(each)}" for each in found]
+    names = " or ".join(f"--registry {each.registry.name}" for each in found)
+    if not is_asked(options):
+        raise UsageError(f"{name} is in several registries; pass {names}")
+    return found[_number(f"{name} is in several registries, which need not mean the same server:", titles, options)]
+
+
+def chosen_way(found: Found, options: argparse.Namespace) -> Way:
+    """The way to run a server that is meant.
+
+    Raises:
+        NotAdded: it cannot be run here.
+        UsageError: there are several, and there is nobody to ask.
+    """
+    server = found.listed.server
+    ways = ways_of(server, _engine())
+    if not ways:
+        where = f": see {server.website_url[:200]}" if server.website_url else ""
+        raise NotAdded(f"{server.name} {server.version} names neither a package nor an address{where}")
+    asked_for = [way for way in ways if _is_asked_for(way, options)]
+    if not asked_for:
+        there = ", ".join(dict.fromkeys(way.kind for way in ways))
+        raise NotAdded(f"{server.name} {server.version} has no such way to run; it has: {there}")
+    usable = [way for way in asked_for if not way.why]
+    if not usable:
+        why = "; ".join(
+            dict.fromkeys(f"{way.title}: {way.why}" if len(asked_for) > 1 else way.why for way in asked_for)
+        )
+        raise NotAdded(f"{server.name} {server.version} cannot be added: {why}")
+    for way in ways:
+        if way.why and not options.output.json:
+            options.output.note(f"not as {way.title}: {way.why}")
+    usable = _without_old_remotes(usable)
+    if len(usable) == 1:
+        return usable[0]
+    if not is_asked(options):
+        flags = ["--remote" if way.kind == "remote" else f"--package {way.kind}" for way in usable]
+        raise UsageError(f"{server.name} can be run in several ways; pass {' or '.join(dict.fromkeys(flags))}")
+    titles = [f"{way.title}: {_what(way)}" for way in usable]
+    return usable[_number("It can be run in several ways:", titles, options)]
+
+
+def _engine() -> str:
+    return "podman" if shutil.which("docker") is None and shutil.which("podman") is not None else "docker"
+
+
+def _is_asked_for(way: Way, options: argparse.Namespace) -> bool:
+    if options.remote:
+        return way.kind == "remote"
+    return options.package is None or way.kind == options.package
+
+
+def _without_old_remotes(ways: Sequence[Way]) -> list[Way]:
+    """Those ways without HTTP+SSE where the server also speaks the transport that came after it."""
+    newer = any(way.kind == "remote" and way.transport != "sse" for way in ways)
+    return [way for way in ways if not (newer and way.kind == "remote" and way.transport == "sse")]
+
+
+def _what(way: Way) -> str:
+    if way.kind != "remote":
+        return way.image or way.command[-1]
+    return next((slot.template or "" for slot in way.slots if slot.place == "address"), "")
+
+
+def _about(found: Found) -> str:
+    from config.registry.server_json import one_line
+
+    return one_line(found.listed.server.description, 80)
+
+
+def _number(question: str, titles: Sequence[str], options: argparse.Namespace) -> int:
+    """The place of the title that somebody chooses.
+
+    Raises:
+        UsageError: nobody does.
+    """
+    output: Output = options.output
+    output.say(question)
+    for number, title in enumerate(titles, 1):
+        output.say(f"  {number}  {printable(title)}")
+    for _ in range(MAX_ASKED):
+        answer = ask(f"Which one? [1-{len(titles)}]")
+        if answer.isascii() and answer.isdigit() and 0 < int(answer[:6]) <= len(titles):
+            return int(answer[:6]) - 1
+    raise UsageError("there was no answer that could be used; nothing was changed")

@@ -1,0 +1,190 @@
+"""Requests to a registry: bounded in time, size and pages, and to no other host than the one that was configured."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
+from urllib.parse import urljoin, urlsplit
+
+from msgspec import Struct
+
+from config.registry.answers import Listed, list_path, read_listed, read_page, version_path, versions_path
+from config.registry.server_json import Unreadable
+from config.registry_settings import LOOPBACK
+from hub.cli.subcommand import UsageError
+from upstreams.fetch.fetcher import Fetcher
+from upstreams.fetch.model import Allowed, Fetched, FetchFailed
+
+TIMEOUT_S: Final = 10.0
+MAX_BODY_BYTES: Final = 5 << 20
+MAX_PAGES: Final = 3
+MAX_REDIRECTS: Final = 3
+WITHOUT: Final = "`hubd add NAME -- COMMAND` works without it"
+_MOVED: Final = frozenset({301, 302, 303, 307, 308})
+_GONE: Final = frozenset({404, 410})
+T = TypeVar("T")
+
+
+class RegistryFailed(Exception):
+    """A registry does not say what it was asked. The text says why, and what works all the same."""
+
+
+class Registry(Struct, frozen=True, repr_omit_defaults=True):
+    """A registry that can be asked: references in its settings are resolved."""
+
+    name: str
+    url: str
+    headers: Mapping[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"<Registry {self.name}>"
+
+    @property
+    def allowed(self) -> Allowed:
+        """Who may be asked because somebody configured this registry: itself, and on loopback others there."""
+        host = urlsplit(self.url).hostname or ""
+        return Allowed(private_hosts=frozenset({host}), loopback_http=host in LOOPBACK)
+
+    def failed(self, why: str) -> RegistryFailed:
+        return RegistryFailed(f"cannot reach registry {self.name}: {why}; {WITHOUT}")
+
+
+def run(ask: Callable[["Client"], Awaitable[T]]) -> T:
+    """What `ask` comes to, with a client of its own.
+
+    Raises:
+        RegistryFailed: as `ask` does.
+    """
+    import trio
+
+    async def asked() -> T:
+        fetcher = Fetcher(os.environ, timeout_s=TIMEOUT_S, max_body_bytes=MAX_BODY_BYTES)
+        return await ask(Client(fetcher))
+
+    return trio.run(asked)
+
+
+class Client:
+    """What registries are asked."""
+
+    def __init__(self, fetcher: Fetcher) -> None:
+        self._fetcher = fetcher
+
+    async def search(self, registry: Registry, text: str) -> tuple[list[Listed], bool]:
+        """The servers whose names hold `text`, in their newest versions; and whether there are more.
+
+        Raises:
+            RegistryFailed: it does not say.
+        """
+        found: list[Listed] = []
+        cursor = ""
+        for _ in range(MAX_PAGES):
+            answer = await self._get(registry, list_path(text, cursor))
+            try:
+                page = read_page(answer or {})
+            except Unreadable as error:
+                raise registry.failed(f"its answer makes no sense: {error}") from None
+            found += page.servers
+            if not page.next_cursor or page.next_cursor == cursor:
+                return found, False
+            cursor = page.next_cursor
+        return found, True
+
+    async def version(self, registry: Registry, name: str, version: str) -> Listed | None:
+        """One version of a server; None: there is none.
+
+        Raises:
+            RegistryFailed: it does not say, or speaks of another server.
+        """
+        answer = await self._get(registry, version_path(name, version))
+        if answer is None:
+            return None
+        try:
+            found = read_listed(answer)
+        except Unreadable as error:
+            raise RegistryFailed(f"what registry {registry.name} says of {name} cannot be used: {error}") from None
+        if found.server.name != name or version not in ("latest", found.server.version):
+            raise RegistryFailed(f"registry {registry.name} was asked for {name} and answers with another server")
+        return found
+
+    async def versions(self, registry: Registry, name: str) -> list[Listed]:
+        """All versions of a server that can be read, deleted ones as well.
+
+        Raises:
+            RegistryFailed: it does not say.
+        """
+        answer = await self._get(registry, versions_path(name))
+        try:
+            page = read_page(answer or {})
+        except Unreadable as error:
+            raise registry.failed(f"its answer makes no sense: {error}") from None
+        return [each for each in page.servers if each.server.name == name]
+
+    async def judge(self, registry: Registry, url: str) -> None:
+        """Raise unless a server may be reached at `url`, which the registry said.
+
+        Raises:
+            RegistryFailed: it may not.
+        """
+        try:
+            await self._fetcher.judge(url, registry.allowed)
+        except FetchFailed as error:
+            raise RegistryFailed(f"the address that {registry.name} has of it is not taken: {error.text}") from None
+
+    async def _get(self, registry: Registry, path: str) -> dict[str, Any] | None:
+        """The object at a path; None: there is nothing."""
+        fetched = await self._followed(registry, registry.url.rstrip("/") + path)
+        if fetched.status in _GONE:
+            return None
+        if fetched.status != 200:
+            raise registry.failed(_told(fetched))
+        found = fetched.json_object()
+        if found is None:
+            raise registry.failed("its answer is no JSON object")
+        return found
+
+    async def _followed(self, registry: Registry, url: str) -> Fetched:
+        """The answer, also where the registry sends on to another place of the same host."""
+        begin = _origin(url)
+        for _ in range(MAX_REDIRECTS + 1):
+            try:
+                fetched = await self._fetcher.get(url, registry.allowed, headers=registry.headers)
+            except FetchFailed as error:
+                raise registry.failed(error.text) from None
+            if fetched.status not in _MOVED:
+                return fetched
+            try:
+                url = urljoin(url, fetched.headers.get("location", ""))
+                elsewhere = _origin(url) != begin
+            except ValueError:
+                raise registry.failed("it sends on to something that is no address") from None
+            if elsewhere:
+                text = "it sends on to another host, which is not followed; if it has moved, write its new address"
+                raise registry.failed(f"{text} into [registries.{registry.name}] url")
+        raise registry.failed("it sends on again and again")
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, (parts.hostname or "").lower(), parts.port
+
+
+def _told(fetched: Fetched) -> str:
+    """What a status means for who asked."""
+    if fetched.status in (401, 403):
+        return f"it refuses access (status {fetched.status}); say who you are with `headers` of the registry"
+    if fetched.status == 429:
+        wait = fetched.headers.get("retry-after", "")
+        when = f"in {wait} seconds" if wait.isascii() and wait.isdigit() and len(wait) < 6 else "later"
+        return f"it was asked too often (status 429); try again {when}"
+    return f"it answers with status {fetched.status}"
+
+
+def one_of(registries: Mapping[str, T], name: str) -> T:
+    """The registry of that name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name not in registries:
+        raise UsageError(f'there is no registry "{name}"; there are: {", ".join(registries)}')
+    return registries[name]

@@ -1,0 +1,112 @@
+"""The parsers of `search`, `outdated` and `update`, and of what `add` takes for a server of a registry."""
+
+import argparse
+from collections.abc import Mapping
+from os import EX_UNAVAILABLE
+from typing import Any, Final
+
+from hub.cli.editing import MEMBERS
+from hub.cli.subcommand import Command, Parser, add, add_config, add_no_wait
+
+PACKAGES: Final = ("npm", "pypi", "oci", "mcpb")
+_FOUND: Final = """\
+  servers  of each: name, version, registry, runs_as, status, message (why), published, title, description
+  more     whether there are more than were asked for"""
+_OUTDATED: Final = """\
+  servers  of each that came from a registry: name, source, version (what it has), newest, status (of what it has;
+           "gone": the registry does not have it any more), message (why), problem (why nothing is known)"""
+
+
+def add_commands(commands: Any) -> None:
+    """`search`, `outdated`, `update`."""
+    text = "search registries of servers by name"
+    search = add(commands, "search", _guarded(_search), text, json=_FOUND)
+    search.add_argument("words_of_search", metavar="WORD", nargs="+", help="a part of a server's name")
+    _add_registry(search)
+    text = "list servers of registries of which there is something newer"
+    outdated = add(commands, "outdated", _guarded(_outdated), text, json=_OUTDATED)
+    text = "bring a server of a registry to its newest version, after showing what changes"
+    update = add(commands, "update", _guarded(_update), text, json=MEMBERS)
+    update.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")
+    _add_agreement(update)
+    update.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
+    add_no_wait(update)
+    for each in (search, outdated, update):
+        add_config(each)
+
+
+def add_options(parser: Parser) -> None:
+    """The options of `add` for a server of a registry."""
+    parser.add_argument("--as", dest="called", metavar="NAME", help="its name here; made of that in the registry")
+    _add_registry(parser)
+    parser.add_argument("--package", choices=PACKAGES, help="the package to run, where there are several ways")
+    parser.add_argument("--remote", action="store_true", help="open its address, where there are several ways")
+    _add_agreement(parser)
+
+
+def says_options(options: argparse.Namespace) -> str:
+    """An option that is for servers of registries alone, and that was given; ""."""
+    given: Mapping[str, Any] = {
+        "--as": options.called,
+        "--registry": options.registry,
+        "--package": options.package,
+        "--remote": options.remote,
+        "--input": options.input,
+    }
+    return next((name for name, value in given.items() if value), "")
+
+
+def guarded_add(options: argparse.Namespace, own: Mapping[str, Any]) -> int:
+    """`hubd add` of a server of a registry; the exit code."""
+
+    def command(options: argparse.Namespace) -> int:
+        from hub.cli.registry.adding import add_listed
+
+        return add_listed(options, own)
+
+    return _guarded(command)(options)
+
+
+def _add_registry(parser: Parser) -> None:
+    parser.add_argument("--registry", metavar="NAME", help="ask this one only, of [registries.NAME], or official")
+
+
+def _add_agreement(parser: Parser) -> None:
+    text = "a value that the server needs; again for each"
+    parser.add_argument("--input", metavar="KEY=VALUE", action="append", default=[], help=text)
+    parser.add_argument("--yes", "-y", action="store_true", help="do not ask; what has a default gets that")
+
+
+def _guarded(command: Command) -> Command:
+    """A command whose failures to reach a registry, and refusals, become exit codes."""
+
+    def run(options: argparse.Namespace) -> int:
+        from hub.cli.registry.choosing import NotAdded
+        from hub.cli.registry.client import RegistryFailed
+
+        try:
+            return command(options)
+        except RegistryFailed as error:
+            return int(options.output.fail(EX_UNAVAILABLE, str(error)))
+        except NotAdded as error:
+            return int(options.output.fail(error.code, str(error)))
+
+    return run
+
+
+def _search(options: argparse.Namespace) -> int:
+    from hub.cli.registry.searching import search
+
+    return search(options)
+
+
+def _outdated(options: argparse.Namespace) -> int:
+    from hub.cli.registry.outdated import outdated
+
+    return outdated(options)
+
+
+def _update(options: argparse.Namespace) -> int:
+    from hub.cli.registry.updating import update
+
+    return update(options)

@@ -1,0 +1,46 @@
+"""Finding a server by its name: all registries are asked, so that none can pass its own off as that of another."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from config.registry.answers import Listed
+from hub.cli.registry.client import Client, Registry, run
+
+
+class Found(Struct, frozen=True):
+    """A server, and the registry that has it."""
+
+    registry: Registry
+    listed: Listed
+
+
+def find(registries: Sequence[Registry], name: str, version: str) -> list[Found]:
+    """The server in each registry that has it.
+
+    Raises:
+        RegistryFailed: one of them does not say: what it has may be another server of that name.
+    """
+
+    async def ask(client: Client) -> list[Found]:
+        found = []
+        for registry in registries:
+            listed = await client.version(registry, name, version)
+            if listed is not None:
+                found.append(Found(registry, listed))
+        return found
+
+    return run(ask)
+
+
+def judge(registry: Registry, url: str) -> None:
+    """Raise unless a server may be reached at `url`, which a registry said.
+
+    Raises:
+        RegistryFailed: it may not.
+    """
+
+    async def ask(client: Client) -> None:
+        await client.judge(registry, url)
+
+    run(ask)

@@ -1,0 +1,122 @@
+"""`hubd outdated`: servers of registries of which there is something newer, or that should not be used any more."""
+
+import argparse
+from collections.abc import Sequence
+from os import EX_OK, EX_UNAVAILABLE
+from typing import Any
+
+from msgspec import Struct
+
+from config.errors import ConfigError
+from config.registry.answers import Listed
+from config.registry.names import Source, source_of
+from config.registry.server_json import one_line
+from hub.cli.registry.client import Client, Registry, RegistryFailed, run
+from hub.cli.registry.known import Known
+from hub.cli.render.screen import Table
+from hub.cli.subcommand import Output, UsageError
+
+GONE = "gone"
+
+
+class State(Struct, frozen=True, kw_only=True):
+    """How a server stands to its registry."""
+
+    name: str
+    source: Source
+    newest: str = ""
+    status: str = "active"
+    message: str = ""
+    problem: str = ""
+    """Why nothing is known."""
+
+    @property
+    def is_noteworthy(self) -> bool:
+        return bool(self.problem) or self.status != "active" or self.newest not in ("", self.source.version)
+
+
+def outdated(options: argparse.Namespace) -> int:
+    """Show them; a registry that does not answer is said, and the exit code then."""
+    output: Output = options.output
+    known = Known(options.config)
+    sources = {name: source_of(each.source) for name, each in known.upstreams.items()}
+    asked = {name: source for name, source in sources.items() if source is not None}
+    if not asked:
+        output.set(servers=[])
+        output.say("no server came from a registry; `hubd search WORD` finds some")
+        return EX_OK
+    states = _states(asked, known)
+    output.set(servers=[_as_object(state) for state in states])
+    _show([state for state in states if state.is_noteworthy and not state.problem], len(states), output)
+    failed = list(dict.fromkeys(state.problem for state in states if state.problem))
+    for text in failed:
+        output.fail(EX_UNAVAILABLE, text)
+    return EX_UNAVAILABLE if failed else EX_OK
+
+
+def _states(asked: dict[str, Source], known: Known) -> list[State]:
+    registries: dict[str, Registry | str] = {}
+    for source in asked.values():
+        if source.registry not in registries:
+            try:
+                registries[source.registry] = known.get(source.registry)
+            except (UsageError, ConfigError) as error:
+                registries[source.registry] = str(error)
+
+    async def ask(client: Client) -> list[State]:
+        found = []
+        for name, source in asked.items():
+            registry = registries[source.registry]
+            if isinstance(registry, str):
+                found.append(State(name=name, source=source, problem=registry))
+                continue
+            try:
+                found.append(_state(name, source, await client.versions(registry, source.name)))
+            except RegistryFailed as error:
+                found.append(State(name=name, source=source, problem=str(error)))
+        return found
+
+    return run(ask)
+
+
+def _state(name: str, source: Source, versions: Sequence[Listed]) -> State:
+    there = [each for each in versions if each.status != "deleted"]
+    newest = next((each for each in there if each.is_latest), there[0] if there else None)
+    own = next((each for each in versions if each.server.version == source.version), None)
+    return State(
+        name=name,
+        source=source,
+        newest=newest.server.version if newest else "",
+        status=own.status if own else GONE,
+        message=own.message if own else "",
+    )
+
+
+def _show(states: Sequence[State], asked: int, output: Output) -> None:
+    if not states:
+        output.say(f"{'the server' if asked == 1 else f'all {asked} servers'} of registries: nothing newer")
+        return
+    rows = [(each.name, each.source.version, each.newest or None, _about(each)) for each in states]
+    output.show(Table(("SERVER", "HAS", "NEWEST", "NOTE"), rows, shorten=("NOTE",)))
+    output.say("`hubd update NAME` shows what would change, and asks.")
+
+
+def _about(state: State) -> str:
+    if state.status == "active":
+        return ""
+    if state.status == GONE:
+        return "its version is not in the registry any more"
+    message = one_line(state.message)
+    return f"{state.status}{f': {message}' if message else ''}"
+
+
+def _as_object(state: State) -> dict[str, Any]:
+    return {
+        "name": state.name,
+        "source": str(state.source),
+        "version": state.source.version,
+        "newest": state.newest or None,
+        "status": None if state.problem else state.status,
+        "message": state.message or None,
+        "problem": state.problem or None,
+    }

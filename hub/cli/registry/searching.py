@@ -1,0 +1,106 @@
+"""`hubd search`: servers of registries by their names."""
+
+import argparse
+from collections.abc import Sequence
+from os import EX_OK, EX_UNAVAILABLE
+from typing import Any
+
+from config.registry.answers import Listed
+from config.registry.server_json import one_line
+from config.registry.ways import kinds_of
+from hub.cli.registry.client import Client, Registry, RegistryFailed, run
+from hub.cli.registry.known import Known
+from hub.cli.render.screen import Table
+from hub.cli.subcommand import Output, UsageError
+
+Results = list[tuple[Registry, list[Listed], bool]]
+
+
+def search(options: argparse.Namespace) -> int:
+    """Show the servers whose names hold the words."""
+    output: Output = options.output
+    words = [word.lower() for text in options.words_of_search for word in text.split()]
+    if not words or any(not word.isprintable() for word in words):
+        raise UsageError("say what to look for: a part of a server's name")
+    registries = Known(options.config).chosen(options.registry)
+    found, failed = _asked(registries, words)
+    for text in failed:
+        output.warn(text)
+    if len(failed) == len(registries):
+        return output.fail(EX_UNAVAILABLE, failed[0])
+    rows = [(registry, each) for registry, listed, _ in found for each in listed]
+    output.set(servers=[_as_object(registry, each) for registry, each in rows], more=any(more for *_, more in found))
+    _show(rows, words, several=len(registries) > 1, more=any(more for *_, more in found), output=output)
+    return EX_OK
+
+
+def _asked(registries: Sequence[Registry], words: Sequence[str]) -> tuple[Results, list[str]]:
+    """What each registry has, and why some do not say. Registries look for one text; it is the longest word."""
+    longest = max(words, key=len)
+    failed: list[str] = []
+
+    async def ask(client: Client) -> Results:
+        found: Results = []
+        for registry in registries:
+            try:
+                listed, more = await client.search(registry, longest)
+            except RegistryFailed as error:
+                failed.append(str(error))
+                continue
+            found.append((registry, [each for each in listed if _has(each, words)], more))
+        return found
+
+    return run(ask), failed
+
+
+def _has(listed: Listed, words: Sequence[str]) -> bool:
+    """True if the words are in its name, title or description; deleted ones have none."""
+    server = listed.server
+    text = f"{server.name} {server.title} {server.description}".lower()
+    return listed.status != "deleted" and all(word in text for word in words)
+
+
+def _show(
+    rows: Sequence[tuple[Registry, Listed]], words: Sequence[str], *, several: bool, more: bool, output: Output
+) -> None:
+    text = " ".join(words)
+    if not rows:
+        output.say(f'nothing is called "{text}"; registries look at names, so try a part of one')
+        return
+    heads = ("NAME", "VERSION", "RUNS AS", *(("REGISTRY",) if several else ()), "DESCRIPTION")
+    cells = [
+        (
+            each.server.name,
+            each.server.version,
+            ", ".join(kinds_of(each.server)),
+            *((registry.name,) if several else ()),
+            _description(each),
+        )
+        for registry, each in rows
+    ]
+    output.show(Table(heads, cells, shorten=("DESCRIPTION",), drop=("RUNS AS",)))
+    count = "1 server" if len(rows) == 1 else f"{len(rows)} servers"
+    rest = "; there are more, so add a word" if more else ""
+    output.say(f'{count} for "{text}" (registries look at names){rest}. `hubd add NAME` adds one.')
+
+
+def _description(listed: Listed) -> str:
+    said = one_line(listed.server.description)
+    if listed.status == "active":
+        return said
+    return f"{listed.status}: {one_line(listed.message) or said}"
+
+
+def _as_object(registry: Registry, listed: Listed) -> dict[str, Any]:
+    server = listed.server
+    return {
+        "name": server.name,
+        "version": server.version,
+        "registry": registry.name,
+        "runs_as": kinds_of(server),
+        "status": listed.status,
+        "message": listed.message or None,
+        "published": listed.published or None,
+        "title": server.title or None,
+        "description": server.description,
+    }

@@ -1,0 +1,229 @@
+"""`hubd update NAME`: the newest version of a server of a registry, once somebody has seen what changes."""
+
+import argparse
+import os
+from collections.abc import Iterator, Mapping
+from difflib import SequenceMatcher
+from os import EX_OK
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from config.editing.draft import Draft
+from config.registry.answers import Listed
+from config.registry.carrying import answers_in
+from config.registry.names import LATEST, Source, source_of
+from config.registry.questions import checked
+from config.registry.slots import all_asked
+from config.registry.ways import ENGINES, Way, ways_of
+from hub.cli.change_report import configuration_diff
+from hub.cli.editing import changed
+from hub.cli.registry.adding import is_agreed, settings_of
+from hub.cli.registry.asking import Values, absolute, answers
+from hub.cli.registry.choosing import NotAdded
+from hub.cli.registry.client import Client, Registry, run
+from hub.cli.registry.finding import Found
+from hub.cli.registry.known import Known
+from hub.cli.registry.screens import head, status_of
+from hub.cli.subcommand import EX_FAILED, Output
+
+if TYPE_CHECKING:
+    from config.hosts.secret_literals import NewSecrets
+
+SETTINGS = ("command", "args", "env", "url", "headers", "transport", "source")
+"""The settings that an entry of a registry has, in the order in which a change of them is told."""
+
+
+class Change(Struct, frozen=True):
+    """The new values of settings, and what is different, in words."""
+
+    settings: Mapping[str, Any]
+    told: tuple[str, ...]
+
+
+def update(options: argparse.Namespace) -> int:
+    """Update one server.
+
+    Raises:
+        NotAdded, RegistryFailed, UsageError, EditError: it stays as it is.
+    """
+    from config.hosts.secret_literals import NewSecrets
+    from config.secret_store import SecretStore
+
+    output: Output = options.output
+    known = Known(options.config)
+    settings = Draft(options.config, os.environ).settings_of(options.name)
+    source = source_of(str(settings.get("source", "")))
+    if source is None:
+        raise NotAdded(f"{options.name} did not come from a registry, so nothing says what its newest version is")
+    found, old = _asked(known.get(source.registry), source)
+    version = found.listed.server.version
+    output.set(source=str(source), newest=version)
+    if version == source.version:
+        said = status_of(found)
+        output.set(did="unchanged")
+        output.say(f"{options.name} has the newest version, {version}{f'; {said}' if said else ''}")
+        return EX_OK
+    new = NewSecrets(SecretStore.open())
+    change = _change(options, settings, found, old, new)
+    output.say(f"{head(found)}; {options.name} has {source.version}")
+    if said := status_of(found):
+        output.warn(f"{source.name}: {said}")
+    output.set(changes=list(change.told))
+    for line in change.told:
+        output.say(f"  {line}")
+    return _write(options, change, new, disabled=settings.get("disabled") is True)
+
+
+def _asked(registry: Registry, source: Source) -> tuple[Found, Listed | None]:
+    """The newest version, and the one that there is, if the registry still has it.
+
+    Raises:
+        NotAdded: there is none to update to.
+    """
+
+    async def ask(client: Client) -> tuple[Listed | None, Listed | None]:
+        newest = await client.version(registry, source.name, LATEST)
+        return newest, await client.version(registry, source.name, source.version)
+
+    newest, old = run(ask)
+    if newest is None:
+        raise NotAdded(f"registry {registry.name} does not have {source.name} any more")
+    found = Found(registry, newest)
+    if newest.status == "deleted":
+        raise NotAdded(
+            f"{source.name} {newest.server.version} was taken out of registry {registry.name}: {status_of(found)}"
+        )
+    return found, old
+
+
+def _change(
+    options: argparse.Namespace, settings: Mapping[str, Any], found: Found, old: Listed | None, new: "NewSecrets"
+) -> Change:
+    """What the new version makes of the settings."""
+    output: Output = options.output
+    kind = _kind(settings)
+    way = _way(found.listed, kind, settings)
+    if isinstance(way, str):
+        raise NotAdded(f"{found.listed.server.name} {found.listed.server.version} cannot be taken: {way}")
+    before = _way(old, kind, settings) if old is not None else ""
+    carried: Values = {}
+    fits = False
+    if isinstance(before, Way):
+        carried, fits = answers_in(before, settings)
+    if not fits:
+        output.warn(f"{options.name} was changed by hand, or its old version is gone: what runs is made anew")
+    asked_before = {asked.key for _, asked in all_asked(before.slots)} if isinstance(before, Way) else set()
+    got = answers(way, options, options.name, new, dict(_still_good(way, carried)), asked_before)
+    source = Source(found.registry.name, found.listed.server.name, found.listed.server.version)
+    made = settings_of(found, way, got, source)
+    for table in ("env", "headers"):
+        theirs = {slot.name for slot in before.slots} if isinstance(before, Way) else set()
+        own = {name: value for name, value in _table(settings, table).items() if name not in theirs}
+        if own or table in settings:
+            made[table] = {**own, **_table(made, table)}
+    if "transport" in settings and kind == "remote":
+        made.setdefault("transport", "auto")
+    changes = {name: made[name] for name in SETTINGS if name in made and made[name] != settings.get(name)}
+    return Change(changes, tuple(_told(settings, changes)))
+
+
+def _still_good(way: Way, carried: Values) -> Iterator[tuple[str, Any]]:
+    """The answers that the new version takes as well."""
+    known = {asked.key: (slot, asked) for slot, asked in all_asked(way.slots)}
+    for key, pieces in carried.items():
+        if key not in known:
+            continue
+        try:
+            for piece in pieces:
+                checked(*known[key], piece.text, absolute)
+        except ValueError:
+            continue
+        yield key, pieces
+
+
+def _kind(settings: Mapping[str, Any]) -> str:
+    """The way that an entry was made by.
+
+    Raises:
+        NotAdded: it is none that a registry's entry has.
+    """
+    if "url" in settings:
+        return "remote"
+    command = settings.get("command")
+    kind = {"npx": "npm", "uvx": "pypi", **dict.fromkeys(ENGINES, "oci")}.get(str(command))
+    if kind is None:
+        raise NotAdded(f"its command is {command}, which is not what a registry's entry runs: it was changed by hand")
+    return kind
+
+
+def _way(listed: Listed, kind: str, settings: Mapping[str, Any]) -> Way | str:
+    """The way of that kind; or why there is none."""
+    engine = settings.get("command")
+    ways = [way for way in ways_of(listed.server, engine if engine in ENGINES else "docker") if way.kind == kind]
+    transport = settings.get("transport", "")
+    ways.sort(
+        key=lambda way: bool(way.why) + 2 * (kind == "remote" and (way.transport == "sse") != (transport == "sse"))
+    )
+    if not ways:
+        return f"it does not run as {kind} any more"
+    return ways[0].why or ways[0]
+
+
+def _table(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = settings.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _told(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> Iterator[str]:
+    """What is different, each command, argument, variable and header by its name; no values of variables."""
+    for name, value in changes.items():
+        before = settings.get(name)
+        if name == "args":
+            yield from _told_words([str(word) for word in before or ()], value)
+        elif name in ("env", "headers"):
+            yield from _told_table("variable" if name == "env" else "header", _table(settings, name), value)
+        elif name != "source":
+            yield f"{name}: {before} becomes {value}" if before is not None else f"{name}: {value}, new"
+
+
+def _told_words(before: list[str], after: list[str]) -> Iterator[str]:
+    for what, one, two, three, four in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if what == "replace":
+            yield f"argument: {' '.join(before[one:two])} becomes {' '.join(after[three:four])}"
+        elif what != "equal":
+            words = " ".join(before[one:two] if what == "delete" else after[three:four])
+            yield f"argument: {words}, {'gone' if what == 'delete' else 'new'}"
+
+
+def _told_table(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    for name in {**before, **after}:
+        if name not in after:
+            yield f"{kind} {name}: gone"
+        elif name not in before:
+            yield f"{kind} {name}: new"
+        elif before[name] != after[name]:
+            yield f"{kind} {name}: another value"
+
+
+def _write(options: argparse.Namespace, change: Change, new: "NewSecrets", *, disabled: bool) -> int:
+    from hub.cli.secret_commands import say_kept
+
+    output: Output = options.output
+
+    def assigned(draft: Draft) -> tuple[str, str]:
+        for name, value in change.settings.items():
+            draft.assign(options.name, name, value)
+        return "updated", f"updated {options.name}"
+
+    if not options.dry_run:
+        trial = Draft(options.config, os.environ)
+        assigned(trial)
+        for each in trial.changes():
+            output.say(configuration_diff(each.path, each.before or "", each.after))
+        if not is_agreed(f"Update {options.name}?", options):
+            output.say("nothing was changed")
+            return EX_FAILED
+        if new.values and not trial.problems():
+            say_kept(new.keep(), output)
+    return changed(options, assigned, waits=not disabled, offers=True)

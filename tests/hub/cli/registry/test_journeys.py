@@ -1,0 +1,464 @@
+"""`hubd search`, `add`, `outdated`, `update` and `remove` against recorded registries, in a home of their own."""
+
+import json
+import os
+import pty
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.config.registry.test_hostile import HOSTILE, npm, remote
+from tests.support.processes import HUBD
+from tests.support.registry_entries import EXAMPLES
+from tests.support.registry_server import Answer, registry_server
+
+FILES = "io.github.example/filesystem"
+
+
+def secrets_of(home):
+    path = Path(home.env["XDG_STATE_HOME"], "hubd", "secrets.json")
+    return path.read_text() if path.exists() else ""
+
+
+def at_terminal(home, *arguments, answers=()):
+    """What a command says at a terminal where somebody types these answers, one for each question; the exit code."""
+    pid, terminal = pty.fork()
+    if not pid:
+        os.execve(HUBD, [str(HUBD), *arguments], home.env | {"COLUMNS": "200", "NO_COLOR": "1"})
+    said, seen = b"", 0
+    waiting = [(question.encode(), answer) for question, answer in answers]
+    while True:
+        try:
+            read = os.read(terminal, 4096)
+        except OSError:
+            break
+        if not read:
+            break
+        said += read
+        while waiting and waiting[0][0] in said[seen:]:
+            question, answer = waiting.pop(0)
+            seen = said.index(question, seen) + len(question)
+            os.write(terminal, f"{answer}\n".encode())
+    os.close(terminal)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert not waiting, (waiting, said.decode())
+    return said.decode().replace("\r\n", "\n"), code
+
+
+# --- search -----------------------------------------------------------------------------------------------------------
+
+
+def test_search_shows_names_and_what_they_run_as(home):
+    said = home.run("search", "FILESYSTEM")
+    assert re.search(r"^NAME +VERSION +RUNS AS +DESCRIPTION$", said, re.M)
+    assert re.search(r"^io\.github\.example/filesystem +1\.0\.2 +npm, oci +Filesystem operations$", said, re.M)
+    assert '1 server for "filesystem" (registries look at names). `hubd add NAME` adds one.' in said
+
+
+def test_search_for_programs(home, recorded):
+    recorded.add(
+        {"name": "a/old-weather", "version": "1", "description": "x\x1b[2J"}, status="deprecated", statusMessage="use 2"
+    )
+    told = json.loads(home.run("search", "weather", "--json"))
+    assert [(each["name"], each["status"], each["message"]) for each in told["servers"]] == [
+        ("io.github.example/weather-mcp", "active", None),
+        ("a/old-weather", "deprecated", "use 2"),
+    ]
+    assert told["more"] is False
+    said = home.run("search", "weather")
+    assert "deprecated: use 2" in said
+    assert "\x1b" not in said
+
+
+def test_search_finds_nothing_and_more_than_it_shows(home, recorded):
+    assert 'nothing is called "zzz"' in home.run("search", "zzz")
+    recorded.page = 1
+    for number in range(5):
+        recorded.add({"name": f"a/many{number}", "version": "1", "description": ""})
+    assert "there are more, so add a word" in home.run("search", "many")
+    assert "say what to look for" in home.run("search", " ", code=2)
+
+
+def test_search_in_several_registries_and_one_that_is_gone(home, recorded):
+    with home.file.open("a") as file:
+        file.write('[registries.acme]\nurl = "http://127.0.0.1:1"\n')
+    said = home.run("search", "filesystem")
+    assert "hubd: warning: cannot reach registry acme: http://127.0.0.1:1 cannot be reached" in said
+    assert re.search(r"^io\.github\.example/filesystem +1\.0\.2 +npm, oci +official +Filesystem", said, re.M)
+    assert "cannot reach registry acme" in home.run("search", "x", "--registry", "acme", code=69)
+    assert 'there is no registry "b"; there are: official, acme' in home.run("search", "x", "--registry", "b", code=2)
+
+
+# --- add --------------------------------------------------------------------------------------------------------------
+
+
+def test_add_writes_the_exact_version_and_where_it_came_from(home):
+    said = home.run("add", "io.example/everything", "--yes")
+    assert "io.example/everything 0.6.2, published 2026-03-02, in registry official\n" in said
+    assert "  runs        npx -y @example/everything@0.6.2\n" in said
+    assert "This program gets your rights.\n" in said
+    assert home.upstreams() == {
+        "everything": {
+            "command": "npx",
+            "args": ["-y", "@example/everything@0.6.2"],
+            "source": "official:io.example/everything@0.6.2",
+        }
+    }
+    assert "it is there already" not in said
+    again = home.run("add", "io.example/everything", "--yes", code=1)
+    assert 'is there already, as "everything" (0.6.2): `hubd update everything`' in again
+    home.run("add", "io.example/everything", "--yes", "--as", "second", "--disabled")
+    assert home.upstreams()["second"]["disabled"] is True
+
+
+def test_add_a_version_with_inputs_and_settings_of_ones_own(home, recorded):
+    newer = {**EXAMPLES["filesystem"], "version": "2.0.0"}
+    recorded.add(newer)
+    home.run(
+        *(
+            "add",
+            f"{FILES}@1.0.2",
+            "--package",
+            "npm",
+            "--input",
+            "target_dir=/a",
+            "--input",
+            "target_dir=~/b",
+            "--yes",
+        ),
+        *("--env", "MORE=1", "--set", "timeouts.call=600", "--as", "mine"),
+    )
+    found = home.upstreams()["mine"]
+    assert found["args"] == ["-y", "@example/server-filesystem@1.0.2", "/a", "~/b"]
+    assert found["env"] == {"LOG_LEVEL": "info", "MORE": "1"}
+    assert found["timeouts"] == {"call": 600}
+    assert found["source"] == f"official:{FILES}@1.0.2"
+
+
+def test_without_a_terminal_all_that_is_needed_has_to_be_said(home):
+    before = home.file.read_text()
+    said = home.run("add", FILES, "--yes", code=2)
+    assert "can be run in several ways; pass --package npm or --package oci" in said
+    said = home.run("add", FILES, "--package", "oci", "--yes", code=2)
+    assert "these have to be said: source_path (Source path on host); pass --input KEY=VALUE for each" in said
+    said = home.run("add", "io.example/brave-search", "--yes", code=2)
+    assert "BRAVE_API_KEY (Brave Search API Key)" in said
+    said = home.run("add", "io.example/everything", code=2)
+    assert "there is nobody to ask: pass --yes, or --dry-run" in said
+    assert home.file.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("io.example/everything", "--input", "x=1"), '--input: it has no "x"; it asks for nothing'),
+        (("io.example/brave-search", "--input", "BRAVE_KEY=1"), 'did you mean "BRAVE_API_KEY"?'),
+        (("io.example/brave-search", "--input", "x"), "--input takes KEY=VALUE"),
+        (
+            ("io.github.example/weather-mcp", "--input", "WEATHER_UNITS=a", "--input", "WEATHER_UNITS=b"),
+            "has a value already",
+        ),
+        (
+            ("io.example.anonymous/hybrid-mcp", "--package", "npm", "--input", "mode=x"),
+            "it has to be one of local, cached, proxy",
+        ),
+        (("io.example/everything@^1",), '"^1" stands for several versions'),
+        (("a/b/c",), '"a/b/c" is no name in a registry'),
+        (("io.example/everything", "--registry", "nowhere"), 'there is no registry "nowhere"; there are: official'),
+        (("io.example/everything", "--", "sh"), "is a name in a registry, which says itself what runs"),
+        (("x", "--as", "y", "--", "sh"), "--as is for a server of a registry"),
+        (("x", "--input", "y=1", "--", "sh"), "--input is for a server of a registry"),
+        (("./x.mcpb",), "cannot install bundles (.mcpb) yet"),
+        (("x.mcpb",), "cannot install bundles (.mcpb) yet"),
+        (("https://x.example/x.mcpb",), "cannot install bundles (.mcpb) yet"),
+    ],
+)
+def test_wrong_usage_says_why(home, arguments, said):
+    assert said in home.run("add", *arguments, *(() if "--" in arguments else ("--yes",)), code=2)
+    assert not home.upstreams()
+
+
+def test_a_secret_is_kept_apart(home):
+    said = home.run("add", "io.example/brave-search", "--yes", "--input", "BRAVE_API_KEY=s3cret-value")
+    assert home.upstreams()["brave-search"]["env"] == {"BRAVE_API_KEY": "${secret:BRAVE_SEARCH_BRAVE_API_KEY}"}
+    assert "s3cret-value" in secrets_of(home)
+    assert "s3cret-value" not in said + home.file.read_text()
+    assert "kept in a file only you can read" in said
+
+
+def test_a_reference_is_an_answer(home):
+    home.run("add", "io.example/brave-search", "--yes", "--input", "BRAVE_API_KEY=${secret:MINE}")
+    assert home.upstreams()["brave-search"]["env"] == {"BRAVE_API_KEY": "${secret:MINE}"}
+    assert not secrets_of(home)
+
+
+def test_a_trial_changes_nothing(home):
+    before = home.file.read_text()
+    said = home.run("add", "io.example/brave-search", "--dry-run", "--input", "BRAVE_API_KEY=s3cret-value")
+    assert "+[upstreams.brave-search]" in said
+    assert home.file.read_text() == before
+    assert not secrets_of(home)
+
+
+def test_programs_are_told_what_was_added(home):
+    told = json.loads(home.run("add", "io.example/everything", "--yes", "--json"))
+    assert (told["name"], told["did"], told["source"]) == (
+        "everything",
+        "added",
+        "official:io.example/everything@0.6.2",
+    )
+    said = home.run("add", FILES, "--json", "--yes", code=2)
+    assert json.loads(said.partition("\nhubd: ")[0])["error"]["code"] == 2
+
+
+def test_what_was_deleted_is_refused_and_what_is_deprecated_said(home, recorded):
+    recorded.add({**EXAMPLES["monorepo"], "version": "0.7.0"}, status="deleted", statusMessage="malware")
+    said = home.run("add", "io.example/everything@0.7.0", "--yes", code=1)
+    assert "was taken out of registry official: it is deleted: malware" in said
+    recorded.add({**EXAMPLES["monorepo"], "version": "0.8.0"}, status="deprecated", statusMessage="use \x1b[1mother")
+    said = home.run("add", "io.example/everything", "--yes")
+    assert r"warning: io.example/everything: it is deprecated: use \x1b[1mother" in said
+
+
+def test_a_name_in_two_registries_is_asked_about(home, recorded):
+    with registry_server() as other:
+        other.add({**EXAMPLES["monorepo"], "version": "6.6.6"})
+        with home.file.open("a") as file:
+            file.write(f'[registries.acme]\nurl = "{other.url}"\nheaders = {{ X-Key = "${{KEY:-none}}" }}\n')
+        said = home.run("add", "io.example/everything", "--yes", code=2)
+        assert "is in several registries; pass --registry official or --registry acme" in said
+        assert not home.upstreams()
+        home.run("add", "io.example/everything", "--yes", "--registry", "acme", KEY="k")
+        assert home.upstreams()["everything"]["source"] == "acme:io.example/everything@6.6.6"
+        assert [headers["x-key"] for headers in other.headers] == ["none", "k"]
+    said = home.run("add", "io.example/brave-search", "--yes", code=69)
+    assert "cannot reach registry acme" in said
+
+
+def test_offline(home):
+    home.write('[registries.official]\nurl = "http://127.0.0.1:1"\n')
+    said = home.run("add", "io.example/everything", "--yes", code=69)
+    assert "hubd: cannot reach registry official: http://127.0.0.1:1 cannot be reached" in said
+    assert "; `hubd add NAME -- COMMAND` works without it" in said
+
+
+def test_a_header_whose_secret_is_missing(home, recorded):
+    home.write(f'[registries.official]\nurl = "{recorded.url}"\nheaders = {{ A = "${{secret:NONE}}" }}\n')
+    said = home.run("search", "x", code=78)
+    assert "registries.official.headers.A: " in said
+    assert "hubd secret set NONE" in said
+
+
+def test_nothing_is_found(home):
+    said = home.run("add", "io.example/nothing", "--yes", code=1)
+    assert "no registry has io.example/nothing; `hubd search nothing` looks for names like it" in said
+    said = home.run("add", "io.example.anonymous/embedded-mcp", "--yes", code=1)
+    assert "names neither a package nor an address: see https://example.com/embedded-mcp-guide" in said
+    said = home.run("add", "io.example/text-editor", "--yes", code=1)
+    assert "it is a bundle (.mcpb), and this version cannot install bundles yet" in said
+    said = home.run("add", "io.example/everything", "--yes", "--package", "pypi", code=1)
+    assert "has no such way to run; it has: npm" in said
+
+
+@pytest.mark.parametrize("number", range(0, len(HOSTILE), 12))
+def test_hostile_entries_write_nothing(home, recorded, number):
+    """Of each kind of refusal one as a whole command; all are judged in the table itself."""
+    entry, why = HOSTILE[number]
+    before = home.file.read_text()
+    recorded.add(entry)
+    said = home.run("add", "io.x/y", "--yes", code=1)
+    assert "io.x/y 1.0.0 cannot be added: " in said
+    assert why.split(";")[0] in said.replace("\n", " ")
+    assert home.file.read_text() == before
+
+
+@pytest.mark.parametrize("url", ["http://x.example/mcp", "https://169.254.169.254/latest", "https://10.0.0.1/mcp"])
+def test_an_address_that_nobody_should_be_sent_to(home, recorded, url):
+    recorded.add(remote(url=url))
+    said = home.run("add", "io.x/y", "--yes", code=69)
+    assert "the address that official has of it is not taken" in said
+    assert not home.upstreams()
+
+
+def test_an_address_beside_the_registry_is_taken(home, recorded):
+    recorded.add(remote(url="http://127.0.0.1:9/mcp", type="sse"))
+    home.run("add", "io.x/y", "--yes", "--disabled")
+    assert home.upstreams()["y"] | {"source": ""} == {
+        "url": "http://127.0.0.1:9/mcp",
+        "transport": "sse",
+        "source": "",
+        "disabled": True,
+    }
+
+
+def test_an_address_of_ones_own_is_taken(home):
+    home.run("add", "com.example/self-hosted", "--yes", "--disabled", "--input", "baseUrl=http://127.0.0.1:9")
+    assert home.upstreams()["self-hosted"]["url"] == "http://127.0.0.1:9/mcp"
+
+
+# --- at a terminal ----------------------------------------------------------------------------------------------------
+
+
+def test_at_a_terminal_it_asks_shows_the_whole_command_and_asks_again(home):
+    said, code = at_terminal(
+        *(home, "add", FILES),
+        answers=[
+            ("Which one? [1-2]", "3"),
+            ("Which one? [1-2]", "2"),
+            ("source_path (Source path on host):", "/a,b"),
+            ("source_path (Source path on host):", "~/notes"),
+            ("source_path (another one) [Enter: none]:", ""),
+            ("target_path (Path to mount in the container, below /project) [/project]:", ""),
+            ('Add it as "filesystem"? [Y/n]', "y"),
+        ],
+    )
+    assert code == 0, said
+    path = f"{home.env['HOME']}/notes"
+    assert f"docker run --rm -i --init --mount type=bind,src={path},dst=/project -e LOG_LEVEL" in said
+    assert "commas" in said
+    assert home.upstreams()["filesystem"]["args"][5] == f"type=bind,src={path},dst=/project"
+
+
+def test_a_secret_is_typed_without_showing_it(home):
+    answers = [("BRAVE_API_KEY (Brave Search API Key):", "s3cret-value"), ("[Y/n]", "")]
+    said, code = at_terminal(home, "add", "io.example/brave-search", answers=answers)
+    assert code == 0
+    assert "s3cret-value" not in said
+    assert "s3cret-value" in secrets_of(home)
+
+
+def test_a_no_changes_nothing(home, recorded):
+    said, code = at_terminal(home, "add", "io.example/everything", answers=[("[Y/n]", "n")])
+    assert code == 1
+    assert "nothing was changed" in said
+    recorded.add({**EXAMPLES["monorepo"], "version": "0.8.0"}, status="deprecated")
+    said, code = at_terminal(home, "add", "io.example/everything", answers=[("[y/N]", "")])
+    assert code == 1
+    assert not home.upstreams()
+
+
+# --- outdated, update, remove -----------------------------------------------------------------------------------------
+
+
+def newer(name, version, change):
+    """An example in a newer version, changed as text."""
+    old = EXAMPLES[name]
+    text = json.dumps({**old, "version": version}).replace(f'"version": "{old["version"]}"', f'"version": "{version}"')
+    return json.loads(change(text))
+
+
+def test_outdated_says_what_is_newer_deprecated_gone(home, recorded):
+    assert "no server came from a registry" in home.run("outdated")
+    for name in ("io.example/everything", "io.github.example/pinned"):
+        home.run("add", name, "--yes", "--disabled", *(("--input", "token=x") if "pinned" in name else ()))
+    assert "all 2 servers of registries: nothing newer" in home.run("outdated")
+    recorded.add(newer("monorepo", "0.7.0", lambda text: text))
+    recorded.entries = [each for each in recorded.entries if each["server"]["name"] != "io.github.example/pinned"]
+    said = home.run("outdated")
+    assert re.search(r"^everything +0\.6\.2 +0\.7\.0 +-$", said, re.M)
+    assert re.search(r"^pinned +2\.1\.0 +- +its version is not in the registry any more$", said, re.M)
+    told = json.loads(home.run("outdated", "--json"))
+    assert [(each["name"], each["newest"], each["status"]) for each in told["servers"]] == [
+        ("everything", "0.7.0", "active"),
+        ("pinned", None, "gone"),
+    ]
+    next(each for each in recorded.entries if each["server"]["version"] == "0.6.2")["_meta"][
+        "io.modelcontextprotocol.registry/official"
+    ] |= {"status": "deprecated", "statusMessage": "a hole"}
+    assert "deprecated: a hole" in home.run("outdated")
+
+
+def test_outdated_without_a_registry(home, recorded):
+    home.run("add", "io.example/everything", "--yes")
+    recorded.faults["/v0.1/servers/io.example%2Feverything/versions"] = Answer(500)
+    assert "cannot reach registry official: it answers with status 500" in home.run("outdated", code=69)
+
+
+def test_update_shows_what_changes_and_keeps_what_was_said(home, recorded):
+    home.run("add", FILES, "--package", "npm", "--yes", "--input", "target_dir=/a", "--env", "MORE=1", "--disabled")
+    assert "filesystem has the newest version, 1.0.2" in home.run("update", "filesystem", "--yes")
+
+    def change(text):
+        arguments = '"packageArguments": [{"type": "named", "name": "--read-only", "value": ""}, '
+        text = text.replace('"packageArguments": [', arguments, 1)
+        more = '"environmentVariables": [{"name": "COLOUR", "value": "no"}, '
+        return text.replace('"environmentVariables": [', more, 1)
+
+    recorded.add(newer("filesystem", "2.0.0", change))
+    before = home.file.read_text()
+    said = home.run("update", "filesystem", code=2)
+    assert "there is nobody to ask" in said
+    said = home.run("update", "filesystem", "--dry-run")
+    assert "argument: @example/server-filesystem@1.0.2 becomes @example/server-filesystem@2.0.0 --read-only" in said
+    assert "variable COLOUR: new" in said
+    assert f'+source = "official:{FILES}@2.0.0"' in said
+    assert home.file.read_text() == before
+    said = home.run("update", "filesystem", "--yes")
+    assert f"updated filesystem: {home.file}" in said
+    found = home.upstreams()["filesystem"]
+    assert found["args"] == ["-y", "@example/server-filesystem@2.0.0", "--read-only", "/a"]
+    assert found["env"] == {"MORE": "1", "COLOUR": "no", "LOG_LEVEL": "info"}
+    assert found["source"] == f"official:{FILES}@2.0.0"
+    assert found["disabled"] is True
+
+
+def test_an_update_that_needs_more_asks_for_it(home, recorded):
+    home.run("add", "io.example/brave-search", "--yes", "--input", "BRAVE_API_KEY=s3cret", "--disabled")
+
+    def change(text):
+        more = '"environmentVariables": [{"name": "REGION", "isRequired": true}, '
+        return text.replace('"environmentVariables": [', more, 1)
+
+    recorded.add(newer("npm", "2.0.0", change))
+    assert "these have to be said: REGION" in home.run("update", "brave-search", "--yes", code=2)
+    home.run("update", "brave-search", "--yes", "--input", "REGION=eu")
+    assert home.upstreams()["brave-search"]["env"] == {
+        "REGION": "eu",
+        "BRAVE_API_KEY": "${secret:BRAVE_SEARCH_BRAVE_API_KEY}",
+    }
+
+
+def test_an_update_to_something_hostile_is_refused(home, recorded):
+    home.run("add", "io.example/everything", "--yes")
+    before = home.file.read_text()
+    entry = npm(environmentVariables=[{"name": "NODE_OPTIONS", "value": "--require /x"}])
+    recorded.add({**entry, "name": "io.example/everything", "version": "9.0.0"})
+    assert "cannot be taken: it sets NODE_OPTIONS" in home.run("update", "everything", "--yes", code=1)
+    assert home.file.read_text() == before
+
+
+def test_what_was_changed_by_hand_is_made_anew_and_that_is_said(home, recorded):
+    home.run("add", "io.example/everything", "--yes", "--disabled")
+    home.write(home.file.read_text().replace('"@example/everything@0.6.2"', '"@example/everything@0.6.2", "--mine"'))
+    recorded.add(newer("monorepo", "0.7.0", lambda text: text))
+    said = home.run("update", "everything", "--yes")
+    assert "everything was changed by hand, or its old version is gone: what runs is made anew" in said
+    assert "@example/everything@0.6.2 --mine becomes @example/everything@0.7.0" in said
+    assert home.upstreams()["everything"]["args"] == ["-y", "@example/everything@0.7.0"]
+
+
+def test_a_remote_is_updated(home, recorded):
+    said = ("--input", "baseUrl=http://127.0.0.1:9", "--disabled", "--yes")
+    home.run("add", "com.example/self-hosted", *said)
+    recorded.add(newer("base_url", "2.0.0", lambda text: text.replace("{baseUrl}/mcp", "{baseUrl}/v2/mcp")))
+    assert "url: http://127.0.0.1:9/mcp becomes http://127.0.0.1:9/v2/mcp" in home.run("update", "self-hosted", "--yes")
+    assert home.upstreams()["self-hosted"]["url"] == "http://127.0.0.1:9/v2/mcp"
+
+
+def test_what_cannot_be_updated_says_why(home, recorded):
+    home.run("add", "x", "--", "sh")
+    assert "did not come from a registry" in home.run("update", "x", "--yes", code=1)
+    assert 'there is no server "y"' in home.run("update", "y", "--yes", code=1)
+    home.run("add", "io.example/everything", "--yes")
+    recorded.entries.clear()
+    assert "does not have io.example/everything any more" in home.run("update", "everything", "--yes", code=1)
+    home.run("remove", "everything")
+    assert "everything" not in home.upstreams()
+
+
+def test_the_configuration_stays_sound(home):
+    home.run("add", "io.example/everything", "--yes")
+    assert tomllib.loads(home.file.read_text())["registries"]
+    home.run("validate")
