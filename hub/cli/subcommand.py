@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from hub.cli.keyboard import typed_line
 from hub.cli.render.screen import COLOURS, LEAST_COLUMNS, Block, Screen
 from hub.wire.printable import printable_json
 
@@ -220,7 +221,7 @@ def ask_text(question: str) -> str:
     """
     print(wrapped(question, Screen.of(sys.stderr, os.environ, "never")), end=" ", file=sys.stderr, flush=True)
     try:
-        line = sys.stdin.readline()
+        line = typed_line(sys.stdin)
     except KeyboardInterrupt:
         print(file=sys.stderr)  # what follows is a line of its own
         raise

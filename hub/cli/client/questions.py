@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, TextIO
 
 from hub.cli.client.form import Field, Invalid, fields
+from hub.cli.keyboard import typed_line
 from hub.wire.printable import printable
 
 ELICIT: Final = "elicitation/create"
@@ -111,7 +112,7 @@ class Terminal:
 
     def _answer(self, prompt: str) -> str:
         print(f"{prompt}> ", end="", file=sys.stderr, flush=True)
-        line = self._lines.readline()
+        line = typed_line(self._lines)
         if not line:
             print(file=sys.stderr)
             raise NobodyThere

@@ -4,12 +4,12 @@ The hub does all of it; here it is said, a browser is opened, and an address tha
 """
 
 import os
-import select
 import time
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from hub.cli.keyboard import readable
 from hub.cli.render.tables import duration
 from hub.cli.sign_in.browser import open_browser, why_elsewhere
 from hub.cli.sign_in.pasting import PastedLines
@@ -149,7 +149,7 @@ def _waited(
         if left_s <= 0:
             raise ControlFailed("the hub does not say how the sign-in ended; `hubd auth --status` shows what there is")
         watched: list[int] = [hub.fileno(), *([] if pasted.descriptor is None else [pasted.descriptor])]
-        ready = [hub.fileno()] if hub.has_more else select.select(watched, [], [], left_s)[0]
+        ready = [hub.fileno()] if hub.has_more else readable(watched, left_s)
         if hub.fileno() in ready:
             outcome = hub.further(SIGN_IN).outcome
             if isinstance(outcome, SignInOutcome):

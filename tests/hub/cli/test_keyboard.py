@@ -1,0 +1,62 @@
+"""Waiting for keys, and for a Ctrl-C that does not interrupt the wait."""
+
+import io
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from hub.cli.keyboard import readable, typed_line
+
+TICK = threading.Event()
+
+
+def signal_that_interrupts_nothing(waiting: int) -> None:
+    """Send this process SIGINT once thread `waiting` waits, and let another thread take it: as one that comes just
+    before a wait, it is noted, and the wait goes on."""
+    for _ in range(300):
+        if "select" in (wchan := Path(f"/proc/self/task/{waiting}/wchan").read_text()) or "poll" in wchan:
+            break
+        TICK.wait(0.01)
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C is pressed once this thread waits."""
+    thread = threading.Thread(target=signal_that_interrupts_nothing, args=[threading.get_native_id()])
+    thread.start()
+    yield
+    thread.join()
+
+
+def test_ctrl_c_ends_a_wait_that_it_does_not_interrupt(ctrl_c):
+    reading, writing = os.pipe()
+    with open(reading), open(writing, "w"), pytest.raises(KeyboardInterrupt):
+        readable([reading])
+
+
+def test_ctrl_c_ends_a_question_that_it_does_not_interrupt(ctrl_c):
+    main, child = os.openpty()
+    with open(main), open(child) as stream, pytest.raises(KeyboardInterrupt):
+        typed_line(stream)
+
+
+def test_lines_are_read_one_by_one():
+    main, child = os.openpty()
+    with open(main, "wb", buffering=0) as keys, open(child) as stream:
+        keys.write(b"yes\nno\n")
+        assert [typed_line(stream), typed_line(stream)] == ["yes\n", "no\n"]
+    assert typed_line(io.StringIO("piped")) == "piped"
+
+
+def test_what_can_be_read_ends_the_wait_or_the_limit_does():
+    reading, writing = os.pipe()
+    with open(reading), open(writing, "w") as pipe:
+        assert readable([reading], 0.0) == []
+        assert readable([reading], -1.0) == []
+        pipe.write("x")
+        pipe.flush()
+        assert readable([reading]) == [reading]
