@@ -35,14 +35,24 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(plugin, plugin.__name__)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests of real peers where these are not installed; `tests/check.sh all` forbids that."""
+    """Have tests that share a fixture of their module run in one process: each process would make its own else. Skip
+    tests of real peers where these are not installed; `tests/check.sh all` forbids that."""
+    for item in items:
+        if _shares_a_fixture(item) and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(TESTS).with_suffix("").as_posix()))
     if DEPS_MADE.exists() or os.environ.get("HUBD_REQUIRE_REAL"):
         return
     absent = pytest.mark.skip(reason="real servers and clients are not installed: make deps")
     for item in items:
         if item.get_closest_marker("real"):
             item.add_marker(absent)
+
+
+def _shares_a_fixture(item: pytest.Item) -> bool:
+    known = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
+    return any(each.scope == "module" for found in known.values() for each in found)
 
 
 def pytest_collection_finish() -> None:

@@ -11,23 +11,33 @@ import pytest
 from tests.real.recorded import OFFICIAL, SERVERS, Records, table
 from tests.support.processes import NODE_ENV, PYTHON_2, free_port, running, running_hub
 
+LONG = ("test_cold_starts.py", "test_container.py", "test_replicas_served.py", "test_installed.py")
+"""Modules with tests that take half a minute."""
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
     """Mark all tests of this folder before other hooks look. They run last, since their relays are threads of this
-    process, which tests that count its descriptors would see. Tests that share records run in one process; they come
-    first, since they take longest, and the check of the records after them."""
+    process, which tests that count its descriptors would see. Tests that share records run in one process. What takes
+    longest comes first, or one process would go on alone at the end: those, with the check of the records after them,
+    then others that share something, then those of `LONG`."""
     here = {item for item in items if Path(__file__).parent in item.path.parents}
     for item in here:
         item.add_marker(pytest.mark.real)
         if "records" in item.fixturenames:
             item.add_marker(pytest.mark.xdist_group("flows" if item.path.name == "test_flows.py" else "records"))
     yield
-    items.sort(key=lambda item: _place(item) if item in here else (False,))
+    items.sort(key=lambda item: _place(item) if item in here else (False, 0))
 
 
 def _place(item):
-    return True, "records" not in item.fixturenames, item.path.name == "test_real_traffic.py"
+    if item.path.name == "test_real_traffic.py":
+        return True, 1
+    if "records" in item.fixturenames:
+        return True, 0
+    if item.get_closest_marker("xdist_group"):
+        return True, 2
+    return True, 3 if item.path.name in LONG else 4
 
 
 @pytest.fixture(scope="session")

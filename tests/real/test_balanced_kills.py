@@ -1,7 +1,6 @@
 """Two hubs behind real balancers, with the files of systemd/: one of them ends under load, or a host leaves."""
 
 import contextlib
-import json
 import signal
 from time import perf_counter
 from urllib.parse import urlsplit
@@ -10,7 +9,8 @@ import pytest
 
 from tests.real.balanced_hosts import LegacyHost, ModernHost
 from tests.real.balancers import TICK, a_hub, fleet
-from tests.support.attached import DEMO, hubd
+from tests.support.attached import DEMO
+from tests.support.looking import servers
 
 HOSTS = 8
 """Of each era."""
@@ -81,7 +81,7 @@ class Site:
         self.it.hubs["a"] = self._again.enter_context(again)
         seen = len(said)
         with Load(self.it, balancer) as load:
-            for _ in range(200):
+            for _ in range(1200):
                 if any(line.endswith(f" 200 {self.it.address('a')}") for line in said[seen:]):
                     return load
                 TICK.wait(0.05)
@@ -143,9 +143,9 @@ def test_a_host_that_leaves_cancels_its_call(site, balancer):
 
 def await_running(it, number):
     """Until so many calls run at the servers of all hubs: they tell nobody."""
-    for _ in range(100):
-        status = [json.loads(hubd(hub, "status", "--json").stdout) for hub in it.hubs.values()]
-        if sum(upstream["in_flight"] for each in status for upstream in each["upstreams"]) == number:
+    for _ in range(1200):
+        rows = [row for hub in it.hubs.values() for row in servers(hub.env).values()]
+        if sum(row["in_flight"] for row in rows) == number:
             return
         TICK.wait(0.05)
     raise AssertionError(f"there never were {number} calls")

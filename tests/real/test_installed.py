@@ -115,7 +115,11 @@ def by_uv(wheel, folder):
     return folder / "bin/hubd"
 
 
-@pytest.fixture(scope="module", params=[by_pip, by_pipx, by_uv], ids=["pip", "pipx", "uv tool"])
+def _way(install, id):
+    return pytest.param(install, id=id, marks=pytest.mark.xdist_group(f"installed by {id}"))
+
+
+@pytest.fixture(scope="module", params=[_way(by_pip, "pip"), _way(by_pipx, "pipx"), _way(by_uv, "uv tool")])
 def installed(request, wheel, tmp_path_factory):
     folder = tmp_path_factory.mktemp("i")
     hubd = request.param(wheel, folder)

@@ -3,17 +3,15 @@
 import json
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.support import looking
 from tests.support.keyring_daemon import gnome_keyring, session_bus
 from tests.support.processes import HUBD, own_directories, running_hub
 
 CANARY = "s3cret-canary-0123456789"
-PATIENCE_S = 60
 
 
 @pytest.fixture
@@ -66,7 +64,7 @@ def test_a_locked_keyring_costs_one_server_until_it_is_unlocked(tmp_path, keyrin
                 subprocess.run(
                     [HUBD, "restart", "locked"], env=hub.env, capture_output=True, timeout=120, check=False
                 )  # whoever waits for it hears that it fails
-                rows = until(hub, lambda rows: rows["locked"]["state"] == "unresolved")
+                rows = looking.until(hub.env, lambda rows: rows["locked"]["state"] == "unresolved")
                 assert rows["plain"]["state"] == "connected"
                 assert "${secret:TOKEN} has no value" in rows["locked"]["last_error"]
                 assert "is locked: unlock it" in rows["locked"]["last_error"]
@@ -75,21 +73,10 @@ def test_a_locked_keyring_costs_one_server_until_it_is_unlocked(tmp_path, keyrin
                 assert "which only you can read" in out
             with gnome_keyring(keyring, address, unlocked=True):
                 hubd(hub.env, "restart", "locked")
-                until(hub, lambda rows: rows["locked"]["state"] == "connected")
+                looking.until(hub.env, lambda rows: rows["locked"]["state"] == "connected")
         assert CANARY not in Path(tmp_path, "hubd.log").read_text()
 
 
 def test_without_a_bus_a_file_keeps_them(tmp_path):
     env = own_directories(tmp_path) | {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nowhere/bus"}
     assert "which only you can read: no keyring answers here" in hubd(env, "secret", "set", "TOKEN", stdin=CANARY)
-
-
-def until(hub, condition):
-    """The rows of the hub's servers, once they are so."""
-    due = time.monotonic() + PATIENCE_S  # noqa: TID251
-    while True:
-        rows = {row["name"]: row for row in json.loads(hubd(hub.env, "status", "--json"))["upstreams"]}
-        if condition(rows):
-            return rows
-        assert time.monotonic() < due, rows  # noqa: TID251
-        threading.Event().wait(0.1)

@@ -9,12 +9,14 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from tests.real.balancers import NAMES, TICK, a_hub, hubs_config
-from tests.support.attached import DEMO, INITIALIZE, hubd
+from tests.support.attached import DEMO, INITIALIZE
+from tests.support.looking import status
 from tests.support.processes import free_port
 from tests.support.redis_server import redis_server
 
 TOKEN = "a-token-of-the-fleet"
 LEAST_S = 30
+PATIENCE_S = 120
 
 
 class Fleet:
@@ -41,11 +43,11 @@ class Fleet:
         assert self.hubs[name].process.signalled(signal.SIGTERM, patience_s=LEAST_S) == 0
 
     def status(self, name):
-        return json.loads(hubd(self.hubs[name], "status", "--json").stdout)
+        return status(self.hubs[name].env)
 
     def until(self, is_so):
         """Wait for what comes by itself."""
-        for _ in range(LEAST_S * 20):
+        for _ in range(PATIENCE_S * 20):
             if is_so():
                 return
             TICK.wait(0.05)

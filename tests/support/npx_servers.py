@@ -1,15 +1,15 @@
 """A hub whose servers npx installs into a cache of its own, which is empty at first."""
 
 import contextlib
-import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from hashlib import sha512
 from pathlib import Path
 
 from tests.real.recorded import table
+from tests.support.looking import Rows, until, until_connected
 from tests.support.processes import HUBD, own_directories, running_hub
-from tests.support.restarts import TICK
 
 MEMORY = "@modelcontextprotocol/server-memory@2026.8.31"
 THINKING = "@modelcontextprotocol/server-sequential-thinking@2026.8.31"
@@ -42,21 +42,12 @@ class ColdHub:
         assert found.returncode == 0, found.stderr
         return found.stdout
 
-    def servers(self) -> dict[str, dict]:
-        """The servers as status shows them, by name."""
-        return {each["name"]: each for each in json.loads(self.hubd("status", "--json"))["upstreams"]}
-
-    def until(self, condition, *, within_s: float):
+    def until(self, condition: Callable[[Rows], object], *, within_s: float) -> Rows:
         """Wait for what the servers do; the servers as they are then."""
-        for _ in range(int(within_s / 0.5)):
-            servers = self.servers()
-            if condition(servers):
-                return servers
-            TICK.wait(0.5)
-        raise AssertionError(f"it never came to that: {servers}")
+        return until(self._env, condition, within_s=within_s)
 
-    def until_connected(self, *, within_s: float):
-        return self.until(lambda all: {each["state"] for each in all.values()} == {"connected"}, within_s=within_s)
+    def until_connected(self, *, within_s: float) -> Rows:
+        return until_connected(self._env, within_s=within_s)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.attached import SCRIPTED, Host
+from tests.support.looking import until, until_connected
 from tests.support.private_ca import server_of_a_private_ca
 from tests.support.processes import HUBD, Hub, own_directories, running
 
@@ -34,14 +35,15 @@ class Machine:
         self.add("tells", TELLS)
         self.host = {**self.shell, "PATH": SYSTEM_PATH}
 
-    def add(self, name: str, script: object, before: str = "") -> None:
-        """A server whose command is found on the shell's PATH. `before`: what its shell does first."""
+    def add(self, name: str, script: object, before: str = "", *, by_path: bool = False) -> None:
+        """A server whose command is found on the shell's PATH, or named by its path. `before`: what its shell does
+        first."""
         program = self.tools / name
         words = [sys.executable, str(SCRIPTED), json.dumps(script)]
         program.write_text(f"#!/bin/sh\n{before}exec {shlex.join(words)}\n")
         program.chmod(0o755)
         with (self.config / "hubd.toml").open("a") as file:
-            file.write(f"[upstreams.{name}]\ncommand = '{name}'\nera = 'legacy'\n")
+            file.write(f"[upstreams.{name}]\ncommand = '{program if by_path else name}'\nera = 'legacy'\n")
 
     def own(self, text: str) -> None:
         (self.config / "hubd.env").write_text(text)
@@ -204,11 +206,13 @@ def test_a_server_behind_a_private_authority_is_explained_and_works_once_the_she
     with server_of_a_private_ca(tmp_path) as (port, ca):
         fetch = shlex.join([path, *words, f"https://127.0.0.1:{port}/"])
         name = "node" if program == "node" else "fetches"
-        machine.add(name, {}, before=f"{fetch} || exit 1\n")
+        # By its path: what is recorded has directories below /tmp last, behind that of the machine's own node.
+        machine.add(name, {}, before=f"{fetch} || exit 1\n", by_path=True)
         with served(machine, tmp_path) as process:
             process.wait_for("http://")
-            assert "connected" in machine.run("restart", "tells")
+            until_connected(machine.shell, "tells")
             machine.run("restart", name)
+            until(machine.shell, lambda rows: rows[name]["last_error"])
             shell = {variable: str(ca)}
             found = {each["check"]: each for each in json.loads(machine.run("doctor", "--json", **shell))}
             finding = found["environment"]
@@ -220,4 +224,5 @@ def test_a_server_behind_a_private_authority_is_explained_and_works_once_the_she
             told = [each for each in json.loads(machine.run("doctor", "--json")) if each["check"] == "environment"]
             assert line in told[0]["fix"], "a shell without it names the line to write"
             assert "written" in machine.run("env", "capture", **shell)
-            assert "connected" in machine.run("restart", name)
+            machine.run("restart", name)  # which does not wait long enough where the machine is busy
+            until_connected(machine.shell, name)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.looking import servers as servers_of
 from tests.support.processes import HUBD, running_hub
 
 CANARY = "s3cret-canary-0123456789"
@@ -35,7 +36,7 @@ def command(hub, *arguments, stdin=None, code=0):
 
 
 def rows(hub):
-    return {row["name"]: row for row in json.loads(command(hub, "status", "--json"))["upstreams"]}
+    return servers_of(hub.env)
 
 
 def until(condition):

@@ -416,7 +416,7 @@ async def test_an_unknown_method_in_a_session_is_200(session):
 
 
 @pytest.mark.covers("T-33", "SEC-06", "SEC-07", "F-H-14")
-async def test_sessions_that_are_not_there(endpoint):
+async def test_sessions_that_are_not_there(endpoint, autojump_clock):
     owner = Host(endpoint)
     await owner.initialize()
     ended = Host(endpoint)
@@ -479,7 +479,7 @@ async def test_a_session_cannot_have_everything(session, router, nursery):
 
 
 @pytest.mark.covers("S-23", "S-7")
-async def test_set_level(session, router, endpoint):
+async def test_set_level(session, router, endpoint, autojump_clock):
     def set_level(level):
         return {"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": level}}
 
@@ -522,7 +522,7 @@ async def test_cancelling_a_legacy_request(session, router, nursery, endpoint):
 
 
 @pytest.mark.covers("F-H-21", "T-34")
-async def test_delete_cancels_what_runs(session, router, nursery, endpoint):
+async def test_delete_cancels_what_runs(session, router, nursery, endpoint, autojump_clock):
     answered, listening = Answered(), Answered()
     nursery.start_soon(lambda: session.call("wait", 1, into=answered))
     nursery.start_soon(lambda: session.get(into=listening))
