@@ -1,7 +1,8 @@
 """Configuration: its settings, its files, the files of hosts, and what is remembered. Knows nothing of MCP messages.
 
 Read `settings` first, which declares every setting (of `setting` parts; sign-ins in `oauth_settings`, who is let in by
-HTTP in `access_settings`, registries of servers in `registry_settings`, what is counted in `usage_settings`);
+HTTP in `access_settings`, registries of servers in `registry_settings`, what is counted in `usage_settings`,
+profiles in `profile_settings`);
 `setting_facts` reads that for all others. `loading` makes one `HubConfig` of all files, with `errors`, `names` and
 `name_globs` (names that a setting chooses); `registry` makes entries of what registries say. `environment` decides
 which variables servers get. `watching` notices changes, `diff` says what a change means, and `identity` which upstreams

@@ -60,7 +60,7 @@ class AccessToken(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     expires: Annotated[str, Setting(reload="live", mask="never", pattern=r"[0-9]{4}-[0-9]{2}-[0-9]{2}$")] = ""
     """The day from which it does not count any more, such as 2027-01-01 (UTC)."""
     profile: Annotated[str, Setting(reload="live", mask="never")] = ""
-    """The profile that it opens. There are no profiles yet, so it has to be empty."""
+    """The profile that it opens, and nothing else; by default the token chooses none."""
 
 
 class TrustedProxy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

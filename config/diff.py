@@ -82,6 +82,10 @@ def _settings(old: Struct, new: Struct, table: str = "") -> Iterator[tuple[str, 
         before, after, setting = getattr(old, declared.attribute), getattr(new, declared.attribute), declared.setting
         if isinstance(before, Struct):
             yield from _settings(before, after, f"{table}{name}.")
+        elif declared.named is not None and setting.reload is not None:
+            for key in dict.fromkeys((*before, *after)):
+                if before.get(key) != after.get(key):
+                    yield f"{table}{name}.{key}", setting
         elif setting.reload is not None:
             yield table + name, setting
 

@@ -73,7 +73,7 @@ def _of_hub(keys: Keys, values: Mapping[str, Any], declared: Declaration, gather
         for path, each in [(keys, value)] if not isinstance(value, dict) else _each_below(keys, value):
             origin = Origin(main.path, main.findings.line(path), main.layer)
             yield ShownSetting(path, masked_setting(path[-1], declared, each), origin)
-    elif declared.default is not None:
+    elif declared.default not in (None, {}):
         yield ShownSetting(keys, _plain(declared.default), None)
 
 
@@ -159,6 +159,8 @@ def masked_setting(name: str, declared: Declaration, value: Any) -> Any:
         return list(masked_arguments([str(each) for each in value]))
     if mask == "guess" and isinstance(value, str) and looks_secret(name, value):
         return MASK
+    if isinstance(value, dict):
+        return {key: masked_setting(key, declared, each) for key, each in value.items()}
     return value
 
 

@@ -58,6 +58,8 @@ def _object(type: type[Struct]) -> dict[str, Any]:
 
 def _of(hint: Any) -> dict[str, Any]:
     """The schema of a type."""
+    if hint is Any:
+        return {}
     if hint in _SIMPLE:
         return dict(_SIMPLE[hint])
     if hint is UpstreamConfig:

@@ -8,7 +8,7 @@ that are longer than any sensible one are chosen by `ALL` only.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 ALL: Final = ("*",)
@@ -35,6 +35,15 @@ class NameChoice:
         if self._is_all:
             return True
         return len(name) <= MAX_CHARS and self._given.any_matches(name) and not self._taken_away.any_matches(name)
+
+    def chooses(self, names: Collection[str]) -> bool:
+        """True if something that has all of `names` is chosen: by any of them, and taken away by none."""
+        if self._is_all:
+            return True
+        known = [name for name in names if len(name) <= MAX_CHARS]
+        if len(known) < len(names) or any(map(self._taken_away.any_matches, known)):
+            return False
+        return any(map(self._given.any_matches, known))
 
 
 class _Globs:

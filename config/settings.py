@@ -19,12 +19,11 @@ from msgspec import Struct, field
 from config.access_settings import AccessConfig
 from config.name_globs import ALL
 from config.oauth_settings import OAuthConfig, UpstreamOAuth
+from config.profile_settings import MAX_NAME_BUDGET, MIN_NAME_BUDGET, Profile
 from config.registry_settings import RegistryConfig
 from config.setting import Secret, Setting
 from config.usage_settings import UsageConfig
 
-MAX_NAME_BUDGET: Final = 64
-"""Tool names of more characters are refused by several hosts."""
 MIN_BUFFER: Final = 64 << 20
 """So that one request of 16 MiB fits into the quarter that a connection gets."""
 MAX_REPLICA: Final = 16
@@ -244,7 +243,9 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Further `Origin` values, beside the hub's own loopback origins."""
     startup_grace_s: Annotated[float, Setting(reload="restart", min=0, unit="seconds")] = 5.0
     """Time that the first list waits for upstreams."""
-    name_budget: Annotated[int, Setting(reload="live", min=32, max=MAX_NAME_BUDGET, unit="characters")] = 50
+    name_budget: Annotated[int, Setting(reload="live", min=MIN_NAME_BUDGET, max=MAX_NAME_BUDGET, unit="characters")] = (
+        50
+    )
     """Characters of a visible name."""
     page_size: Annotated[int, Setting(reload="live", min=0, unit="entries", zero="everything in one page")] = 0
     """Entries per page of a merged list; 0: everything in one page."""
@@ -284,6 +285,10 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Settings of all servers, but for what says which server one is."""
     registries: Annotated[dict[str, RegistryConfig], Setting(reload=None, instead_of=("registry",))] = {}
     """Registries of servers by name, asked by `hubd search` and `hubd add` in this order, before the official one."""
+    profiles: Annotated[dict[str, Profile], Setting(reload="live", instead_of=("profile", "views"))] = field(
+        default_factory=dict
+    )
+    """What some hosts are shown of all servers, by the name of the profile."""
     include: Annotated[tuple[str, ...], Setting(reload=None)] = ()
     """Further files, as paths or globs relative to this file; TOML or JSON, upstreams only."""
     upstreams: Annotated[

@@ -31,6 +31,7 @@ from hub.link.fault_isolation import keep_going
 from hub.link.machine_clock import BootClock
 from hub.link.sealing import Sealer
 from hub.link.tool_usage import ToolUsage
+from hub.projects.profile_hosts import ProfileHosts
 from hub.projects.project_files import ProjectReader
 from hub.projects.projects import Projects
 from hub.projects.running_servers import RunningServers, rules_of
@@ -107,6 +108,7 @@ class Hub:
         shown = self.live, self.lists, self.subscriptions
         self.router = Router(*shown, self.levels, self.bridge, self.progress, self.usage, ResourceReads(self.reads))
         self.servers = RunningServers(config, self.supervisor, self.live, self.lists, self.router, self.reads)
+        self.profiles = ProfileHosts(config.profiles, self.live, self.hosts, self.subscriptions)
         self.projects: Projects | None = None
         if reader is not None:
             self.projects = Projects(self.servers, self.supervisor, *shown, reader, allowances)
@@ -229,6 +231,7 @@ class Hub:
         if config.usage != self.config.usage:
             self.usage.adjust(keep=config.usage.keep)
             self.memory.save_soon()
-        self.servers.apply(config)
+        with self.profiles.moving(config.profiles):
+            self.servers.apply(config)
         if self.projects is not None:
             self.projects.changed.set()

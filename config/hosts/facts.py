@@ -56,6 +56,7 @@ class Host(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     note: str = ""
     tool_limit: int | None = None
     spare_tokens: int | None = None
+    lists_once: bool = False
 
     @property
     def shape(self) -> Shape:
@@ -105,6 +106,11 @@ def all_hosts() -> dict[str, Host]:
     """Every host that is known, by id, in the order of the file."""
     tables = _data()["hosts"]
     return {id: msgspec.convert({"id": id, **table}, Host) for id, table in tables.items()}
+
+
+def hosts_that_list_once() -> frozenset[str]:
+    """The labels of hosts that notice a changed list only when they are restarted."""
+    return frozenset(host.id for host in all_hosts().values() if host.lists_once)
 
 
 @cache

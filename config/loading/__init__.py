@@ -3,5 +3,5 @@
 (reading a file safely), `text_limits` (refusing texts too deep or large to parse), `document` (TOML, JSON, YAML, and
 the lines of keys), `json_scanner` (JSON with comments), `host_files`, `host_entry` and `host_filters` (files in the
 form of a host), `variables` (`${VAR}`), `secrets_file` (what `hubd secret` keeps), `convert` (values to structs),
-`check`, `check_access`, `check_oauth`, `check_renames` and `check_fleet` (mistakes beyond types).
+`check`, `check_access`, `check_oauth`, `check_profiles`, `check_renames` and `check_fleet` (mistakes beyond types).
 """

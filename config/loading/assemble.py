@@ -22,6 +22,7 @@ from config.loading.check import (
     warnings_of_upstream,
 )
 from config.loading.check_oauth import problems_of_oauth_in_fleet
+from config.loading.check_profiles import warnings_of_profiles
 from config.loading.check_renames import problems_of_new_names
 from config.loading.convert import UPSTREAM, convert, convert_known, nearest
 from config.loading.one_file import resolved, resolved_settings
@@ -140,6 +141,9 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
         found[name].wrong(problem.keys, str(problem))
     for name, stack in found.items():
         origins |= origins_of(name, stack)
+    if main is not None:
+        for warning in warnings_of_profiles(config.profiles, upstreams):
+            main.findings.warn(warning.keys, str(warning))
     if main is not None and not upstreams and not main.findings.problems:
         main.findings.warn((), "names no upstreams; add [upstreams.NAME] with `command` or `url`")
     return msgspec.structs.replace(config, upstreams=upstreams), origins

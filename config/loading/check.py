@@ -17,6 +17,7 @@ from config.environment.passing import mistakes
 from config.loading.check_access import problems_of_access, warnings_of_access
 from config.loading.check_fleet import problems_of_sharing, warnings_of_sharing
 from config.loading.check_oauth import problems_of_oauth, problems_of_oauth_in_hub
+from config.loading.check_profiles import problems_of_profiles
 from config.loading.check_renames import problems_of_renames
 from config.loading.safe_reading import Keys, Problem
 from config.name_globs import problem_of
@@ -50,6 +51,7 @@ def problems_of_hub(config: HubConfig) -> Iterator[Problem]:
         yield from problems_of_access(config, is_open=not is_loopback(host))
     yield from problems_of_bounds(config)
     yield from problems_of_oauth_in_hub(config.oauth)
+    yield from problems_of_profiles(config.profiles, config.name_budget)
     if config.park_total_s < config.park_ttl_s:
         text = f"is less than one question may wait (park_ttl_s, {config.park_ttl_s:g}); raise it, or lower that"
         yield Problem(("park_total_s",), text)
@@ -63,6 +65,9 @@ def problems_of_bounds(values: Struct, above: Keys = ()) -> Iterator[Problem]:
         value, keys = getattr(values, declared.attribute), (*above, name)
         if isinstance(value, Struct):
             yield from problems_of_bounds(value, keys)
+        elif declared.named is not None:
+            for key, each in value.items():
+                yield from problems_of_bounds(each, (*keys, key))
         elif declared.each is not None:
             for key, each in value.items():
                 if not _is_within_bounds(each, declared.each):
@@ -72,7 +77,7 @@ def problems_of_bounds(values: Struct, above: Keys = ()) -> Iterator[Problem]:
 
 
 def _is_within_bounds(value: Any, setting: Setting) -> bool:
-    if setting.min is None and setting.above is None:
+    if value is None or (setting.min is None and setting.above is None):
         return True
     is_low = value < setting.min if setting.above is None else value <= setting.above
     is_high = setting.max is not None and value > setting.max

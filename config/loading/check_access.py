@@ -4,7 +4,7 @@ Problems show no token and no secret.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import date
 from ipaddress import ip_address
 from typing import Final
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from config.access_settings import SECRET_HEADER, AccessConfig, AccessIssuer, AccessToken, TrustedProxy
 from config.loading.safe_reading import Keys, Problem
+from config.profile_settings import DEFAULT_PROFILE
 from config.settings import MIN_TOKEN, TOKEN, HubConfig
 
 ISSUER_NAME: Final = re.compile(r"[a-z0-9-]{1,32}")
@@ -21,7 +22,6 @@ TOKEN_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 TOKEN_NAME_RULE: Final = "lower-case letters, digits, dots, dashes and underscores, at most 64"
 PRINCIPAL: Final = re.compile(r"[!-~]{1,256}")
 LABEL: Final = re.compile(r"[!-~]{1,64}")
-NO_PROFILES: Final = "this version has no profiles; leave it out, and the token opens all servers"
 _SCOPE = re.compile(r"[!#-\[\]-~]{1,256}")
 _FIELD = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
 _FIELDS_IN_USE: Final = frozenset(
@@ -41,7 +41,7 @@ def problems_of_access(config: HubConfig, *, is_open: bool) -> Iterator[Problem]
     access = config.access
     yield from _problems_of_oauth(config)
     yield from (Problem(("access", *each.keys), str(each)) for each in _problems_of_issuers(access))
-    yield from (Problem(("access", *each.keys), str(each)) for each in _problems_of_tokens(access))
+    yield from (Problem(("access", *each.keys), str(each)) for each in _problems_of_tokens(access, config.profiles))
     if config.auth == "proxy" or access.proxy != TrustedProxy():
         yield from (Problem(("access", "proxy", *each.keys), str(each)) for each in _problems_of_proxy(access.proxy))
 
@@ -57,8 +57,10 @@ def warnings_of_access(config: HubConfig) -> Iterator[Problem]:
         yield Problem(("access", "tokens"), 'has no effect with auth = "none"')
 
 
-def token_problem(name: str, principal: str, host: str, expires: str, profile: str) -> Problem | None:
-    """What is wrong with a token of a host, wherever it is kept; None: nothing."""
+def token_problem(
+    name: str, principal: str, host: str, expires: str, profile: str, profiles: Collection[str]
+) -> Problem | None:
+    """What is wrong with a token of a host, wherever it is kept; None: nothing. `profiles`: the configured ones."""
     if not TOKEN_NAME.fullmatch(name):
         return Problem(("name",), f"a token has a name of its own: {TOKEN_NAME_RULE}")
     if principal and not PRINCIPAL.fullmatch(principal):
@@ -67,7 +69,10 @@ def token_problem(name: str, principal: str, host: str, expires: str, profile: s
         return Problem(("host",), "must be printable ASCII without spaces, at most 64 characters")
     if expires and day(expires) is None:
         return Problem(("expires",), "must be a day, such as 2027-01-01")
-    return Problem(("profile",), NO_PROFILES) if profile else None
+    if profile and profile != DEFAULT_PROFILE and profile not in profiles:
+        known = ", ".join([DEFAULT_PROFILE, *sorted(set(profiles) - {DEFAULT_PROFILE})])
+        return Problem(("profile",), f"there is no profile {profile[:60]!r}; there are: {known}")
+    return None
 
 
 def day(text: str) -> date | None:
@@ -168,12 +173,12 @@ def is_loopback_name(host: str) -> bool:
         return False
 
 
-def _problems_of_tokens(access: AccessConfig) -> Iterator[Problem]:
+def _problems_of_tokens(access: AccessConfig, profiles: Collection[str]) -> Iterator[Problem]:
     names: set[str] = set()
     texts: set[str] = set()
     for number, token in enumerate(access.tokens):
         keys = ("tokens", str(number))
-        problem = token_problem(token.name, token.principal, token.host, token.expires, token.profile)
+        problem = token_problem(token.name, token.principal, token.host, token.expires, token.profile, profiles)
         if problem is not None:
             yield Problem((*keys, *problem.keys), str(problem))
         elif token.name in names:

@@ -136,6 +136,8 @@ def _unknown(key: str, type: type[Struct]) -> str:
     known = declarations(type)
     if type is ServerSettings and key in UPSTREAM:
         return "ignored: it says which server one is; write it below [upstreams.NAME]"
+    if type is not HubConfig and key in HUB and declarations(HubConfig)[key].named is not None:
+        return f"ignored: it is a table of the whole hub; write [{key}.NAME] in hubd.toml"
     if type is not HubConfig and key in tables(HubConfig):
         return f"ignored: it is a table of the whole hub; write [{key}] in hubd.toml"
     if type is not HubConfig and key in HUB:

@@ -193,6 +193,13 @@ def _resolved(values: Mapping[str, Any], type: type[Struct], above: Keys, source
                 _resolved(row, declared.rows, (*keys, str(number)), source) if isinstance(row, dict) else row
                 for number, row in enumerate(value)
             ]
+        elif declared.named is not None and declared.setting.reload is not None and isinstance(value, dict):
+            found[name] = {
+                key: _resolved(each, declared.named, (*keys, key), source) if isinstance(each, dict) else each
+                for key, each in value.items()
+            }
+        elif declared.setting.expanded and isinstance(value, dict) and not declared.holds_secrets:
+            found[name] = dict(_resolved_deeply(value, keys, source))
         elif declared.setting.expanded and isinstance(value, str):
             try:
                 found[name] = source.variables.expand(value)
@@ -205,6 +212,23 @@ def _resolved(values: Mapping[str, Any], type: type[Struct], above: Keys, source
         elif declared.holds_secrets and isinstance(value, dict):
             found[name] = dict(_resolvable(value, source))
     return found
+
+
+def _resolved_deeply(values: Mapping[str, Any], keys: Keys, source: Source) -> Iterator[tuple[str, Any]]:
+    """`values` with variables replaced in all texts; without those of which one cannot be resolved."""
+
+    def expanded(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: expanded(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [expanded(each) for each in value]
+        return source.variables.expand(value) if isinstance(value, str) else value
+
+    for name, value in values.items():
+        try:
+            yield name, expanded(value)
+        except Unresolved as error:
+            source.findings.wrong((*keys, name), str(error))
 
 
 def _resolvable(values: Mapping[str, Any], source: Source) -> Iterator[tuple[str, Any]]:

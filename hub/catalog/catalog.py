@@ -6,16 +6,19 @@ entries of one upstream are kept in its `UpstreamEntries` and taken over while i
 encoded when a list is first asked for, once per revision of hosts.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
 from hashlib import sha256
 from typing import Final
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
+from config.profile_settings import Profile
+from hub.catalog.chosen_entries import ChosenEntries, choose_part, rename_parts
 from hub.catalog.entries import NAME_KINDS, NOTHING, Route, UpstreamEntries, UpstreamRule, VisibleEntry, quote_some
 from hub.catalog.instructions import heading, joined
+from hub.catalog.profile_rules import ProfileRules
 from hub.catalog.rewrite import Change, unchanged
 from hub.catalog.search.hub_tools import HubTools
 from hub.catalog.search.index import SearchIndex
@@ -61,6 +64,8 @@ class Rules(Struct, frozen=True):
     """Characters of a visible name."""
     page_size: int = 0
     """Entries per page of a list; 0: all in one page."""
+    profiles: Mapping[str, Profile] = {}
+    """What some hosts are shown of all servers, by the name of the profile."""
 
 
 def merge(
@@ -120,7 +125,11 @@ class Catalog:
         settling: bool = False,
         view: View = EVERYTHING,
         varies: bool = False,
+        profile: Profile | None = None,
+        warnings: Iterable[str] = (),
     ) -> None:
+        """`profile`: what chose the parts; `warnings` are about that."""
+        self.profile = profile
         self.parts = tuple(parts)
         """The entries of each upstream."""
         self.view = view
@@ -138,10 +147,12 @@ class Catalog:
         self._own: HubTools | None = None
         self._hidden: dict[tuple[Kind, str], frozenset[str]] = {}
         """By kind and upstream: visible names that an earlier upstream has already."""
-        warnings = [warning for part in parts for warning in part.warnings]
+        found = [*warnings, *(warning for part in parts for warning in part.warnings)]
         for kind in Kind:
-            warnings += self._lay_out(kind)
-        self.warnings = tuple(warnings)
+            found += self._lay_out(kind)
+        if profile is not None and profile.max_tools is not None:
+            found += self._too_many(profile.max_tools)
+        self.warnings = tuple(found)
         self.behind = join_chains(read_chain(part.snapshot.capabilities.get(EXPERIMENTAL)) for part in parts)
         """Hubs among the upstreams, and the hubs behind these."""
         self._mirrors: dict[str, tuple[Mirror, ...]] = {}
@@ -167,6 +178,13 @@ class Catalog:
                 for name, route in part.route_of_sign_in.items():
                     routes.setdefault(name, route)
 
+    def _too_many(self, most: int) -> Iterator[str]:
+        count = sum(
+            len(part.entries(Kind.TOOL, ui=False, hidden=self._hidden_of(Kind.TOOL, part))) for part in self.parts
+        )
+        if count > most:
+            yield f"profile {self.view.profile}: shows {count} tools, and its max_tools is {most}; nothing is cut"
+
     def _lay_out_apps(self, routes: dict[str, Route]) -> Iterator[str]:
         """Let user interfaces reach their tools by bare names, but for names that are taken."""
         for part in self.parts:
@@ -177,7 +195,7 @@ class Catalog:
                     f"{part.name}: its user interfaces cannot call these tools here, because another has the name: "
                     f"{quote_some(sorted(taken))}; use the endpoint /mcp/{part.name}"
                 )
-            routes.update((name, Route(part.name, name)) for name in names - taken)
+            routes.update((name, part.route_of(Kind.TOOL, name)) for name in names - taken)
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{sum(len(part.shown[kind]) for part in self.parts)} {kind.value}" for kind in Kind)
@@ -375,6 +393,35 @@ class Catalog:
         return any(only_reads(each.fields) for shown in trusted for each in shown)
 
     # --- the rest ---
+
+    @property
+    def always(self) -> frozenset[str]:
+        """Visible names of the tools that are shown in search mode, too."""
+        return NOTHING.union(*(part.always - self._hidden_of(Kind.TOOL, part) for part in self.parts))
+
+    def chosen(self, view: View, rules: ProfileRules, previous: "Catalog | None") -> Generator[None, None, "Catalog"]:
+        """The catalogue of `view`, whose profile chooses from this one. Pauses after each upstream; `previous` saves
+        work."""
+        known = {} if previous is None else {part.name: part for part in previous.parts}
+        budget = rules.profile.name_budget or self._rules.budget
+        parts: list[ChosenEntries] = []
+        for common in self.parts:
+            if (part := choose_part(common, budget, rules, known.get(common.name))) is not None:
+                parts.append(part)
+                yield
+        renamed, warnings = rename_parts(parts, rules)
+        yield
+        return Catalog(
+            renamed,
+            structs.replace(self._rules, budget=budget),
+            self._claims,
+            self._sealer,
+            settling=self._settling,
+            view=view,
+            varies=True,
+            profile=rules.profile,
+            warnings=warnings,
+        )
 
     def of_server(self, view: View, part: UpstreamEntries | None) -> "Catalog":
         """The catalogue of the one server that `view` shows, under its own names and URIs; None: an empty one."""

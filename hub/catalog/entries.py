@@ -11,6 +11,7 @@ from msgspec import Raw, Struct
 
 from config.name_globs import ALL, NameChoice
 from hub.catalog.apps import for_model, for_views, is_for_model, is_for_views
+from hub.catalog.fixed_arguments import FixedArguments
 from hub.catalog.instructions import one_line
 from hub.catalog.names import NameKind, name_id, visible_name
 from hub.catalog.renames import renamed, with_words
@@ -44,6 +45,8 @@ class Route(Struct, frozen=True):
     original: str
     signs_in: bool = False
     """It is the hub's own tool that has a person sign in there."""
+    fixed: FixedArguments | None = None
+    """The arguments of the tool that the profile of a host fixes."""
 
 
 class UpstreamRule(Struct, frozen=True):
@@ -99,7 +102,9 @@ class UpstreamEntries:
         self.snapshot = snapshot
         self.name = snapshot.upstream
         self.warnings: list[str] = []
-        self.rule, self._budget, self._claims = rule, budget, claims
+        self.rule, self.budget, self.claims = rule, budget, claims
+        self.always = NOTHING
+        """Visible names of the tools that are shown in search mode, too."""
         self.sid = rule.sid(budget)
         """The server id in visible names."""
         self._identity = scoped
@@ -110,32 +115,40 @@ class UpstreamEntries:
         self._chunks: dict[tuple[Kind, str, bool, frozenset[str]], bytes] = {}
         self._tool_bytes: dict[str, int] | None = None
         self.shown = self._all_shown()
+        self._index()
+        self._releases = claims.releases
+
+    def _index(self) -> None:
+        """Make the tables by visible name."""
         self.routes = {
-            kind: {each.visible: Route(self.name, each.original) for each in its} for kind, its in self.shown.items()
+            kind: {each.visible: self.route_of(kind, each.original) for each in its} for kind, its in self.shown.items()
         }
-        if rule.sign_in is SignInTool.LISTED:
+        if self.rule.sign_in is SignInTool.LISTED:
             self.routes[Kind.TOOL] = self.route_of_sign_in
-        self.apps = () if scoped or self._bare or not rule.apps else self._for_views()
+        self.apps = () if self._bare or not self.rule.apps else self._for_views()
         """Tools under their bare names, as user interfaces of this upstream call them."""
         self.mirrors = {each.visible: found for each in self.shown[Kind.TOOL] if (found := _mirrors(each.fields))}
         """The arguments of tools that modern hosts repeat in headers, by visible name."""
         self.varies = bool(self.apps) or any(each.app_only for each in self.shown[Kind.TOOL])
         """True if hosts with user interfaces see more than those without."""
-        self._releases = claims.releases
+
+    def route_of(self, kind: Kind, original: str) -> Route:
+        """The route to one of its entries."""
+        return Route(self.name, original)
 
     def still_right(self, snapshot: Snapshot, rule: UpstreamRule, budget: int, claims: UriClaims) -> bool:
         """True if the same entries would come of these."""
         return (
             self.snapshot is snapshot
-            and self._claims is claims
+            and self.claims is claims
             and self._releases == claims.releases
-            and (self.rule, self._budget) == (rule, budget)
+            and (self.rule, self.budget) == (rule, budget)
         )
 
     def scoped(self) -> "UpstreamEntries":
         """The same entries under the upstream's own names and URIs."""
         if self._scoped is None:
-            self._scoped = UpstreamEntries(self.snapshot, self.rule, self._budget, self._claims, scoped=True)
+            self._scoped = UpstreamEntries(self.snapshot, self.rule, self.budget, self.claims, scoped=True)
         return self._scoped
 
     @property
@@ -153,7 +166,7 @@ class UpstreamEntries:
         """The route of the tool that has a person sign in, by its visible name; none, if there never was such a one."""
         if self.rule.sign_in is SignInTool.NONE:
             return {}
-        name = SIGN_IN if self._bare else visible_name("tool", self.sid, SIGN_IN, self._budget)
+        name = SIGN_IN if self._bare else visible_name("tool", self.sid, SIGN_IN, self.budget)
         return {name: Route(self.name, SIGN_IN, signs_in=True)}
 
     def former(self, kind: Kind) -> dict[str, Route]:
@@ -162,10 +175,10 @@ class UpstreamEntries:
             return {}
         if self._bare:
             return self._former_of_renamed(()) if kind is Kind.TOOL else {}
-        sids = {name_id(alias, self._budget) for alias in self.rule.aliases}
+        sids = {name_id(alias, self.budget) for alias in self.rule.aliases}
         sids |= {name_id(name) for name in (self.rule.prefix or self.name, *self.rule.aliases)}  # of other budgets
         routes = {
-            visible_name(NAME_KINDS[kind], sid, each.original, self._budget): Route(self.name, each.original)
+            visible_name(NAME_KINDS[kind], sid, each.original, self.budget): self.route_of(kind, each.original)
             for sid in sids - {self.sid}
             for each in self.shown[kind]
         }
@@ -178,7 +191,7 @@ class UpstreamEntries:
             if (before := self._renamed.get(each.visible)) is not None:
                 new = each.visible.removeprefix(f"{self.sid}__")
                 for name in (before, *(f"{sid}__{new}" for sid in sids)):
-                    routes[name] = Route(self.name, each.original)
+                    routes[name] = self.route_of(Kind.TOOL, each.original)
         return routes
 
     def entries(self, kind: Kind, *, ui: bool, hidden: frozenset[str] = NOTHING) -> Sequence[VisibleEntry]:
@@ -237,7 +250,7 @@ class UpstreamEntries:
         if self.rule.rename:
             names[Kind.TOOL] = self._rename(names[Kind.TOOL], [entry.key for entry in entries[Kind.TOOL]])
         if not self._identity:
-            uris, templates = self._claims.relist(self.name, names[Kind.RESOURCE], names[Kind.TEMPLATE])
+            uris, templates = self.claims.relist(self.name, names[Kind.RESOURCE], names[Kind.TEMPLATE])
             names[Kind.RESOURCE], names[Kind.TEMPLATE] = uris, templates
         return {kind: self._shown(kind, names[kind], entries[kind]) for kind in Kind}
 
@@ -245,7 +258,7 @@ class UpstreamEntries:
         """The visible names of tools, as the configuration has them."""
         prefix = "" if self._bare else f"{self.sid}__"
         wanted = {own: f"{prefix}{new}" for own, new in self.rule.rename}
-        new, warnings = renamed(names, originals, wanted, self._budget)
+        new, warnings = renamed(names, originals, wanted, self.budget)
         self.warnings += [f"{self.name}: {warning}" for warning in warnings]
         self._renamed = {name: before for name, before in zip(new, names, strict=True) if name != before}
         return new
@@ -265,7 +278,7 @@ class UpstreamEntries:
         return [entry for entry in entries if distinct[entry.key] is entry]
 
     def _visible_names(self, kind: NameKind, originals: Sequence[str]) -> list[str]:
-        sid, budget = self.sid, self._budget
+        sid, budget = self.sid, self.budget
         names = [visible_name(kind, sid, original, budget) for original in originals]
         if len(set(names)) == len(names):
             return names
@@ -320,7 +333,7 @@ class UpstreamEntries:
             return meta
         if not self.rule.apps:
             return raw({name: value for name, value in fields.items() if name not in UI_KEYS})
-        return localise_meta(meta, lambda uri: self._claims.emit(self.name, uri))
+        return localise_meta(meta, lambda uri: self.claims.emit(self.name, uri))
 
 
 def quote_some(names: Sequence[str]) -> str:

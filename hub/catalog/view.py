@@ -1,12 +1,13 @@
 """Views: which servers an endpoint of the hub shows, and under which names.
 
-    /mcp                  everything: all servers of the user
-    /mcp/files            one server, under its own names and URIs
-    /mcp/@shop-1f3a5c07   a project: everything, and the servers of the project
+    /mcp                         everything: all servers of the user
+    /mcp/files                   one server, under its own names and URIs
+    /mcp/@shop-1f3a5c07          a project: everything, and the servers of the project
+    /mcp/~coding                 a profile: a choice of everything, perhaps under other names
+    /mcp/@shop-1f3a5c07~coding   a profile on top of a project; no endpoint, since projects and labels choose it
 
-A server of a project runs under a name that no server of the user can have, such as "db@shop-1f3a5c07". These names
-are made and read here only. A profile, a choice of tools for some hosts, would be one more kind of view; what a view
-shows is made by `hub.routing.live_catalog`.
+A server of a project runs under a name that no server of the user can have, such as "db@shop-1f3a5c07". These names,
+and those of views, are made and read here only. What a view shows is made by `hub.routing.live_catalog`.
 """
 
 from hashlib import sha256
@@ -19,12 +20,15 @@ from config.names import suggest_id
 
 _MARK: Final = "@"
 """First character of a project's name, and of no server's."""
+PROFILE_MARK: Final = "~"
+"""First character of a profile's name in paths; in the name of no server and no project."""
 _MAX_FOLDER: Final = 16
 """Characters of a folder's name in that of its project."""
 
 
 class View(Struct, frozen=True):
-    """The part of the hub that one endpoint shows. Hashable. Made by `server_view`, `project_view` and `home_of`."""
+    """The part of the hub that one endpoint shows. Hashable. Made by `server_view`, `project_view`, `profile_view` and
+    `home_of`."""
 
     name: str
     """Last segment of the endpoint's path; "": everything."""
@@ -32,11 +36,18 @@ class View(Struct, frozen=True):
     """The only server shown, by the name it runs under; "": any number of servers."""
     search: bool = False
     """Tools to find and call the others are shown in their place."""
+    profile: str = ""
+    """The profile that chooses among them; "": none does."""
 
     @property
     def path(self) -> str:
         """Path of the endpoint."""
         return f"/mcp/{self.name}" if self.name else "/mcp"
+
+    @property
+    def base(self) -> "View":
+        """The place of the view, which its profile chooses from: everything, a project or one server."""
+        return View(self.name.partition(PROFILE_MARK)[0]) if self.profile or self.search else self
 
     def running_name(self, own: str) -> str:
         """The name under which a server of this project runs that the project's files call `own`."""
@@ -55,6 +66,11 @@ def project_view(root: Path) -> View:
     """The view of the project in the folder `root`."""
     digest = sha256(str(root).encode(errors="surrogateescape")).hexdigest()
     return View(f"{_MARK}{suggest_id(root.name, _MAX_FOLDER)}-{digest[:8]}")
+
+
+def profile_view(name: str, base: View = EVERYTHING) -> View:
+    """The view of the profile `name` on top of `base`, which is everything or a project."""
+    return View(f"{base.name}{PROFILE_MARK}{name}", profile=name)
 
 
 def home_of(name: str) -> tuple[str, View]:

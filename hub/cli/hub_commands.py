@@ -227,6 +227,8 @@ def _reload(options: argparse.Namespace) -> int:
     output.say(outcome.summary)
     for setting in outcome.pending:
         output.say(f"{setting} takes effect at the next start")
+    for label in outcome.restart:
+        output.say(f"restart {label}: its tools have changed, and it asks for them only when it starts")
     return EX_OK
 
 

@@ -20,10 +20,11 @@ _MADE: Final = """\
   name, token  of the new token, which is shown here and kept nowhere
   principal    the account of the host
   host         its label
-  expires      the time from which it does not count any more; null: none"""
+  expires      the time from which it does not count any more; null: none
+  profile      the profile that it opens, and nothing else; null: it chooses none"""
 _LISTED: Final = """\
-  tokens  of each: name, principal, host, expires (null: never), former_until (of a token before a rotation),
-          configured (it is in hubd.toml)"""
+  tokens  of each: name, principal, host, expires (null: never), profile (null: none), former_until (of a token
+          before a rotation), configured (it is in hubd.toml)"""
 _REVOKED: Final = """\
   name, did  the token, and "revoked\""""
 
@@ -39,7 +40,7 @@ def add_commands(commands: Any) -> None:
     new = add(actions, "new", _new, "make a token for one host, and print it once", json=_MADE)
     new.add_argument("--principal", default="", metavar="P", help="the account of the host, in place of the owner's")
     new.add_argument("--host", default="", metavar="LABEL", help="the label of the host, in place of NAME")
-    new.add_argument("--profile", default="", help=argparse.SUPPRESS)
+    new.add_argument("--profile", default="", metavar="NAME", help="the profile that it opens, and nothing else")
     new.add_argument("--expires", type=_seconds, metavar="TIME", help="how long it counts, such as 90d or 12h")
     rotate = add(actions, "rotate", _rotate, "replace a token, and print the new one once", json=_MADE)
     rotate.add_argument(
@@ -89,14 +90,18 @@ def _new(options: argparse.Namespace) -> int:
 
     output: Output = options.output
     name = options.name
-    if (problem := token_problem(name, options.principal, options.host, "", options.profile)) is not None:
+    profiles = _loaded(options).config.profiles
+    problem = token_problem(name, options.principal, options.host, "", options.profile, profiles)
+    if problem is not None:
         return output.fail(EX_FAILED, f"{problem.keys[0]}: {problem}; nothing was made")
     if (where := _configured(options).get(name)) is not None:
         return output.fail(EX_FAILED, f"{where} has a token {name} already; take another name")
     expires = None if options.expires is None else now().timestamp() + options.expires
-    token = _store().make(name, principal=options.principal, host=options.host, expires=expires)
+    profile = options.profile
+    token = _store().make(name, principal=options.principal, host=options.host, expires=expires, profile=profile)
     output.set(name=name, principal=options.principal or OWNER, host=options.host or name, expires=_moment(expires))
-    return _shown(token, output)
+    output.set(profile=profile or None)
+    return _shown(token, output, profile)
 
 
 def _rotate(options: argparse.Namespace) -> int:
@@ -113,16 +118,18 @@ def _rotate(options: argparse.Namespace) -> int:
         principal=kept.principal or OWNER,
         host=kept.host or options.name,
         expires=_moment(kept.expires),
+        profile=kept.profile or None,
     )
-    return _shown(token, output)
+    return _shown(token, output, kept.profile)
 
 
-def _shown(token: str, output: Output) -> int:
+def _shown(token: str, output: Output, profile: str) -> int:
     output.set(token=token)
     _tell_hub()
     if not output.json:
         print(token)
-        output.note("this is the only time that it is shown: the hub keeps a hash of it. It opens all servers")
+        what = f"the profile {profile}" if profile else "all servers"
+        output.note(f"this is the only time that it is shown: the hub keeps a hash of it. It opens {what}")
     return EX_OK
 
 
@@ -147,6 +154,7 @@ def _list(options: argparse.Namespace) -> int:
             "principal": kept.principal or OWNER,
             "host": kept.host or name,
             "expires": _moment(kept.expires),
+            "profile": kept.profile or None,
             "former_until": None if kept.former is None else _moment(kept.former.until),
             "configured": False,
         }
@@ -158,6 +166,7 @@ def _list(options: argparse.Namespace) -> int:
             "principal": token.principal or OWNER,
             "host": token.host or token.name,
             "expires": token.expires or None,
+            "profile": token.profile or None,
             "former_until": None,
             "configured": True,
         }
@@ -172,12 +181,13 @@ def _list(options: argparse.Namespace) -> int:
             row["name"],
             row["principal"],
             row["host"],
+            row["profile"] or "",
             row["expires"] or "never",
             "hubd.toml" if row["configured"] else "",
         )
         for row in sorted(rows, key=lambda row: str(row["name"]))
     ]
-    output.show(Table(("NAME", "PRINCIPAL", "HOST", "EXPIRES", "IN"), cells, shorten=("PRINCIPAL",)))
+    output.show(Table(("NAME", "PRINCIPAL", "HOST", "PROFILE", "EXPIRES", "IN"), cells, shorten=("PRINCIPAL",)))
     return EX_OK
 
 

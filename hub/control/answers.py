@@ -71,6 +71,21 @@ class HostRow(Struct, frozen=True, kw_only=True):
     """Tools that its model is shown."""
     tokens: int | None = None
     """About how many tokens these and the instructions take."""
+    profile: str | None = None
+    """The profile that it is shown; None: none chooses for it."""
+
+
+class ProfileRow(Struct, frozen=True, kw_only=True):
+    """One profile."""
+
+    name: str = ""
+    hosts: int = 0
+    """Attached hosts that are shown it."""
+    tools: int = 0
+    tokens: int = 0
+    """About how many tokens these and the instructions take."""
+    search: str = "auto"
+    """The setting: `auto`, `on` or `off`."""
 
 
 class ProjectRow(Struct, frozen=True, kw_only=True):
@@ -168,6 +183,8 @@ class Status(Struct, frozen=True, kw_only=True):
     replica: ReplicaStatus | UnsetType = UNSET
     instructions_tokens: int = 0
     """About how many tokens the instructions of all servers take."""
+    profiles: tuple[ProfileRow, ...] = ()
+    """Those that are configured."""
 
 
 class Cleared(Struct, frozen=True):
@@ -190,6 +207,8 @@ class Reloaded(Struct, frozen=True, kw_only=True):
     problem: str | None = None
     """The reason why nothing was changed."""
     warnings: tuple[str, ...]
+    restart: tuple[str, ...] = ()
+    """Labels of attached hosts that were shown other lists before and do not ask again until they are restarted."""
 
 
 class Logs(Struct, frozen=True):

@@ -109,6 +109,7 @@ class DaemonApi:
             loop=UNSET if self._watch is None else self._watch.status(),
             faults=0 if self._faults is None else self._faults.count,
             replica=UNSET if membership is None else membership.status(),
+            profiles=tuple(hub.profiles.status()),
             instructions_tokens=tokens_of(text_bytes(hub.live.everything.instructions)),
         )
 
@@ -221,7 +222,11 @@ class DaemonApi:
         """Read the configuration again; the outcome. Cancellation: it is read all the same."""
         if self._reloader is None:
             raise UpstreamUnavailable("this hub follows no files")
-        return (await self._reloader.reload()).as_answer()
+        from config.hosts.facts import hosts_that_list_once  # not above: it is hardly ever needed
+
+        answer = (await self._reloader.reload()).as_answer()
+        outdated = {host.identity.host for host in self._hub.hosts if host.outdated}
+        return structs.replace(answer, restart=tuple(sorted(outdated & hosts_that_list_once())))
 
     async def read_tokens(self) -> None:
         """Read the tokens of hosts again; whoever is let in by one that is gone is so no more."""

@@ -17,6 +17,7 @@ import trio
 from msgspec import Raw, structs
 
 from hub.bridge.url_elicitation import PageVisits
+from hub.catalog.profile_choice import ProfileChoice
 from hub.catalog.view import View
 from hub.control.answers import HostRow
 from hub.downstream.host_questions import HostQuestions
@@ -143,6 +144,8 @@ class Hosts:
         self.list_changes = DirtyFlag()
         """Set whenever hosts are told that a list has changed."""
         self.workplaces: Workplaces | None = None
+        self.profiles = ProfileChoice({})
+        """The profiles that hosts are shown."""
         self._attached: dict[str, Host] = {}
 
     def __repr__(self) -> str:
@@ -159,6 +162,10 @@ class Hosts:
         """Tell `workplaces` where hosts work, from now on."""
         self.workplaces = workplaces
 
+    def choose_by(self, profiles: ProfileChoice) -> None:
+        """Show hosts to come what `profiles` give them."""
+        self.profiles = profiles
+
     def add(self, host: "Host") -> None:
         """Attach a host. `remove` must follow."""
         self._attached[host.id] = host
@@ -173,15 +180,11 @@ class Hosts:
 
     def list_changed(self, kinds: Iterable[Kind], view: View) -> None:
         """Tell every initialised host that is shown `view` which lists differ from what it may have seen."""
-        methods = [method for method, concerned in LIST_CHANGED.items() if set(concerned) & set(kinds)]
-        messages = [(method, encode_notification(method, {})) for method in methods]
+        messages = _messages(kinds)
         self.list_changes.set()
         for host in list(self._attached.values()):
             if host.view == view:
-                if host.open:
-                    for method, message in messages:
-                        host.tell(method, message)
-                host.lists_told()
+                host.lists_changed(messages)
 
     def elicited(self, upstream: str, id: str) -> None:
         """Tell the hosts that `upstream` sent to the page `id`, and no others, that the visit is done."""
@@ -189,6 +192,13 @@ class Hosts:
         for host in list(self._attached.values()):
             if host.open and host.conversation in conversations:
                 host.tell(f"{ELICITED} {ours}", encode_notification(ELICITED, {"elicitationId": raw(ours)}))
+
+    def move(self, host: "Host", view: View, kinds: Iterable[Kind]) -> None:
+        """Show a host another view, in which lists of these kinds differ from what it may have seen."""
+        host.view = view
+        self.list_changes.set()
+        if messages := _messages(kinds):
+            host.lists_changed(messages)
 
     def log_levels(self) -> list[str]:
         """The levels that hosts of legacy sessions have set."""
@@ -219,19 +229,22 @@ class Host:
         self.identity = identity
         self.conversation = new_conversation()
         self.endpoint = view
-        """View of the endpoint that the host uses."""
+        """View of the endpoint that the host uses, or of the profile that its user named."""
         self.workplace = workplace
         """The directory that the host works in, if known; it may be in a project."""
         self.is_bound = is_bound
         """The user has said where the host works; its roots are not asked for."""
-        self.view = view
-        """View that the host is shown: that of its project, if it works in one."""
+        self.hosts = hosts
+        self.view = self.view_at(view)
+        """View that the host is shown: of its project, if it works in one, and of its profile, if it has one."""
         self.caller: Caller | None = None
         """Result of the handshake; None before it, and for hosts of the modern era."""
         self.version = ""
         self.client_info: Raw = EMPTY
         self.open = False
         """The handshake is complete, so that the host may be told things."""
+        self.outdated = False
+        """A list has changed since it came; some hosts never ask again."""
         self._farewell: Router | None = None
         """Router to notify when the last request of a host that left has ended."""
         self.calls: dict[RequestId, trio.CancelScope] = {}
@@ -240,7 +253,6 @@ class Host:
         self.asking = HostQuestions(hosts.park_ttl_s, hosts.asks_as)
         self.since = self.seen = trio.current_time()
         self.pace = ReadPace()
-        self.hosts = hosts
         self.requests = hosts.requests
 
     def __repr__(self) -> str:
@@ -273,6 +285,14 @@ class Host:
         """Send a notification that belongs to no request. Never blocks; an undelivered one of `subject` is replaced."""
         raise NotImplementedError
 
+    def lists_changed(self, messages: Iterable[tuple[str, bytes]]) -> None:
+        """Tell it that lists have changed: `messages` by their methods."""
+        self.outdated = True
+        if self.open:
+            for method, message in messages:
+                self.tell(method, message)
+        self.lists_told()
+
     def lists_told(self) -> None:
         """Note that the host has been told of all changes of its lists. Here: nothing."""
 
@@ -288,9 +308,13 @@ class Host:
         """Take note of the directory it works in; None: nobody knows it."""
         self.workplace = workplace
 
-    def show(self, view: View) -> None:
-        """Show it another view from now on."""
-        self.view = view
+    def view_at(self, place: View) -> View:
+        """The view that the host would be shown at `place`, which is everything, a project or one server."""
+        return self.hosts.profiles.choose(place, self.identity.host, self.identity.profile or self.endpoint.profile)
+
+    def show(self, place: View) -> None:
+        """Show it another place from now on, by its profile."""
+        self.view = self.view_at(place)
 
     # --- the handshake, and what it allows
 
@@ -425,12 +449,19 @@ class Host:
             transport=self.transport,
             version=self.version or None,
             endpoint=self.view.path,
+            profile=self.view.profile or None,
             attached_s=round(now - self.since, 1),
             idle_s=0.0 if self.calls else round(now - self.seen, 1),
             in_flight=len(self.calls),
             asked=len(self.asking),
             listening=self.hears or bool(self.listens),
         )
+
+
+def _messages(kinds: Iterable[Kind]) -> list[tuple[str, bytes]]:
+    """The notifications that lists of these kinds have changed, by method."""
+    methods = [method for method, concerned in LIST_CHANGED.items() if set(concerned) & set(kinds)]
+    return [(method, encode_notification(method, {})) for method in methods]
 
 
 def request_id(value: Raw | None) -> RequestId | None:

@@ -30,6 +30,8 @@ class Identity(Struct, frozen=True):
     """The account: one per unix uid or per token."""
     host: str
     """The program of that account, for instance the `--host` label of the shim."""
+    profile: str = ""
+    """The profile that its token opens, and nothing else; "": its credential chooses none."""
 
 
 OWNER: Final = "local"

@@ -204,7 +204,7 @@ class Projects:
 
     def _admitted(self, hosts: list[Host]) -> list[Host]:
         """Those that may have a project, and are still there."""
-        there = [host for host in hosts if host.endpoint == EVERYTHING and self._roots.concerns(host)]
+        there = [host for host in hosts if host.endpoint.base == EVERYTHING and self._roots.concerns(host)]
         places = {host.workplace for host in self._hosts} | {None}
         for host in there:
             if host.workplace is not None and not is_name(host.workplace):
@@ -271,7 +271,7 @@ class Projects:
         if self._nursery is None:  # the hub stops
             return
         view = EVERYTHING if project is None else project_view(project.root)
-        if view != host.view:
+        if view != host.view.base:
             self._remove_from_project(host)
             host.show(view)
             self._moved.add(host)

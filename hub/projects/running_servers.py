@@ -90,4 +90,5 @@ def rules_of(config: HubConfig) -> Rules:
         upstreams=tuple(rule_of(name, upstream) for name, upstream in config.upstreams.items()),
         budget=config.name_budget,
         page_size=config.page_size,
+        profiles=config.profiles,
     )

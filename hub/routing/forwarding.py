@@ -70,7 +70,7 @@ class OperationForwarder:
         `named` is the param that names the thing, `kind` the list it is in, `asked` the URI as the host writes it.
 
         Raises:
-            HubError: as `Upstream.call`.
+            HubError: as `Upstream.call`; or FixedArgumentSent, an argument is one that the host's profile fixes.
             RemoteProtocolError: -32602, the arguments hold more URIs than the hub looks up.
         Cancellation: passes to the upstream.
         """
@@ -104,6 +104,8 @@ class OperationForwarder:
             params["arguments"] = (
                 await self._untag_large(arguments, untag) if is_large else untag_arguments(arguments, untag)
             )
+        if route.fixed is not None:  # last, so that it is sent as it was written
+            params["arguments"] = route.fixed.put_into(params.get("arguments"))
         return Operation(request.method, params_for_upstream(params), meta)
 
     async def _untag_large(self, arguments: Raw, untag: Change) -> Raw:

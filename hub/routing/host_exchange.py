@@ -92,7 +92,7 @@ class HostExchange:
     """One running request of one host. Satisfies `hub.link.interface.Exchange`.
 
     `send` is the stream that answers this request, `host` whom to ask on it; None: a modern one, which is asked by
-    results, or nobody. `view` is what the host is shown.
+    results, or nobody. `view` is what the host is shown, `named` the profile that its endpoint names, if it names one.
     """
 
     __slots__ = (
@@ -106,6 +106,7 @@ class HostExchange:
         "caller",
         "host",
         "lacking",
+        "named",
         "send",
         "view",
     )
@@ -118,8 +119,10 @@ class HostExchange:
         progress_token: Raw | None = None,
         view: View = EVERYTHING,
         host: AskableHost | None = None,
+        named: str = "",
     ) -> None:
         self.caller = caller
+        self.named = named
         self.view = view
         self.send = send
         self.host = host

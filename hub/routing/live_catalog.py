@@ -3,6 +3,7 @@
     EVERYTHING     the servers of the user
     project view   the same, but for those that the project hides, and the servers of the project
     server view    one of all these; made when a host first asks for it
+    profile view   a profile's choice of all servers of the user; on top of a project made when a host first asks for it
 
 Claims and naming rules of all views are kept here. Projects add and remove their views by call. A rebuild swaps all
 catalogues at once, so no request sees half of a change, and returns the lists that differ; `hub.routing.list_updates`
@@ -11,23 +12,28 @@ before the snapshots are read.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import trio
 from msgspec import Struct, structs
 
+from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog, Rules, merge
 from hub.catalog.entries import UpstreamRule
+from hub.catalog.profile_choice import find_profile
+from hub.catalog.profile_rules import ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.token_cost import TokenCost
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view import EVERYTHING, View, home_of, server_view
+from hub.catalog.view import EVERYTHING, View, home_of, profile_view, server_view
 from hub.link.flag_and_bell import Bell
 from hub.link.sealing import Sealer
 from hub.wire.mcp import Kind
 from upstreams.upstream import Upstream
 
 log = logging.getLogger("hubd.notify")
+T = TypeVar("T")
 
 
 class ListChange(Struct, frozen=True):
@@ -82,6 +88,7 @@ class LiveCatalog:
         self._shows_sign_ins = False
         self.rebuilds = 0
         self._rules = rules
+        self._profile_rules = _read_profiles(rules.profiles, {})
         self._sealer = sealer
         self._save_soon = save_soon
         self._claims_count = False
@@ -109,7 +116,7 @@ class LiveCatalog:
     @property
     def warnings(self) -> list[str]:
         """Sentences for the operator, of all views that hosts may be shown."""
-        shown = (self.of(view) for view in (EVERYTHING, *self._projects))
+        shown = (self.of(view) for view in (EVERYTHING, *self._projects, *self.profile_views))
         return list(dict.fromkeys(warning for catalog in shown for warning in catalog.warnings))
 
     @property
@@ -117,15 +124,34 @@ class LiveCatalog:
         """Views of the projects that hosts are shown."""
         return tuple(self._projects)
 
+    @property
+    def profile_views(self) -> tuple[View, ...]:
+        """Views of the configured profiles, in their order."""
+        return tuple(map(profile_view, self._rules.profiles))
+
     def of(self, view: View) -> Catalog:
         """The catalogue of `view`; an empty one, if what it shows is not here."""
         catalog = self._catalogs.get(view)
-        return _made_of(self._catalogs, view) if catalog is None else catalog
+        return self._make(view) if catalog is None else catalog
+
+    def _make(self, view: View) -> Catalog:
+        """Make a catalogue of those that are there, and keep it."""
+        rules, base = self._profile_rules.get(view.profile), self._catalogs.get(view.base)
+        whole = structs.replace(view, search=False)
+        if rules is not None and base is not None and whole not in self._catalogs:
+            self._catalogs[whole] = finish(base.chosen(whole, rules, None))
+        return _of(self._catalogs, view)
+
+    def profile_of(self, view: View) -> Profile | None:
+        """The profile that chooses what `view` shows; None: none does."""
+        return self._rules.profiles.get(view.profile)
 
     def find_view(self, name: str) -> View | None:
         """The view of the endpoint /mcp/<name>; None: there is none."""
         if name in self.upstreams:
             return server_view(name)
+        if (view := find_profile(name, self._rules.profiles)) is not None:
+            return view
         return next((view for view in self._projects if view.name == name and view in self._catalogs), None)
 
     def cost_of(self, upstream: str) -> TokenCost | None:
@@ -169,8 +195,9 @@ class LiveCatalog:
         return self._rules
 
     def apply(self, rules: Rules) -> None:
-        """Name servers by other rules from the next rebuild on."""
+        """Name servers by other rules from the next rebuild on, and choose by other profiles from now on."""
         self._rules = rules
+        self._profile_rules = _read_profiles(rules.profiles, self._profile_rules)
 
     def changed(self, upstream: str) -> None:
         """Note that an upstream's lists differ from what was last seen. Never blocks."""
@@ -219,9 +246,12 @@ class LiveCatalog:
         old = self._catalogs
         new = self._catalogs = self._build(old)
         self.rebuilds += 1
-        for warning in new[EVERYTHING].warnings:
-            if warning not in old[EVERYTHING].warnings:
-                log.warning("%s", warning)
+        known = {warning for view in (EVERYTHING, *self.profile_views) if view in old for warning in old[view].warnings}
+        for view in (EVERYTHING, *self.profile_views):
+            for warning in new[view].warnings:
+                if warning not in known:
+                    known.add(warning)
+                    log.warning("%s", warning)
         self._reported = {name for name, upstream in self.upstreams.items() if upstream.has_reported}
         if not self.settled.is_set():  # no host has been shown another list yet
             yield from _changes(old, new, map(server_view, changed & {view.server for view in self._shown_early}))
@@ -238,7 +268,7 @@ class LiveCatalog:
             sealer=self._sealer,
             settling=any(upstream.settling for upstream in self.upstreams.values()),
             provisional=not self._claims_count,
-            varies=bool(self._projects),
+            varies=bool(self._projects) or bool(self._rules.profiles),
             previous=old[EVERYTHING],
         )
         if self.claims.changed:
@@ -257,7 +287,11 @@ class LiveCatalog:
                 varies=True,
                 previous=old.get(view),
             )
-        for view in [view for view in old if view.search]:
+        shown = [view for view in old if view.profile and not view.search and view.base in self._projects]
+        for view in (*self.profile_views, *shown):
+            if (chosen := self._profile_rules.get(view.profile)) is not None:
+                catalogs[view] = finish(catalogs[view.base].chosen(view, chosen, old.get(view)))
+        for view in [view for view in old if view.search and structs.replace(view, search=False) in catalogs]:
             _made_of(catalogs, view)
         return catalogs
 
@@ -272,6 +306,24 @@ class LiveCatalog:
         if upstream is None or not upstream.wanted_sign_in:
             return rule
         return structs.replace(rule, sign_in=SignInTool.LISTED if upstream.wants_sign_in else SignInTool.FORMER)
+
+
+def _read_profiles(profiles: Mapping[str, Profile], known: Mapping[str, ProfileRules]) -> dict[str, ProfileRules]:
+    """The rules of all profiles; of those that say the same as before, the `known` ones."""
+    return {
+        name: known[name] if name in known and known[name].profile == profile else ProfileRules(name, profile)
+        for name, profile in profiles.items()
+    }
+
+
+def finish(steps: Generator[None, None, T]) -> T:
+    """Run all steps of something without a pause; the result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 def _changes(old: dict[View, Catalog], new: dict[View, Catalog], views: Iterable[View]) -> Iterator[ListChange]:
@@ -290,7 +342,7 @@ def _made_of(catalogs: dict[View, Catalog], view: View) -> Catalog:
     if not view.search:
         return _server_in(catalogs, view)
     whole = _of(catalogs, structs.replace(view, search=False))
-    catalog = catalogs[view] = whole.searched(view, ())
+    catalog = catalogs[view] = whole.searched(view, whole.always)
     return catalog
 
 

@@ -30,13 +30,14 @@ OPTIONS = ("--host", "--profile", "--upstream", "--project")
 
 EX_USAGE, EX_INTERRUPTED = 2, 130  # as `hub.cli.subcommand`; all others are of `os`
 
-USAGE = """usage: hubd connect [--host NAME] [--upstream NAME] [--project DIR]
+USAGE = """usage: hubd connect [--host NAME] [--upstream NAME | --profile NAME] [--project DIR]
 
 Speak MCP on standard input and output with the hub, which is started if it is not running. Hosts start this;
 `hubd install` puts it into their configuration.
 
   --host NAME      what this host is called in `hubd status` and logs
   --upstream NAME  this one upstream only, under its own tool names
+  --profile NAME   what [profiles.NAME] of hubd.toml shows, whatever the host is called
   --project DIR    the project that the host works on, if it is not the working directory
 
 exit codes: 0 the host has finished, 2 wrong usage, 69 the hub cannot be reached or refuses this host,
@@ -109,6 +110,8 @@ def _options(arguments: list[str]) -> dict[str, str]:
         elif not (0 < len(value) <= MAX_LABEL and value.isascii() and value.isprintable()):
             raise ValueError(f"{name} takes 1 to {MAX_LABEL} printable ASCII characters")
         options[name[2:]] = value
+    if "profile" in options and "upstream" in options:
+        raise ValueError("a single server has no profiles: give --upstream or --profile, not both")
     return options
 
 

@@ -1,12 +1,13 @@
 """Settings and what is declared of them: complete, and of one mind."""
 
-from typing import Annotated, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pytest
 from msgspec import Struct
 
 from config.access_settings import AccessConfig, AccessIssuer
 from config.json_schema import descriptions
+from config.profile_settings import ToolOverride
 from config.setting import Secret, Setting
 from config.setting_facts import declarations, secrets_of, tables
 from config.settings import CacheConfig, HubConfig, UpstreamConfig
@@ -20,6 +21,7 @@ STRUCTS: list[type[Struct]] = [
     *tables(AccessConfig).values(),
     *tables(AccessIssuer).values(),
     *(each.named for each in declarations(HubConfig).values() if each.named not in (None, UpstreamConfig)),
+    ToolOverride,
 ]
 UNDECIDED = ("cache", "replica", "access", "oauth", "defaults", "registries", "usage", "include", "upstreams")
 """Tables, whose settings say it, and what means nothing by itself."""
@@ -46,9 +48,11 @@ def test_every_setting_is_declared_and_described(struct):
 @pytest.mark.parametrize(("struct", "name"), SETTINGS)
 def test_what_is_declared_of_a_setting_makes_sense(struct, name):
     declared = declarations(struct)[name]
-    setting, numbers = declared.each or declared.setting, declared.value_type in (int, float) or declared.each
+    numbers = declared.value_type in (int, float, int | None) or declared.each
+    setting = declared.each or declared.setting
     assert bool(numbers) == bool(setting.unit) == (setting.min is not None or setting.above is not None)
-    texts = declared.value_type in (str, str | None, tuple[str, ...]) or declared.is_secret or declared.holds_secrets
+    texts = declared.value_type in (str, str | None, tuple[str, ...], dict[str, str], dict[str, Any])
+    texts = texts or declared.is_secret or declared.holds_secrets
     assert texts or not (setting.expanded or setting.pattern or setting.path or setting.mask != "guess")
     assert not (setting.identity and setting.reload != "reconnect"), "another server needs other sessions"
     assert (setting.reload is None) == (struct is HubConfig and name in UNDECIDED)

@@ -49,6 +49,8 @@ class KeptToken(Struct, frozen=True, kw_only=True):
     made: float = 0.0
     expires: float | None = None
     """Wall time from which it does not count any more; None: for ever."""
+    profile: str = ""
+    """The profile that it opens, and nothing else; "": it chooses none."""
     former: Former | None = None
 
 
@@ -112,7 +114,9 @@ class HostTokens:
         except TokensUnreadable as error:
             raise EditError(str(error)) from None
 
-    def make(self, name: str, *, principal: str = "", host: str = "", expires: float | None = None) -> str:
+    def make(
+        self, name: str, *, principal: str = "", host: str = "", expires: float | None = None, profile: str = ""
+    ) -> str:
         """Make a token; it is returned here and kept nowhere.
 
         Raises:
@@ -125,7 +129,14 @@ class HostTokens:
                 raise EditError(f"there is a token {name} already; `hubd token rotate {name}` replaces it")
             if len(known) >= MAX_TOKENS:
                 raise EditError(f"there are {MAX_TOKENS} tokens; `hubd token revoke` takes one back")
-            kept = KeptToken(hash=hash_of(token), principal=principal, host=host, made=self._wall(), expires=expires)
+            kept = KeptToken(
+                hash=hash_of(token),
+                principal=principal,
+                host=host,
+                made=self._wall(),
+                expires=expires,
+                profile=profile,
+            )
             self._write({**known, name: kept})
         return token
 

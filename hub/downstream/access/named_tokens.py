@@ -82,7 +82,7 @@ class NamedTokens:
 
     def _entries(self) -> Iterator[tuple[str, Named]]:
         for name, kept in self._read_file().items():
-            identity = Identity(kept.principal or OWNER, kept.host or name)
+            identity = Identity(kept.principal or OWNER, kept.host or name, kept.profile)
             yield kept.hash, self._named(kept.hash, identity, inf if kept.expires is None else kept.expires)
             if kept.former is not None and kept.former.until > self._wall():
                 until = min(kept.former.until, inf if kept.expires is None else kept.expires)
@@ -92,7 +92,8 @@ class NamedTokens:
                 continue
             hash, ends = hash_of(token.token.reveal()), day(token.expires)
             until = inf if ends is None else datetime.combine(ends, time(), UTC).timestamp()
-            yield hash, self._named(hash, Identity(token.principal or OWNER, token.host or token.name), until)
+            identity = Identity(token.principal or OWNER, token.host or token.name, token.profile)
+            yield hash, self._named(hash, identity, until)
 
     def _read_file(self) -> dict[str, KeptToken]:
         if self._path is None:

@@ -179,9 +179,17 @@ class DurableSessions:
         return None if found is None else Minted(found.name, found.run, found.minted, self._is_youthful(found))
 
     def find(
-        self, id: str, identity: Identity, view: View, *, claimed: bool = False, kept: bytes | None = None
+        self,
+        id: str,
+        identity: Identity,
+        view: View,
+        *,
+        shown: View | None = None,
+        claimed: bool = False,
+        kept: bytes | None = None,
     ) -> Past | None:
-        """Find a session of another run that can be revived; None: there is none.
+        """Find a session of another run that can be revived; None: there is none. `shown`: what its host is shown at
+        the endpoint of `view`, if something else.
 
         `claimed`: this hub has taken the session over, wherever it began; `kept` is what its last hub published of it.
         """
@@ -198,7 +206,7 @@ class DurableSessions:
             found.info,
             known.level,
             tuple(known.uris),
-            self._lists(known.run).get(view.name, {}),
+            self._lists(known.run).get((shown or view).name, {}),
             tuple(known.missed),
         )
 
@@ -274,7 +282,7 @@ class DurableSessions:
             self._drop(past.name)
 
     def note_lists(self, view: View, digests: dict[str, str]) -> None:
-        """Keep digests of the lists that hosts of an endpoint are shown."""
+        """Keep digests of the lists of a view."""
         mine = self._lists(self.run_id)
         if mine.get(view.name) != digests:
             self._journal.put("lists", self.run_id, {**mine, view.name: digests})
@@ -327,7 +335,12 @@ class DurableSessions:
 
 def _bound(identity: Identity, view: View, replica: str = "") -> bytes:
     """The binding of an id: principal, host, view, and the name at its front, so that a session has only one id."""
-    whose = (identity.principal, identity.host, view.name or None)
+    whose = (
+        identity.principal,
+        identity.host,
+        view.name or None,
+        *([f"~{identity.profile}"] if identity.profile else []),
+    )
     return msgspec.json.encode((*whose, replica) if replica else whose)
 
 

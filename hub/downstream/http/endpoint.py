@@ -4,7 +4,8 @@
     GET     legacy sessions only: a stream of notifications, or the rest of a broken stream
     DELETE  legacy sessions only: the end
 
-`/mcp` is everything, `/mcp/<upstream>` one upstream with its own names. Any other path is a 404.
+`/mcp` is everything, or the profile of the host; `/mcp/~<profile>` that profile; `/mcp/<upstream>` one upstream with
+its own names. Any other path is a 404, and for a token of one profile all but the first and that profile's.
 
 A modern host that closes the connection cancels its request. A legacy host does not: the answer waits in the session.
 """
@@ -14,7 +15,7 @@ from typing import Final, Protocol
 
 import trio
 
-from hub.catalog.view import EVERYTHING
+from hub.catalog.view import EVERYTHING, View
 from hub.downstream.access.refusals import FORBIDDEN
 from hub.downstream.batch import read_batch, run_batch, wants_answer
 from hub.downstream.hosts import Hosts, Router
@@ -171,17 +172,23 @@ class Endpoint:
         if isinstance(identity, EarlyReply):
             response.reply(identity.status, identity.body, identity.headers)
             return None
+        shown = view
+        if self.hosts.profiles.in_use or view.profile or identity.profile:
+            if not opens(identity, view):
+                response.reply(404, NOTHING_HERE)
+                return None
+            shown = self.hosts.profiles.choose(view, identity.host, identity.profile or view.profile)
         if request.method != "POST":
             if request.method not in ("GET", "DELETE"):
                 raise not_allowed()
-            return Inbound(request, response, identity, view)
+            return Inbound(request, response, identity, view, shown)
         if len(request.body) > LARGE_BYTES:
             await trio.lowlevel.cancel_shielded_checkpoint()  # to put it together took long enough for one step
         try:
-            return Inbound(request, response, identity, view, self._posts.read(request.headers, request.body))
+            return Inbound(request, response, identity, view, shown, self._posts.read(request.headers, request.body))
         except RemoteProtocolError as error:
             if is_batch(request.body):
-                return Inbound(request, response, identity, view)
+                return Inbound(request, response, identity, view, shown)
             raise Refused(400, error.failure, id=error.id) from None
 
     async def _identity_of(self, request: HttpRequest) -> Identity | EarlyReply:
@@ -211,7 +218,7 @@ class Endpoint:
         message = post.message
         if isinstance(message, Request):
             if post.metadata is not None:
-                check_arguments(message, request.headers, self._router, inbound.view)
+                check_arguments(message, request.headers, self._router, inbound.shown)
                 await self._modern(inbound, message, post.metadata, post.accept)
                 return
             if message.method == INITIALIZE:  # one of neither era gets told what it lacks
@@ -238,7 +245,7 @@ class Endpoint:
         if request.method == LISTEN and not accept.events:
             text = "A subscription is answered with events; Accept must allow text/event-stream"
             raise refused(406, text, id=request.id)
-        host = StatelessHost(self.hosts.requests, inbound.identity.principal, inbound.view)
+        host = StatelessHost(self.hosts.requests, inbound.identity.principal, inbound.shown)
         reply_to = ModernAnswer(inbound.response, accept)
         reply: Reply | trio.CancelScope | None = admit(host, self._router, request, caller)
         if isinstance(reply, trio.CancelScope):
@@ -259,7 +266,9 @@ class Endpoint:
     ) -> Reply | None:
         """Wait for the answer to a modern request; None: the host left."""
         token = progress_token(request.params)
-        exchange = HostExchange(caller, reply_to.send, progress_token=token, view=inbound.view)
+        exchange = HostExchange(
+            caller, reply_to.send, progress_token=token, view=inbound.shown, named=inbound.view.profile
+        )
         if request.method == LISTEN:
             self._soon = {reply_to: 0.0, **self._soon}
         else:
@@ -378,3 +387,8 @@ class Endpoint:
         self.sessions.close(session)
         await self._durable.saved()  # or it would be back, if the hub is killed now
         inbound.response.reply(200)
+
+
+def opens(identity: Identity, view: View) -> bool:
+    """True if the credential of `identity` opens the endpoint of `view`: one of a single profile opens nothing else."""
+    return not identity.profile or view == EVERYTHING or view.profile == identity.profile

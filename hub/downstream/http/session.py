@@ -297,7 +297,7 @@ class HttpSessions:
         self._durable = durable
         self._sessions: dict[str, HttpSession] = {}
         self._views: set[View] = set()
-        """Views of the endpoints that had sessions."""
+        """Views that hosts of sessions were shown when they came."""
         self._unrestored: list[HttpSession] = []
         self._revived = DirtyFlag()
         self._occupied = trio.Event()
@@ -330,8 +330,8 @@ class HttpSessions:
         self._sessions[session.id] = session
         self._occupied.set()
         self._hosts.add(session)
-        if session.endpoint not in self._views:
-            self._views.add(session.endpoint)
+        if session.view not in self._views:
+            self._views.add(session.view)
             self.note_lists()
 
     async def run(self) -> None:
@@ -401,7 +401,8 @@ class HttpSessions:
         """Revive a session of another run; None: it cannot be. `claimed` and `kept` as for `DurableSessions.find`."""
         if id in self._sessions:
             return None
-        past = self._durable.find(id, identity, view, claimed=claimed, kept=kept)
+        shown = self._hosts.profiles.choose(view, identity.host, identity.profile or view.profile)
+        past = self._durable.find(id, identity, view, shown=shown, claimed=claimed, kept=kept)
         session = None if past is None else self.mint(identity, view)
         if past is None or session is None:
             return None
@@ -417,7 +418,7 @@ class HttpSessions:
     def note_lists(self) -> None:
         """Keep digests of the current lists, so that the next run knows which changes hosts missed."""
         if self._router.settled.is_set():
-            for view in self._views:
+            for view in self._views | {session.view for session in self._sessions.values()}:
                 self._durable.note_lists(view, self._router.digests(view))
 
     def close(self, session: HttpSession, *, moved: bool = False) -> None:

@@ -134,7 +134,7 @@ async def serve_lines(
         )
         hosts.add(host)
         try:
-            if hosts.workplaces is not None and workplace is not None and view == EVERYTHING:
+            if hosts.workplaces is not None and workplace is not None and view.base == EVERYTHING:
                 await hosts.workplaces.arrived(host)
             if digests:
                 host.promise_digests()

@@ -12,7 +12,9 @@ from typing import Final
 
 import trio
 
-from hub.catalog.view import EVERYTHING, View
+from config.loading.check_profiles import OWN_LABEL
+from hub.catalog.profile_choice import find_profile
+from hub.catalog.view import EVERYTHING, PROFILE_MARK, View
 from hub.downstream.hosts import Hosts, Router
 from hub.downstream.lines.connection import FLUSH_S, LineHost, serve_lines
 from hub.downstream.lines.preamble import Preamble, read_preamble
@@ -29,9 +31,8 @@ PARTING_S: Final = 1.0
 """Time for hosts to answer a goodbye. A host that does not read does not answer."""
 MAX_CONNECTIONS: Final = 256
 """At most a quarter of the descriptors."""
-COMMAND_LINE: Final = "hubd"
+COMMAND_LINE: Final = OWN_LABEL
 """The host of commands such as `hubd call`."""
-ONLY_PROFILE: Final = "default"
 
 
 class LineServer:
@@ -130,11 +131,16 @@ class LineServer:
 
     def _view(self, preamble: Preamble) -> View | str:
         """The view that a shim asks for, or why there is none."""
+        if preamble.upstream is not None and preamble.profile is not None:
+            return "A single server has no profiles: give --upstream or --profile, not both"
+        if preamble.profile is not None:
+            profiles = self._hosts.profiles
+            found = find_profile(f"{PROFILE_MARK}{preamble.profile}", profiles.profiles)
+            known = ", ".join(profiles.names)
+            return found or f"There is no profile {preamble.profile!r} in this hub; there are: {known}"
         view = EVERYTHING if preamble.upstream is None else self._router.find_view(preamble.upstream)
         if view is None:
             return f"There is no server {preamble.upstream!r} in this hub; `hubd status` lists them"
-        if preamble.profile not in (None, ONLY_PROFILE):
-            return f"There is no profile {preamble.profile!r} in this hub; leave --profile out to have everything"
         return view
 
 

@@ -1,0 +1,151 @@
+"""Checks of `[profiles.NAME]`, beyond types. Pure.
+
+Everything that a profile makes the hub do for each tool of each view is bounded here. Problems show no fixed value.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from config.loading.check_access import LABEL
+from config.loading.safe_reading import Keys, Problem
+from config.name_globs import MAX_CHARS, problem_of
+from config.names import RESERVED
+from config.profile_settings import DEFAULT_PROFILE, Profile, ToolOverride
+
+PROFILE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
+PROFILE_NAME_RULE: Final = "lower-case letters, digits, dots, dashes and underscores, at most 32"
+OWN_LABEL: Final = "hubd"
+"""The label of the hub's own commands, which are shown everything."""
+MAX_PROFILES: Final = 64
+MAX_ENTRIES: Final = 1_000
+"""Most entries of a list or table of a profile."""
+MAX_FIXED: Final = 64
+"""Most fixed arguments of a tool."""
+MAX_FIXED_BYTES: Final = 64 << 10
+MAX_DESCRIPTION_BYTES: Final = 16 << 10
+MAX_INSTRUCTIONS_BYTES: Final = 2_000
+"""All instructions of the hub together; what servers say gets what is left."""
+HUB_TOOLS: Final = "hub__"
+"""Beginning of the names of the hub's own tools."""
+_NEW_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+
+
+def problems_of_profiles(profiles: Mapping[str, Profile], budget: int) -> Iterator[Problem]:
+    """Problems of all profiles; `budget`: characters of a visible name, where a profile does not say."""
+    if len(profiles) > MAX_PROFILES:
+        yield Problem(("profiles",), f"there are {len(profiles)} profiles, and {MAX_PROFILES} are the most")
+        return
+    labels: dict[str, str] = {}
+    for name, profile in profiles.items():
+        keys = ("profiles", name)
+        if not PROFILE_NAME.fullmatch(name):
+            yield Problem(keys, f"cannot be the name of a profile: {PROFILE_NAME_RULE}")
+        for label in dict.fromkeys(profile.hosts):
+            if (other := labels.setdefault(label, name)) != name:
+                text = f'"{label}" is a host of the profile {other}, too; a host has one profile: take it out of one'
+                yield Problem((*keys, "hosts"), text)
+        for problem in _problems_of(profile, budget):
+            yield Problem((*keys, *problem.keys), str(problem))
+
+
+def warnings_of_profiles(profiles: Mapping[str, Profile], servers: Collection[str]) -> Iterator[Problem]:
+    """Warnings about profiles; `servers` are the names of the user's."""
+    for name, profile in profiles.items():
+        for server in dict.fromkeys(profile.servers):
+            if server not in servers and server != RESERVED:
+                text = f'there is no server "{server}" here, unless a project has one of that name'
+                yield Problem(("profiles", name, "servers"), text)
+
+
+def profile_problem(name: str, known: Collection[str]) -> str:
+    """The reason why `name` is no profile that can be chosen, as a sentence; "": it is one."""
+    if name == DEFAULT_PROFILE or name in known:
+        return ""
+    return f"there is no profile {name!r}; there are: {', '.join(profile_names(known))}"
+
+
+def profile_names(known: Collection[str]) -> list[str]:
+    """All profiles that can be chosen."""
+    return [DEFAULT_PROFILE, *sorted(set(known) - {DEFAULT_PROFILE})]
+
+
+def _problems_of(profile: Profile, budget: int) -> Iterator[Problem]:
+    for label in profile.hosts:
+        if not LABEL.fullmatch(label):
+            yield Problem(("hosts",), "a label is printable ASCII without spaces, at most 64 characters")
+            break
+    if OWN_LABEL in profile.hosts:
+        yield Problem(("hosts",), f'"{OWN_LABEL}" is the label of hubd\'s own commands, which are shown everything')
+    for setting in ("hosts", "servers"):
+        if len(getattr(profile, setting)) > MAX_ENTRIES:
+            yield Problem((setting,), f"has more than {MAX_ENTRIES} entries")
+    for setting in ("tools", "always"):
+        if why := problem_of(getattr(profile, setting)):
+            yield Problem((setting,), why)
+    if (size := _size(profile.instructions)) > MAX_INSTRUCTIONS_BYTES:
+        text = f"takes {size} bytes, and {MAX_INSTRUCTIONS_BYTES} are the most for all instructions together"
+        yield Problem(("instructions",), text)
+    yield from _problems_of_names(profile.rename, budget if profile.name_budget is None else profile.name_budget)
+    if len(profile.override) > MAX_ENTRIES:
+        yield Problem(("override",), f"has more than {MAX_ENTRIES} entries")
+        return
+    for name, override in profile.override.items():
+        if not 0 < len(name) <= MAX_CHARS:
+            yield Problem(("override",), _NO_NAME)
+        for problem in _problems_of_override(override):
+            yield Problem(("override", name, *problem.keys), str(problem))
+
+
+_NO_NAME: Final = f"has an entry for no tool: a visible name has 1 to {MAX_CHARS} characters"
+
+
+def _problems_of_names(rename: Mapping[str, str], budget: int) -> Iterator[Problem]:
+    if len(rename) > MAX_ENTRIES:
+        yield Problem(("rename",), f"has more than {MAX_ENTRIES} entries")
+        return
+    taken: dict[str, str] = {}
+    for name, new in rename.items():
+        keys: Keys = ("rename", name)
+        if not 0 < len(name) <= MAX_CHARS:
+            yield Problem(("rename",), _NO_NAME)
+        elif not _NEW_NAME.fullmatch(new):
+            yield Problem(keys, "expected a name: a letter, then letters, digits, dashes and underscores")
+        elif len(new) > budget:
+            yield Problem(keys, f"has {len(new)} characters, and a visible name here has at most {budget}")
+        elif new.startswith(HUB_TOOLS):
+            yield Problem(keys, f"names that begin with {HUB_TOOLS} are those of the hub's own tools")
+        elif (other := taken.setdefault(new, name)) != name:
+            yield Problem(keys, f"is the new name of {other[:60]!r}, too; give each its own")
+
+
+def _problems_of_override(override: ToolOverride) -> Iterator[Problem]:
+    if (size := _size(override.description)) > MAX_DESCRIPTION_BYTES:
+        yield Problem(("description",), f"takes {size} bytes, and {MAX_DESCRIPTION_BYTES} are the most")
+    if len(override.fix) > MAX_FIXED:
+        yield Problem(("fix",), f"has more than {MAX_FIXED} arguments")
+        return
+    total = 0
+    for argument, value in override.fix.items():
+        encoded = _encoded(value)
+        total += 0 if encoded is None else len(encoded)
+        if encoded is None:
+            yield Problem(("fix", argument), "is no value that JSON can hold")
+    if total > MAX_FIXED_BYTES:
+        yield Problem(("fix",), f"takes {total} bytes, and {MAX_FIXED_BYTES} are the most")
+
+
+def _encoded(value: Any) -> bytes | None:
+    """The value as JSON; None: it has no such form."""
+    try:
+        data = msgspec.json.encode(value)
+        again = msgspec.json.decode(data)
+    except (TypeError, ValueError, OverflowError, RecursionError):  # DecodeError and UnicodeError are ValueErrors
+        return None
+    return data if again == value else None  # `nan` and `inf` become null
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="replace"))

@@ -1,0 +1,55 @@
+"""The settings of profiles: what some hosts are shown of all servers. Declared as in `settings`."""
+
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import Struct
+
+from config.name_globs import ALL
+from config.setting import Setting
+
+MAX_NAME_BUDGET: Final = 64
+"""Tool names of more characters are refused by several hosts."""
+MIN_NAME_BUDGET: Final = 32
+DEFAULT_PROFILE: Final = "default"
+"""The profile of hosts that nothing else gives one. It is always there: everything, unless it is configured."""
+
+
+class ToolOverride(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One tool as the hosts of a profile see it, by its visible name before renaming."""
+
+    description: Annotated[str, Setting(reload="live", mask="never")] = ""
+    """The description, in place of the server's."""
+    fix: Annotated[dict[str, Any], Setting(reload="live", expanded=True)] = {}
+    """Arguments with values that hosts neither see nor send: the hub puts them in. Texts may hold variables."""
+
+    def __repr__(self) -> str:
+        return f"<ToolOverride that fixes {', '.join(self.fix) or 'nothing'}>"  # values may be secrets
+
+
+class Profile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What some hosts are shown of all servers: a choice, and other names and texts."""
+
+    hosts: Annotated[tuple[str, ...], Setting(reload="live", mask="never", instead_of=("host", "labels"))] = ()
+    """Labels of `hubd connect --host` whose hosts are shown this profile; of a token, its `host`."""
+    servers: Annotated[tuple[str, ...], Setting(reload="live", mask="never", instead_of=("upstreams", "server"))] = ()
+    """Servers whose tools, prompts, resources and instructions are shown; `[]`: those of all."""
+    tools: Annotated[tuple[str, ...], Setting(reload="live", mask="never", instead_of=("allowed_tools",))] = ALL
+    """Globs over visible names of tools, as they are before renaming, such as "github__*"; what begins with `!` is
+    taken away, and if all do, the rest is left. Tools that are left out do not exist for these hosts."""
+    always: Annotated[tuple[str, ...], Setting(reload="live", mask="never")] = ()
+    """Globs over the same names: tools that are shown in search mode, and loaded at once by hosts that load tools when
+    they are needed."""
+    search: Annotated[Literal["auto", "on", "off"], Setting(reload="live")] = "auto"
+    """Search mode: hosts are shown tools to find and call tools, in place of all. `auto`: where there are too many."""
+    name_budget: Annotated[
+        int | None, Setting(reload="live", min=MIN_NAME_BUDGET, max=MAX_NAME_BUDGET, unit="characters")
+    ] = None
+    """Characters of a visible name, if not as many as for all."""
+    max_tools: Annotated[int | None, Setting(reload="live", min=1, unit="tools")] = None
+    """Number of tools above which `hubd status` warns; nothing is cut."""
+    instructions: Annotated[str, Setting(reload="live", mask="never")] = ""
+    """Text for the model, in front of what the servers say."""
+    rename: Annotated[dict[str, str], Setting(reload="live", mask="never")] = {}
+    """New names of tools by their visible names; both can be called, the new one is listed."""
+    override: Annotated[dict[str, ToolOverride], Setting(reload="live")] = {}
+    """Tools that are described otherwise, or have arguments with fixed values, by visible name before renaming."""

@@ -1,0 +1,114 @@
+"""Arguments of a tool that a profile fixes: hosts neither see them nor send them, and the hub puts them in. Pure.
+
+Only what the root of the input schema names under `properties` can be fixed, since only that can be taken out for
+certain. A schema that says the same thing in another way besides (`$ref`, `allOf`) would show the argument all the
+same, or ask for it; such a tool cannot be shown.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from hub.link.hub_errors import Executed, HubError
+from hub.wire.byte_checks import READ_ERRORS
+from hub.wire.jsonrpc import RemoteProtocolError, encode, open_object, peek_array, peek_str, raw
+
+_REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+_FURTHER: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
+_FURTHER_NAMED: Final = ("dependentRequired", "dependentSchemas", "dependencies")
+_SHOWING: Final = ("default", "examples")
+"""Members that may show values of the whole."""
+
+
+class CannotFix(Exception):
+    """The schema of a tool does not let an argument be fixed. The text says why, as a clause."""
+
+
+class FixedArgumentSent(HubError):
+    """A host sent an argument that its profile fixes; nothing was sent on."""
+
+    kind = "fixed_argument"
+    executed = Executed.NO
+
+
+class FixedArguments:
+    """The values that a profile gives to arguments of one tool. They do not show themselves."""
+
+    def __init__(self, profile: str, values: Mapping[str, Any]) -> None:
+        self._profile = profile
+        self._values = {name: raw(value) for name, value in values.items()}
+
+    def __repr__(self) -> str:
+        return f"<FixedArguments {', '.join(self._values)}>"
+
+    def put_into(self, arguments: Raw | None) -> Raw:
+        """The arguments that are sent in place of those of a host.
+
+        Raises:
+            FixedArgumentSent: one of them is among those.
+            RemoteProtocolError: -32602, those are no JSON object.
+        """
+        sent = {} if arguments is None else open_object(arguments)
+        for name in self._values:
+            if name in sent:
+                raise FixedArgumentSent(f'"{name}" is fixed by profile {self._profile}; leave it out')
+        return raw({**sent, **self._values})
+
+
+def without(schema: Raw | None, names: Collection[str]) -> Raw:
+    """An input schema in which the arguments `names` are neither described nor required.
+
+    Raises:
+        CannotFix: the schema does not name one of them, or says more of it than can be taken out.
+    """
+    members = _members(schema)
+    properties = _members(members.get("properties"))
+    for name in names:
+        if name not in properties:
+            raise CannotFix(f'its input schema names no "{name}" at the top level')
+    if any(reference in members for reference in _REFERENCES):
+        raise CannotFix("its input schema is defined somewhere else (`$ref`)")
+    for keyword in (*_FURTHER, *_FURTHER_NAMED):
+        if keyword in members and _mentions(members[keyword], (*names, *_REFERENCES)):
+            raise CannotFix(f"its input schema says more of the same under `{keyword}`")
+    for keyword in _SHOWING:
+        if keyword in members and _mentions(members[keyword], names):
+            del members[keyword]
+    members["properties"] = raw({name: value for name, value in properties.items() if name not in names})
+    if "required" in members:
+        needed = [each for each in peek_array(members["required"]) if peek_str(each) not in names]
+        members["required"] = Raw(encode(needed))
+        if not needed:
+            del members["required"]
+    return raw(members)
+
+
+def _members(value: Raw | None) -> dict[str, Raw]:
+    try:
+        return {} if value is None else open_object(value)
+    except RemoteProtocolError:
+        return {}
+
+
+def _mentions(value: Raw, words: Collection[str]) -> bool:
+    """True if any text or key in `value` is one of `words`, or if it cannot be read."""
+    try:
+        found = msgspec.json.decode(value)
+    except READ_ERRORS:
+        return True
+    return any(text in words for text in _texts(found))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            yield from each
+            left += each.values()
+        elif isinstance(each, list):
+            left += each
+        elif isinstance(each, str):
+            yield each

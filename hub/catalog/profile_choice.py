@@ -1,0 +1,50 @@
+"""Profiles: which one a host is shown. Pure.
+
+Chosen by, the first that is there: the host's token, what the user wrote into its entry (`hubd connect --profile`, or
+the URL), its label, the profile `default`. Never by what a host says of itself, or by what it did before: what it is
+shown follows from what its user wrote.
+"""
+
+from collections.abc import Collection, Mapping
+
+from config.loading.check_profiles import OWN_LABEL, profile_names
+from config.profile_settings import DEFAULT_PROFILE, Profile
+from hub.catalog.view import PROFILE_MARK, View, profile_view
+
+
+class ProfileChoice:
+    """The profiles of one configuration, and their hosts. Never changes."""
+
+    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+        self.profiles = dict(profiles)
+        self.in_use = bool(self.profiles)
+        """True if any profile is configured; else all hosts see all."""
+        self._by_label = {label: name for name, profile in self.profiles.items() for label in profile.hosts}
+
+    def __repr__(self) -> str:
+        return f"<ProfileChoice of {', '.join(self.names)}>"
+
+    @property
+    def names(self) -> list[str]:
+        """All that can be chosen."""
+        return profile_names(self.profiles)
+
+    def choose(self, place: View, label: str, named: str = "") -> View:
+        """The view of a host with this label at `place`; `named`: the profile that its token or its user names.
+
+        A profile that was named and is no more shows nothing.
+        """
+        if place.server or (label == OWN_LABEL and not named):
+            return place
+        name = named or self._by_label.get(label, DEFAULT_PROFILE)
+        if name == DEFAULT_PROFILE and name not in self.profiles:
+            return place.base
+        return profile_view(name, place.base)
+
+
+def find_profile(name: str, profiles: Collection[str]) -> View | None:
+    """The view of the endpoint /mcp/<name>, of one of these profiles; None: it is no profile's."""
+    if not name.startswith(PROFILE_MARK):
+        return None
+    profile = name.removeprefix(PROFILE_MARK)
+    return profile_view(profile) if profile in profiles or profile == DEFAULT_PROFILE else None

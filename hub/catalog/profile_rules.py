@@ -1,0 +1,47 @@
+"""The rules of one profile, read once for all names that they are asked about. Pure."""
+
+from collections.abc import Collection
+from typing import Final
+
+from config.name_globs import NameChoice
+from config.profile_settings import Profile, ToolOverride
+from hub.catalog.view import home_of
+
+UNCHANGED: Final = ToolOverride()
+
+
+class ProfileRules:
+    """What a profile makes of servers and of visible names, as they are before renaming. Never changes."""
+
+    def __init__(self, name: str, profile: Profile) -> None:
+        self.name = name
+        self.profile = profile
+        self._servers = frozenset(profile.servers)
+        self._tools = NameChoice(profile.tools)
+        self._always = NameChoice(profile.always)
+        self._has_always = bool(profile.always)
+
+    def __repr__(self) -> str:
+        return f"<ProfileRules {self.name}>"
+
+    def shows_server(self, running: str) -> bool:
+        """True if the server that runs as `running` is shown; of a project's server its own name counts."""
+        return not self._servers or home_of(running)[0] in self._servers
+
+    def shows_tool(self, names: Collection[str]) -> bool:
+        """True if a tool is shown that is known by `names`: what any of them is taken away by holds for the tool."""
+        return self._tools.chooses(names)
+
+    def is_always(self, names: Collection[str]) -> bool:
+        """True if that tool is shown in search mode, too."""
+        return self._has_always and self._always.chooses(names)
+
+    def override(self, names: Collection[str]) -> ToolOverride:
+        """The other texts and the fixed arguments of that tool."""
+        found = self.profile.override
+        return next((found[name] for name in names if name in found), UNCHANGED) if found else UNCHANGED
+
+    def new_name(self, names: Collection[str]) -> str | None:
+        """The name that it is given; None: it keeps its own."""
+        renamed = self.profile.rename
+        return next((renamed[name] for name in names if name in renamed), None) if renamed else None

@@ -1,0 +1,85 @@
+"""Hosts and their profiles: what other profiles mean for those that are attached.
+
+Hosts stay attached. Each is shown what its profile says now, or another profile that is its own now; those whose lists
+differ are told, and no others (the hosts of a profile that stays theirs by `ListUpdates`, as of any change).
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from config.profile_settings import Profile
+from hub.catalog.catalog import Catalog
+from hub.catalog.profile_choice import ProfileChoice
+from hub.catalog.token_cost import text_bytes, tokens_of
+from hub.catalog.view import View, profile_view
+from hub.control.answers import ProfileRow
+from hub.downstream.hosts import Host, Hosts
+from hub.routing.live_catalog import LiveCatalog
+from hub.routing.subscriptions import Subscriptions
+from hub.wire.mcp import Kind
+
+
+class ProfileHosts:
+    """The attached hosts by profile."""
+
+    def __init__(
+        self, profiles: Mapping[str, Profile], live: LiveCatalog, hosts: Hosts, subscriptions: Subscriptions
+    ) -> None:
+        self._live = live
+        self._hosts = hosts
+        self._subscriptions = subscriptions
+        hosts.choose_by(ProfileChoice(profiles))
+
+    def __repr__(self) -> str:
+        return f"<ProfileHosts by {self._hosts.profiles!r}>"
+
+    @contextmanager
+    def moving(self, profiles: Mapping[str, Profile]) -> Iterator[None]:
+        """Around a change of the configuration without a checkpoint: show hosts what `profiles` give them then."""
+        before = self._hosts.profiles
+        if before.profiles == profiles:
+            yield
+            return
+        shown = {host: self._live.of(host.view) for host in self._hosts}
+        streams = {stream: self._live.of(stream.view) for stream in self._subscriptions.stateless}
+        yield
+        after = ProfileChoice(profiles)
+        self._hosts.choose_by(after)
+        changed = {name for name in {*before.profiles, *profiles} if before.profiles.get(name) != profiles.get(name)}
+        for host, catalog in shown.items():
+            view = host.view_at(host.view.base)
+            if view != host.view:
+                self._move(host, view, catalog)
+            elif view.profile in changed:
+                self._subscriptions.shown(host.tenant, view, set())
+        for stream, catalog in streams.items():
+            identity = stream.host.identity
+            view = after.choose(stream.view.base, identity.host, identity.profile or stream.exchange.named)
+            if view != stream.view or view.profile in changed:
+                kinds = self._differing(catalog, view) if view != stream.view else set()
+                stream.moved(view)
+                stream.list_changed(kinds)
+
+    def status(self) -> list[ProfileRow]:
+        """For `hubd status`."""
+        return [self._row(name, profile) for name, profile in self._hosts.profiles.profiles.items()]
+
+    def _row(self, name: str, profile: Profile) -> ProfileRow:
+        catalog = self._live.of(profile_view(name))
+        costs = catalog.costs().values()
+        return ProfileRow(
+            name=name,
+            hosts=sum(host.view.profile == name for host in self._hosts),
+            tools=sum(cost.tools for cost in costs),
+            tokens=tokens_of(sum(cost.bytes for cost in costs) + text_bytes(catalog.instructions)),
+            search=profile.search,
+        )
+
+    def _move(self, host: Host, view: View, before: Catalog) -> None:
+        kinds = self._differing(before, view)
+        self._subscriptions.shown(host.tenant, view, kinds)
+        self._hosts.move(host, view, kinds)
+
+    def _differing(self, before: Catalog, view: View) -> set[Kind]:
+        after = self._live.of(view)
+        return {kind for kind in Kind if after.differs(before, kind)}

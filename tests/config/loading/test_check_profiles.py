@@ -1,0 +1,150 @@
+"""`[profiles.NAME]`: what may stand there, and what is said of all else."""
+
+import pytest
+
+from config.effective import hub_settings
+from config.errors import ConfigError
+from config.loading.all_files import gather
+from config.loading.assemble import load_all
+from config.profile_settings import Profile
+
+SERVER = '[upstreams.github]\ncommand = "x"\n'
+
+
+def load(tmp_path, text, environ=None, name="hubd.toml"):
+    path = tmp_path / name
+    path.write_text(text)
+    return load_all(path, environ or {})
+
+
+def problems(tmp_path, text, environ=None):
+    with pytest.raises(ConfigError) as refused:
+        load(tmp_path, text, environ)
+    return [f"{each.line}: {'.'.join(each.keys)}: {each.text}" for each in refused.value.diagnostics]
+
+
+FULL = (
+    SERVER
+    + """
+[profiles.coding]
+hosts = ["cursor", "codex"]
+servers = ["github", "hub"]
+tools = ["github__*", "!github__*_release*"]
+always = ["github__create_issue"]
+search = "on"
+name_budget = 40
+max_tools = 40
+instructions = "Ask before you push."
+[profiles.coding.rename]
+github__create_issue = "new_issue"
+[profiles.coding.override.github__create_issue]
+description = "File a bug in our tracker."
+fix = { owner = "acme", repo = "${TRACKER_REPO}", labels = ["bug", "${TRACKER_REPO}"], draft = false, n = 3 }
+"""
+)
+
+
+def test_all_settings_of_a_profile(tmp_path):
+    found = load(tmp_path, FULL, {"TRACKER_REPO": "s3cret-repo"})
+    profile = found.config.profiles["coding"]
+    assert profile.hosts == ("cursor", "codex")
+    assert profile.rename == {"github__create_issue": "new_issue"}
+    fix = profile.override["github__create_issue"].fix
+    assert fix == {"owner": "acme", "repo": "s3cret-repo", "labels": ["bug", "s3cret-repo"], "draft": False, "n": 3}
+    assert "s3cret-repo" not in repr(found.config), "values may be secrets"
+    assert not found.warnings
+
+
+def test_a_profile_is_shown_with_files_and_lines_and_without_values_of_variables(tmp_path):
+    (tmp_path / "hubd.toml").write_text(FULL)
+    environ = {"TRACKER_REPO": "s3cret-repo"}
+    shown = {each.keys: each for each in hub_settings(gather(tmp_path / "hubd.toml", environ), defaults=True)}
+    assert shown["profiles", "coding", "hosts"].value == ["cursor", "codex"]
+    fix = shown["profiles", "coding", "override", "github__create_issue", "fix", "repo"]
+    assert fix.value == "${TRACKER_REPO}"
+    assert fix.origin is not None
+    assert fix.origin.line == 17
+    assert not any("s3cret" in str(each.value) for each in shown.values())
+
+
+def test_what_looks_like_a_secret_is_masked_where_it_is_shown(tmp_path):
+    (tmp_path / "hubd.toml").write_text(
+        FULL.replace('owner = "acme"', 'api_token = "ghp_0123456789abcdefABCDEF01234567"')
+    )
+    shown = hub_settings(gather(tmp_path / "hubd.toml", {"TRACKER_REPO": "r"}), defaults=False)
+    assert not any("ghp_" in str(each.value) for each in shown)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ('hosts = ["a"]\n[profiles.q]\nhosts = ["a"]', '6: profiles.q.hosts: "a" is a host of the profile p, too'),
+        ('hosts = ["a b"]', "4: profiles.p.hosts: a label is printable ASCII"),
+        ('hosts = ["hubd"]', '4: profiles.p.hosts: "hubd" is the label of hubd\'s own commands'),
+        ("hosts = 3", "4: profiles.p.hosts: expected a list, not a whole number"),
+        ('tools = [""]', "4: profiles.p.tools: has an entry without a name"),
+        (f"tools = {['a*'] * 65}", "4: profiles.p.tools: has more than 64 globs"),
+        (f'always = ["{"a" * 300}"]', "4: profiles.p.always: has an entry of 300 characters"),
+        ('search = "yes"', "4: profiles.p.search: must be one of"),
+        ("name_budget = 20", "4: profiles.p.name_budget: must be from 32 to 64 characters, not 20"),
+        ("max_tools = 0", "4: profiles.p.max_tools: must be a number of tools"),
+        (f'instructions = "{"é" * 1001}"', "4: profiles.p.instructions: takes 2002 bytes, and 2000 are the most"),
+        ('rename = { a__b = "1x" }', "4: profiles.p.rename.a__b: expected a name"),
+        ('rename = { a__b = "x.y" }', "4: profiles.p.rename.a__b: expected a name"),
+        ('rename = { a__b = "hub__x" }', "4: profiles.p.rename.a__b: names that begin with hub__"),
+        (f'rename = {{ a__b = "{"x" * 51}" }}', "4: profiles.p.rename.a__b: has 51 characters"),
+        (f'name_budget = 32\nrename = {{ a__b = "{"x" * 33}" }}', "5: profiles.p.rename.a__b: has 33 characters"),
+        ('rename = { a__b = "x", a__c = "x" }', "4: profiles.p.rename.a__c: is the new name of 'a__b', too"),
+        ("rename = { a__b = 3 }", "4: profiles.p.rename"),
+        ("override = { a__b = 3 }", "4: profiles.p.override.a__b: expected a table"),
+        ("override = { a__b = { fix = 3 } }", "4: profiles.p.override.a__b.fix: expected a table"),
+        ("override = { a__b = { fix = { x = nan } } }", "4: profiles.p.override.a__b.fix.x: is no value that JSON"),
+        ('override = { a__b = { fix = { x = "${NOPE}" } } }', "4: profiles.p.override.a__b.fix.x: the variable NOPE"),
+        ('override = { a__b = { fix = { x = "${secret:K}" } } }', "4: profiles.p.override.a__b.fix.x: `${secret:K}`"),
+        (f'override = {{ a__b = {{ fix = {{ x = "{"y" * 70_000}" }} }} }}', "4: profiles.p.override.a__b.fix: takes"),
+        (f'override = {{ a__b = {{ description = "{"y" * 17_000}" }} }}', "4: profiles.p.override.a__b.description"),
+    ],
+    ids=lambda text: text[:40],
+)
+def test_mistakes_are_told_with_their_line(tmp_path, lines, said):
+    lines = lines.replace("'a*'", '"a*"')
+    found = problems(tmp_path, f"{SERVER}[profiles.p]\n{lines}\n")
+    assert any(each.startswith(said) for each in found), found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("profiles = 3\n", "profiles: expected a table"),
+        ("[profiles]\np = 3\n", "profiles.p: expected a table: write [profiles.NAME] above this"),
+        ("[profiles.P]\n", "profiles.P: cannot be the name of a profile"),
+        ('[profiles."~x"]\n', "profiles.~x: cannot be the name of a profile"),
+        ("".join(f"[profiles.p{n}]\n" for n in range(65)), "profiles: there are 65 profiles, and 64 are the most"),
+    ],
+    ids=lambda text: text[:40],
+)
+def test_mistakes_of_the_whole_table(tmp_path, text, said):
+    found = problems(tmp_path, text)
+    assert any(said in each for each in found), found
+
+
+def test_an_unknown_setting_is_ignored_with_the_nearest_one(tmp_path):
+    found = load(tmp_path, f"{SERVER}[profiles.p]\nname_bugdet = 40\n")
+    assert found.config.profiles == {"p": Profile()}
+    assert [f"{each.line}: {each.text}" for each in found.warnings] == [
+        '4: ignored: unknown setting; did you mean "name_budget"?'
+    ]
+
+
+def test_a_server_that_is_not_there_is_a_warning(tmp_path):
+    found = load(tmp_path, f'{SERVER}[profiles.p]\nservers = ["gihub", "hub"]\n')
+    assert [f"{each.line}: {each.text}" for each in found.warnings] == [
+        '4: there is no server "gihub" here, unless a project has one of that name'
+    ]
+
+
+def test_profiles_stand_in_the_main_file_only(tmp_path):
+    (tmp_path / "upstreams.d").mkdir()
+    (tmp_path / "upstreams.d" / "x.toml").write_text(f"{SERVER}[profiles.p]\n")
+    found = problems(tmp_path, "")
+    assert any("this file may only name upstreams" in each for each in found), found
