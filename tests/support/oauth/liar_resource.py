@@ -4,6 +4,7 @@ import base64
 import json
 import time
 import urllib.request
+from itertools import count
 from typing import Any
 from urllib.parse import urlencode
 
@@ -95,7 +96,10 @@ class Protected(Pages):
         tool = (message.get("params") or {}).get("name")
         wants = state.args.write_scope if name == "tools/call" and tool == "write" else state.args.scope
         refused = lie == "res-403-loop" and name == "tools/call"
-        if refused or wants not in found.get("scope", "").split():
+        scopes = found.get("scope", "").split()
+        if lie == "res-403-more" and tool == "write":
+            wants = next(more for number in count(1) if (more := f"more:{number}") not in scopes)
+        if refused or wants not in scopes:
             return self.challenge(403, "insufficient_scope", wants)
         return self.say(200, {"jsonrpc": "2.0", "id": id, **answer(name, tool)})
 

@@ -64,6 +64,7 @@ LIES: Final = {
     "res-401-fresh": "a token it has just been given is refused: say so, no loop",
     "res-401-bare": "no WWW-Authenticate at all: the well-known places",
     "res-403-loop": "at most three times, then `denied`",
+    "res-403-more": "two sign-ins for more scopes at most, then `denied`; the tool `write` always wants one more",
     "res-challenge-two": "two schemes in one header: Bearer is found",
     "res-challenge-garbage": "as if there were no parameters",
     # two authorization servers (RFC 9207); both need --honest
