@@ -17,7 +17,7 @@ from msgspec import Raw, Struct, structs
 from config.profile_settings import Profile
 from hub.catalog.chosen_entries import ChosenEntries, choose_part, rename_parts
 from hub.catalog.entries import NAME_KINDS, NOTHING, Route, UpstreamEntries, UpstreamRule, VisibleEntry, quote_some
-from hub.catalog.instructions import heading, joined
+from hub.catalog.instructions import ServerWords, instructions
 from hub.catalog.profile_rules import ProfileRules
 from hub.catalog.rewrite import Change, unchanged
 from hub.catalog.search.hub_tools import HubTools
@@ -443,13 +443,25 @@ class Catalog:
 
     @property
     def instructions(self) -> str:
-        """Texts of the upstreams for the model, each under its title and the prefix of its tools, since they use their
-        own names of tools; of one upstream alone, its very words."""
+        """Text for the model: what the profile says, a line for each upstream, and what they say, each under its title
+        and the prefix of its tools, since they use their own names of tools; of one upstream alone, its very words."""
         if self._instructions is None:
-            sections = [(_heading(part), text) for part in self.parts if (text := part.snapshot.instructions.strip())]
-            self._instructions = sections[0][1] if self.view.server and sections else joined(sections)
+            if self.view.server:
+                self._instructions = "".join(part.snapshot.instructions.strip() for part in self.parts)
+            else:
+                own = "" if self.profile is None else self.profile.instructions
+                self._instructions = instructions(own, list(self._words()))
         return self._instructions
 
-
-def _heading(part: UpstreamEntries) -> str:
-    return heading(part.title or part.name, None if part.rule.prefix == "" else part.sid)
+    def _words(self) -> Iterator[ServerWords]:
+        """What is said of each server that offers something, or says something."""
+        tools = {part.name: len(shown) for part, shown in self.findable()}
+        for part in self.parts:
+            counts = {kind: len(part.shown[kind]) for kind in Kind} | {Kind.TOOL: tools[part.name]}
+            kind = next((kind for kind in (Kind.TOOL, Kind.PROMPT, Kind.RESOURCE) if counts[kind]), Kind.TOOL)
+            text = part.snapshot.instructions
+            if counts[kind] or text.strip():
+                noun = kind.value if counts[kind] != 1 else kind.value.removesuffix("s")
+                offers = f"{counts[kind]} {noun}" if counts[kind] else ""
+                prefix = "" if part.rule.prefix == "" else f"{part.sid}__*"
+                yield ServerWords(prefix, part.name, part.title, offers, text)

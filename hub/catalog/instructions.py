@@ -1,9 +1,15 @@
-"""Instructions of several servers for the model, joined into one text of bounded size. Pure."""
+"""Instructions for the model: what a profile says, one line for each server, then what the servers say. Pure.
+
+All in a text of bounded size, in which the lines are never cut before what servers say. Hosts that load tools when they
+are needed search by little else.
+"""
 
 import re
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final
+
+from msgspec import Struct
 
 MAX_INSTRUCTIONS: Final = 2000
 """Bytes in all: there are hosts that cut what is longer than 2 KiB."""
@@ -11,18 +17,95 @@ MAX_TITLE_CHARS: Final = 80
 LEAST_TEXT: Final = 60
 """Bytes of a server's instructions without which its heading is left out, too."""
 _MORE: Final = "# Further servers\n\nThere is no room here for what they say."
+_FURTHER: Final = "and {} more servers"
+_MAX_SENTENCE: Final = 500
+LEAST_ABOUT: Final = 6
+"""Bytes without which the line of a server says nothing of what it is about."""
 _GAP: Final = "\n\n"
 _ELLIPSIS: Final = " …"
 _END: Final = re.compile(r"[.!?](?=\s)|(?=\n)")
 """Of a sentence or a line."""
 
 
-def heading(title: str, sid: str | None) -> str:
+class ServerWords(Struct, frozen=True):
+    """What is said of one server."""
+
+    prefix: str
+    """The beginning of the names of its tools, such as "github__*"; "": they have their own names."""
+    name: str
+    title: str
+    """"": it has none."""
+    offers: str
+    """What it offers, counted, such as "38 tools"; "": nothing that is listed."""
+    text: str
+    """Its own instructions."""
+
+    @property
+    def about(self) -> str:
+        """What it is about, on one line; "": nobody knows."""
+        return self.title or one_line(_first_sentence(self.text)) or ("" if self.prefix else self.name)
+
+    def line(self, about: str) -> str:
+        """Its line among those of all servers."""
+        who, what = (self.prefix, about) if self.prefix else (about or self.name, "")
+        said = "; ".join(filter(None, (what, self.offers)))
+        return f"{who}: {said}" if said else who
+
+
+def instructions(own: str, servers: Sequence[ServerWords]) -> str:
+    """The instructions of a view, in at most `MAX_INSTRUCTIONS` bytes: `own`, then lines, then texts of the servers."""
+    own = cut(own.strip(), MAX_INSTRUCTIONS)
+    room = MAX_INSTRUCTIONS - _size(own) - (_size(_GAP) if own else 0)
+    lines = index(servers, room)
+    room -= _size(lines) + (_size(_GAP) if lines else 0)
+    sections = [
+        (heading(each.title or each.name, each.prefix), each.text.strip()) for each in servers if each.text.strip()
+    ]
+    return _GAP.join(filter(None, (own, lines, joined(sections, room))))
+
+
+def index(servers: Sequence[ServerWords], room: int) -> str:
+    """One line for each server, in at most `room` bytes: what each is about shares what is left beside the names."""
+    least = list(accumulate(_size(each.line("")) + 1 for each in servers))
+    room += 1  # no line break after the last
+    if not least or least[-1] <= room:
+        abouts = [each.about for each in servers]
+        needs = [_size(each.line(about)) - _size(each.line("")) for each, about in zip(servers, abouts, strict=True)]
+        rooms = shares(needs, room - (least[-1] if least else 0))
+        found = [
+            each.line(_shortened(about, _size(about) - (need - most)))
+            for each, about, need, most in zip(servers, abouts, needs, rooms, strict=True)
+        ]
+        return "\n".join(found)
+    shown = sum(size + _size(_FURTHER.format(len(servers))) <= room for size in least)
+    found = [each.line("") for each in servers[:shown]]
+    further = _FURTHER.format(len(servers) - shown)
+    return "\n".join([*found, further] if shown or _size(further) < room else found)
+
+
+def _shortened(about: str, room: int) -> str:
+    """`about` in so many bytes; "" if that says too little."""
+    if _size(about) <= room:
+        return about
+    return cut(about, room) if room >= LEAST_ABOUT else ""
+
+
+def _first_sentence(text: str) -> str:
+    text = text.lstrip("# \t\n")[:_MAX_SENTENCE]
+    end = _END.search(text)
+    return (text if end is None else text[: end.end()]).rstrip(" .:\n")
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="replace"))
+
+
+def heading(title: str, prefix: str) -> str:
     """A heading that tells a model which tools a text is about, even if two servers share a title.
 
-    `sid`: the server id that begins the names of its tools; None: they have their own names.
+    `prefix`: the beginning of the names of its tools; "": they have their own names.
     """
-    return title if sid is None else f"{title} (tools: {sid}__*)"
+    return f"{title} (tools: {prefix})" if prefix else title
 
 
 def one_line(title: str) -> str:
@@ -31,8 +114,8 @@ def one_line(title: str) -> str:
     return " ".join(clean.split())[:MAX_TITLE_CHARS]
 
 
-def joined(sections: Sequence[tuple[str, str]]) -> str:
-    """Instructions of several servers, each text below its heading, in at most `MAX_INSTRUCTIONS` bytes.
+def joined(sections: Sequence[tuple[str, str]], room: int = MAX_INSTRUCTIONS) -> str:
+    """Instructions of several servers, each text below its heading, in at most `room` bytes.
 
     They share these fairly: a short text stays whole, and what it leaves is for those that are longer.
     """
@@ -40,10 +123,12 @@ def joined(sections: Sequence[tuple[str, str]]) -> str:
     fixed = [len((head + _GAP).encode()) for head in heads]
     needs = [len(text.encode()) for _, text in sections]
     least = list(accumulate(size + min(need, LEAST_TEXT) for size, need in zip(fixed, needs, strict=True)))
-    room, more = MAX_INSTRUCTIONS + len(_GAP), []
+    room, more = room + len(_GAP), []
     if least and least[-1] > room:
         room, more = room - len(_MORE + _GAP), [_MORE]
     count = sum(size <= room for size in least)
+    if not count:
+        return ""
     rooms = shares(needs[:count], room - sum(fixed[:count]))
     parts = [head + cut(text, most) for head, (_, text), most in zip(heads, sections, rooms, strict=False)]
     return _GAP.join(parts + more)

@@ -541,7 +541,8 @@ def test_only_what_hosts_see_makes_a_difference():
 def test_instructions_stand_under_their_servers():
     a = snapshot("a", title=" Files \n\x07 and\tmore ", text="  Use me. \n")
     catalog = merged(snapshot("b", text="B!"), a, snapshot("c"), rule=rules("a", "b", "c"))
-    assert catalog.instructions == "# Files and more (tools: a__*)\n\nUse me.\n\n# b (tools: b__*)\n\nB!"
+    texts = "# Files and more (tools: a__*)\n\nUse me.\n\n# b (tools: b__*)\n\nB!"
+    assert catalog.instructions == f"a__*: Files and more\nb__*: B!\n\n{texts}"
     assert catalog.instructions is catalog.instructions
     assert alone_in(catalog, "a").instructions == "Use me."
     assert alone_in(catalog, "c").instructions == merged().instructions == ""
@@ -552,9 +553,10 @@ def test_equal_titles_are_told_apart_by_the_names_of_the_tools():
     one, two = (snapshot(name, title="Everything", text=f"Use get-{name}.") for name in ("a", "b"))
     rule = Rules((UpstreamRule("a", prefix=""), UpstreamRule("b", prefix="shown")))
     assert merged(one, two, rule=rule).instructions == (
-        "# Everything\n\nUse get-a.\n\n# Everything (tools: shown__*)\n\nUse get-b."
+        "Everything\nshown__*: Everything\n\n# Everything\n\nUse get-a.\n\n# Everything (tools: shown__*)\n\nUse get-b."
     )
-    assert merged(snapshot("a", title="t" * 200, text="x")).instructions == f"# {'t' * 80} (tools: a__*)\n\nx"
+    said = merged(snapshot("a", title="t" * 200, text="x")).instructions
+    assert said == f"a__*: {'t' * 80}\n\n# {'t' * 80} (tools: a__*)\n\nx"
 
 
 def test_a_long_id_is_cut_for_a_small_budget_and_calls_find_it_by_its_whole():

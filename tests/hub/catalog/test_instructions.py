@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.catalog.instructions import LEAST_TEXT, MAX_INSTRUCTIONS, cut, joined, shares
+from hub.catalog.instructions import (
+    LEAST_TEXT,
+    MAX_INSTRUCTIONS,
+    ServerWords,
+    cut,
+    index,
+    instructions,
+    joined,
+    shares,
+)
 
 
 @pytest.mark.covers("G-12")
@@ -65,3 +74,62 @@ def test_shares_are_fair(needs, whole):
     less = [share for share, need in zip(found, needs, strict=True) if share < need]
     assert not less or max(found) - min(less) <= 1
     assert not less or whole - sum(found) < len(needs)
+
+
+def words(number, *, title="", text="", offers="38 tools"):
+    return ServerWords(f"server{number}__*", f"server{number}", title, offers, text)
+
+
+@pytest.mark.covers("EP-9")
+def test_a_profiles_own_words_come_first_then_a_line_for_each_server_then_their_texts():
+    said = instructions(
+        "Ask before you push.", [words(1, title="Issues"), words(2, text="# Notes: all of them.\n\nMore.")]
+    )
+    assert said == (
+        "Ask before you push.\n\n"
+        "server1__*: Issues; 38 tools\nserver2__*: Notes: all of them; 38 tools\n\n"
+        "# server2 (tools: server2__*)\n\n# Notes: all of them.\n\nMore."
+    )
+    assert instructions("", []) == ""
+    assert instructions(" Only this. ", []) == "Only this."
+
+
+@pytest.mark.covers("EP-9")
+@pytest.mark.parametrize("count", [3, 30, 60])
+def test_every_server_has_its_line_however_much_they_say(count):
+    servers = [words(number, title="Issues, pull requests and " * 3, text="Use me. " * 100) for number in range(count)]
+    said = instructions("", servers)
+    assert len(said.encode()) <= MAX_INSTRUCTIONS
+    lines = said.split("\n\n")[0].splitlines()
+    assert [line.partition(":")[0] for line in lines] == [each.prefix for each in servers]
+    assert all(line.endswith("38 tools") for line in lines)
+    assert ("Use me." in said) == (count == 3), "lines are not cut before texts"
+
+
+@pytest.mark.covers("EP-9")
+def test_servers_beyond_all_room_are_counted():
+    said = instructions("x" * 1_000, [words(number) for number in range(200)])
+    assert len(said.encode()) <= MAX_INSTRUCTIONS
+    lines = said.split("\n\n")[1].splitlines()
+    assert lines[-1] == f"and {200 - len(lines) + 1} more servers"
+    assert len(lines) > 30
+
+
+def test_a_line_is_one_line_whatever_a_server_says():
+    said = index([words(1, text="\n\n## A\x00b\u202e\ttitle\nnext"), words(2, text="\n"), words(3, offers="")], 2_000)
+    assert said.splitlines() == ["server1__*: A b title; 38 tools", "server2__*: 38 tools", "server3__*"]
+
+
+_words = st.builds(
+    ServerWords,
+    st.sampled_from(["", "a__*", "longer-name__*"]),
+    st.text("ab", min_size=1, max_size=32),
+    st.text("aé ", max_size=80),
+    st.sampled_from(["", "1 tool", "38 tools"]),
+    st.text("aé .\n#", max_size=400),
+)
+
+
+@given(st.text("xé. ", max_size=2_000), st.lists(_words, max_size=90))
+def test_all_together_are_never_more_than_hosts_show(own, servers):
+    assert len(instructions(own, servers).encode()) <= MAX_INSTRUCTIONS

@@ -1,0 +1,124 @@
+"""Arguments that a profile fixes: no way of writing them gets past, and no schema shows them."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from hub.catalog.fixed_arguments import CannotFix, FixedArguments, FixedArgumentSent, without
+from hub.wire.jsonrpc import RemoteProtocolError
+
+FIXED = FixedArguments("coding", {"owner": "acme", "repo": "app"})
+REFUSED = '"owner" is fixed by profile coding; leave it out'
+
+VALUES = ['"mine"', '"acme"', "null", "true", "0", "1e400", "-0", "[]", "{}", '""', '["acme"]', '{"owner":"x"}']
+KEYS = [
+    '"owner"',
+    '"\\u006fwner"',
+    '"o\\u0077ner"',
+    '"own\\u0065r"',
+    '"\\u006f\\u0077\\u006e\\u0065\\u0072"',
+    '"\\u006F\\u0077\\u006E\\u0065\\u0072"',
+]
+SPACED = ["{%s:%s}", "{ %s : %s }", "{\n%s\t:\r\n%s}", '{"a":1,%s:%s}', '{%s:%s,"z":{}}', '{"owner":1,%s:%s}']
+WAYS = [shape % (key, value) for key in KEYS for value in VALUES[:3] for shape in SPACED[:3]]
+WAYS += [shape % ('"owner"', value) for value in VALUES for shape in SPACED]
+
+
+@pytest.mark.covers("EP-6")
+@pytest.mark.parametrize("written", WAYS)
+def test_however_a_host_sends_a_fixed_argument_it_is_refused(written):
+    assert len(WAYS) >= 50
+    with pytest.raises(FixedArgumentSent) as refused:
+        FIXED.put_into(Raw(written.encode()))
+    assert str(refused.value) == REFUSED
+
+
+@pytest.mark.covers("EP-6")
+@pytest.mark.parametrize(
+    "written", ["null", "[]", '"{}"', "1", "true", '[{"owner":"x"}]', '"owner"', "{", '{"owner"}', "", "\xff", "[" * 5000]
+)
+def test_what_is_no_object_is_no_arguments(written):
+    with pytest.raises(RemoteProtocolError):
+        FIXED.put_into(Raw(written.encode("latin-1")))
+
+
+def test_other_arguments_pass_and_the_fixed_ones_are_there():
+    assert json.loads(bytes(FIXED.put_into(None))) == {"owner": "acme", "repo": "app"}
+    written = b'{"Owner":"x","owner ":1,"own":2,"n":123456789012345678901234567890,"deep":{"owner":"x"}}'
+    sent = bytes(FIXED.put_into(Raw(written)))
+    assert json.loads(sent) == {**json.loads(written), "owner": "acme", "repo": "app"}
+    assert b"123456789012345678901234567890" in sent
+
+
+@pytest.mark.covers("EP-6")
+@given(st.dictionaries(st.text(max_size=8), st.integers() | st.text(max_size=5), max_size=6))
+def test_what_is_sent_holds_the_fixed_values_or_nothing_is_sent(arguments):
+    written = Raw(json.dumps(arguments).encode())
+    if {"owner", "repo"} & arguments.keys():
+        with pytest.raises(FixedArgumentSent):
+            FIXED.put_into(written)
+    else:
+        assert json.loads(bytes(FIXED.put_into(written))) == {**arguments, "owner": "acme", "repo": "app"}
+
+
+def test_values_do_not_show_themselves():
+    fixed = FixedArguments("p", {"token": "s3cret"})
+    assert "s3cret" not in repr(fixed)
+    with pytest.raises(FixedArgumentSent) as refused:
+        fixed.put_into(Raw(b'{"token":"s3cret2"}'))
+    assert "s3cret" not in str(refused.value)
+
+
+# --- schemas ----------------------------------------------------------------------------------------------------------
+
+PROPERTIES = {"owner": {"type": "string"}, "title": {"type": "string"}}
+
+
+def shown(schema, *names):
+    return json.loads(bytes(without(Raw(json.dumps(schema).encode()), names or ("owner",))))
+
+
+@pytest.mark.covers("EP-6")
+def test_a_fixed_argument_leaves_the_schema():
+    schema = {"type": "object", "properties": PROPERTIES, "required": ["owner", "title"], "additionalProperties": False}
+    assert shown(schema) == {
+        "type": "object",
+        "properties": {"title": {"type": "string"}},
+        "required": ["title"],
+        "additionalProperties": False,
+    }
+    assert "required" not in shown(schema, "owner", "title")
+    assert shown({**schema, "examples": [{"owner": "x"}]}) == shown(schema), "examples would show it"
+    assert shown({**schema, "anyOf": [{"required": ["title"]}]})["anyOf"] == [{"required": ["title"]}]
+
+
+@pytest.mark.covers("EP-6")
+@pytest.mark.parametrize(
+    "schema",
+    [
+        None,
+        True,
+        [],
+        {},
+        {"type": "object"},
+        {"type": "object", "properties": {"title": {}}},
+        {"type": "object", "properties": []},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"properties": PROPERTIES}}},
+        {"$ref": "#/$defs/a", "properties": PROPERTIES, "$defs": {"a": {"properties": PROPERTIES}}},
+        {"$dynamicRef": "#a", "properties": PROPERTIES},
+        {"allOf": [{"properties": PROPERTIES}]},
+        {"properties": PROPERTIES, "allOf": [{"required": ["owner"]}]},
+        {"properties": PROPERTIES, "allOf": [{"$ref": "#/$defs/a"}]},
+        {"properties": PROPERTIES, "oneOf": [{"properties": {"owner": {"const": "x"}}}, {}]},
+        {"properties": PROPERTIES, "if": {"properties": {"owner": {}}}, "then": {"required": ["title"]}},
+        {"properties": PROPERTIES, "dependentRequired": {"title": ["owner"]}},
+        {"properties": PROPERTIES, "dependentSchemas": {"owner": {"required": ["title"]}}},
+    ],
+    ids=str,
+)
+def test_a_tool_whose_schema_says_it_otherwise_cannot_be_shown(schema):
+    with pytest.raises(CannotFix):
+        without(None if schema is None else Raw(json.dumps(schema).encode()), ("owner",))
