@@ -38,7 +38,8 @@ def test_however_a_host_sends_a_fixed_argument_it_is_refused(written):
 
 @pytest.mark.covers("EP-6")
 @pytest.mark.parametrize(
-    "written", ["null", "[]", '"{}"', "1", "true", '[{"owner":"x"}]', '"owner"', "{", '{"owner"}', "", "\xff", "[" * 5000]
+    "written",
+    ["null", "[]", '"{}"', "1", "true", '[{"owner":"x"}]', '"owner"', "{", '{"owner"}', "", "\xff", "[" * 5000],
 )
 def test_what_is_no_object_is_no_arguments(written):
     with pytest.raises(RemoteProtocolError):
