@@ -134,7 +134,24 @@ def _capture(options: argparse.Namespace) -> int:
             backup = None if options.dry_run else _written(planned)
     output.set(**_as_object(planned, did), backup=backup and str(backup))
     _say_capture(planned, did, output)
+    if did == "written":
+        _have_it_read(output)
     return EX_OK
+
+
+def _have_it_read(output: Output) -> None:
+    """Have the running hub read the file at once, for servers that are restarted next: by itself it is somewhat
+    later."""
+    from hub.control.errors import ControlFailed
+    from hub.control.methods import RELOAD
+
+    try:
+        with client() as hub:
+            problem = hub.request(RELOAD).problem
+    except (HubNotRunning, ControlFailed):
+        return
+    if problem is not None:
+        output.note(f"the running hub keeps the environment of before, since its configuration has errors: {problem}")
 
 
 def _configured(named: Path | None) -> "HubConfig":

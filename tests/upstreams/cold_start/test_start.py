@@ -1,5 +1,7 @@
 """How long an attempt to start a server may take."""
 
+import os
+
 import pytest
 
 from upstreams.cold_start.package_runner import PackageRun
@@ -24,6 +26,11 @@ def test_a_package_runner_has_ten_minutes_while_it_is_at_work():
     assert start.at_work(690) == 700
     assert start.at_work(699) == 700
     assert start.gives_up_at == 700 + RUNNER_GUARD_S
+
+
+@pytest.mark.covers("FH-3")
+def test_as_many_install_at_once_as_there_are_cores():
+    assert LIMITS.cold_at_once == max(2, os.cpu_count() or 1)
 
 
 def test_it_has_what_every_server_has_at_least():

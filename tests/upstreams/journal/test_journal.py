@@ -212,6 +212,17 @@ def test_how_it_stands(story):
     assert repr(story) == "<History of 0 restarts, <CrashCounter [110, 110, 110]>>"
 
 
+@pytest.mark.covers("F-P-27")
+def test_an_address_that_refuses_connections_is_in_no_crash_loop():
+    """Nothing of the hub's crashes there."""
+    story = History(UpstreamConfig(url="http://127.0.0.1:1/mcp"), Journal(Clock()), now=0.0)
+    story.moved(100)
+    for _ in range(9):
+        story.failed(ConnectionRefusedError("refused"), 110)
+    trouble = story.trouble(State.RECONNECTING, 112)
+    assert (trouble.ends_lately, trouble.crash_loop) == (9, False)
+
+
 # --- several journals -------------------------------------------------------------------------------------------------
 
 
