@@ -32,6 +32,7 @@ from config.loading.precedence import Stack, TableInFile, stacks
 from config.names import RULE, is_reserved, is_usable, suggest_id
 
 OWN: Final = Shape("toml", ("upstreams",))
+PROFILES: Final = Shape("toml", ("profiles",))
 SCHEMA_FILE: Final = "hubd.schema.json"
 NEW_FILE: Final = f"""\
 #:schema ./{SCHEMA_FILE}
@@ -150,6 +151,24 @@ class Draft:
         else:
             _, key = _shape(entry)
             self._edit(entry.source.path, lambda text: serverfile.assign(OWN, text, key, setting, value), name)
+
+    def put_profile(self, name: str, settings: Mapping[str, Any]) -> None:
+        """A profile with these settings, in the main file; what else it has stays.
+
+        Raises:
+            EditError: the file cannot be edited for certain.
+        """
+        main = self._own_main()
+        try:
+            there = serverfile.entries(PROFILES, self._begin(main)).get(name)
+        except EditRefused as error:
+            raise EditError(f"{main}: {error}") from None
+        if there is None:
+            self._edit(main, lambda text: serverfile.insert(PROFILES, text, name, dict(settings)), name)
+            return
+        for setting, value in settings.items():
+            if not isinstance(there, dict) or there.get(setting) != value:
+                self._edit(main, partial(_assigned, name, setting, value), name)
 
     def _enabled(self, entry: TableInFile, stack: Stack) -> Edit | None:
         """The edit that takes back what `hubd disable` wrote, if the file has just that and it is enough."""
@@ -296,6 +315,10 @@ def _shape(entry: TableInFile) -> tuple[Shape, str]:
     suffix = entry.source.path.suffix
     is_yaml = suffix in YAML_SUFFIXES
     return Shape("json" if suffix in JSON_SUFFIXES else "yaml" if is_yaml else "toml", tuple(root)), key
+
+
+def _assigned(profile: str, setting: str, value: Any, text: str) -> Edit:
+    return serverfile.assign(PROFILES, text, profile, setting, value)
 
 
 def _removed(shape: Shape, key: str, text: str, *, is_imported: bool) -> Edit:

@@ -4,7 +4,7 @@
 module for each family of commands: `hub_commands` (serve, status, cache, ...), `tool_commands` (tools), `client` (call,
 read, prompt, ...: the command line as a host), `sign_in` (auth, logout), `adding` (add), `editing` (remove, ...),
 `editor` (edit), `config` (show), `secret_commands` (secret), `token_commands` (token), `environment` (env),
-`completion` (in shells), `registry` (search, outdated, update), `setup`, `install`, `importing`,
+`completion` (in shells), `registry` (search, outdated, update), `setup`, `install`, `importing`, `profiles`,
 `service`, `doctor`. Parts of these:
 
 - `keyboard`: waiting for what a person types, or for Ctrl-C

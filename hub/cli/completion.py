@@ -177,6 +177,8 @@ def _values(parser: Parser, option: argparse.Action, ask: Ask) -> Found:
         return ((str(choice), "") for choice in option.choices)
     if option.dest in ("upstream", "server"):
         return _servers(ask)
+    if option.dest in ("profile", "pick"):
+        return _profiles(ask)
     return ()
 
 
@@ -207,6 +209,11 @@ SERVERS: Final = frozenset({"restart", "enable", "disable", "remove", "cache cle
 def _servers(ask: Ask) -> Iterator[tuple[str, str]]:
     for row in (ask("status") or {}).get("upstreams") or ():
         yield str(row.get("name")), str(row.get("state"))
+
+
+def _profiles(ask: Ask) -> Iterator[tuple[str, str]]:
+    for row in (ask("status") or {}).get("profiles") or ():
+        yield str(row.get("name")), f"{row.get('tools')} tools"
 
 
 def _tools(ask: Ask) -> Iterator[tuple[str, str]]:

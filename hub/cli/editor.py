@@ -29,7 +29,7 @@ def edit(options: argparse.Namespace) -> int:
     from config.errors import EditError
 
     output: Output = options.output
-    editor = _editor()
+    editor = editor_command()
     draft = Draft(options.config, os.environ)
     was = draft.text()
     folder = Path(tempfile.mkdtemp(prefix="hubd-edit-"))
@@ -39,7 +39,7 @@ def edit(options: argparse.Namespace) -> int:
     try:
         while problems := _edited(editor, copy, draft, output):
             say_problems(problems, output)
-            if not _again(output):
+            if not edit_again(output):
                 return output.fail(EX_CONFIG, f"{draft.main} was left as it is; your text is in {copy}")
         if draft.text() == was:
             output.set(did="unchanged", dry_run=False, files=[])
@@ -78,6 +78,16 @@ def _edited(editor: list[str], copy: Path, draft: "Draft", output: Output) -> "S
     """Have the user edit the copy; the problems of the draft now.
 
     Raises:
+        EditError: as `edited_text`.
+    """
+    draft.replace(edited_text(editor, copy, draft.main, output))
+    return draft.problems_of_main()
+
+
+def edited_text(editor: list[str], copy: Path, main: Path, output: Output) -> str:
+    """Have the user edit a file, a copy of something for `main`; what was saved.
+
+    Raises:
         EditError: the editor failed, or what it saved is no text.
     """
     import subprocess
@@ -91,17 +101,21 @@ def _edited(editor: list[str], copy: Path, draft: "Draft", output: Output) -> "S
     except OSError as error:
         raise EditError(f"cannot start the editor {editor[0]}: {error.strerror}") from None
     if code != 0:
-        raise EditError(f"the editor ended with code {code}, and {draft.main} was left as it is")
+        raise EditError(f"the editor ended with code {code}, and {main} was left as it is")
     try:
-        draft.replace(read_plain(copy, MAX_OWN_BYTES + 1)[0].decode())
+        return read_plain(copy, MAX_OWN_BYTES + 1)[0].decode()
     except FileNotFoundError:
-        raise EditError(f"the editor left no file, and {draft.main} was left as it is") from None
+        raise EditError(f"the editor left no file, and {main} was left as it is") from None
     except UnicodeDecodeError:
-        raise EditError(f"what was saved is not UTF-8 text, and {draft.main} was left as it is") from None
-    return draft.problems_of_main()
+        raise EditError(f"what was saved is not UTF-8 text, and {main} was left as it is") from None
 
 
-def _editor() -> list[str]:
+def editor_command() -> list[str]:
+    """The user's editor, and words of its command line.
+
+    Raises:
+        UsageError: there is none.
+    """
     import shutil
 
     for variable in ("VISUAL", "EDITOR"):
@@ -113,6 +127,6 @@ def _editor() -> list[str]:
     raise UsageError("there is no editor here: name one in VISUAL or EDITOR")
 
 
-def _again(output: Output) -> bool:
+def edit_again(output: Output) -> bool:
     """Ask whether to go on editing; without a user to ask: no."""
     return output.is_attended() and agreed("edit it again?", default=True)

@@ -21,6 +21,7 @@ from hub.cli import (
     tool_commands,
 )
 from hub.cli.client import commands as client_commands
+from hub.cli.profiles import commands as profile_commands
 from hub.cli.registry import commands as registry_commands
 from hub.cli.setup import command as setup
 from hub.cli.sign_in import commands as sign_in_commands
@@ -30,7 +31,7 @@ FAMILIES: Final = {
     "the hub": (hub_commands, token_commands, service, doctor, completion),
     "its servers": (tool_commands, client_commands, sign_in_commands),
     "its configuration": (adding, registry_commands, editing, secret_commands, environment, config),
-    "hosts": (setup, install, importing),
+    "hosts": (setup, install, importing, profile_commands),
 }
 """The modules with `add_commands`, by their titles in the help."""
 

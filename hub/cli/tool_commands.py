@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hub.cli.client.commands import session
 from hub.cli.render.screen import UNLIMITED, Table, styled
-from hub.cli.subcommand import Output, add, as_json, client, nearest
+from hub.cli.subcommand import Output, UsageError, add, add_config, as_json, client, nearest
 from hub.control.errors import ControlFailed
 
 if TYPE_CHECKING:
@@ -23,17 +23,25 @@ def add_commands(commands: Any) -> None:
     only = tools.add_mutually_exclusive_group()
     only.add_argument("--cost", action="store_true", help="about how many tokens they take in a model's context")
     only.add_argument("--unused", action="store_true", help="those that nobody called in the last 30 days")
+    only.add_argument("--pick", metavar="PROFILE", help="choose in an editor what a profile shows; a host's label, too")
+    tools.add_argument("--profile", metavar="PROFILE", help="as the hosts of a profile see them")
+    add_config(tools)
 
 
 def _tools(options: argparse.Namespace) -> int:
     from hub.cli.render.answers import tools
     from hub.control.methods import STATUS
 
+    _refuse_together(options)
+    if options.pick is not None:
+        from hub.cli.profiles.picking import pick
+
+        return pick(options)
     if options.unused:
         return _unused(options)
-    if options.cost and options.name is None:
+    if options.cost and options.name is None and options.profile is None:
         return _costs(options)
-    with session(options) as hub:
+    with session(options, options.profile) as hub:
         found = hub.items("tools/list", "tools")
     one = next((tool for tool in found if tool.get("name") == options.name), None)
     if one is not None:
@@ -53,6 +61,18 @@ def _tools(options: argparse.Namespace) -> int:
         if output.screen.width != UNLIMITED:  # else each line is a tool, for programs
             output.screen.show(styled(f"{len(found)} {'tool' if len(found) == 1 else 'tools'}", "dim"))
     return EX_OK
+
+
+def _refuse_together(options: argparse.Namespace) -> None:
+    """Raise, if options say what makes no sense together.
+
+    Raises:
+        UsageError: so they do.
+    """
+    if options.pick is not None and (options.name is not None or options.profile is not None):
+        raise UsageError("--pick stands alone: it opens the tools of all servers", options.parser.format_usage())
+    if options.unused and options.profile is not None:
+        raise UsageError("--unused is told of all hosts together: leave --profile out", options.parser.format_usage())
 
 
 def _costs(options: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
@@ -22,6 +22,9 @@ _UNSEEN = re.compile(
 )
 """Controls, what changes the direction of text, what takes no room, and halves of characters."""
 _TOML = Path("any.toml")
+LONG_LIST: Final = 6
+"""Texts of a list that may be written on several lines, if one would have more than `LINE_CHARS`."""
+LINE_CHARS: Final = 100
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -92,7 +95,7 @@ def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
             table = table[name]
         if document.as_string() != text:
             raise EditRefused("it would not stay as it is elsewhere")
-        table[key] = value
+        table[key] = tomlkit.parse(_setting(key, value))[key] if _is_long(key, value) else value
         return Edit(0, text, document.as_string())
     except (TOMLKitError, KeyError, TypeError) as error:
         raise EditRefused(f'there is no table "{".".join(path)}" to change: {error}') from None
@@ -121,7 +124,8 @@ def _below_header(text: str, path: Sequence[str], key: str, value: Any) -> Edit 
         return None
     header = lines[number - 1]
     indent = header[: len(header) - len(header.lstrip())]
-    new = f"{indent}{_key(key)} = {_inline(value)}{newline(text)}"
+    line = newline(text)
+    new = f"{indent}{_setting(key, value)}{line}" if line == "\n" else f"{indent}{_key(key)} = {_inline(value)}{line}"
     at = _start_of(lines, number + 1)
     return Edit(at, "", new) if at <= len(text) else Edit(len(text), "", newline(text) + new)
 
@@ -159,7 +163,24 @@ def _meant(text: str, edit: Edit, path: Sequence[str], key: str, value: Any) -> 
 def render(path: Sequence[str], key: str, value: dict[str, Any]) -> str:
     """The table's lines; what is nested in it is written inline."""
     header = ".".join(_key(name) for name in (*path, key))
-    return "\n".join([f"[{header}]", *(f"{_key(name)} = {_inline(each)}" for name, each in value.items())])
+    return "\n".join([f"[{header}]", *(_setting(name, each) for name, each in value.items())])
+
+
+def _setting(key: str, value: Any) -> str:
+    """The lines of a setting; a list of many texts has a line for each."""
+    if not _is_long(key, value):
+        return f"{_key(key)} = {_inline(value)}"
+    return "\n".join([f"{_key(key)} = [", *(f"    {text_of(each)}," for each in value), "]"])
+
+
+def _is_long(key: str, value: Any) -> bool:
+    if (
+        not isinstance(value, list | tuple)
+        or len(value) < LONG_LIST
+        or not all(isinstance(each, str) for each in value)
+    ):
+        return False
+    return len(_key(key)) + len(_inline(value)) > LINE_CHARS
 
 
 def _key(name: str) -> str:

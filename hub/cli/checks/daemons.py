@@ -12,7 +12,7 @@ from config import directories
 from config.hosts.entry import url_of
 from config.loading.safe_reading import read_private
 from hub.cli.checks.evidence import Examined, Finding, about, listed
-from hub.cli.render.costs import REMEDY, over_limit
+from hub.cli.render.costs import over_limit, remedy_of
 from hub.cli.render.last_words import telling_line
 from hub.cli.setup.temporary_directory import PREFIX
 from hub.control.sign_ins import SignInTrial
@@ -69,9 +69,10 @@ def _elsewhere(what: str, examined: Examined) -> Finding:
 def limits(examined: Examined) -> Iterator[Finding]:
     """Hosts that are shown more than they take."""
     hosts = () if examined.status is None else examined.status.hosts
-    if texts := list(dict.fromkeys(filter(None, map(over_limit, hosts)))):
+    texts = {text: remedy_of(host) for host in hosts if (text := over_limit(host))}
+    if texts:
         why = "a host leaves out or refuses what it cannot take, and its model pays for every tool in every request"
-        fix = f"see `hubd tools --cost`, then {REMEDY}"
+        fix = f"see `hubd tools --cost`, then {' and '.join(dict.fromkeys(texts.values()))}"
         yield Finding("limits", "warning", "; ".join(texts), why, fix)
 
 

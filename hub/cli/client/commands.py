@@ -64,8 +64,9 @@ def _add_words(parser: Parser, text: str) -> None:
 
 
 @contextmanager
-def session(options: argparse.Namespace) -> Iterator["HubSession"]:
+def session(options: argparse.Namespace, profile: str | None = None) -> Iterator["HubSession"]:
     """A session with the hub, which is started if need be. Progress, logs and questions go to standard error.
+    `profile`: as a host of this profile.
 
     Raises:
         HubNotRunning, ControlFailed, NotUnderstood: as `hub_session`.
@@ -94,7 +95,7 @@ def session(options: argparse.Namespace) -> Iterator["HubSession"]:
             show=(lambda text: None) if quiet else show,
             live=step,
         )
-        with hub_session(stream, person, LABEL) as hub:
+        with hub_session(stream, person, LABEL, profile) as hub:
             yield hub
             live.update([])
 

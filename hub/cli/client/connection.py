@@ -44,8 +44,8 @@ class Person(Protocol):
 class HubSession:
     """One session with the hub. Requests are answered one after the other; questions are asked while they run."""
 
-    def __init__(self, stream: socket.socket, person: Person, label: str) -> None:
-        """Begin the session.
+    def __init__(self, stream: socket.socket, person: Person, label: str, profile: str | None = None) -> None:
+        """Begin the session; `profile`: as a host of this profile.
 
         Raises:
             HubNotRunning, ControlFailed, NotUnderstood: as `request`.
@@ -55,7 +55,7 @@ class HubSession:
         self._person = person
         self._ids = count(1)
         self._running: int | None = None
-        self._send({"hubd": 1, "host": label})
+        self._send({"hubd": 1, "host": label, **({} if profile is None else {"profile": profile})})
         client = {"name": "hubd", "version": HUBD_VERSION}
         params = {"protocolVersion": L4, "capabilities": person.capabilities, "clientInfo": client}
         self.capabilities: Object = self.request("initialize", params).get("capabilities") or {}
@@ -147,13 +147,15 @@ def _object(value: Any) -> Object:
 
 
 @contextmanager
-def hub_session(stream: socket.socket, person: Person, label: str = "") -> Iterator[HubSession]:
-    """A session with the hub at the other end of `stream`. Ctrl-C cancels what runs.
+def hub_session(
+    stream: socket.socket, person: Person, label: str = "", profile: str | None = None
+) -> Iterator[HubSession]:
+    """A session with the hub at the other end of `stream`, as a host of `profile`. Ctrl-C cancels what runs.
 
     Raises:
         HubNotRunning, ControlFailed, NotUnderstood: as `HubSession`.
     """
-    session = HubSession(stream, person, label)
+    session = HubSession(stream, person, label, profile)
     try:
         yield session
     except KeyboardInterrupt:

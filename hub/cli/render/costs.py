@@ -17,7 +17,8 @@ from hub.control.tool_use import ToolUses
 if TYPE_CHECKING:
     from config.hosts.facts import Host
 
-REMEDY: Final = "leave tools out with `tools` of a server in hubd.toml, or turn servers off with `hubd disable NAME`"
+OF_ONE: Final = "leave tools of it out with its setting `tools` in hubd.toml"
+"""The remedy where a host is shown one server, which no profile chooses from."""
 
 
 def costs(data: Status, uses: ToolUses) -> list[Block]:
@@ -38,7 +39,8 @@ def costs(data: Status, uses: ToolUses) -> list[Block]:
             blocks += ["", styled(f"unused: not called {span(uses)}", "dim")]
     hosts = [(*_host(each), styled(_limit(each), "warning" if over_limit(each) else "dim")) for each in _hosts(data)]
     if hosts:
-        blocks += ["", Table(("HOST", "ENDPOINT", "TOOLS", "TOKENS", "LIMIT"), hosts, shorten=("HOST", "ENDPOINT"))]
+        heads = ("HOST", "PROFILE", "TOOLS", "TOKENS", "LIMIT")
+        blocks += ["", Table(heads, hosts, shorten=("LIMIT", "HOST", "PROFILE"))]
     if warning := warning_of(data.hosts):
         blocks += ["", styled("warning: ", "warning") + warning]
     return blocks or ["no server has any tools; `hubd status` shows how they are"]
@@ -70,6 +72,7 @@ def costs_json(data: Status, uses: ToolUses) -> dict[str, Any]:
             "host": each.host,
             "label": each.label,
             "endpoint": each.endpoint,
+            "profile": each.profile,
             "tools": each.tools,
             "tokens": each.tokens,
             "tool_limit": None if (known := _known(each)) is None else known.tool_limit,
@@ -99,8 +102,23 @@ def tool_costs(found: Sequence[Mapping[str, Any]]) -> list[Block]:
 
 def warning_of(hosts: Iterable[HostRow]) -> str:
     """The hosts that are shown more than they take, and what helps; "": there are none."""
-    texts = dict.fromkeys(text for host in hosts if (text := over_limit(host)))
-    return f"{'; '.join(texts)}: {REMEDY}" if texts else ""
+    texts = dict.fromkeys(f"{text}: {remedy_of(host)}" for host in hosts if (text := over_limit(host)))
+    return "; ".join(texts)
+
+
+def remedy_of(host: HostRow) -> str:
+    """What helps a host that is shown more than it takes."""
+    return f"run `{command}`" if (command := _command_of(host)) else OF_ONE
+
+
+def _command_of(host: HostRow) -> str:
+    """The command that makes a smaller choice for a host; "": it is shown one server, which no profile chooses from."""
+    if host.profile:
+        return f"hubd tools --pick {host.profile}"
+    if host.endpoint.startswith("/mcp/") and not host.endpoint.startswith("/mcp/@"):
+        return ""
+    known = _known(host)
+    return f"hubd profile suggest {host.label if known is None else known.id}"
 
 
 def over_limit(host: HostRow) -> str:
@@ -141,17 +159,19 @@ def _hosts(data: Status) -> Iterator[HostRow]:
 
 def _host(host: HostRow) -> tuple[Cell, ...]:
     name = host.host if host.label in ("", host.host) else f"{host.host} ({host.label})"
-    return name, host.endpoint, host.tools, _about(host.tokens)
+    chosen = host.profile or (host.endpoint if host.endpoint != "/mcp" else "default")
+    return name, chosen, host.tools, _about(host.tokens)
 
 
 def _limit(host: HostRow) -> str:
     known = _known(host)
     if known is None:
         return "-"
+    then = f": {command}" if (command := _command_of(host)) else ""
     if known.tool_limit is not None and (host.tools or 0) > known.tool_limit:
-        return f"takes {known.tool_limit} tools"
+        return f"takes {known.tool_limit} tools{then}"
     if over_limit(host):
-        return f"{about(known.spare_tokens or 0)} tokens"
+        return f"has {about(known.spare_tokens or 0)} tokens{then}"
     return "-" if known.tool_limit is None else f"{known.tool_limit} tools"
 
 

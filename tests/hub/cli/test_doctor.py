@@ -433,8 +433,7 @@ def test_hosts_that_are_shown_more_than_they_take(case):
     case.status = {"version": "1", "hosts": [row, row, {"label": "unheard-of", "tools": 999}]}
     found = case.one(daemons.limits)
     assert (found.level, found.what) == ("warning", "windsurf is shown 101 tools and takes 100")
-    assert "`tools` of a server" in found.fix
-    assert "`hubd disable NAME`" in found.fix
+    assert "run `hubd profile suggest windsurf`" in found.fix
     assert found in checks.findings(case.examined())
     case.status["hosts"][0]["tools"] = 100
     assert case.found(daemons.limits) == []

@@ -5,7 +5,7 @@ from msgspec import structs
 
 from config.hosts.facts import all_hosts
 from hub.cli.render import status as screen
-from hub.cli.render.costs import costs, costs_json, costs_of, over_limit, tool_costs, warning_of
+from hub.cli.render.costs import costs, costs_json, costs_of, over_limit, remedy_of, tool_costs, warning_of
 from hub.control.answers import HostRow, LargestTool, Status, UpstreamRow
 from hub.control.tool_use import ToolUse, ToolUses
 from tests.support.terminal import drawn, widest
@@ -48,12 +48,12 @@ def test_servers_hosts_and_what_helps():
         "files            14   ~1 100  1 (~90)         search_files ~280\n"
         "instructions      -     ~500  -               -\n"
         "\n"
-        "HOST          ENDPOINT  TOOLS   TOKENS  LIMIT\n"
-        "x (cursor)    /mcp        115  ~26 000  -\n"
-        "x (windsurf)  /mcp        115  ~26 000  takes 100 tools\n"
+        "HOST          PROFILE  TOOLS   TOKENS  LIMIT\n"
+        "x (cursor)    default    115  ~26 000  -\n"
+        "x (windsurf)  default    115  ~26 000  takes 100 tools: hubd profile suggest w…\n"
         "\n"
-        "warning: windsurf is shown 115 tools and takes 100: leave tools out with\n"
-        "  `tools` of a server in hubd.toml, or turn servers off with `hubd disable NAME`\n"
+        "warning: windsurf is shown 115 tools and takes 100: run `hubd profile suggest\n"
+        "  windsurf`\n"
     )
 
 
@@ -105,6 +105,23 @@ def test_only_known_limits_are_told(row, said):
     assert over_limit(row) == said
     assert warning_of([row, row]).partition(": ")[0] == said
     assert (said in drawn(*screen.status(Status(hosts=(row,))))) or not said
+
+
+@pytest.mark.parametrize(
+    ("more", "remedy"),
+    [
+        ({}, "run `hubd profile suggest windsurf`"),
+        ({"endpoint": "/mcp/@shop-1f3a5c07"}, "run `hubd profile suggest windsurf`"),
+        ({"endpoint": "/mcp/~work", "profile": "work"}, "run `hubd tools --pick work`"),
+        ({"endpoint": "/mcp/files"}, "leave tools of it out with its setting `tools` in hubd.toml"),
+    ],
+)
+def test_the_remedy_is_a_command_where_there_is_one(more, remedy):
+    row = structs.replace(host("windsurf", 101, 900), **more)
+    assert remedy_of(row) == remedy
+    assert warning_of([row]) == f"windsurf is shown 101 tools and takes 100: {remedy}"
+    unlabelled = host("", 129, 900, "opencode")
+    assert remedy_of(unlabelled) == "run `hubd profile suggest opencode`"
 
 
 def test_the_limits_of_hosts_are_data():

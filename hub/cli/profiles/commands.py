@@ -1,0 +1,128 @@
+"""`hubd profiles`: what each profile shows. `hubd profile suggest HOST`: a profile for a host, to paste or to write."""
+
+import argparse
+from collections.abc import Sequence
+from os import EX_OK
+from typing import Any, Final
+
+from hub.cli.subcommand import Output, Parser, UsageError, add, add_config
+
+MEMBERS: Final = """\
+  profile, hosts   its name, and the labels of its hosts
+  servers, tools   its settings; no `servers`: all of them
+  shown, tokens    the tools that it shows, and about how many tokens they take
+  why              what these tools are
+  did              "written", "unchanged" or "suggested"
+  files, hub       as of `hubd add`"""
+_LISTED: Final = """\
+  profiles  of each: name, hosts (labels), attached (hosts that are shown it), tools, tokens,
+            search (the setting)"""
+
+
+def add_commands(commands: Any) -> None:
+    """`profiles`, and `profile` with its command `suggest`."""
+    listed = add(commands, "profiles", _profiles, "what each profile of hosts shows", json=_LISTED)
+    text = "choose what hosts are shown of all servers"
+    profile = add(commands, "profile", lambda options: _usage(profile), text)
+    actions = profile.add_subparsers(metavar="COMMAND", parser_class=Parser, prog="hubd profile")
+    text = "suggest what a host might need: what it called, or the servers it had"
+    suggest = add(actions, "suggest", _suggest, text, json=MEMBERS)
+    suggest.add_argument(
+        "host", metavar="HOST", help="its label, as `hubd status` shows it and `hubd install` gives it"
+    )
+    suggest.add_argument("--write", action="store_true", help="write it into hubd.toml")
+    for each in (listed, suggest):
+        add_config(each)
+
+
+def _usage(parser: Parser) -> int:
+    raise UsageError("say what to do: hubd profile suggest HOST; `hubd profiles` lists them", parser.format_usage())
+
+
+def _profiles(options: argparse.Namespace) -> int:
+    from hub.cli.profiles.evidence import gathered
+    from hub.cli.profiles.screens import profiles, profiles_json
+
+    evidence = gathered(options)
+    options.output.set(**profiles_json(evidence.status, evidence.profiles))
+    options.output.show(*profiles(evidence.status, evidence.profiles, evidence.uses.tools))
+    return EX_OK
+
+
+def _suggest(options: argparse.Namespace) -> int:
+    from hub.cli.profiles.choice import choice_of
+    from hub.cli.profiles.evidence import gathered, had_before
+    from hub.cli.profiles.screens import comments
+    from hub.cli.profiles.suggestion import suggested
+    from hub.cli.profiles.writing import new_settings, write
+
+    output: Output = options.output
+    evidence, host = gathered(options), options.host
+    evidence.refuse_unknown(host)
+    tools = evidence.uses.tools
+    if not tools:
+        output.set(did="unchanged")
+        output.say("no server has any tools; `hubd status` shows how they are")
+        return EX_OK
+    limits = evidence.limits(host)
+    suggestion = suggested(host, evidence.uses, had_before(host), limits)
+    taken = [each for each in tools if each.name in set(suggestion.names)]
+    choice = choice_of(suggestion.names, tools, evidence.without_tools)
+    name = evidence.profile_of(host)
+    before = evidence.profiles.get(name)
+    hosts = list(dict.fromkeys([*(() if before is None else before.hosts), host]))
+    output.set(
+        profile=name,
+        hosts=hosts,
+        **choice.settings(),
+        shown=len(taken),
+        tokens=sum(each.tokens for each in taken),
+        why=suggestion.why,
+    )
+    if before is not None and (others := [each for each in before.hosts if each != host]):
+        output.warn(f"the profile {name} is that of {', '.join(others)}, too")
+    if len(taken) == len(tools) and before is None:
+        output.set(did="unchanged")
+        output.say(f"nothing has to be left out for {host}: {suggestion.why}, {len(tools)} tools")
+        output.note(f"to choose yourself: hubd tools --pick {name}")
+        return EX_OK
+    said = comments(host, suggestion.why, taken, tools, limits)
+    if not options.write:
+        return _printed(output, name, {"hosts": hosts, **choice.settings()}, said, host)
+    output.show(*said)
+    settings = new_settings(evidence, name, [host], choice)
+    if not settings:
+        output.set(did="unchanged")
+        output.say(f"the profile {name} says so already; nothing was changed")
+        return EX_OK
+    code = write(options, name, settings)
+    if code == EX_OK:
+        _say_how_it_gets_there(output, evidence, host, name)
+    return code
+
+
+def _printed(output: Output, name: str, settings: dict[str, Any], said: Sequence[str], host: str) -> int:
+    """Print a suggestion to paste into hubd.toml."""
+    from textwrap import wrap
+
+    from config.editing.text import toml
+
+    output.set(did="suggested")
+    width = min(output.screen.width, toml.LINE_CHARS) - len("# ")
+    for line in (line for text in said for line in wrap(text, width, break_on_hyphens=False)):
+        output.say(toml.comment_of(line))
+    output.say(toml.render(("profiles",), name, settings))
+    output.note(f"to write it into hubd.toml: hubd profile suggest {host} --write")
+    output.note(f"to choose yourself: hubd tools --pick {name}")
+    return EX_OK
+
+
+def _say_how_it_gets_there(output: Output, evidence: Any, host: str, name: str) -> None:
+    """Say how a host comes to be shown the profile, if none is attached that has its label."""
+    if any(each.label == host for each in evidence.status.hosts):
+        return
+    known = evidence.known(host)
+    entry = f"`hubd install {host}`" if known is not None else f"the entry `hubd connect --host {host}`"
+    output.note(
+        f"no host of the label {host} is attached now: it gets the profile by {entry}, or by the URL /mcp/~{name}"
+    )

@@ -1,0 +1,114 @@
+"""What is known of tools, hosts and profiles: by the running hub, its configuration, and what earlier imports noted."""
+
+import argparse
+import os
+from collections.abc import Mapping
+from itertools import count
+
+from msgspec import Struct
+
+from config.hosts.facts import Host, all_hosts
+from config.profile_settings import DEFAULT_PROFILE, Profile
+from hub.cli.profiles.choice import Choice
+from hub.cli.profiles.suggestion import Limits
+from hub.cli.subcommand import UsageError, nearest
+from hub.control.answers import Status
+from hub.control.tool_use import ToolUses
+
+
+class Evidence(Struct, frozen=True):
+    """All that a choice of tools goes by."""
+
+    status: Status
+    uses: ToolUses
+    profiles: Mapping[str, Profile]
+    """As they are configured."""
+
+    @property
+    def without_tools(self) -> list[str]:
+        """The servers that have no tools now, and perhaps other things."""
+        having = {each.server for each in self.uses.tools}
+        return [each.name for each in self.status.upstreams if each.name not in having and "@" not in each.name]
+
+    def known(self, label: str) -> Host | None:
+        """The host that `hubd install` gives this label."""
+        return all_hosts().get(label)
+
+    def limits(self, label: str) -> Limits:
+        """What a host takes."""
+        known = self.known(label)
+        return Limits() if known is None else Limits(known.tool_limit, known.spare_tokens)
+
+    def profile_of(self, label: str) -> str:
+        """The profile for the hosts of a label: the one that names it, else one of its own."""
+        found = next((name for name, profile in self.profiles.items() if label in profile.hosts), None)
+        return _free(profile_name(label), self.profiles) if found is None else found
+
+    def labels(self) -> list[str]:
+        """Every label that a host has, or may have."""
+        attached = [each.label for each in self.status.hosts if each.label]
+        called = [label for each in self.uses.tools for label in each.calls]
+        named = [label for each in self.profiles.values() for label in each.hosts]
+        return list(dict.fromkeys([*attached, *named, *called, *all_hosts()]))
+
+    def refuse_unknown(self, label: str) -> None:
+        """Raise, if no host has this label.
+
+        Raises:
+            UsageError: so it is.
+        """
+        known = self.labels()
+        if label not in known:
+            meant = nearest(label, known) or f"there are: {', '.join(known)}"
+            raise UsageError(f"there is no host {label}; {meant}")
+
+
+def gathered(options: argparse.Namespace) -> Evidence:
+    """The evidence; a hub is started if need be.
+
+    Raises:
+        HubNotRunning, ControlFailed, NotUnderstood: the hub does not tell.
+        ConfigError: the configuration cannot be used.
+    """
+    from config.loading.assemble import load_all
+    from hub.cli.tool_commands import status_and_uses
+
+    profiles = load_all(options.config, os.environ, partly=True).config.profiles
+    return Evidence(*status_and_uses(options), profiles)
+
+
+def had_before(label: str) -> dict[str, tuple[str, ...]]:
+    """The servers that the hosts of a label had themselves before an import, each with its choice of tools. Empty where
+    nothing is noted."""
+    from config.errors import EditError
+    from config.hosts.had_before import HadBefore
+    from config.hub_paths import had_before_path
+    from config.name_globs import union
+
+    found: dict[str, tuple[str, ...]] = {}
+    try:
+        records = HadBefore(had_before_path()).all()
+    except EditError:  # it cannot be read, and only helps to suggest
+        return found
+    for each in (each for hosts in records.values() for each in hosts if each.host == label):
+        for server, globs in each.tools.items():
+            found[server] = union(found[server], globs) if server in found else globs
+    return found
+
+
+def choice_in(profile: Profile) -> Choice:
+    """What a profile shows."""
+    return Choice(profile.servers, profile.tools)
+
+
+def profile_name(label: str) -> str:
+    """The name of a profile for the hosts of a label."""
+    name = "".join(each if each.isascii() and (each.isalnum() or each in "._-") else "-" for each in label.lower())
+    return name.lstrip("._-")[:28] or "host"
+
+
+def _free(name: str, taken: Mapping[str, Profile]) -> str:
+    """`name`, or one like it that no profile has."""
+    if name not in taken and name != DEFAULT_PROFILE:
+        return name
+    return next(other for number in count(2) if (other := f"{name}-{number}") not in taken)

@@ -1,0 +1,92 @@
+"""The list of tools that `hubd tools --pick` opens in an editor, and what somebody made of it. Pure.
+
+One line a tool: its name, and about how many tokens it takes. A line that begins with `#` is left out, and so is one
+that is gone. Other lines that begin with `#` are for the reader.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from itertools import groupby
+from typing import Final
+
+from msgspec import Struct
+
+from hub.cli.profiles.choice import tokens
+from hub.cli.render.tables import about
+from hub.control.tool_use import ToolUse
+from hub.wire.printable import printable
+
+CLOSE: Final = 0.7
+MAX_MISTAKES: Final = 5
+_HELP: Final = """\
+# The tools of the profile {name}{hosts}: {shown}.
+# `#` before a tool leaves it out. Save and close to write the profile; close this as it is to change nothing.
+"""
+
+
+class Picked(Struct, frozen=True):
+    """What somebody made of the list."""
+
+    names: tuple[str, ...] = ()
+    """The tools that are shown, in the order of the list."""
+    mistakes: tuple[str, ...] = ()
+    """Lines that name no tool, as sentences."""
+
+
+def pick_list(name: str, hosts: Sequence[str], tools: Sequence[ToolUse], chosen: Collection[str]) -> str:
+    """The text of the list for the profile `name`."""
+    whose = f" ({', '.join(hosts)})" if hosts else ""
+    taken = [each for each in tools if each.name in chosen]
+    lines = [_HELP.format(name=name, hosts=whose, shown=extent(taken, tools))]
+    width = max((len(printable(each.name)) for each in tools), default=0) + 1
+    costs = {each.name: about(each.tokens) for each in tools}
+    right = max(map(len, costs.values()), default=0)
+    for server, group in groupby(tools, lambda each: each.server):
+        found = list(group)
+        lines.append(
+            f"# {server}: {len(found)} {'tool' if len(found) == 1 else 'tools'}, {about(tokens(found))} tokens"
+        )
+        for each in found:
+            mark = "" if each.name in chosen else "#"
+            lines.append(f"{mark + printable(each.name):{width}}  {costs[each.name]:>{right}}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def extent(taken: Sequence[ToolUse], tools: Sequence[ToolUse]) -> str:
+    """How much of all is shown."""
+    whole = f"{len(tools)} tools, {about(tokens(tools))} tokens"
+    return (
+        f"all of {whole}"
+        if len(taken) == len(tools)
+        else f"{len(taken)} tools, {about(tokens(taken))} tokens, of {whole}"
+    )
+
+
+def picked(text: str, tools: Sequence[ToolUse]) -> Picked:
+    """Read the list that somebody has saved."""
+    known = {printable(each.name): each.name for each in tools}
+    found: set[str] = set()
+    mistakes: list[str] = []
+    for number, word in _named(text):
+        if word in known:
+            found.add(known[word])
+        else:
+            mistakes.append(_mistake(number, word, known))
+    if len(mistakes) > MAX_MISTAKES:
+        mistakes = [*mistakes[:MAX_MISTAKES], f"{len(mistakes) - MAX_MISTAKES} more lines name no tool"]
+    return Picked(tuple(each.name for each in tools if each.name in found), tuple(mistakes))
+
+
+def _named(text: str) -> Iterator[tuple[int, str]]:
+    """The lines that are to name a tool that is shown, by number, and their first words."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.split()
+        if words and not words[0].startswith("#"):
+            yield number, words[0]
+
+
+def _mistake(number: int, word: str, known: Iterable[str]) -> str:
+    near = get_close_matches(word[:256], list(known), 1, CLOSE)
+    meant = f'did you mean "{near[0]}"?' if near else "each line begins with the name of a tool"
+    return f"line {number}: there is no tool {printable(word[:80])}; {meant}"

@@ -1,0 +1,86 @@
+"""What the commands of profiles show. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from config.profile_settings import Profile
+from hub.cli.profiles.choice import tokens
+from hub.cli.profiles.pick_list import extent
+from hub.cli.profiles.suggestion import Limits
+from hub.cli.render.screen import Block, Cell, Table, styled
+from hub.cli.render.tables import about
+from hub.control.answers import Status
+from hub.control.tool_use import ToolUse
+
+
+def profiles(status: Status, configured: Mapping[str, Profile], tools: Sequence[ToolUse]) -> list[Block]:
+    """`hubd profiles`."""
+    whole = f"{len(tools)} tools, {about(tokens(tools))} tokens"
+    if not status.profiles:
+        return [
+            f"no profiles: every host is shown all there is, {whole}",
+            "`hubd profile suggest HOST` makes one for a host; with `hubd tools --pick NAME` you choose yourself",
+        ]
+    rows: list[tuple[Cell, ...]] = [
+        (
+            styled(each.name, "name"),
+            _labels(configured, each.name),
+            each.hosts,
+            each.tools,
+            about(each.tokens),
+            each.search,
+        )
+        for each in status.profiles
+    ]
+    heads = ("PROFILE", "FOR", "ATTACHED", "TOOLS", "TOKENS", "SEARCH")
+    table = Table(heads, rows, shorten=("FOR", "PROFILE"), drop=("SEARCH", "ATTACHED"))
+    if any(each.name == "default" for each in status.profiles):
+        return [table]
+    return [table, "", styled(f"all other hosts: {whole}", "dim")]
+
+
+def profiles_json(status: Status, configured: Mapping[str, Profile]) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "profiles": [
+            {
+                "name": each.name,
+                "hosts": [] if (profile := configured.get(each.name)) is None else list(profile.hosts),
+                "attached": each.hosts,
+                "tools": each.tools,
+                "tokens": each.tokens,
+                "search": each.search,
+            }
+            for each in status.profiles
+        ]
+    }
+
+
+def _labels(configured: Mapping[str, Profile], name: str) -> str | None:
+    if name == "default":
+        return "all other hosts"
+    profile = configured.get(name)
+    return None if profile is None else ", ".join(profile.hosts) or None
+
+
+def comments(host: str, why: str, taken: Sequence[ToolUse], tools: Sequence[ToolUse], limits: Limits) -> list[str]:
+    """What a suggestion says of itself, in lines above it."""
+    takes = f"; {host} takes {limits}" if str(limits) else ""
+    found = [f"for {host}: {why}{takes}", extent(taken, tools)]
+    if left_out := _left_out(taken, tools):
+        found.append(f"left out: {left_out}")
+    return found
+
+
+def _left_out(taken: Sequence[ToolUse], tools: Sequence[ToolUse]) -> str:
+    """The servers of which tools are left out."""
+    names = {each.name for each in taken}
+    count: dict[str, tuple[int, int]] = {}
+    for each in tools:
+        out, whole = count.get(each.server, (0, 0))
+        count[each.server] = out + (each.name not in names), whole + 1
+    return ", ".join(
+        f"{server} ({'all ' if out == whole else ''}{out}{'' if out == whole else f' of {whole}'})"
+        for server, (out, whole) in count.items()
+        if out
+    )

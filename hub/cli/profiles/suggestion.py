@@ -1,0 +1,95 @@
+"""What a host might need of all tools. Pure.
+
+What the host called in the last days, if it called enough to tell; else the servers that it had itself before an
+import, with its own choice of their tools; else all servers. The smallest server comes first, up to what the host
+takes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from config.name_globs import NameChoice
+from hub.cli.profiles.choice import tokens
+from hub.cli.render.tables import about
+from hub.control.tool_use import ToolUse, ToolUses
+
+MIN_CALLS: Final = 20
+"""Calls of a host that tell what it needs."""
+
+
+class Limits(Struct, frozen=True):
+    """What a host takes."""
+
+    tools: int | None = None
+    """None: no limit is known."""
+    tokens: int | None = None
+
+    def hold(self, found: Sequence[ToolUse]) -> bool:
+        """True if so many tools are not too many."""
+        too_many = self.tools is not None and len(found) > self.tools
+        return not too_many and (self.tokens is None or tokens(found) <= self.tokens)
+
+    def __str__(self) -> str:
+        told = [] if self.tools is None else [f"{self.tools} tools"]
+        return " and ".join([*told, *([] if self.tokens is None else [f"{about(self.tokens)} tokens of tools"])])
+
+
+class Suggestion(Struct, frozen=True):
+    """A choice of tools for one host."""
+
+    names: tuple[str, ...]
+    """Visible names, in the order of the list."""
+    why: str
+    """What they are, as a phrase."""
+    by_calls: bool = False
+
+
+def suggested(host: str, uses: ToolUses, had: Mapping[str, Sequence[str]], limits: Limits) -> Suggestion:
+    """What `host`, a label, might need. `had`: the servers that it had, each with its choice of own names of tools."""
+    calls = {each.name: each.calls.get(host, 0) for each in uses.tools}
+    total = sum(calls.values())
+    if total >= MIN_CALLS:
+        called = sorted((each for each in uses.tools if calls[each.name]), key=lambda each: -calls[each.name])
+        names = _in_order(_as_many(called, limits), uses.tools)
+        return Suggestion(names, f"what it called in the last {uses.days} days ({total} calls)", by_calls=True)
+    own = {name: globs for name, globs in had.items() if any(each.server == name for each in uses.tools)}
+    whose = "the servers that it had before hubd" if own else "all servers"
+    choices = {name: NameChoice(globs) for name, globs in own.items()}
+    chosen = [each for each in uses.tools if not own or each.tool in choices.get(each.server, ())]
+    fitting = _smallest_servers(chosen, limits)
+    cut = "" if len(fitting) == len(chosen) else ", the smallest first"
+    if not fitting and chosen:
+        fitting, cut = _as_many(_by_size(chosen)[0], limits), ", of the smallest as many tools as it takes"
+    return Suggestion(_in_order(fitting, uses.tools), f"{whose}{cut}")
+
+
+def _by_size(chosen: Iterable[ToolUse]) -> list[list[ToolUse]]:
+    servers: dict[str, list[ToolUse]] = {}
+    for each in chosen:
+        servers.setdefault(each.server, []).append(each)
+    return sorted(servers.values(), key=lambda found: (len(found), tokens(found)))
+
+
+def _smallest_servers(chosen: Iterable[ToolUse], limits: Limits) -> list[ToolUse]:
+    """The tools of as many whole servers as fit, the smallest first."""
+    found: list[ToolUse] = []
+    for server in _by_size(chosen):
+        if limits.hold([*found, *server]):
+            found += server
+    return found
+
+
+def _as_many(chosen: Sequence[ToolUse], limits: Limits) -> list[ToolUse]:
+    """The first of these tools, as many as fit."""
+    found: list[ToolUse] = []
+    for each in chosen:
+        if limits.hold([*found, each]):
+            found.append(each)
+    return found
+
+
+def _in_order(found: Iterable[ToolUse], tools: Iterable[ToolUse]) -> tuple[str, ...]:
+    names = {each.name for each in found}
+    return tuple(each.name for each in tools if each.name in names)

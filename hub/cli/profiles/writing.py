@@ -1,0 +1,75 @@
+"""A profile put into hubd.toml, and what became of it."""
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from os import EX_CONFIG, EX_OK
+from typing import TYPE_CHECKING, Any
+
+from hub.cli.profiles.choice import Choice
+from hub.cli.profiles.evidence import Evidence
+from hub.cli.subcommand import Output, client
+
+if TYPE_CHECKING:
+    from config.editing.draft import Draft
+
+
+def new_settings(evidence: Evidence, name: str, hosts: Sequence[str], choice: Choice) -> dict[str, Any]:
+    """The settings to write for the profile `name`: what says something, and what differs from what it says now."""
+    before = evidence.profiles.get(name)
+    if before is None:
+        return {**({"hosts": list(hosts)} if hosts else {}), **choice.settings()}
+    settings: dict[str, Any] = {}
+    if any(host not in before.hosts for host in hosts):
+        settings["hosts"] = list(dict.fromkeys([*before.hosts, *hosts]))
+    if choice.servers != before.servers:
+        settings["servers"] = list(choice.servers)
+    if choice.tools != before.tools:
+        settings["tools"] = list(choice.tools)
+    return settings
+
+
+def write(options: argparse.Namespace, name: str, settings: Mapping[str, Any]) -> int:
+    """Write settings of a profile, and have the running hub take it up; the exit code.
+
+    Raises:
+        EditError: hubd.toml cannot be edited for certain.
+    """
+    from config.editing.draft import Draft
+    from hub.cli.drafts import reload_hub, save, say_problems
+
+    output: Output = options.output
+    draft = Draft(options.config, os.environ)
+    draft.put_profile(name, settings)
+    if problems := draft.problems():
+        say_problems(problems, output)
+        return output.fail(EX_CONFIG, "nothing was changed")
+    _warn(draft, name, output)
+    saved = save(draft, "written", f"profile {name}", output)
+    code = reload_hub(saved, output)
+    if code == EX_OK:
+        say_shown(name, output)
+    return code
+
+
+def _warn(draft: "Draft", name: str, output: Output) -> None:
+    for warning in draft.warnings_of_main():
+        if name in warning.keys:
+            output.warn(str(warning))
+
+
+def say_shown(name: str, output: Output) -> None:
+    """Report what the hosts of a profile are shown now."""
+    from hub.cli.render.tables import about
+    from hub.control.errors import HubNotRunning
+    from hub.control.methods import STATUS
+
+    try:
+        with client() as control:
+            status = control.request(STATUS)
+    except HubNotRunning:
+        return
+    row = next((each for each in status.profiles if each.name == name), None)
+    if row is not None:
+        hosts = f", shown to {row.hosts} attached {'host' if row.hosts == 1 else 'hosts'}" if row.hosts else ""
+        output.say(f"{name}: {row.tools} tools, {about(row.tokens)} tokens{hosts}")

@@ -1,0 +1,62 @@
+"""A set of tools as settings of a profile, and back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from config.name_globs import problem_of
+from hub.cli.profiles.choice import Choice, choice_of, shown_by
+from hub.control.tool_use import ToolUse
+
+pytestmark = pytest.mark.covers("EP-10")
+
+
+def tools(**servers):
+    return [
+        ToolUse(name=f"{server}__{name}", server=server, tool=name, tokens=10)
+        for server, names in servers.items()
+        for name in names.split()
+    ]
+
+
+FILES = tools(files="read write move delete", time="now convert", mail="send")
+
+
+def test_all_of_all_says_nothing():
+    assert choice_of({each.name for each in FILES}, FILES).settings() == {}
+
+
+def test_whole_servers():
+    chosen = {each.name for each in FILES if each.server != "mail"}
+    assert choice_of(chosen, FILES, ["prompts"]).settings() == {"servers": ["files", "time", "prompts"]}
+
+
+def test_a_server_with_few_exceptions_and_one_with_many():
+    chosen = {"files__read", "files__write", "files__move", "mail__send", "time__now"}
+    assert choice_of(chosen, FILES).settings() == {
+        "tools": ["files__*", "time__now", "mail__*", "!files__delete"],
+    }
+
+
+def test_names_without_a_prefix_are_listed():
+    bare = [ToolUse(name="read", server="bare", tokens=1), ToolUse(name="write", server="bare", tokens=1), *FILES]
+    assert choice_of({"read", "write"}, bare).settings() == {"servers": ["bare"]}
+    assert choice_of({"read", "write", "time__now"}, bare).tools == ("read", "write", "time__now")
+
+
+def test_a_prefix_that_another_server_has_too_is_not_used():
+    odd = [ToolUse(name="time__odd", server="bare", tokens=1), *tools(time="now convert", mail="send")]
+    assert choice_of({"time__now", "time__convert"}, odd).settings() == {"servers": ["time"]}
+    chosen = {"time__now", "time__convert", "mail__send"}
+    assert choice_of(chosen, odd) == Choice(("time", "mail"))
+
+
+def test_nothing():
+    assert shown_by(choice_of((), FILES), FILES) == []
+
+
+@given(st.sets(st.sampled_from([each.name for each in FILES]), min_size=1))
+def test_what_is_chosen_is_what_is_shown(chosen):
+    choice = choice_of(chosen, FILES)
+    assert {each.name for each in shown_by(choice, FILES)} == chosen
+    assert problem_of(choice.tools) == ""

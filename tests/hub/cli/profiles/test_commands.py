@@ -1,0 +1,225 @@
+"""`hubd profiles`, `hubd profile suggest` and `hubd tools --profile`, with a hub that runs."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from config.hosts.had_before import Had
+from config.hosts.remembered import FORMAT
+from tests.support.attached import INITIALIZE, Host, hubd, upstream
+from tests.support.processes import HUBD, running_hub
+from tests.support.terminal import Terminal, widest
+
+pytestmark = pytest.mark.covers("EP-10")
+
+BIG = [f"tool_{number}" for number in range(130)]
+SERVERS = "\n".join(
+    [
+        "# mine\nstartup_grace_s = 60",
+        upstream("big", {"tools": BIG}),
+        upstream("files", {"tools": ["read", "write", "move"]}),
+        upstream("mail", {"tools": ["send", "fetch"]}),
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory):
+    with running_hub(tmp_path_factory.mktemp("hub"), SERVERS) as hub:
+        yield hub
+
+
+@pytest.fixture
+def hub(lasting):
+    """The hub, with its file as it was at first."""
+    record_of(lasting).unlink(missing_ok=True)
+    yield lasting
+    if lasting.config.read_text() != SERVERS:
+        lasting.config.write_text(SERVERS)
+        told(lasting, "reload")
+
+
+def told(hub, *words, code=0):
+    done = hubd(hub, *in_its_file(hub, words))
+    assert done.returncode == code, done
+    assert "Traceback" not in done.stderr
+    return json.loads(done.stdout) if "--json" in words else done.stdout + done.stderr
+
+
+def in_its_file(hub, words):
+    """The words of a command, which reads the configuration of this hub if it reads any."""
+    reads = words[0] in ("tools", "profiles") or words[:2] == ("profile", "suggest")
+    return [*words, "--config", hub.config] if reads else words
+
+
+def profiles(hub):
+    return tomllib.loads(hub.config.read_text()).get("profiles", {})
+
+
+def had(hub, host, **tools):
+    record = {"format": FORMAT, "files": {"/somewhere": [msgspec.to_builtins(Had(host, tools))]}}
+    record_of(hub).write_text(json.dumps(record))
+
+
+def record_of(hub):
+    return Path(hub.env["XDG_STATE_HOME"], "hubd", "had_before.json")
+
+
+class Windsurf(Host):
+    """An attached host of this label, after its handshake."""
+
+    def __init__(self, hub, label="windsurf"):
+        super().__init__(hub, host=label)
+        self.ask(0, "initialize", INITIALIZE)
+        assert self.receive()["id"] == 0
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def names(self):
+        self.ask(1, "tools/list", {})
+        while (message := self.receive()).get("id") != 1:
+            pass
+        return [tool["name"] for tool in message["result"]["tools"]]
+
+    def heard(self):
+        return self.receive()["method"]
+
+
+def test_a_host_beyond_its_limit_gets_to_a_small_set_by_what_is_printed(hub):
+    with Windsurf(hub) as host:
+        assert len(host.names()) == 135
+        assert "windsurf is shown 135 tools and takes 100: run `hubd profile suggest windsurf`" in told(hub, "status")
+        assert "takes 100 tools: hubd profile suggest windsurf" in told(hub, "tools", "--cost")
+        suggested = told(hub, "profile", "suggest", "windsurf")
+        assert "hubd profile suggest windsurf --write" in suggested
+        assert profiles(hub) == {}
+        written = told(hub, "profile", "suggest", "windsurf", "--write")
+        assert "all servers, the smallest first" in written
+        assert "windsurf: 5 tools" in written
+        assert profiles(hub) == {"windsurf": {"hosts": ["windsurf"], "servers": ["files", "mail"]}}
+        assert hub.config.read_text().startswith(SERVERS)
+        assert host.heard() == "notifications/tools/list_changed"
+        assert host.names() == ["files__read", "files__write", "files__move", "mail__send", "mail__fetch"]
+        assert "windsurf is shown" not in told(hub, "status")
+        (row,) = [each for each in told(hub, "tools", "--cost", "--json")["hosts"] if each["label"] == "windsurf"]
+        assert (row["profile"], row["tools"], row["tool_limit"]) == ("windsurf", 5, 100)
+        assert "so already" in told(hub, "profile", "suggest", "windsurf", "--write")
+
+
+def test_what_is_printed_can_be_pasted(hub):
+    had(hub, "windsurf", files=["read"], mail=["*"], big=["tool_1", "tool_2"])
+    printed = hubd(hub, *in_its_file(hub, ("profile", "suggest", "windsurf"))).stdout
+    assert "# for windsurf: the servers that it had before hubd; it takes" not in printed
+    assert "the servers that it had before hubd; windsurf takes 100 tools" in printed
+    assert tomllib.loads(printed)["profiles"]["windsurf"] == {
+        "hosts": ["windsurf"],
+        "tools": ["big__tool_1", "big__tool_2", "files__read", "mail__*"],
+    }
+    hub.config.write_text(f"{SERVERS}\n{printed}")
+    told(hub, "reload")
+    assert len(told(hub, "tools", "--profile", "windsurf", "--json")) == 5
+
+
+def test_for_programs(hub):
+    found = told(hub, "profile", "suggest", "windsurf", "--json")
+    assert {name: found[name] for name in ("profile", "hosts", "servers", "shown", "did")} == {
+        "profile": "windsurf",
+        "hosts": ["windsurf"],
+        "servers": ["files", "mail"],
+        "shown": 5,
+        "did": "suggested",
+    }
+    written = told(hub, "profile", "suggest", "windsurf", "--write", "--json")
+    assert (written["did"], written["hub"], len(written["files"])) == ("written", "running", 1)
+    (row,) = told(hub, "profiles", "--json")["profiles"]
+    assert {name: row[name] for name in ("name", "hosts", "attached", "tools", "search")} == {
+        "name": "windsurf",
+        "hosts": ["windsurf"],
+        "attached": 0,
+        "tools": 5,
+        "search": "auto",
+    }
+    assert told(hub, "profile", "suggest", "windsurf", "--write", "--json")["did"] == "unchanged"
+
+
+def test_what_was_called_is_suggested_once_there_are_calls_enough(hub):
+    with Windsurf(hub, "codex") as host:
+        for number in range(20):
+            tool = "mail__send" if number % 2 else "files__read"
+            host.ask(number, "tools/call", {"name": tool, "arguments": {}})
+            assert "result" in host.receive()
+    found = told(hub, "profile", "suggest", "codex", "--json")
+    assert found["tools"] == ["files__read", "mail__send"]
+    assert "what it called in the last 30 days" in found["why"]
+
+
+def test_without_profiles_the_next_command_is_named(hub):
+    assert told(hub, "profiles", "--json") == {"profiles": []}
+    said = told(hub, "profiles")
+    assert "every host is shown all there is, 135 tools" in said
+    assert "hubd profile suggest HOST" in said
+
+
+def test_a_profile_of_several_hosts_is_changed_with_a_warning_and_keeps_the_rest(hub):
+    table = (
+        '[profiles.work] # both\nhosts = ["windsurf", "cline"]\ninstructions = "Ask."   # always\ntools = ["big__*"]\n'
+    )
+    hub.config.write_text(f"{SERVERS}\n{table}")
+    told(hub, "reload")
+    said = told(hub, "profile", "suggest", "cline", "--write")
+    assert "the profile work is that of windsurf, too" in said
+    assert profiles(hub)["work"] == {
+        "hosts": ["windsurf", "cline"],
+        "instructions": "Ask.",
+        "servers": ["files", "mail"],
+        "tools": ["*"],
+    }
+    text = hub.config.read_text()
+    assert text.startswith(SERVERS)
+    assert "[profiles.work] # both\n" in text
+    assert 'instructions = "Ask."   # always\n' in text
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("profile", "suggest", "windsruf"), 2, 'there is no host windsruf; did you mean "windsurf"?'),
+        (("profile", "suggest"), 2, "the following arguments are required: HOST"),
+        (("profile",), 2, "hubd profile suggest HOST"),
+        (("profile", "sugest", "x"), 2, 'did you mean "suggest"?'),
+        (("tools", "--profile", "nope"), 1, "There is no profile 'nope'"),
+        (("tools", "--profile", "default", "--unused"), 2, "leave --profile out"),
+        (("tools", "--pick", "a", "--cost"), 2, "not allowed with argument"),
+        (("tools", "--pick", "a", "files"), 2, "--pick stands alone"),
+    ],
+)
+def test_what_makes_no_sense(hub, words, code, said):
+    assert said in told(hub, *words, code=code)
+    assert profiles(hub) == {}
+
+
+def test_a_host_that_takes_all_keeps_all(hub):
+    said = told(hub, "profile", "suggest", "claude-code", "--write")
+    assert "nothing has to be left out for claude-code" in said
+    assert "hubd tools --pick claude-code" in said
+    assert profiles(hub) == {}
+
+
+def test_a_host_that_is_not_attached_is_told_how_it_gets_there(hub):
+    said = told(hub, "profile", "suggest", "windsurf", "--write")
+    assert "no host of the label windsurf is attached now" in said
+    assert "hubd install windsurf" in said
+    assert "/mcp/~windsurf" in said
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_what_is_drawn_fits(hub, columns):
+    told(hub, "profile", "suggest", "windsurf", "--write")
+    with Windsurf(hub, "cline"):
+        for words in (("profiles",), ("tools", "--cost"), ("tools", "--profile", "windsurf"), ("tools", "--unused")):
+            with Terminal([HUBD, *in_its_file(hub, words)], hub.env, columns=columns) as terminal:
+                code, out = terminal.end()
+            assert code == 0
+            assert widest(out) <= columns, words

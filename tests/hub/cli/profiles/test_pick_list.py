@@ -1,0 +1,70 @@
+"""The list of tools in an editor: how it looks, and what is made of what was saved."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hub.cli.profiles.pick_list import pick_list, picked
+from hub.control.tool_use import ToolUse
+
+pytestmark = pytest.mark.covers("EP-10")
+
+TOOLS = [
+    ToolUse(name="files__read", server="files", tokens=284),
+    ToolUse(name="files__write_file", server="files", tokens=90),
+    ToolUse(name="time__now", server="time", tokens=1100),
+]
+LIST = pick_list("coding", ["cursor"], TOOLS, {"files__read", "time__now"})
+
+
+def test_one_line_a_tool():
+    assert LIST == (
+        "# The tools of the profile coding (cursor): 2 tools, ~1 400 tokens, of 3 tools, ~1 500 tokens.\n"
+        "# `#` before a tool leaves it out. Save and close to write the profile; close this as it is to change nothing."
+        "\n"
+        "\n"
+        "# files: 2 tools, ~370 tokens\n"
+        "files__read           ~280\n"
+        "#files__write_file     ~90\n"
+        "\n"
+        "# time: 1 tool, ~1 100 tokens\n"
+        "time__now           ~1 100\n"
+    )
+
+
+def test_read_again_it_is_what_was_chosen():
+    assert picked(LIST, TOOLS).names == ("files__read", "time__now")
+    assert picked(LIST, TOOLS).mistakes == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (LIST.replace("#files__", "files__"), ("files__read", "files__write_file", "time__now")),
+        (LIST.replace("#files__", " # files__"), ("files__read", "time__now")),
+        (LIST.replace("time__now", "#time__now"), ("files__read",)),
+        ("time__now", ("time__now",)),
+        ("time__now\r\nfiles__read\r\n", ("files__read", "time__now")),
+        ("time__now\ntime__now\n#time__now", ("time__now",)),
+        ("", ()),
+        ("# nothing\n\n", ()),
+    ],
+)
+def test_what_is_chosen(text, names):
+    assert picked(text, TOOLS).names == names
+    assert picked(text, TOOLS).mistakes == ()
+
+
+def test_a_line_that_names_no_tool_is_a_mistake():
+    assert picked("files__raed  ~280\nq!\n", TOOLS).mistakes == (
+        'line 1: there is no tool files__raed; did you mean "files__read"?',
+        "line 2: there is no tool q!; each line begins with the name of a tool",
+    )
+    many = picked("\n".join(["what"] * 1000), TOOLS)
+    assert len(many.mistakes) == 6
+    assert many.mistakes[-1] == "995 more lines name no tool"
+
+
+@given(st.text(max_size=200))
+def test_anything_can_be_saved(text):
+    picked(text, TOOLS)

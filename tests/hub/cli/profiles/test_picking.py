@@ -1,0 +1,170 @@
+"""`hubd tools --pick`, with an editor that follows a script."""
+
+import json
+import shlex
+import sys
+import tomllib
+
+import pytest
+
+from tests.support.attached import hubd, upstream
+from tests.support.processes import HUBD, running_hub
+from tests.support.terminal import Terminal
+
+pytestmark = pytest.mark.covers("EP-10")
+
+CODING = """
+[profiles.coding]   # for work
+hosts = ["cursor"]
+tools = ["files__*"]
+# the end
+"""
+SERVERS = "\n".join(
+    [
+        "# mine\nstartup_grace_s = 60",
+        upstream("files", {"tools": ["read", "write", "move"]}),
+        upstream("mail", {"tools": ["send", "fetch"]}),
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory):
+    with running_hub(tmp_path_factory.mktemp("hub"), SERVERS) as hub:
+        yield hub
+
+
+@pytest.fixture
+def hub(lasting):
+    yield lasting
+    if lasting.config.read_text() != SERVERS:
+        lasting.config.write_text(SERVERS)
+        hubd(lasting, "reload")
+
+
+def editor(directory, *steps):
+    """An editor that runs these Python expressions, which change `text`, one each time it is started."""
+    (script := directory / "my editor.py").write_text(
+        "import pathlib, sys\n"
+        f"steps = {steps!r}\n"
+        "count = pathlib.Path(sys.argv[0] + '.count')\n"
+        "at = len(count.read_text()) if count.exists() else 0\n"
+        "count.write_text('x' * (at + 1))\n"
+        "path = pathlib.Path(sys.argv[-1])\n"
+        "text = path.read_text()\n"
+        "pathlib.Path(sys.argv[0] + '.seen').write_text(text)\n"
+        "path.write_text(eval(steps[at]))\n"
+    )
+    return f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}"
+
+
+def seen(directory):
+    return (directory / "my editor.py.seen").read_text()
+
+
+def pick(hub, directory, name, *steps, code=0):
+    """What the command says, and whether it left its file behind."""
+    again = hub._replace(
+        env={**hub.env, "VISUAL": editor(directory, *steps), "EDITOR": "false", "TMPDIR": str(directory)}
+    )
+    done = hubd(again, "tools", "--pick", name, "--config", hub.config)
+    assert done.returncode == code, done
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+def profiles(hub):
+    return tomllib.loads(hub.config.read_text()).get("profiles", {})
+
+
+def left(directory):
+    return list(directory.glob("hubd-pick-*"))
+
+
+def test_a_new_profile(hub, tmp_path):
+    said = pick(hub, tmp_path, "small", "text.replace('files__write', '#files__write').replace('mail__fetch ', '#')")
+    assert "small: 3 tools" in said
+    assert profiles(hub) == {"small": {"tools": ["files__*", "mail__send", "!files__write"]}}
+    assert hub.config.read_text().startswith(SERVERS)
+    assert left(tmp_path) == []
+    names = [tool["name"] for tool in json.loads(hubd(hub, "tools", "--profile", "small", "--json").stdout)]
+    assert names == ["files__read", "files__move", "mail__send"]
+    assert hubd(hub, "tools", "--profile", "small").stdout.splitlines()[0].startswith("files__read")
+    costs = json.loads(hubd(hub, "tools", "--profile", "small", "--cost", "--json").stdout)["tools"]
+    assert {each["name"] for each in costs} == {*names}
+
+
+def test_a_label_of_a_host_names_its_profile(hub, tmp_path):
+    pick(hub, tmp_path, "windsurf", "text.replace('mail__', '#mail__')")
+    assert "# The tools of the profile windsurf (windsurf): all of 5 tools" in seen(tmp_path)
+    assert profiles(hub) == {"windsurf": {"hosts": ["windsurf"], "servers": ["files"]}}
+
+
+def test_a_profile_that_is_there_is_changed_and_nothing_around_it(hub, tmp_path):
+    hub.config.write_text(SERVERS + CODING)
+    hubd(hub, "reload")
+    said = pick(hub, tmp_path, "cursor", "text.replace('#mail__send', 'mail__send')")
+    assert "# The tools of the profile coding (cursor): 3 tools" in seen(tmp_path)
+    assert "#mail__fetch" in seen(tmp_path)
+    assert "coding: 4 tools" in said
+    assert hub.config.read_text() == SERVERS + CODING.replace('["files__*"]', '["files__*", "mail__send"]')
+
+
+@pytest.mark.parametrize(
+    "step", ["text", "''", "'# nothing'", "text.replace('files__', '#files__').replace('mail__', '#mail__')"]
+)
+def test_nothing_chosen_or_nothing_changed_changes_nothing(hub, tmp_path, step):
+    hub.config.write_text(SERVERS + CODING)
+    hubd(hub, "reload")
+    assert "nothing was changed" in pick(hub, tmp_path, "coding", step)
+    assert hub.config.read_text() == SERVERS + CODING
+    assert left(tmp_path) == []
+
+
+def test_a_broken_list_is_kept_where_nobody_can_be_asked(hub, tmp_path):
+    said = pick(hub, tmp_path, "small", "text.replace('files__read', 'files__raed')", code=1)
+    assert 'there is no tool files__raed; did you mean "files__read"?' in said
+    (folder,) = left(tmp_path)
+    assert f"your list is in {folder}/small.tools" in said
+    assert "files__raed" in (folder / "small.tools").read_text()
+    assert profiles(hub) == {}
+
+
+def test_a_broken_list_is_asked_again(hub, tmp_path):
+    steps = "text.replace('files__read', 'files__raed')", "text.replace('files__raed', '#files__read')"
+    env = {**hub.env, "VISUAL": editor(tmp_path, *steps), "TMPDIR": str(tmp_path)}
+    with Terminal([HUBD, "tools", "--pick", "small", "--config", hub.config], env, columns=120) as terminal:
+        terminal.wait_for("edit it again")
+        terminal.type("y\n")
+        code, out = terminal.end()
+    assert code == 0, out
+    assert profiles(hub) == {"small": {"tools": ["files__*", "mail__*", "!files__read"]}}
+
+
+@pytest.mark.parametrize(
+    ("command", "said"), [("false", "the editor ended with code 1"), ("/no/such", "cannot start the editor /no/such")]
+)
+def test_an_editor_that_fails_changes_nothing(hub, tmp_path, command, said):
+    again = hub._replace(env={**hub.env, "VISUAL": command, "TMPDIR": str(tmp_path)})
+    done = hubd(again, "tools", "--pick", "small", "--config", hub.config)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["A B", "~x", "", "x" * 40])
+def test_a_name_that_no_profile_can_have(hub, tmp_path, name):
+    assert "cannot be the name of a profile" in pick(hub, tmp_path, name, "text", code=2)
+
+
+def test_for_programs(hub, tmp_path):
+    again = hub._replace(env={**hub.env, "VISUAL": editor(tmp_path, "text.replace('mail__', '#mail__')")})
+    done = hubd(again, "tools", "--pick", "small", "--json", "--config", hub.config)
+    found = json.loads(done.stdout)
+    assert {name: found[name] for name in ("profile", "did", "servers", "shown", "hub")} == {
+        "profile": "small",
+        "did": "written",
+        "servers": ["files"],
+        "shown": 3,
+        "hub": "running",
+    }
