@@ -177,8 +177,10 @@ def _values(parser: Parser, option: argparse.Action, ask: Ask) -> Found:
         return ((str(choice), "") for choice in option.choices)
     if option.dest in ("upstream", "server"):
         return _servers(ask)
-    if option.dest in ("profile", "pick"):
+    if option.dest == "profile":
         return _profiles(ask)
+    if option.dest == "pick":
+        return chain(_profiles(ask), _hosts())
     return ()
 
 

@@ -12,7 +12,10 @@ from hub.cli.parser import make_parser
 from tests.support import debian, echo_daemon, processes
 from tests.support.terminal import CODES, Terminal
 
-STATUS = {"upstreams": [{"name": "files", "state": "connected"}, {"name": "time", "state": "failed"}]}
+STATUS = {
+    "upstreams": [{"name": "files", "state": "connected"}, {"name": "time", "state": "failed"}],
+    "profiles": [{"name": "coding", "tools": 5}, {"name": "$(x)"}],
+}
 TOOLS = [
     {
         "name": "files__read",
@@ -50,6 +53,17 @@ def names(*words, ask=asked):
         (("logs", "-n", "5", ""), ["files", "time", "hub"]),
         (("--color", "never", "logs", "h"), ["hub"]),
         (("tools", "ti"), ["time", "time__now"]),
+        (("tools", "--un"), ["--unused"]),
+        (("tools", "--profile", ""), ["coding"]),
+        (("tools", "--profile=c"), ["--profile=coding"]),
+        (
+            ("tools", "--pick", "c"),
+            ["coding", "claude-desktop", "claude-code", "cursor", "copilot", "cline", "continue", "codex"],
+        ),
+        (("token", "new", "x", "--profile", "co"), ["coding"]),
+        (("profile", ""), ["suggest"]),
+        (("profile", "suggest", "winds"), ["windsurf"]),
+        (("profile", "suggest", "windsurf", "--w"), ["--write"]),
         (("call", ""), ["files__read", "time__now"]),
         (("call", "files__read", ""), ["path=", "tail="]),
         (("call", "files__read", "path=x", ""), ["tail="]),
@@ -59,7 +73,7 @@ def names(*words, ask=asked):
         (("status", "--color=al"), ["--color=always"]),
         (("status", "--color", "=", "al"), ["always"]),
         (("status", "--color", "="), ["auto", "always", "never"]),
-        (("serve", "--auth", ""), ["token", "none"]),
+        (("serve", "--auth", ""), ["token", "oauth", "proxy", "none"]),
         (("install", "claude-d"), ["claude-desktop"]),
         (("uninstall", "cursor", "code"), ["codex"]),
         (("completion", "z"), ["zsh"]),

@@ -50,7 +50,7 @@ def test_servers_hosts_and_what_helps():
         "\n"
         "HOST          PROFILE  TOOLS   TOKENS  LIMIT\n"
         "x (cursor)    default    115  ~26 000  -\n"
-        "x (windsurf)  default    115  ~26 000  takes 100 tools: hubd profile suggest w…\n"
+        "x (windsurf)  default    115  ~26 000  takes 100 tools: hubd profile suggest wi…\n"
         "\n"
         "warning: windsurf is shown 115 tools and takes 100: run `hubd profile suggest\n"
         "  windsurf`\n"
