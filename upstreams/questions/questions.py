@@ -27,6 +27,7 @@ from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import (
     INVALID_PARAMS,
     LIST_ROOTS,
+    MAY_ASK,
     METHOD_NOT_FOUND,
     PING,
     PROGRESS,
@@ -45,7 +46,7 @@ from hub.wire.questions.question import (
     too_many_questions,
 )
 from upstreams.questions.attribution import may_ask, owner
-from upstreams.questions.recent_calls import RecentCalls
+from upstreams.questions.recent_calls import SUSPECT_S, RecentCalls
 from upstreams.questions.running_operation import Running
 from upstreams.session import SessionEvents, SessionTerms
 
@@ -221,7 +222,14 @@ class Questions:
 
     def _unattributed(self, question: Question) -> QuestionRefusal:
         self._events.unattributed(question.method)
-        return QuestionRefusal(INVALID_PARAMS, f"hubd cannot tell which call this {question.method} belongs to")
+        text = f"hubd cannot tell which call this {question.method} belongs to"
+        if self.terms.exclusive or not any(each.operation.method in MAY_ASK for each in self.running.values()):
+            return QuestionRefusal(INVALID_PARAMS, f"{text}: none is running that may be asked")
+        why, remedy = "another host may be meant", 'set session_mode = "per_host": each host has its own session then'
+        if self._alone:
+            why += f", which calls {self.name} now or did within the last {SUSPECT_S:g} s"
+            remedy = f"repeat the call later, or {remedy}"
+        return QuestionRefusal(INVALID_PARAMS, f"{text}: {why}; {remedy}")
 
     def _admit(self, running: Running | None) -> None:
         """Count one more question.

@@ -267,10 +267,15 @@ async def test_between_calls_and_among_hosts_nobody_is_asked(nursery, autojump_c
     up = await opened(nursery)
     hosts = [Host({"action": "cancel"}, conversation=number) for number in (1, 2)]
     assert await up.refused() == -32602
+    assert up.answers[-1]["message"].endswith("belongs to: none is running that may be asked")
     for host in hosts:
         up.start(nursery, "hang", host)
         await settle()
     assert await up.refused() == -32602
+    assert (
+        "another host may be meant, which calls up now or did within the last 60 s; repeat the call later, or "
+        'set session_mode = "per_host"' in up.answers[-1]["message"]
+    )
     assert [host.asked for host in hosts] == [[], []]
     assert up.said == ["asked", "unattributed elicitation/create", "unattributed elicitation/create"]
     up.check()
@@ -287,7 +292,9 @@ async def test_a_session_that_served_two_principals_is_asked_nothing_from(nurser
     await up.call("echo", bob)
     for host in (bob, alice):
         await up.call("curious", host)
-        assert up.answers.pop()["code"] == -32602
+        refusal = up.answers.pop()
+        assert refusal["code"] == -32602
+        assert 'another host may be meant; set session_mode = "per_host"' in refusal["message"]
     assert (len(alice.asked), len(bob.asked)) == (1, 0)
     nursery.cancel_scope.cancel()
 
