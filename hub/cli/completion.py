@@ -181,6 +181,8 @@ def _values(parser: Parser, option: argparse.Action, ask: Ask) -> Found:
         return _profiles(ask)
     if option.dest == "pick":
         return chain(_profiles(ask), _hosts())
+    if option.dest == "registry":
+        return _registries()
     return ()
 
 
@@ -231,6 +233,21 @@ def _arguments(ask: Ask, name: str, given: Sequence[str]) -> Iterator[tuple[str,
     for key, about in (properties if isinstance(properties, dict) else {}).items():
         if key not in taken:
             yield f"{key}=", str(about.get("description") or about.get("type") or "") if isinstance(about, dict) else ""
+
+
+def _registries() -> Iterator[tuple[str, str]]:
+    """The registries of the user's own file, and the official one."""
+    import tomllib
+
+    from config.hub_paths import config_file
+    from config.registry_settings import OFFICIAL
+
+    try:
+        found = tomllib.loads(config_file().read_text(encoding="utf-8")).get("registries")
+    except (OSError, ValueError):
+        found = None
+    names = [*(found if isinstance(found, dict) else ()), OFFICIAL]
+    return ((name, "registry of servers") for name in dict.fromkeys(names))
 
 
 def _hosts() -> Iterator[tuple[str, str]]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from config.editing.draft import Draft
 
 MEMBERS: Final = """\
-  name, did  the server, and added, removed, enabled, disabled, edited or unchanged
+  name, did  the server, and added, removed, enabled, disabled, edited, updated or unchanged
   dry_run    whether it was only tried
   files      of each that changes: file, backup (null: it is new) and diff, without secrets
   hub        whether one took it up: "running"; "refused"; "elsewhere", it reads other files; "none"
@@ -101,7 +101,7 @@ def changed(
     from config.hub_paths import state_dir
 
     output: Output = options.output
-    output.set(name=options.name, warnings=[])
+    output.set(name=options.name, warnings=output.listed("warnings"))
     with locked(state_dir()):
         draft = Draft(options.config, os.environ)
         did, done = change(draft)

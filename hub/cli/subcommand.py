@@ -81,6 +81,11 @@ class Output:
         """Add members to the object for programs."""
         self._members |= members
 
+    def listed(self, name: str) -> list[Any]:
+        """What a list in the object for programs holds so far."""
+        found: list[Any] = self._members.get(name, [])
+        return found
+
     def append(self, name: str, item: Any) -> None:
         """Add an item to a list in the object for programs."""
         self._members.setdefault(name, []).append(item)

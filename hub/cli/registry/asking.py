@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from getpass import getpass
 from typing import TYPE_CHECKING, Final
@@ -117,7 +118,7 @@ def _asked(slot: Slot, asked: Asked, default: str) -> list[str]:
             found.append(checked(slot, asked, text, absolute))
         except ValueError as error:
             failures += 1
-            print_again(asked.key, str(error))
+            _say_again(asked.key, str(error))
             continue
         if not slot.repeated:
             return found
@@ -126,9 +127,7 @@ def _asked(slot: Slot, asked: Asked, default: str) -> list[str]:
     return found
 
 
-def print_again(key: str, why: str) -> None:
-    import sys
-
+def _say_again(key: str, why: str) -> None:
     print(f"{key}: {printable(why)}", file=sys.stderr)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from config.registry.names import LATEST
 from config.registry.ways import Way, ways_of
 from hub.cli.registry.finding import Found
-from hub.cli.subcommand import EX_FAILED, Output, UsageError, ask
+from hub.cli.subcommand import Output, UsageError, ask
 from hub.wire.printable import printable
 
 MAX_ASKED: Final = 5
@@ -16,10 +16,6 @@ MAX_ASKED: Final = 5
 
 class NotAdded(Exception):
     """The server is not added, and nothing was written. The text says why."""
-
-    def __init__(self, text: str, code: int = EX_FAILED) -> None:
-        super().__init__(text)
-        self.code = code
 
 
 def is_asked(options: argparse.Namespace) -> bool:

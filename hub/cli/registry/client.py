@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from os import EX_UNAVAILABLE
 from typing import Any, Final, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -10,7 +11,7 @@ from msgspec import Struct
 from config.registry.answers import Listed, list_path, read_listed, read_page, version_path, versions_path
 from config.registry.server_json import Unreadable
 from config.registry_settings import LOOPBACK
-from hub.cli.subcommand import UsageError
+from hub.cli.subcommand import EX_FAILED, UsageError
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed
 
@@ -25,7 +26,12 @@ T = TypeVar("T")
 
 
 class RegistryFailed(Exception):
-    """A registry does not say what it was asked. The text says why, and what works all the same."""
+    """A registry does not say what it was asked, or says what is not taken. The text says why, and what works all the
+    same; `code` is the exit code."""
+
+    def __init__(self, text: str, code: int = EX_UNAVAILABLE) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class Registry(Struct, frozen=True, repr_omit_defaults=True):
@@ -101,9 +107,11 @@ class Client:
         try:
             found = read_listed(answer)
         except Unreadable as error:
-            raise RegistryFailed(f"what registry {registry.name} says of {name} cannot be used: {error}") from None
+            text = f"what registry {registry.name} says of {name} cannot be used: {error}"
+            raise RegistryFailed(text, EX_FAILED) from None
         if found.server.name != name or version not in ("latest", found.server.version):
-            raise RegistryFailed(f"registry {registry.name} was asked for {name} and answers with another server")
+            text = f"registry {registry.name} was asked for {name} and answers with another server"
+            raise RegistryFailed(text, EX_FAILED)
         return found
 
     async def versions(self, registry: Registry, name: str) -> list[Listed]:
@@ -128,7 +136,9 @@ class Client:
         try:
             await self._fetcher.judge(url, registry.allowed)
         except FetchFailed as error:
-            raise RegistryFailed(f"the address that {registry.name} has of it is not taken: {error.text}") from None
+            text = f"the address that registry {registry.name} has of it is not taken: {error.text}"
+            code = EX_FAILED if error.refused else EX_UNAVAILABLE
+            raise RegistryFailed(f"{text}; `hubd add NAME URL` adds it by hand", code) from None
 
     async def _get(self, registry: Registry, path: str) -> dict[str, Any] | None:
         """The object at a path; None: there is nothing."""

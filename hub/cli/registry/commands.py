@@ -2,11 +2,10 @@
 
 import argparse
 from collections.abc import Mapping
-from os import EX_UNAVAILABLE
 from typing import Any, Final
 
 from hub.cli.editing import MEMBERS
-from hub.cli.subcommand import Command, Parser, add, add_config, add_no_wait
+from hub.cli.subcommand import EX_FAILED, Command, Parser, add, add_config, add_no_wait
 
 PACKAGES: Final = ("npm", "pypi", "oci", "mcpb")
 _FOUND: Final = """\
@@ -15,6 +14,11 @@ _FOUND: Final = """\
 _OUTDATED: Final = """\
   servers  of each that came from a registry: name, source, version (what it has), newest, status (of what it has;
            "gone": the registry does not have it any more), message (why), problem (why nothing is known)"""
+
+_UPDATED: Final = """\
+  source     the entry of a registry that it was made of until now
+  newest     the newest version there
+  changes    what differs, each in words: commands, arguments, variables, headers"""
 
 
 def add_commands(commands: Any) -> None:
@@ -26,7 +30,7 @@ def add_commands(commands: Any) -> None:
     text = "list servers of registries of which there is something newer"
     outdated = add(commands, "outdated", _guarded(_outdated), text, json=_OUTDATED)
     text = "bring a server of a registry to its newest version, after showing what changes"
-    update = add(commands, "update", _guarded(_update), text, json=MEMBERS)
+    update = add(commands, "update", _guarded(_update), text, json=f"{MEMBERS}\n{_UPDATED}")
     update.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")
     _add_agreement(update)
     update.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
@@ -87,9 +91,9 @@ def _guarded(command: Command) -> Command:
         try:
             return command(options)
         except RegistryFailed as error:
-            return int(options.output.fail(EX_UNAVAILABLE, str(error)))
-        except NotAdded as error:
             return int(options.output.fail(error.code, str(error)))
+        except NotAdded as error:
+            return int(options.output.fail(EX_FAILED, str(error)))
 
     return run
 

@@ -119,9 +119,12 @@ def _change(
     made = settings_of(found, way, got, source)
     for table in ("env", "headers"):
         theirs = {slot.name for slot in before.slots} if isinstance(before, Way) else set()
-        own = {name: value for name, value in _table(settings, table).items() if name not in theirs}
-        if own or table in settings:
-            made[table] = {**own, **_table(made, table)}
+        present, wanted = _table(settings, table), _table(made, table)
+        kept = {
+            name: wanted.get(name, value) for name, value in present.items() if name in wanted or name not in theirs
+        }
+        if kept or table in settings:
+            made[table] = {**kept, **wanted}  # in the order that there is
     if "transport" in settings and kind == "remote":
         made.setdefault("transport", "auto")
     changes = {name: made[name] for name in SETTINGS if name in made and made[name] != settings.get(name)}

@@ -220,6 +220,8 @@ def test_what_was_deleted_is_refused_and_what_is_deprecated_said(home, recorded)
     recorded.add({**EXAMPLES["monorepo"], "version": "0.8.0"}, status="deprecated", statusMessage="use \x1b[1mother")
     said = home.run("add", "io.example/everything", "--yes")
     assert r"warning: io.example/everything: it is deprecated: use \x1b[1mother" in said
+    told = json.loads(home.run("add", "io.example/everything", "--yes", "--as", "b", "--json").partition("\nhubd: ")[0])
+    assert "deprecated" in told["warnings"][0]
 
 
 def test_a_name_in_two_registries_is_asked_about(home, recorded):
@@ -277,8 +279,9 @@ def test_hostile_entries_write_nothing(home, recorded, number):
 @pytest.mark.parametrize("url", ["http://x.example/mcp", "https://169.254.169.254/latest", "https://10.0.0.1/mcp"])
 def test_an_address_that_nobody_should_be_sent_to(home, recorded, url):
     recorded.add(remote(url=url))
-    said = home.run("add", "io.x/y", "--yes", code=69)
-    assert "the address that official has of it is not taken" in said
+    said = home.run("add", "io.x/y", "--yes", code=1)
+    assert "the address that registry official has of it is not taken" in said
+    assert "`hubd add NAME URL` adds it by hand" in said.replace("\n ", "")
     assert not home.upstreams()
 
 
@@ -399,7 +402,7 @@ def test_update_shows_what_changes_and_keeps_what_was_said(home, recorded):
     assert f"updated filesystem: {home.file}" in said
     found = home.upstreams()["filesystem"]
     assert found["args"] == ["-y", "@example/server-filesystem@2.0.0", "--read-only", "/a"]
-    assert found["env"] == {"MORE": "1", "COLOUR": "no", "LOG_LEVEL": "info"}
+    assert list(found["env"].items()) == [("LOG_LEVEL", "info"), ("MORE", "1"), ("COLOUR", "no")]
     assert found["source"] == f"official:{FILES}@2.0.0"
     assert found["disabled"] is True
 
