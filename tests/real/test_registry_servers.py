@@ -46,6 +46,7 @@ TIME = {
 }
 
 
+@pytest.mark.covers("ER-3")
 @pytest.mark.timeout(600)
 def test_servers_of_a_registry_are_added_and_called(tmp_path, monkeypatch):
     home = own_directories(tmp_path)["HOME"]

@@ -1,5 +1,9 @@
 """Each form of entry that the schema's own examples have, and the settings that come of it."""
 
+import json
+from pathlib import Path
+
+import jsonschema_rs
 import pytest
 
 from config.registry.entry import words_without_answers
@@ -7,6 +11,7 @@ from config.registry.names import LATEST, Source, id_of, source_of, split
 from config.registry.questions import missing
 from config.registry.ways import kinds_of, ways_of
 from tests.support.registry_entries import EXAMPLES, example, made, way_of
+from tests.support.registry_server import registry_server
 
 DIGEST = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 GOLDEN = [
@@ -94,6 +99,7 @@ GOLDEN = [
 ]
 
 
+@pytest.mark.covers("ER-3")
 @pytest.mark.parametrize(("name", "at", "said", "settings"), GOLDEN)
 def test_each_example_makes_its_entry(name, at, said, settings):
     assert made(example(name), said, at) == settings
@@ -159,6 +165,7 @@ def test_a_name_may_have_a_version(text, found):
     assert split(text) == found
 
 
+@pytest.mark.covers("ER-1")
 @pytest.mark.parametrize("version", ["^1.2.3", "~1.2", ">=1", "1.x", "1.*", "1.0 2.0", "1||2", "", "-1", "ü"])
 def test_a_range_is_no_version(version):
     with pytest.raises(ValueError, match="version"):
@@ -194,3 +201,19 @@ def test_where_an_upstream_comes_from():
 )
 def test_a_server_is_called_after_its_name(name, taken, id):
     assert id_of(name, taken) == id
+
+
+# --- the recorded entries ---------------------------------------------------------------------------------------------
+
+
+def test_the_recorded_entries_are_what_registries_send():
+    schema = json.loads((Path(__file__).parents[2] / "data" / "registry" / "api.schema.json").read_text())
+    validator = jsonschema_rs.validator_for(schema)
+    with registry_server() as registry:
+        for each in EXAMPLES.values():
+            registry.add(each, statusMessage="x")
+        page = json.loads(registry.answer("/v0.1/servers?version=latest", {}).body)
+    assert len(page["servers"]) == len(EXAMPLES)
+    for entry in page["servers"]:
+        assert not [str(error) for error in validator.iter_errors(entry)], entry["server"]["name"]
+    assert not validator.is_valid({"server": {"name": "x", "description": "", "version": "1"}})

@@ -165,6 +165,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.covers("ER-4")
 @pytest.mark.parametrize(("entry", "why"), HOSTILE, ids=lambda value: value if isinstance(value, str) else "")
 def test_what_a_publisher_may_not_ask_for(entry, why):
     [way] = ways_of(read_server(entry))
@@ -221,6 +222,7 @@ def test_references_of_a_publisher_are_plain_text():
     assert found["env"] == {"A": "$${secret:GITHUB_TOKEN}"}
 
 
+@pytest.mark.covers("ER-4")
 def test_no_reference_comes_together_where_texts_meet():
     fixed = {"v": {"value": "{secret:GITHUB_TOKEN}"}, "d": {"default": "{HOME}"}}
     entry = npm(packageArguments=[positional("$" + "{v}", variables=fixed), positional("${d}", variables=fixed)])

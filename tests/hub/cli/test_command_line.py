@@ -144,7 +144,7 @@ def test_help_documents_commands_and_exit_codes(place):
         (("status", "here"), "unexpected argument: here"),
         (("add", "x", "npx"), "unexpected argument: npx; the command to run goes behind `--`"),
         (("--dry-run",), "there is no option --dry-run; `hubd --help` lists them"),
-        (("serve", "--auth", "tokn"), 'tokn is none of token, none; did you mean "token"?'),
+        (("serve", "--auth", "tokn"), 'tokn is none of token, oauth, proxy, none; did you mean "token"?'),
         (("serve", "--listen", "8765"), 'expected HOST:PORT such as "127.0.0.1:8765"'),
         (("call",), "required: NAME\n"),
         (("connect", "--nope"), "there is no option --nope"),

@@ -75,6 +75,9 @@ def names(*words, ask=asked):
         (("status", "--color", "="), ["auto", "always", "never"]),
         (("serve", "--auth", ""), ["token", "oauth", "proxy", "none"]),
         (("install", "claude-d"), ["claude-desktop"]),
+        (("update", "t"), ["time"]),
+        (("add", "a/b", "--package", "p"), ["pypi"]),
+        (("outd",), ["outdated"]),
         (("uninstall", "cursor", "code"), ["codex"]),
         (("completion", "z"), ["zsh"]),
         (("add", "x", "--", "np"), []),
@@ -213,3 +216,16 @@ def test_in_fish(env, tmp_path):
     lines = CODES.sub("", done.stdout).splitlines()
     assert [line.split("\t")[0] for line in lines] == ["status", "demo", "demo__echo", "demo__fail", "--color=always"]
     assert "demo__echo\tSay it back" in lines
+
+
+def test_registries_are_those_of_the_file_and_the_official_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert names("search", "--registry", "") == ["official"]
+    (tmp_path / "hubd").mkdir()
+    file = tmp_path / "hubd" / "hubd.toml"
+    file.write_text('[registries.acme]\nurl = "https://x.example"\n[registries."$(x)"]\n')
+    assert names("add", "a/b", "--registry", "") == ["acme", "official"]
+    file.write_text("registries = 5")
+    assert names("search", "--registry=") == ["--registry=official"]
+    file.write_text("x")
+    assert names("search", "x", "--registry", "off") == ["official"]

@@ -36,6 +36,7 @@ async def test_a_server_by_its_name(recorded):
     assert {headers["x-key"] for headers in recorded.headers} == {"k"}
 
 
+@pytest.mark.covers("ER-7")
 async def test_pages_have_an_end(recorded):
     recorded.page = 1
     for number in range(MAX_PAGES + 2):
@@ -79,6 +80,7 @@ async def test_a_cursor_that_does_not_move_is_the_end(recorded):
         (Answer(302, headers={"Location": LATEST}), "it sends on again and again"),
     ],
 )
+@pytest.mark.covers("ER-7")
 async def test_what_is_said_when_it_does_not_answer(recorded, answer, said):
     recorded.faults[LATEST] = answer
     client, registry = client_of(recorded)
@@ -153,6 +155,7 @@ async def test_one_that_is_slow():
         ("https://u:p@x.example/", [], "user name"),
     ],
 )
+@pytest.mark.covers("ER-7")
 async def test_an_address_of_an_answer_is_judged(url, addresses, said):
     async def resolve(host, port):
         await trio.lowlevel.checkpoint()

@@ -113,6 +113,7 @@ def test_add_writes_the_exact_version_and_where_it_came_from(home):
     assert home.upstreams()["second"]["disabled"] is True
 
 
+@pytest.mark.covers("ER-1")
 def test_add_a_version_with_inputs_and_settings_of_ones_own(home, recorded):
     newer = {**EXAMPLES["filesystem"], "version": "2.0.0"}
     recorded.add(newer)
@@ -137,6 +138,7 @@ def test_add_a_version_with_inputs_and_settings_of_ones_own(home, recorded):
     assert found["source"] == f"official:{FILES}@1.0.2"
 
 
+@pytest.mark.covers("ER-2")
 def test_without_a_terminal_all_that_is_needed_has_to_be_said(home):
     before = home.file.read_text()
     said = home.run("add", FILES, "--yes", code=2)
@@ -180,6 +182,7 @@ def test_wrong_usage_says_why(home, arguments, said):
     assert not home.upstreams()
 
 
+@pytest.mark.covers("ER-5")
 def test_a_secret_is_kept_apart(home):
     said = home.run("add", "io.example/brave-search", "--yes", "--input", "BRAVE_API_KEY=s3cret-value")
     assert home.upstreams()["brave-search"]["env"] == {"BRAVE_API_KEY": "${secret:BRAVE_SEARCH_BRAVE_API_KEY}"}
@@ -213,6 +216,7 @@ def test_programs_are_told_what_was_added(home):
     assert json.loads(said.partition("\nhubd: ")[0])["error"]["code"] == 2
 
 
+@pytest.mark.covers("ER-8")
 def test_what_was_deleted_is_refused_and_what_is_deprecated_said(home, recorded):
     recorded.add({**EXAMPLES["monorepo"], "version": "0.7.0"}, status="deleted", statusMessage="malware")
     said = home.run("add", "io.example/everything@0.7.0", "--yes", code=1)
@@ -224,6 +228,7 @@ def test_what_was_deleted_is_refused_and_what_is_deprecated_said(home, recorded)
     assert "deprecated" in told["warnings"][0]
 
 
+@pytest.mark.covers("ER-7")
 def test_a_name_in_two_registries_is_asked_about(home, recorded):
     with registry_server() as other:
         other.add({**EXAMPLES["monorepo"], "version": "6.6.6"})
@@ -239,6 +244,7 @@ def test_a_name_in_two_registries_is_asked_about(home, recorded):
     assert "cannot reach registry acme" in said
 
 
+@pytest.mark.covers("ER-8")
 def test_offline(home):
     home.write('[registries.official]\nurl = "http://127.0.0.1:1"\n')
     said = home.run("add", "io.example/everything", "--yes", code=69)
@@ -304,6 +310,7 @@ def test_an_address_of_ones_own_is_taken(home):
 # --- at a terminal ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.covers("ER-2", "ER-5")
 def test_at_a_terminal_it_asks_shows_the_whole_command_and_asks_again(home):
     said, code = at_terminal(
         *(home, "add", FILES),
@@ -352,6 +359,7 @@ def newer(name, version, change):
     return json.loads(change(text))
 
 
+@pytest.mark.covers("ER-6")
 def test_outdated_says_what_is_newer_deprecated_gone(home, recorded):
     assert "no server came from a registry" in home.run("outdated")
     for name in ("io.example/everything", "io.github.example/pinned"):
@@ -379,6 +387,7 @@ def test_outdated_without_a_registry(home, recorded):
     assert "cannot reach registry official: it answers with status 500" in home.run("outdated", code=69)
 
 
+@pytest.mark.covers("ER-6")
 def test_update_shows_what_changes_and_keeps_what_was_said(home, recorded):
     home.run("add", FILES, "--package", "npm", "--yes", "--input", "target_dir=/a", "--env", "MORE=1", "--disabled")
     assert "filesystem has the newest version, 1.0.2" in home.run("update", "filesystem", "--yes")
