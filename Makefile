@@ -59,9 +59,10 @@ repeat: .venv/.dev ## the tests of `fast` N=20 times, each with another seed, un
 		tests/check.sh tests --maxfail=1 $(ARGS) || exit 1; \
 	done
 
-conformance: .venv/.dev deps ## the official conformance suite, every leg and every balancer; results in .build/conformance/
+conformance: .venv/.dev deps ## the official conformance suite, every leg, balancer and sign-in; results in .build/conformance/
 	@$(BIN)/python tests/conformance/run.py all
-	@HUBD_CONFORMANCE=full $(BIN)/pytest tests/conformance/test_client_scenarios.py tests/real/test_balanced_conformance.py
+	@HUBD_CONFORMANCE=full $(BIN)/pytest tests/conformance/test_client_scenarios.py tests/conformance/test_auth_scenarios.py \
+		tests/real/test_balanced_conformance.py
 
 fuzz: .venv/.dev ## 10 000 malformed inputs per entry point
 	@HUBD_FUZZ=10000 $(BIN)/pytest -k fuzz tests

@@ -19,15 +19,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.conformance.client import Host, sample
-from tests.support.processes import HUBD, running_hub
+from tests.support.processes import HUBD, free_port, running_hub
 
 NAME = "suite"
 SIGN_INS = 3
 LIMIT_S = 60
 DOCUMENT = "https://conformance-test.local/client-metadata.json"
 """The client document that the suite expects; nothing is there."""
-REDIRECT = "http://127.0.0.1:8765/oauth/callback"
-"""A redirect URI that client documents have; a hub on another port uses no document."""
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):
@@ -101,7 +99,8 @@ def settings(scenario: str, url: str, context: Mapping[str, str]) -> str:
     above: list[str] = []
     oauth: dict[str, str] = {}
     if scenario == "auth/basic-cimd":
-        above = ["[oauth]", f"client_metadata_url = {json.dumps(DOCUMENT)}", f"redirect_uri = {json.dumps(REDIRECT)}"]
+        redirect = f"http://127.0.0.1:{free_port()}/oauth/callback"  # a document names one, with a port of its own
+        above = ["[oauth]", f"client_metadata_url = {json.dumps(DOCUMENT)}", f"redirect_uri = {json.dumps(redirect)}"]
     if "client_id" in context:
         oauth = {"client_id": context["client_id"], "issuer": issuer_of(url)}
     if "client_secret" in context:
