@@ -5,6 +5,7 @@ refused to programs of hosts and servers.
 A sign-in that one of those begins is ended by nobody but the person's own browser.
 """
 
+import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import TYPE_CHECKING, Final
@@ -28,12 +29,15 @@ from hub.control.sign_ins import (
 from hub.daemon.sign_in_parts import SignInParts
 from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import OWNER
+from hub.net.processes import Process, process
 from upstreams.lifecycle import State
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
 
 if TYPE_CHECKING:
     from hub.sign_in.tickets import Outcome
     from upstreams.oauth.credential import UpstreamCredential
+
+log = logging.getLogger("hubd")
 
 MAX_TRIALS: Final = 16
 COMMANDS: Final = {"authorization_code": "hubd auth {}", "id_jag": "hubd auth --idp"}
@@ -48,7 +52,7 @@ LISTED: Final = (
 class SignInRequests:
     """Carries them out. `shims` gives the processes by which hosts are attached."""
 
-    def __init__(self, parts: SignInParts, shims: Callable[[], Iterable[int]]) -> None:
+    def __init__(self, parts: SignInParts, shims: Callable[[], Iterable[Process]]) -> None:
         self._parts = parts
         self._shims = shims
 
@@ -213,16 +217,13 @@ class SignInRequests:
 
     async def _is_of_a_host(self) -> bool:
         """True if a program of a host or a server asks, or one of which nothing is known."""
-        from hub.sign_in.descent import is_of_a_host, process
+        from hub.sign_in.descent import why_of_a_host
 
-        pid = asker.get()
-        attached = tuple(self._shims())
-
-        def look() -> bool:
-            shims = [found for each in attached if (found := process(each)) is not None]
-            return is_of_a_host(process(pid), shims, os.getpid())
-
-        return await trio.to_thread.run_sync(look)
+        pid, shims = asker.get(), tuple(self._shims())
+        why = await trio.to_thread.run_sync(lambda: why_of_a_host(process(pid), shims, os.getpid()))
+        if why:
+            log.info("a sign-in is asked for by a program: %s", why)
+        return bool(why)
 
 
 def _only_a_person(command: str) -> str:

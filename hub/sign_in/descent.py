@@ -7,9 +7,10 @@ and the death of its parent are enough), so this keeps honest programs honest, a
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-PROC: Final = Path("/proc")
+from hub.net.processes import PROC, Process, facts, process
+
 MAX_DEPTH: Final = 64
 MAX_PROCESSES: Final = 4096
 SHELLS: Final = frozenset(
@@ -40,33 +41,23 @@ SERVICE_MANAGERS: Final = frozenset(
 """Programs that start everything of a user, and so say nothing of who asked."""
 
 
-class Process(NamedTuple):
-    """One process: a number that is used again later, and when it began, in ticks since the machine did."""
+def why_of_a_host(asker: Process | None, shims: Iterable[Process], daemon: int, proc: Path = PROC) -> str:
+    """Why `asker` may be a program of a host, or of a server, for the log: it descends from what started one of the
+    attached `shims`, or from the hub itself; or it cannot be told. "": it is none.
 
-    pid: int
-    began: int
-
-
-class _Facts(NamedTuple):
-    name: str
-    parent: int
-    began: int
-
-
-def process(pid: int, proc: Path = PROC) -> Process | None:
-    """The process that has this number now."""
-    facts = _facts(pid, proc)
-    return None if facts is None else Process(pid, facts.began)
-
-
-def is_of_a_host(asker: Process | None, shims: Iterable[Process], daemon: int, proc: Path = PROC) -> bool:
-    """True if `asker` may be a program of a host, or of a server: it descends from what started one of the attached
-    `shims`, or from the hub itself; or it cannot be told."""
-    if asker is None or process(asker.pid, proc) != asker:
-        return True
-    starters = {starter for shim in shims if (starter := _starter(shim, proc)) is not None}
-    above = [asker.pid, *_ancestors(asker.pid, proc)]
-    return any(pid in starters or (pid == daemon and pid != 1) for pid in above)
+    `shims` are those that were there when they attached: a number of one that has ended may be anybody's.
+    """
+    if asker is None:
+        return "it cannot be told which process asks"
+    if process(asker.pid, proc) != asker:
+        return f"process {asker.pid}, which asked, has ended"
+    starters = {starter: shim.pid for shim in shims if (starter := _starter(shim, proc)) is not None}
+    for pid in (asker.pid, *_ancestors(asker.pid, proc)):
+        if pid in starters:
+            return f"process {asker.pid} is below process {pid}, which attached a host by process {starters[pid]}"
+        if pid == daemon and pid != 1:
+            return f"process {asker.pid} is below the hub"
+    return ""
 
 
 def _starter(shim: Process, proc: Path) -> int | None:
@@ -74,10 +65,10 @@ def _starter(shim: Process, proc: Path) -> int | None:
     if process(shim.pid, proc) != shim:
         return None
     for pid in _ancestors(shim.pid, proc):
-        facts = _facts(pid, proc)
-        if facts is None or pid == 1 or facts.name in SERVICE_MANAGERS:
+        found = facts(pid, proc)
+        if found is None or pid == 1 or found.name in SERVICE_MANAGERS:
             return None
-        if facts.name not in SHELLS:
+        if found.name not in SHELLS:
             return pid
     return None
 
@@ -124,9 +115,9 @@ def _below(top: int, proc: Path) -> Iterator[int]:
     except OSError:
         return
     for name in names:
-        facts = _facts(int(name), proc)
-        if facts is not None:
-            children.setdefault(facts.parent, []).append(int(name))
+        found = facts(int(name), proc)
+        if found is not None:
+            children.setdefault(found.parent, []).append(int(name))
     waiting, seen = [top], 0
     while waiting and seen < MAX_PROCESSES:
         for child in children.pop(waiting.pop(), ()):
@@ -137,21 +128,8 @@ def _below(top: int, proc: Path) -> Iterator[int]:
 
 def _ancestors(pid: int, proc: Path) -> Iterator[int]:
     for _ in range(MAX_DEPTH):
-        facts = _facts(pid, proc)
-        if facts is None or facts.parent <= 0:
+        found = facts(pid, proc)
+        if found is None or found.parent <= 0:
             return
-        pid = facts.parent
+        pid = found.parent
         yield pid
-
-
-def _facts(pid: int, proc: Path) -> _Facts | None:
-    """Name, parent and start of a process (proc_pid_stat(5)); the name may hold anything but ends with the last ")"."""
-    try:
-        text = (proc / str(pid) / "stat").read_bytes().decode("utf-8", "replace")
-    except OSError:
-        return None
-    head, _, rest = text.rpartition(") ")
-    fields = rest.split()
-    if len(fields) < 20 or not fields[1].isdecimal() or not fields[19].isdecimal():
-        return None
-    return _Facts(head.partition("(")[2], int(fields[1]), int(fields[19]))

@@ -21,6 +21,7 @@ from hub.downstream.lines.preamble import Preamble, read_preamble
 from hub.link.interface import OWNER, Identity
 from hub.net.acceptor import Acceptor, share_of_descriptors
 from hub.net.peer_credentials import peer_pid, peer_uid
+from hub.net.processes import Process, process
 from hub.wire.jsonrpc import Failure, encode_response
 from hub.wire.mcp import INVALID_PARAMS
 
@@ -43,7 +44,7 @@ class LineServer:
         self._hosts = hosts
         self._accepting = trio.CancelScope()
         self._leaving = False
-        self._shims: Counter[int] = Counter()
+        self._shims: Counter[Process] = Counter()
         self._acceptor = Acceptor("hosts on the unix socket", min(MAX_CONNECTIONS, share_of_descriptors(4)))
 
     def __repr__(self) -> str:
@@ -59,8 +60,9 @@ class LineServer:
                 await self._acceptor.serve(listener, self._serve, handlers)
 
     @property
-    def shims(self) -> tuple[int, ...]:
-        """The processes that attached hosts, but for the command line, which attaches itself for a person."""
+    def shims(self) -> tuple[Process, ...]:
+        """The processes that attached hosts, as they were then, but for the command line, which attaches itself for a
+        person."""
         return tuple(self._shims)
 
     def goodbye(self) -> None:
@@ -110,9 +112,9 @@ class LineServer:
                 await stream.send_all(encode_response(None, Failure(INVALID_PARAMS, view)) + b"\n")
             return
         identity = Identity(OWNER, preamble.host or "stdio")
-        pid = peer_pid(stream.socket)
-        if preamble.host != COMMAND_LINE:
-            self._shims[pid] += 1
+        shim = None if preamble.host == COMMAND_LINE else process(peer_pid(stream.socket))
+        attached = Counter([] if shim is None else [shim])
+        self._shims += attached
         try:
             await serve_lines(
                 stream,
@@ -127,7 +129,7 @@ class LineServer:
                 is_bound=bool(preamble.project),
             )
         finally:
-            self._shims -= Counter([pid])
+            self._shims -= attached
 
     def _view(self, preamble: Preamble) -> View | str:
         """The view that a shim asks for, or why there is none."""

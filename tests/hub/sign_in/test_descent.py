@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hub.sign_in.descent import Process, is_below, is_of_a_host, process
+from hub.net.processes import Process, process
+from hub.sign_in.descent import is_below, why_of_a_host
 
 MANAGER, DAEMON, HOST, SHELL, SHIM, SERVER, TERMINAL, ASKER = 1, 10, 20, 21, 22, 30, 40, 50
 
@@ -46,26 +47,26 @@ USUAL = {
 )
 def test_who_asks(tmp_path, parent, refused):
     proc = tree(tmp_path, {**USUAL, 49: ("bash", parent), ASKER: ("hubd", 49)})
-    assert is_of_a_host(Process(ASKER, ASKER), [Process(SHIM, SHIM)], DAEMON, proc) == refused
+    assert bool(why_of_a_host(Process(ASKER, ASKER), [Process(SHIM, SHIM)], DAEMON, proc)) == refused
 
 
 @pytest.mark.parametrize("above", ["systemd", "init", "sshd", "tmux"])
 def test_what_starts_everything_is_no_host(tmp_path, above):
     proc = tree(tmp_path, {**USUAL, HOST: (above, MANAGER), ASKER: ("hubd", HOST)})
-    assert not is_of_a_host(Process(ASKER, ASKER), [Process(SHIM, SHIM)], DAEMON, proc)
+    assert not why_of_a_host(Process(ASKER, ASKER), [Process(SHIM, SHIM)], DAEMON, proc)
 
 
 def test_a_number_that_is_anothers_by_now(tmp_path):
     proc = tree(tmp_path, {**USUAL, ASKER: ("hubd", TERMINAL)})
-    assert is_of_a_host(Process(ASKER, 7), [], DAEMON, proc), "whoever asked is gone"
-    assert is_of_a_host(None, [], DAEMON, proc)
+    assert why_of_a_host(Process(ASKER, 7), [], DAEMON, proc), "whoever asked is gone"
+    assert why_of_a_host(None, [], DAEMON, proc)
     proc = tree(tmp_path, {ASKER: ("hubd", HOST)})
-    assert not is_of_a_host(Process(ASKER, ASKER), [Process(SHIM, 7)], DAEMON, proc), "the shim is gone"
+    assert not why_of_a_host(Process(ASKER, ASKER), [Process(SHIM, 7)], DAEMON, proc), "the shim is gone"
 
 
 def test_a_hub_that_is_the_first_process_says_nothing(tmp_path):
     proc = tree(tmp_path, {1: ("python3", 0), ASKER: ("hubd", 1)})
-    assert not is_of_a_host(Process(ASKER, ASKER), [], 1, proc)
+    assert not why_of_a_host(Process(ASKER, ASKER), [], 1, proc)
 
 
 def test_real_processes():
@@ -73,8 +74,8 @@ def test_real_processes():
     assert me is not None
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         asker = process(child.pid)
-        assert is_of_a_host(asker, [], os.getpid())
-        assert not is_of_a_host(asker, [], child.pid + 100_000)
+        assert why_of_a_host(asker, [], os.getpid())
+        assert not why_of_a_host(asker, [], child.pid + 100_000)
         child.communicate(b"\n")
     assert process(child.pid) is None
 
