@@ -5,6 +5,7 @@ from contextlib import aclosing
 from types import SimpleNamespace
 
 import pytest
+import trio
 
 from hub.control.server import asker
 from hub.daemon.sign_in_requests import SignInRequests
@@ -28,7 +29,7 @@ class Flow:
 
 def requests(flow: Flow, shims=()) -> SignInRequests:
     hub = SimpleNamespace(supervisor=SimpleNamespace(upstreams={}))
-    parts = SimpleNamespace(hub=hub, sign_ins=flow, config_of=lambda name: None)
+    parts = SimpleNamespace(hub=hub, sign_ins=flow, config_of=lambda name: None, ready=trio.lowlevel.checkpoint)
     return SignInRequests(parts, lambda: shims)
 
 
