@@ -10,6 +10,7 @@ import pytest
 from tests.support import looking
 from tests.support.keyring_daemon import gnome_keyring, session_bus
 from tests.support.processes import HUBD, own_directories, running_hub
+from tests.support.setup_home import TOKEN, SetupHome
 
 CANARY = "s3cret-canary-0123456789"
 
@@ -75,6 +76,29 @@ def test_a_locked_keyring_costs_one_server_until_it_is_unlocked(tmp_path, keyrin
                 hubd(hub.env, "restart", "locked")
                 looking.until(hub.env, lambda rows: rows["locked"]["state"] == "connected")
         assert CANARY not in Path(tmp_path, "hubd.log").read_text()
+
+
+@pytest.mark.covers("BOX-03", "FH-1")
+def test_with_a_locked_keyring_a_setup_moves_secrets_to_a_file(tmp_path, keyring):
+    home = SetupHome(tmp_path)
+    home.fetch()
+    before = home.contents()
+    with session_bus(keyring) as address:
+        home.env["DBUS_SESSION_BUS_ADDRESS"] = address
+        with gnome_keyring(keyring, address, unlocked=True):
+            hubd(home.env, "secret", "set", "MINE", stdin=CANARY)
+        with gnome_keyring(keyring, address, unlocked=False):
+            try:
+                said = home.run("setup", "--yes", "--no-service")
+                assert "is locked" in said
+                kept = {each["name"]: each["kept"] for each in home.told("secret", "ls")["secrets"]}
+                assert kept["GITHUB_GITHUB_PERSONAL_ACCESS_TOKEN"] == "file"
+                looking.until(home.env, lambda rows: rows["github"]["state"] == "connected")
+                assert TOKEN not in "".join(path.read_text() for path in home.hub_files())
+                home.run("uninstall", "--all", "--restore-originals")
+                assert home.contents() == before
+            finally:
+                subprocess.run([HUBD, "stop"], env=home.env, capture_output=True, timeout=60, check=False)
 
 
 def test_without_a_bus_a_file_keeps_them(tmp_path):
