@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from copy import copy
 from functools import partial
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from msgspec import Raw, Struct, structs
 
@@ -52,6 +52,7 @@ MAX_TTL_MS: Final = 300_000
 _SERVER_INFO = encode({SERVER_INFO_KEY: HUB_INFO})[1:-1]
 
 
+T = TypeVar("T")
 Ttl = Callable[[Snapshot, Kind], int]
 """Milliseconds for which hosts need not ask again for the list of one upstream."""
 
@@ -68,7 +69,7 @@ class Rules(Struct, frozen=True):
     """What some hosts are shown of all servers, by the name of the profile."""
 
 
-def merge(
+def merge_in_steps(
     snapshots: Iterable[Snapshot],
     rules: Rules,
     claims: UriClaims,
@@ -79,13 +80,13 @@ def merge(
     provisional: bool = False,
     varies: bool = False,
     previous: "Catalog | None" = None,
-) -> "Catalog":
+) -> Generator[int, None, "Catalog"]:
     """The catalogue of `snapshots`; those of upstreams without a rule are left out.
 
     `claims` learns the configuration and every listed URI. `provisional` keeps listed URIs from being claimed: for
     catalogues made before all upstreams had their chance, so that claims go by configuration order and not by arrival.
     `settling` says that upstreams are still to come; `previous` saves work. Without a `sealer`,
-    cursors end with this catalogue.
+    cursors end with this catalogue. Pauses after each upstream, and yields the number of its entries.
     """
     claims.configure(
         [rule.name for rule in rules.upstreams],
@@ -103,10 +104,26 @@ def merge(
         part = known.get(rule.name)
         if part is None or not part.still_right(snapshot, rule, rules.budget, listing):
             part = UpstreamEntries(snapshot, rule, rules.budget, listing)
+            yield sum(map(len, part.shown.values()))
         merged.append(part)
     return Catalog(
         merged, rules, claims, sealer or Sealer(load_keys(None)), settling=settling, view=view, varies=varies
     )
+
+
+def finish(steps: Generator[int, None, T]) -> T:
+    """Run all steps of something without a pause; the result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def merge(snapshots: Iterable[Snapshot], rules: Rules, claims: UriClaims, **options: Any) -> "Catalog":
+    """`merge_in_steps` without a pause."""
+    return finish(merge_in_steps(snapshots, rules, claims, **options))
 
 
 class Catalog:
@@ -399,18 +416,16 @@ class Catalog:
         """Visible names of the tools that are shown in search mode, too."""
         return NOTHING.union(*(part.always - self._hidden_of(Kind.TOOL, part) for part in self.parts))
 
-    def chosen(self, view: View, rules: ProfileRules, previous: "Catalog | None") -> Generator[None, None, "Catalog"]:
-        """The catalogue of `view`, whose profile chooses from this one. Pauses after each upstream; `previous` saves
-        work."""
+    def chosen(self, view: View, rules: ProfileRules, previous: "Catalog | None") -> Generator[int, None, "Catalog"]:
+        """The catalogue of `view`, whose profile chooses from this one; `previous` saves work. Pauses between tools,
+        and yields the number of those it has looked at."""
         known = {} if previous is None else {part.name: part for part in previous.parts}
         budget = rules.profile.name_budget or self._rules.budget
         parts: list[ChosenEntries] = []
         for common in self.parts:
-            if (part := choose_part(common, budget, rules, known.get(common.name))) is not None:
-                parts.append(part)
-                yield
-        renamed, warnings = rename_parts(parts, rules)
-        yield
+            part = yield from choose_part(common, budget, rules, known.get(common.name))
+            parts += [] if part is None else [part]
+        renamed, warnings = yield from rename_parts(parts, rules)
         return Catalog(
             renamed,
             structs.replace(self._rules, budget=budget),

@@ -14,7 +14,7 @@ import trio
 from hub.catalog.catalog import MAX_TTL_MS, SETTLING_TTL_MS
 from hub.catalog.view import View
 from hub.link.hub_errors import UpstreamUnavailable
-from hub.routing.live_catalog import LiveCatalog
+from hub.routing.live_catalog import ListChange, LiveCatalog
 from hub.wire.mcp import CAPABILITY, Kind, Snapshot
 from upstreams.upstream import Upstream
 
@@ -37,6 +37,9 @@ class ListUpdates:
     def __init__(self, live: LiveCatalog, audiences: Iterable[Audience]) -> None:
         self._live = live
         self._audiences = tuple(audiences)
+        self._turn = trio.Lock()
+        self._catching_up = 0
+        """Tasks that rebuild, or wait for one that does."""
 
     def __repr__(self) -> str:
         return f"<ListUpdates of {len(self._live.upstreams)} upstreams>"
@@ -46,16 +49,25 @@ class ListUpdates:
         while True:
             await self._live.wait_dirty()
             await trio.sleep(COALESCE_S)
-            self.catch_up()
+            await self._catch_up()
 
-    def catch_up(self) -> None:
-        """Rebuild now, if anything changed."""
-        if self._live.dirty:
-            self.rebuild()
+    async def _catch_up(self) -> None:
+        """Rebuild, if anything changed. Cancellation: `run` does it."""
+        if self._live.dirty or self._catching_up:
+            self._catching_up += 1
+            try:
+                async with self._turn:
+                    if self._live.dirty:
+                        self._announce(await self._live.rebuild_in_slices())
+            finally:
+                self._catching_up -= 1
 
     def rebuild(self) -> None:
         """Make the catalogues anew and announce what differs, now and without a checkpoint."""
-        for change in self._live.rebuild():
+        self._announce(self._live.rebuild())
+
+    def _announce(self, changes: Iterable[ListChange]) -> None:
+        for change in changes:
             for audience in self._audiences:
                 audience.list_changed(change.kinds, change.view)
 
@@ -81,7 +93,7 @@ class ListUpdates:
         readings = [reading for upstream in upstreams if (reading := upstream.refresh_if_expired(kind))]
         for reading in readings:
             await reading.wait()
-        self.catch_up()  # what is shown is said to be good for as long as what was read last
+        await self._catch_up()  # what is shown is said to be good for as long as what was read last
 
     async def refresh(self, upstream: str, kind: Kind) -> None:
         """Bring a list of one upstream up to date, if the upstream answers soon.
@@ -90,7 +102,7 @@ class ListUpdates:
             UpstreamUnavailable: it is disabled, or not configured any more.
         """
         await self._live.upstreams[upstream].refresh(kind)
-        self.catch_up()
+        await self._catch_up()
 
     async def wait_for_first(self, names: Iterable[str], kind: Kind) -> None:
         """Wait, within reason, for the first lists of those of the upstreams `names` that neither listed nor failed."""
@@ -103,7 +115,7 @@ class ListUpdates:
             for upstream in [self._live.upstreams[name] for name in names if name in self._live.upstreams]:
                 if not upstream.has_reported:
                     nursery.start_soon(refresh, upstream)
-        self.catch_up()
+        await self._catch_up()
 
     def ttl_ms(self, snapshot: Snapshot, kind: Kind) -> int:
         """Time that a list of one upstream is good: very short while the upstream is starting, or away. Satisfies

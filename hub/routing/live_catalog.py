@@ -8,18 +8,18 @@
 Claims and naming rules of all views are kept here. Projects add and remove their views by call. A rebuild swaps all
 catalogues at once, so no request sees half of a change, and returns the lists that differ; `hub.routing.list_updates`
 passes that on to hosts. A flood of changes costs one rebuild, and the last one is never lost: the flag is cleared
-before the snapshots are read.
+before the snapshots are read. Catalogues of many tools are made in slices, between which other tasks run.
 """
 
 import logging
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Final
 
 import trio
 from msgspec import Struct, structs
 
 from config.profile_settings import Profile
-from hub.catalog.catalog import Catalog, Rules, merge
+from hub.catalog.catalog import Catalog, Rules, finish, merge, merge_in_steps
 from hub.catalog.entries import UpstreamRule
 from hub.catalog.profile_choice import find_profile
 from hub.catalog.profile_rules import ProfileRules
@@ -33,7 +33,10 @@ from hub.wire.mcp import Kind
 from upstreams.upstream import Upstream
 
 log = logging.getLogger("hubd.notify")
-T = TypeVar("T")
+
+SLICE: Final = 100
+"""Entries after which other tasks have their turn."""
+_NO_CATALOG: Final = "cannot make a catalogue of what the upstreams list; the one before stays"
 
 
 class ListChange(Struct, frozen=True):
@@ -96,6 +99,8 @@ class LiveCatalog:
         self._projects: dict[View, _ShownProject] = {}
         self._catalogs = {EVERYTHING: merge((), rules, claims, sealer=sealer)}
         self._changed: set[str] = set()
+        self._taken: set[str] = set()
+        """Changed upstreams that a rebuild has begun to look at."""
         self._dirty = trio.Event()
         self._rebuilt = Bell()
         self._reported: set[str] = set()
@@ -232,51 +237,91 @@ class LiveCatalog:
         Lists that cannot be merged leave the catalogues as they were, until something changes again.
         """
         try:
-            return list(self._rebuild())
+            return finish(self._rebuild())
         except Exception:
-            log.exception("cannot make a catalogue of what the upstreams list; the one before stays")
+            log.exception(_NO_CATALOG)
             return []
         finally:
             self._rebuilt.ring()  # also where it failed: whoever waits looks again
 
-    def _rebuild(self) -> Iterator[ListChange]:
+    async def rebuild_in_slices(self) -> list[ListChange]:
+        """`rebuild`, with a checkpoint whenever `SLICE` entries were looked at. The catalogues are swapped at once. A
+        `rebuild` meanwhile takes its place.
+
+        Cancellation: the changes are still to be made.
+        """
+        steps, before, looked_at = self._rebuild(), self.rebuilds, 0
+        try:
+            while True:
+                looked_at += next(steps)
+                if looked_at >= SLICE:
+                    looked_at = 0
+                    await trio.lowlevel.checkpoint()
+                    if self.rebuilds != before:
+                        return []
+        except StopIteration as end:
+            changes: list[ListChange] = end.value
+            return changes
+        except trio.Cancelled:
+            self._dirty.set()
+            raise
+        except Exception:
+            log.exception(_NO_CATALOG)
+            return []
+        finally:
+            steps.close()
+            self._rebuilt.ring()
+
+    def _rebuild(self) -> Generator[int, None, list[ListChange]]:
+        """The steps of a rebuild. Until the last one nothing differs for anybody."""
         if self._dirty.is_set():  # else a task is waiting for it
             self._dirty = trio.Event()
-        changed, self._changed = self._changed, set()
+        self._taken |= self._changed
+        self._changed = set()
         old = self._catalogs
-        new = self._catalogs = self._build(old)
+        new = yield from self._build(old)
+        self._complete(new, old)
+        changes = list(self._differences(old, new))
+        self._catalogs, self._taken = new, set()
         self.rebuilds += 1
-        known = {warning for view in (EVERYTHING, *self.profile_views) if view in old for warning in old[view].warnings}
+        self._log_warnings(old, new)
+        self._reported = {name for name, upstream in self.upstreams.items() if upstream.has_reported}
+        return changes
+
+    def _log_warnings(self, old: Mapping[View, Catalog], new: Mapping[View, Catalog]) -> None:
+        known = {warning for catalog in old.values() for warning in catalog.warnings}
         for view in (EVERYTHING, *self.profile_views):
-            for warning in new[view].warnings:
+            for warning in new[view].warnings if view in new else ():
                 if warning not in known:
                     known.add(warning)
                     log.warning("%s", warning)
-        self._reported = {name for name, upstream in self.upstreams.items() if upstream.has_reported}
-        if not self.settled.is_set():  # no host has been shown another list yet
-            yield from _changes(old, new, map(server_view, changed & {view.server for view in self._shown_early}))
-            return
-        projects = [view for view in new if view in old and view != EVERYTHING]
-        yield from _changes(old, new, (EVERYTHING, *map(server_view, changed), *projects))
 
-    def _build(self, old: Mapping[View, Catalog]) -> dict[View, Catalog]:
+    def _differences(self, old: dict[View, Catalog], new: dict[View, Catalog]) -> Iterator[ListChange]:
+        if not self.settled.is_set():  # no host has been shown another list yet
+            yield from _changes(old, new, map(server_view, self._taken & {view.server for view in self._shown_early}))
+            return
+        others = [view for view in new if view in old and view != EVERYTHING]
+        yield from _changes(old, new, (EVERYTHING, *map(server_view, self._taken), *others))
+
+    def _build(self, old: Mapping[View, Catalog]) -> Generator[int, None, dict[View, Catalog]]:
         snapshots = [upstream.snapshot for upstream in self.upstreams.values()]
-        common = merge(
+        projects, profiles = list(self._projects.items()), dict(self._profile_rules)
+        common = yield from merge_in_steps(
             snapshots,
             self._now(self._rules),
             self.claims,
             sealer=self._sealer,
             settling=any(upstream.settling for upstream in self.upstreams.values()),
             provisional=not self._claims_count,
-            varies=bool(self._projects) or bool(self._rules.profiles),
+            varies=bool(projects) or bool(profiles),
             previous=old[EVERYTHING],
         )
         if self.claims.changed:
             self._save_soon()
         catalogs = {EVERYTHING: common}
-        for view, project in self._projects.items():
+        for view, project in projects:
             is_settling = not project.reported.is_set()
-            catalogs[view] = merge(
+            catalogs[view] = yield from merge_in_steps(
                 snapshots,
                 self._now(project.rules_in(self._rules)),
                 project.claims,
@@ -287,13 +332,21 @@ class LiveCatalog:
                 varies=True,
                 previous=old.get(view),
             )
-        shown = [view for view in old if view.profile and not view.search and view.base in self._projects]
-        for view in (*self.profile_views, *shown):
-            if (chosen := self._profile_rules.get(view.profile)) is not None:
-                catalogs[view] = finish(catalogs[view.base].chosen(view, chosen, old.get(view)))
-        for view in [view for view in old if view.search and structs.replace(view, search=False) in catalogs]:
-            _made_of(catalogs, view)
+        for view in (*map(profile_view, profiles), *_of_profiles(old)):
+            if view not in catalogs and view.profile in profiles and view.base in catalogs:
+                rules = profiles[view.profile]
+                catalogs[view] = yield from catalogs[view.base].chosen(view, rules, old.get(view))
+                yield SLICE
         return catalogs
+
+    def _complete(self, new: dict[View, Catalog], old: Mapping[View, Catalog]) -> None:
+        """Make what hosts were shown for the first time meanwhile, and other faces of what there is."""
+        for view in _of_profiles(old):
+            if view not in new and view.profile in self._profile_rules and view.base in new:
+                new[view] = finish(new[view.base].chosen(view, self._profile_rules[view.profile], old[view]))
+        for view in [view for view in old if view.search]:
+            if structs.replace(view, search=False) in new:
+                _made_of(new, view)
 
     def _now(self, rules: Rules) -> Rules:
         """`rules`, and which upstreams show a tool for signing in at this moment."""
@@ -316,14 +369,8 @@ def _read_profiles(profiles: Mapping[str, Profile], known: Mapping[str, ProfileR
     }
 
 
-def finish(steps: Generator[None, None, T]) -> T:
-    """Run all steps of something without a pause; the result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+def _of_profiles(catalogs: Iterable[View]) -> list[View]:
+    return [view for view in catalogs if view.profile and not view.search]
 
 
 def _changes(old: dict[View, Catalog], new: dict[View, Catalog], views: Iterable[View]) -> Iterator[ListChange]:
