@@ -1,10 +1,19 @@
 """The settings of signing in at servers by OAuth: of the whole hub, and of one server. Declared as in `settings`."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Struct
 
 from config.setting import Secret, Setting
+
+OWN_PARAMETERS: Final = frozenset(
+    {
+        *("response_type", "client_id", "redirect_uri", "state", "code_challenge", "code_challenge_method", "scope"),
+        *("resource", "nonce", "prompt", "request", "request_uri", "response_mode", "client_secret"),
+        *("client_assertion", "client_assertion_type"),
+    }
+)
+"""Parameters of the authorization request that the hub alone writes, or that nobody is to send in a URL."""
 
 
 def _here(**facts: Any) -> Setting:

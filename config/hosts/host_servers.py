@@ -48,8 +48,6 @@ class Server(Struct, frozen=True, kw_only=True):
     identity: Identity
     original: Identity
     """The identity of the entry as the host has it: perhaps of a program that only passes on a server."""
-    remote: Identity | None = None
-    """The identity of the server behind such a program."""
     notes: tuple[str, ...] = ()
     off: str = ""
     """The reason why it cannot be started as it is; "" if it can."""
@@ -149,7 +147,6 @@ def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home
         values=values,
         identity=identity(values, variables),
         original=original,
-        remote=None if behind is None else identity(behind, variables),
         notes=tuple(notes),
         off=off or _unresolved(values, variables) or ("the host has it disabled" if values.get("disabled") else ""),
     )

@@ -55,8 +55,6 @@ class Import:
         self.known: list[tuple[str, Server]] = []
         """Those that hubd has already, or that another host brought along."""
         self.skipped: list[Skipped] = []
-        self.unlike: list[tuple[str, Server]] = []
-        """Those of `known` that the hub reaches at their URL, but the host by a program that signs in."""
         self.unsure: list[tuple[str, Server]] = []
         """Those of `known` of which nobody can tell whether the hub has the same values: its own cannot be read."""
         self.had: list[tuple[str, Server]] = []
@@ -71,11 +69,6 @@ class Import:
         name = self._known.get(server.identity) or self._known.get(server.original)
         if name is not None:
             self._is_known(name, server)
-            return
-        name = self._at_url(server)
-        if name is not None:
-            self._is_known(name, server)
-            self.unlike.append((name, server))
             return
         name = next((name for one, name in self._unopened if could_be(one, server.identity)), None)
         if name is not None:
@@ -97,18 +90,7 @@ class Import:
             server = _with_references(server, name, spots, self._own_file)
         self._names.add(_folded(name))
         self._known[server.identity] = name
-        if server.remote is not None:
-            self._known.setdefault(server.remote, name)
         self.taken.append((name, server))
-
-    def _at_url(self, server: Server) -> str | None:
-        """The server that is reached at the URL of one behind a program that signs in to it."""
-        remote = server.remote
-        if remote is None or remote == server.identity:
-            return None
-        return self._known.get(remote) or next(
-            (name for one, name in self._known.items() if one[:2] == remote[:2]), None
-        )
 
     def _is_known(self, name: str, server: Server) -> None:
         """Another host has the server, or hubd; the tools that it offers are all that any of them had."""
@@ -159,7 +141,7 @@ class Import:
     def merge(self, name: str, kept: str) -> None:
         """Let the server `kept` stand for what was taken under `name`: the user says that one of them is enough."""
         merged = [server for each, server in (*self.taken, *self.known) if each == name]
-        for found in (self.taken, self.known, self.unlike, self.unsure, self.had):
+        for found in (self.taken, self.known, self.unsure, self.had):
             found[:] = [each for each in found if each[0] != name]
         for server in merged:
             self._known[server.identity] = kept

@@ -146,8 +146,6 @@ def _why_it_stays(name: str, server: Server, result: Import, config: HubConfig, 
         return f"the hub has it as {name}, which is disabled; run `hubd enable {name}` first"
     if why := result.doubt(name, server):
         return why
-    if (name, server) in result.unlike:
-        return f"it is signed in to by mcp-remote there, and the hub has {name} at its URL"
     if why := served.get(name, "the hub does not serve it"):
         return why
     return result.about_tools(name, server) if result.offers_fewer_tools(name, server) else ""

@@ -7,16 +7,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 from config.loading.safe_reading import Problem
 from config.name_globs import problem_of
-from config.oauth_settings import OAuthConfig, UpstreamOAuth
+from config.oauth_settings import OWN_PARAMETERS, OAuthConfig, UpstreamOAuth
 from config.references import NUL
 from config.settings import ReplicaConfig, UpstreamConfig
 
-OWN_PARAMETERS: Final = frozenset(
-    {"response_type", "client_id", "redirect_uri", "state", "code_challenge", "code_challenge_method", "scope"}
-    | {"resource", "nonce", "prompt", "request", "request_uri", "response_mode", "client_secret"}
-    | {"client_assertion", "client_assertion_type"}
-)
-"""Parameters of the authorization request that are the hub's own to set, or that nobody is to send in a URL."""
 MAX_EXTRA: Final = 16
 MAX_TEXT: Final = 2048
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")

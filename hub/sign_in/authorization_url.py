@@ -14,32 +14,12 @@ from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
 
+from config.oauth_settings import OWN_PARAMETERS
 from upstreams.oauth.model import OAuthProblem
 
 SECRET_BYTES: Final = 32
 MAX_URL_BYTES: Final = 8 << 10
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
-RESERVED: Final = frozenset(
-    [
-        "response_type",
-        "client_id",
-        "redirect_uri",
-        "state",
-        "code_challenge",
-        "code_challenge_method",
-        "scope",
-        "resource",
-        "nonce",
-        "prompt",
-        "request",
-        "request_uri",
-        "response_mode",
-        "client_secret",
-        "client_assertion",
-        "client_assertion_type",
-    ]
-)
-"""Parameters that the hub alone decides about."""
 _TEXT = re.compile(r"[!-~]+", re.A)
 
 
@@ -91,7 +71,7 @@ def authorization_url(request: AuthorizationRequest, tied: RequestSecrets) -> st
         **({"nonce": tied.nonce} if "openid" in scopes else {}),
         **({"prompt": "consent"} if "offline_access" in scopes else {}),
     }
-    if taken := sorted(RESERVED & request.extra.keys()):
+    if taken := sorted(OWN_PARAMETERS & request.extra.keys()):
         raise OAuthProblem(f"extra below [upstreams.NAME.oauth] cannot hold {', '.join(taken)}: hubd decides that")
     query = "&".join(
         f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in {**wanted, **request.extra}.items()

@@ -19,7 +19,7 @@ from hub.sign_in.surroundings import Surroundings
 from hub.sign_in.tickets import IDENTITY_PROVIDER, Target, target_of
 from upstreams.oauth.discovery.scopes import fits, permitted, readable_scopes
 from upstreams.oauth.discovery.texts import too_many_scopes
-from upstreams.oauth.model import Challenge, Discovery, Grant, OAuthProblem, OAuthUnavailable
+from upstreams.oauth.model import Challenge, Discovery, Grant, OAuthProblem, OAuthUnavailable, same_issuer
 
 FRESH_S: Final = 60.0
 """Time for which what was found out ahead is used."""
@@ -140,12 +140,16 @@ class Prospects:
         self, upstream: str, config: UpstreamConfig, principal: str, issuer: str, grant: Grant | None
     ) -> str:
         keeper = self._around.keeper()
-        if is_same(config.oauth.issuer, issuer) or await keeper.is_agreed(upstream, principal, issuer):
+        if same_issuer(config.oauth.issuer, issuer) or await keeper.is_agreed(upstream, principal, issuer):
             return ""
-        if grant is not None and not is_same(grant.key.issuer, issuer):
+        if grant is not None and not same_issuer(grant.key.issuer, issuer):
             return texts.another_server(upstream, issuer, grant.key.issuer)
         for key in await keeper.keys():
-            if is_same(key.issuer, issuer) and key.upstream != upstream and self._is_elsewhere(key.upstream, config):
+            if (
+                same_issuer(key.issuer, issuer)
+                and key.upstream != upstream
+                and self._is_elsewhere(key.upstream, config)
+            ):
                 return texts.used_by_another(upstream, issuer, key.upstream or IDENTITY_PROVIDER)
         return ""
 
@@ -199,13 +203,6 @@ def check_scope(upstream: str, config: UpstreamConfig, scope: str) -> None:
         raise OAuthProblem(texts.NO_SCOPES)
     if beyond := set(wanted).difference(permitted(wanted, config.oauth.max_scopes)):
         raise OAuthProblem(texts.forbidden_scopes(upstream or IDENTITY_PROVIDER, " ".join(sorted(beyond)[:8])))
-
-
-def is_same(one: str, other: str) -> bool:
-    """True if two issuers are one: the same text, or a root with and without its slash."""
-    return one == other or (
-        bool(one and other) and one.rstrip("/") == other.rstrip("/") and one.count("/") + other.count("/") == 5
-    )
 
 
 def origin(url: str) -> str:

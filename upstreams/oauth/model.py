@@ -154,4 +154,4 @@ def same_issuer(one: str, other: str) -> bool:
     if one == other:
         return True
     without = one.removesuffix("/")
-    return without == other.removesuffix("/") and without.count("/") == 2
+    return without == other.removesuffix("/") and without.count("/") == 2 and not {"?", "#"} & set(without)

@@ -107,7 +107,7 @@ class _Journey:
         plan = self._plan(result, new, survey, way)
         output.set(hub=way, undo=screens.undo(plan))
         if not plan.changes and way == "running":
-            self._show("", *screens.all_is_well(verdicts, running_hub.states()))
+            self._show("", *screens.all_is_well(verdicts, running_hub.states(), running_hub.sign_ins()))
             return EX_OK
         self._show("", *screens.costs(result, verdicts, survey.places), *screens.all_changes(plan, self._machine.home))
         self._say_rest(plan, result, survey)

@@ -109,7 +109,7 @@ def keep_what_works(result: "Import", ours: Collection[str], outcomes: Mapping[s
         tried = outcomes.get(name)
         return name in ours or (not server.off and tried is not None and (tried.works or bool(tried.sign_in)))
 
-    for found in (result.taken, result.known, result.unlike, result.unsure, result.had):
+    for found in (result.taken, result.known, result.unsure, result.had):
         found[:] = [each for each in found if is_kept(*each)]
 
 

@@ -35,6 +35,17 @@ def states() -> dict[str, str]:
     return {} if found is None else {row.name: row.state for row in found.upstreams}
 
 
+def sign_ins() -> dict[str, str]:
+    """Of each server of the running hub that waits for a person to sign in, what that one runs."""
+    found = status()
+    rows = () if found is None else found.upstreams
+    return {
+        row.name: row.account.command
+        for row in rows
+        if row.state == "unauthorized" and row.account is not None and row.account.command
+    }
+
+
 def way_to_start(options: argparse.Namespace) -> Way:
     """The way in which the hub is started: as a service of systemd where it can be installed, unless that is not
     wanted; `running`: it need not be started."""

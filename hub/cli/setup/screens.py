@@ -236,13 +236,18 @@ def _without(installed: "Plan", write: "Write | None") -> str:
 # --- what came of it --------------------------------------------------------------------------------------------------
 
 
-def all_is_well(verdicts: Sequence[Verdict], states: Mapping[str, str]) -> "Iterator[Block]":
-    """There was nothing to do."""
+def all_is_well(
+    verdicts: Sequence[Verdict], states: Mapping[str, str], sign_ins: Mapping[str, str]
+) -> "Iterator[Block]":
+    """There was nothing to do. `sign_ins`: of servers that wait for a person, what that one runs."""
     works = sum(state in UP for state in states.values())
-    others = [name for name, state in states.items() if state not in UP and state != "disabled"]
+    others = [name for name, state in states.items() if state not in (*UP, "disabled") and name not in sign_ins]
     staying = sum(each.stays for each in verdicts)
     text = f"nothing to change. {counted(works, 'server')} through the hub{_staying(staying)}."
-    yield styled(f"All is well: {text}" if not others else f"There is {text}", "good" if not others else "warning")
+    is_well = not (others or sign_ins)
+    yield styled(f"All is well: {text}" if is_well else f"There is {text}", "good" if is_well else "warning")
+    if sign_ins:
+        yield f"Sign-in needed: {listed([*sign_ins])}; run {listed([f'`{command}`' for command in sign_ins.values()])}."
     if others:
         yield f"Not connected: {listed(others)}; `hubd status` says why."
 

@@ -4,8 +4,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from config.oauth_settings import OWN_PARAMETERS
 from hub.sign_in.authorization_url import (
-    RESERVED,
     AuthorizationRequest,
     RequestSecrets,
     authorization_url,
@@ -83,7 +83,7 @@ def test_further_parameters_of_the_configuration():
     assert asked(extra={"audience": "x y", "access_type": "offline"})[1]["audience"] == "x y"
 
 
-@pytest.mark.parametrize("name", sorted(RESERVED))
+@pytest.mark.parametrize("name", sorted(OWN_PARAMETERS))
 def test_what_the_hub_decides_cannot_be_configured(name):
     with pytest.raises(OAuthProblem, match=name):
         asked(extra={name: "x"})

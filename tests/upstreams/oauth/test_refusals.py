@@ -491,6 +491,12 @@ def test_a_secret_is_for_the_issuer_it_is_configured_beside():
         ("https://a.example/t", "https://a.example/t/", False),
         ("https://a.example", "https://a.example//", False),
         ("https://a.example", "https://b.example", False),
+        ("https://a.example", "https://A.example", False),
+        ("https://a.example", "https://a.example:443", False),
+        ("https://a.example?", "https://a.example?/", False),
+        ("https://a.example#", "https://a.example#/", False),
+        ("https://a.example", "https://a.example.evil.example/", False),
+        ("", "/", False),
     ],
 )
 def test_issuers_with_and_without_a_slash(one, other, are_one):

@@ -110,15 +110,6 @@ def server_places(issuer: Address) -> tuple[str, ...]:
     return origin + SERVER + path, origin + OPENID + path, origin + path + OPENID
 
 
-def is_same_issuer(one: str, other: str) -> bool:
-    """True if two issuers are one: the same text, but for the slash behind a host."""
-    if one == other:
-        return True
-    short, long = sorted((one, other), key=len)
-    address = address_of(short)
-    return long == short + "/" and address is not None and not (address.path or "?" in short or address.has_fragment)
-
-
 def is_same_resource(one: Address, other: Address) -> bool:
     """True if two identifiers are one: the same URL, but for the case of scheme and host, a default port, and one
     slash at the end."""

@@ -19,7 +19,6 @@ from upstreams.oauth.discovery.addresses import (
     SERVER,
     address_of,
     is_on_this_machine,
-    is_same_issuer,
     resource_places,
     server_places,
 )
@@ -34,7 +33,14 @@ from upstreams.oauth.discovery.documents import (
 )
 from upstreams.oauth.discovery.reading import Fetching, read_document, sentence
 from upstreams.oauth.discovery.scopes import OFFLINE, fits, permitted, readable_scopes
-from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, OAuthProblem, ProtectedResource
+from upstreams.oauth.model import (
+    AuthorizationServer,
+    Challenge,
+    Discovery,
+    OAuthProblem,
+    ProtectedResource,
+    same_issuer,
+)
 
 OPENID: Final = "openid"
 _LEGACY: Final = {"mcp-protocol-version": "2025-03-26"}
@@ -125,7 +131,7 @@ def _issuer(terms: Terms, resource: ProtectedResource, preferred: Collection[str
     servers = resource.authorization_servers
     if not servers:
         raise OAuthProblem(texts.no_server(terms.upstream))
-    known = (server for server in servers if any(is_same_issuer(server, each) for each in preferred))
+    known = (server for server in servers if any(same_issuer(server, each) for each in preferred))
     return next(known, servers[0])
 
 

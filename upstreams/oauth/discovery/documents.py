@@ -7,34 +7,25 @@ is wrong, what is needed makes the whole document worthless.
 from typing import Any, Final
 from urllib.parse import unquote_plus
 
-from config.oauth_settings import UpstreamOAuth
+from config.oauth_settings import OWN_PARAMETERS, UpstreamOAuth
 from upstreams.oauth.discovery import texts
 from upstreams.oauth.discovery.addresses import (
     Address,
     address_of,
     is_parent,
     is_place_of,
-    is_same_issuer,
     is_same_resource,
     shown,
     sound_address,
 )
 from upstreams.oauth.discovery.scopes import listed_scopes
-from upstreams.oauth.model import AuthorizationServer, OAuthProblem, ProtectedResource
+from upstreams.oauth.model import AuthorizationServer, OAuthProblem, ProtectedResource, same_issuer
 
 MAX_SERVERS: Final = 16
 """Authorization servers of one resource that are looked at."""
 MAX_METHODS: Final = 32
 MAX_METHOD_CHARS: Final = 64
 MAX_QUERY_CHARS: Final = 2048
-OWN_PARAMETERS: Final = frozenset(
-    {
-        *("response_type", "client_id", "redirect_uri", "state", "code_challenge", "code_challenge_method", "scope"),
-        *("resource", "nonce", "prompt", "request", "request_uri", "response_mode", "client_secret"),
-        *("client_assertion", "client_assertion_type"),
-    }
-)
-"""Parameters of the authorization request that nobody but the hub writes, or that nobody may."""
 
 
 class Terms:
@@ -133,7 +124,7 @@ def read_server(document: dict[str, Any], issuer: str, terms: Terms, *, is_promi
     """
     settings = terms.settings
     found = document["issuer"]
-    if not is_same_issuer(found, issuer):
+    if not same_issuer(found, issuer):
         told = shown(found) if terms.sound(found) else "another one"
         tell = texts.configured_issuer_differs if settings.issuer else texts.issuer_differs
         raise OAuthProblem(tell(terms.upstream, issuer, told))

@@ -12,10 +12,16 @@ from msgspec.structs import replace
 
 from config.oauth_settings import OAuthConfig, UpstreamOAuth
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed
-from upstreams.oauth.discovery.addresses import is_same_issuer
 from upstreams.oauth.discovery.discover import allowed_for
 from upstreams.oauth.discovery.reading import Fetching, check_available, sentence
-from upstreams.oauth.model import AuthorizationServer, Discovery, OAuthClient, OAuthProblem, OAuthUnavailable
+from upstreams.oauth.model import (
+    AuthorizationServer,
+    Discovery,
+    OAuthClient,
+    OAuthProblem,
+    OAuthUnavailable,
+    same_issuer,
+)
 from upstreams.oauth.registration import texts
 from upstreams.oauth.registration.client_document import has_redirect_uri
 from upstreams.oauth.registration.client_store import ClientStore
@@ -164,7 +170,7 @@ def _pin(client: OAuthClient, upstream: str, clients: ClientStore) -> None:
     first = clients.find(*FIRST_USED, upstream)
     if first is None or first.client_id != client.client_id:
         clients.put(*FIRST_USED, upstream, client)
-    elif not is_same_issuer(first.issuer, client.issuer):
+    elif not same_issuer(first.issuer, client.issuer):
         raise OAuthProblem(texts.other_issuer(upstream, client.issuer, first.issuer))
 
 

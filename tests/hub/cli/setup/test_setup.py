@@ -55,7 +55,8 @@ def test_what_works_goes_through_the_hub_and_all_else_stays_with_its_host(home):
 
     again = home.run("setup", "--yes", "--no-service")
     assert "There is nothing to change" in again
-    assert "Not connected: sentry" in again
+    assert "Sign-in needed: sentry; run `hubd auth sentry`." in again
+    assert "Not connected" not in again
     assert home.contents() == after
     assert told["undo"] == "hubd uninstall --all --restore-originals"
     home.run(*str(told["undo"]).split()[1:])

@@ -7,7 +7,6 @@ from upstreams.oauth.discovery.addresses import (
     is_on_this_machine,
     is_parent,
     is_place_of,
-    is_same_issuer,
     is_same_resource,
     resource_places,
     server_places,
@@ -109,26 +108,6 @@ def test_places_of_a_resource(url, paths):
 @pytest.mark.covers("A-13")
 def test_places_of_an_authorization_server(issuer, places):
     assert server_places(address_of(issuer)) == tuple("https://h.example" + place.format(WELL) for place in places)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("https://h.example", "https://h.example", True),
-        ("https://h.example", "https://h.example/", True),
-        ("https://h.example/", "https://h.example", True),
-        ("https://h.example/a", "https://h.example/a/", False),
-        ("https://h.example/a/", "https://h.example/a//", False),
-        ("https://h.example", "https://H.example", False),
-        ("https://h.example", "https://h.example:443", False),
-        ("https://h.example", "https://h.example/b", False),
-        ("https://h.example?", "https://h.example?/", False),
-        ("https://h.example#", "https://h.example#/", False),
-        ("https://h.example", "https://h.example.evil.example/", False),
-    ],
-)
-def test_issuers_are_compared_as_texts(one, other, same):
-    assert is_same_issuer(one, other) is same
 
 
 @pytest.mark.parametrize(
