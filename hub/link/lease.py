@@ -23,6 +23,11 @@ class Lease:
     def __repr__(self) -> str:
         return f"<Lease {'over' if self.is_over else f'until {self.ends_at}'}, {len(self._kept)} streams>"
 
+    @property
+    def is_held(self) -> bool:
+        """True if something hangs on it."""
+        return bool(self._kept)
+
     def end(self) -> None:
         """End it, and all that hangs on it."""
         self.is_over = True

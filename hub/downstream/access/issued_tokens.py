@@ -1,7 +1,8 @@
 """Tokens of authorization servers: which count, for whom, and for how long that is remembered.
 
     a JWT          read strictly, then judged by the keys of its issuer      kept until it ends, 5 minutes at most
-    another text   the one issuer is asked that can be asked (RFC 7662)      kept for 30 s
+    another text   the one issuer is asked that can be asked (RFC 7662)      kept for 30 s; while streams hang on it,
+                                                                             asked again every 5 minutes
     a refusal                                                                kept for 10 s
 
 Judging by keys that are there is done at once; what needs the network is a decision that the connection waits for.
@@ -17,6 +18,7 @@ import trio
 from msgspec import Struct
 
 from config.access_settings import AccessConfig
+from hub.downstream.access.asked_again import AskedAgain
 from hub.downstream.access.claims import Verdict, lacking
 from hub.downstream.access.issuer import Issuer
 from hub.downstream.access.issuer_metadata import CannotAsk, Fetching
@@ -38,8 +40,6 @@ MAX_REFUSED: Final = 1024
 MAX_ASKED_CHARS: Final = 4096
 MAX_ASKING: Final = 8
 ASKED_PER_S: Final = 20.0
-STREAM_ASKED_S: Final = 300.0
-"""Time after which a stream ends whose token was asked about: whoever opens it anew is judged anew."""
 
 
 class _Kept(Struct, frozen=True):
@@ -85,6 +85,7 @@ class IssuedTokens:
         self._refused: dict[bytes, float] = {}
         self._leases: WeakKeyDictionary[Lease, Verdict] = WeakKeyDictionary()
         """All that something hangs on, also of verdicts that had to make room."""
+        self._again = AskedAgain(self._ask_issuer, wall)
         self._asking: dict[bytes, _Question] = {}
         self._questions = TokenBucket(ASKED_PER_S, ASKED_PER_S)
 
@@ -92,8 +93,9 @@ class IssuedTokens:
         return f"<IssuedTokens of {len(self.issuers)} issuers, {len(self._kept)} kept>"
 
     async def run(self) -> None:
-        """Keep the keys of all issuers fresh until cancelled."""
+        """Keep the keys of all issuers fresh, and ask about tokens again on which streams hang, until cancelled."""
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(keep_going, "Asking about tokens again", self._again.run)
             for issuer in self.issuers.values():
                 nursery.start_soon(keep_going, f"Reading the keys of {issuer.settings.name}", issuer.run)
 
@@ -110,7 +112,7 @@ class IssuedTokens:
         digest = sha256(token.encode()).digest()
         now = self._wall()
         kept = self._kept.get(digest)
-        if kept is not None and now < kept.until:
+        if kept is not None and now < kept.until and not kept.lease.is_over:
             return self._admitted(request, kept)
         if self._refused.get(digest, now) > now:
             return self.refusal(request, with_token=True)
@@ -146,7 +148,7 @@ class IssuedTokens:
         verdict = issuer.judge(jwt)
         if isinstance(verdict, Unfit):
             return self._refuse(request, digest)
-        return self._admitted(request, self._keep(digest, verdict, KEEP_S))
+        return self._admitted(request, self._keep(digest, verdict))
 
     def _keys_changed(self) -> None:
         """Forget the verdicts of keys that are gone."""
@@ -181,21 +183,28 @@ class IssuedTokens:
         finally:
             self._asking.pop(digest).is_over.set()
         if isinstance(verdict, Unfit):
+            self._again.end(digest)
             return self._refuse(request, digest)
-        return _left(request, self._admitted(request, self._keep(digest, verdict, KEEP_ASKED_S)))
+        return _left(request, self._admitted(request, self._keep(digest, verdict, asked=token)))
+
+    async def _ask_issuer(self, token: str) -> Verdict | Unfit:
+        assert self._asked is not None, "nobody else gives tokens to ask about"
+        return await self._asked.ask(token)
 
     # --- what is remembered -------------------------------------------------------------------------------------------
 
-    def _keep(self, digest: bytes, verdict: Verdict, for_s: float) -> _Kept:
+    def _keep(self, digest: bytes, verdict: Verdict, *, asked: str = "") -> _Kept:
+        """Remember a verdict. `asked`: the token, if its issuer was asked about it."""
         now = self._wall()
         before = self._kept.pop(digest, None)
         if len(self._kept) >= MAX_KEPT:
             del self._kept[next(iter(self._kept))]
-        left_s = verdict.until - now
-        if for_s == KEEP_ASKED_S:
-            left_s = min(left_s, STREAM_ASKED_S)
-        lease = before.lease if before is not None and for_s == KEEP_S else Lease(trio.current_time() + left_s)
+        if asked:
+            lease = self._again.lease(digest, asked, verdict)
+        else:
+            lease = before.lease if before is not None else Lease(trio.current_time() + verdict.until - now)
         self._leases[lease] = verdict
+        for_s = KEEP_ASKED_S if asked else KEEP_S
         kept = self._kept[digest] = _Kept(verdict, min(verdict.until, now + for_s), lease)
         return kept
 

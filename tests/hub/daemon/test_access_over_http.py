@@ -5,13 +5,14 @@ import json
 import pytest
 import trio
 
-from config.access_settings import AccessConfig, AccessIssuer, AccessToken, TrustedProxy
+from config.access_settings import AccessConfig, AccessIssuer, AccessToken, Introspection, TrustedProxy
 from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import HubConfig
 from hub.app import Hub
 from hub.daemon.http_listener import HttpListener, listen_tcp
 from hub.daemon.http_routes import pages
+from hub.downstream.access import asked_again
 from hub.downstream.access.refusals import NOT_THE_PROXY
 from hub.downstream.access.trusted_proxy import ProxiedPersons
 from hub.downstream.http.durable_sessions import DurableSessions
@@ -19,6 +20,7 @@ from hub.link.interface import Identity
 from hub.link.sealing import Sealer, Signer
 from hub.net.http_message import Ends, HttpRequest
 from tests.support.http_client import Client
+from tests.support.oauth.rig import INTROSPECTION_CLIENT
 
 TOKEN, HUB = "0123456789abcdef", "https://hub.example.com/mcp"
 PAGE = "https://app.example"
@@ -184,6 +186,39 @@ async def test_tokens_of_a_real_issuer_are_judged(start, oauth):
     for row in rows.values():
         answer = await ask(listener, "POST", "/mcp", row["token"], message=INITIALIZE)
         assert answer.status == row["verdict"], row["why"]
+
+
+async def test_a_token_that_is_taken_back_ends_a_running_stream(start, oauth, monkeypatch):
+    monkeypatch.setattr(asked_again, "AGAIN_S", 0.5)
+    issuer = oauth.token_issuer(HUB)
+    id, secret = INTROSPECTION_CLIENT.split(":")
+    asked = Introspection(client_id=id, client_secret=Secret(secret))
+    team = AccessIssuer(name="team", issuer=issuer.issuer, introspection=asked)
+    access = AccessConfig(resource=HUB, required_scopes=("mcp",), issuers=(team,))
+    listener = await start(HubConfig(auth="oauth", token=Secret(TOKEN), access=access))
+
+    async def questions(count):
+        while sum(each["what"] == "POST /introspect" for each in await trio.to_thread.run_sync(issuer.log)) < count:
+            await trio.lowlevel.checkpoint()
+
+    begun = await ask(listener, "POST", "/mcp", "opaque-good", message=INITIALIZE)
+    assert begun.status == 200
+    client = Client(await trio.open_tcp_stream(*listener.address))
+    lines = [
+        "GET /mcp HTTP/1.1",
+        f"Host: localhost:{listener.address[1]}",
+        f"Mcp-Session-Id: {begun.headers['mcp-session-id']}",
+        "Authorization: Bearer opaque-good",
+        "Accept: text/event-stream",
+    ]
+    await client.send("\r\n".join([*lines, "", ""]).encode())
+    assert (await client.head()).status == 200
+    await questions(3)
+    await trio.to_thread.run_sync(lambda: issuer.control("revoke", token="opaque-good"))
+    while await client.chunk():
+        pass  # until the hub ends it
+    await client.stream.aclose()
+    assert (await ask(listener, "POST", "/mcp", "opaque-good", message=INITIALIZE)).status == 401
 
 
 # --- a trusted proxy --------------------------------------------------------------------------------------------------

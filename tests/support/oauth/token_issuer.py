@@ -3,7 +3,7 @@
     python -m tests.support.oauth.token_issuer AUDIENCE [--port 0] [--other ISSUER] [--scope mcp]
 
 Control below /_rig/: GET `tokens` makes all tokens anew (`?sub=bob`: of bob), GET `log` is what was asked, POST
-`rotate-keys` exchanges all
+`revoke?token=NAME` takes an opaque one back, POST `rotate-keys` exchanges all
 keys; POST `jwks?fault=NAME`, `metadata?fault=NAME` and `introspection?fault=NAME` serve these badly from now on (`500`,
 `html`, `huge`, `slow`, `hang-up`; no fault: well again). At the introspection endpoint
 (`rig-resource-server:introspect-me`) the opaque tokens of `OPAQUE` are known by their names.
@@ -42,6 +42,7 @@ class Issuer:
         self.keys = Keys()
         self.faults: dict[str, str] = {}
         self.log: list[dict[str, Any]] = []
+        self.revoked: set[str] = set()
 
     def metadata(self) -> dict[str, Any]:
         return {
@@ -61,7 +62,7 @@ class Issuer:
 
     def introspected(self, token: str) -> dict[str, Any]:
         """RFC 7662."""
-        if token not in OPAQUE:
+        if token not in OPAQUE or token in self.revoked:
             return {"active": False}
         now = int(time.time())  # noqa: TID251
         good = {"active": True, "iss": self.url, "sub": "alice", "aud": self.args.audience, "exp": now + 300}
@@ -114,6 +115,8 @@ class Answers(Pages):
             return self.say(200, issuer.log)
         if what == "rotate-keys":
             issuer.keys = Keys()
+        elif what == "revoke":
+            issuer.revoked.update(query["token"])
         elif what in ("jwks", "metadata", "introspection"):
             issuer.faults[what] = query.get("fault", [""])[0]
         else:

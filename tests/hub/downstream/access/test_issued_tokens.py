@@ -6,7 +6,7 @@ import trio.testing
 
 from config.access_settings import AccessConfig, AccessIssuer, Introspection
 from config.setting import Secret
-from hub.downstream.access import issued_tokens
+from hub.downstream.access import asked_again, issued_tokens
 from hub.downstream.access.access import Access
 from hub.downstream.access.claims import Verdict, verdict_of
 from hub.downstream.access.credentials import Credentials
@@ -362,3 +362,109 @@ async def test_a_crowd_of_tokens_is_bounded(world, autojump_clock):
         for number in range(50):
             crowd.start_soon(one, number)
     assert sorted(found) == [401] * 8 + [503] * 42
+
+
+# --- streams of tokens that are asked about ---------------------------------------------------------------------------
+
+
+class Stream:
+    """Something that hangs on the lease of a request, as a stream of notifications does."""
+
+    def __init__(self, request, nursery):
+        self.ended_at = None
+        nursery.start_soon(self._run, request.lease)
+
+    async def _run(self, lease):
+        with trio.CancelScope() as scope, lease.keeps(scope):
+            await trio.sleep_forever()
+        self.ended_at = trio.current_time()
+
+
+@pytest.fixture
+async def streaming(world, nursery):
+    """A hub that runs, and a function that opens a stream by the token `opaque`."""
+    access, issued = hub(world, ASKED)
+    nursery.start_soon(issued.run)
+    world.running()
+    world.answers["opaque"] = {**ANSWER, "exp": NOW + 3000}
+
+    async def stream():
+        found, request = await show(access, "opaque")
+        assert status(found) == 200
+        begun = Stream(request, nursery)
+        await trio.testing.wait_all_tasks_blocked()
+        return begun
+
+    stream.access = access
+    yield stream
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_stream_ends_once_its_token_was_taken_back(world, streaming, autojump_clock):
+    one, other = await streaming(), await streaming()
+    await trio.sleep(310)
+    assert (world.asked.count("opaque"), one.ended_at, other.ended_at) == (2, None, None), "it was asked again, once"
+    world.answers["opaque"] = {"active": False}
+    begun = trio.current_time()
+    await trio.sleep(310)
+    assert 0 < one.ended_at - begun < 300
+    assert other.ended_at == one.ended_at
+    asked = world.asked.count("opaque")
+    await trio.sleep(4000)
+    assert world.asked.count("opaque") == asked, "and nobody asks any more"
+
+
+async def test_a_request_that_is_refused_ends_streams_at_once(world, streaming, autojump_clock):
+    one = await streaming()
+    world.answers["opaque"] = {"active": False}
+    await trio.sleep(31)
+    assert status((await show(streaming.access, "opaque"))[0]) == 401
+    await trio.testing.wait_all_tasks_blocked()
+    assert one.ended_at is not None
+
+
+@pytest.mark.parametrize("change", [{"sub": "bob"}, {"scope": "mcp more"}, {"aud": [HUB, f"{HUB}/notes"]}])
+async def test_a_token_that_means_something_else_ends_streams(world, streaming, change, autojump_clock):
+    one = await streaming()
+    world.answers["opaque"] = {**ANSWER, "exp": NOW + 3000, **change}
+    await trio.sleep(310)
+    assert one.ended_at is not None
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_streams_go_on_while_nobody_can_say_until_their_token_ends(world, streaming, fault, autojump_clock):
+    one = await streaming()
+    world.fault = fault
+    await trio.sleep(2900)
+    assert one.ended_at is None
+    assert world.asked.count("opaque") > 10, "it is tried again every minute"
+    await trio.sleep(300)
+    assert one.ended_at == pytest.approx(3060, abs=70)
+
+
+async def test_a_token_that_is_prolonged_keeps_its_streams(world, streaming, autojump_clock):
+    one = await streaming()
+    world.answers["opaque"] = {**ANSWER, "exp": NOW + 9000}
+    await trio.sleep(8000)
+    assert one.ended_at is None
+    world.answers["opaque"] = {**ANSWER, "exp": NOW + 8100}
+    await trio.sleep(1000)
+    assert one.ended_at == pytest.approx(8160, abs=5)
+
+
+async def test_a_token_without_streams_is_not_asked_about(world, streaming, autojump_clock):
+    assert status((await show(streaming.access, "opaque"))[0]) == 200
+    await trio.sleep(2000)
+    assert world.asked.count("opaque") == 1
+
+
+async def test_a_crowd_of_streams_is_bounded_by_making_those_of_others_begin_anew(
+    world, streaming, monkeypatch, autojump_clock
+):
+    monkeypatch.setattr(asked_again, "MAX_WATCHED", 1)
+    one = await streaming()
+    world.answers["other"] = {**ANSWER, "exp": NOW + 3000}
+    _, request = await show(streaming.access, "other")
+    assert request.lease.ends_at == pytest.approx(trio.current_time() + 300, abs=1)
+    await trio.sleep(310)
+    assert one.ended_at is None
