@@ -6,7 +6,8 @@ sessions with an upstream show), `accounts` (all credentials of a hub). The brow
 
 Below `credential`: `states` (its states, a table), `renewal` (when a token is renewed, and what a failure means; both
 pure), `renewing` (one renewal, among all processes), `obtaining` (how the next token is got, with and without a
-person), `logout` (the end of it), `step_up` (whether more scopes are asked for; pure), `texts` (sentences for people),
-`finding` (what `discovery` and `registration` find out), `parts` (what all credentials of a hub share). `status` makes
-rows of all that for people; `extensions` says what is declared to an upstream because of its kind of sign-in.
+person), `logout` (the end of it), `holding` (what follows when a fresh token is refused), `step_up` (whether more
+scopes are asked for; pure), `texts` (sentences for people), `finding` (what `discovery` and `registration` find out),
+`kept` (the grant that is good for an upstream), `parts` (what all credentials of a hub share). `status` makes rows of
+all that for people; `extensions` says what is declared to an upstream because of its kind of sign-in.
 """

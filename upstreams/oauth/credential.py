@@ -17,7 +17,8 @@ from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamUnauthorized, 
 from hub.link.loading import load
 from hub.link.promise import Promise
 from upstreams.oauth import texts
-from upstreams.oauth.model import Challenge, Grant, GrantKey, OAuthProblem, OAuthUnavailable, same_issuer
+from upstreams.oauth.holding import Hold
+from upstreams.oauth.model import Challenge, Grant, GrantKey, OAuthProblem, OAuthUnavailable
 from upstreams.oauth.parts import Shared
 from upstreams.oauth.renewal import YOUNG_S, Pauses, left_s, until_due_s
 from upstreams.oauth.states import Event, Shown, State, after
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-HOLD_S: Final = 60.0
-"""After a fresh token was refused nothing is tried for so long."""
 LOCKED_S: Final = 10.0
 """A keyring that is locked is asked again after so long."""
 _PARTS: Final = (
@@ -88,16 +87,13 @@ class UpstreamCredential:
         self._askings = 0
         self._is_loaded = not may_be_kept
         self._loading = trio.Lock()
-        self._looking_at = trio.Lock()
         self._looked_at = -inf
         self._locked_until = -inf
         self._due = -inf if may_be_kept else inf
         self._ends = -inf
         """When the access token ends, or was refused."""
         self._got_at = -inf
-        self._held_until = -inf
-        self._has_moved = False
-        """The upstream names another authorization server than that of the grant: only a person goes on from there."""
+        self._hold = Hold(upstream, url, settings, shared)
         self._is_kept = True
         self._pauses = Pauses()
         self._was_unclear = False
@@ -124,7 +120,7 @@ class UpstreamCredential:
                 return
         await load(*_PARTS)
         now = self._now()
-        if now < self._held_until:
+        if self._hold.is_on:
             raise self._held()
         if self._state == "needed" and self._can_look(now):
             await self._load(again=True)
@@ -147,10 +143,10 @@ class UpstreamCredential:
         if self.authorization and shown != self.authorization:
             return True
         now = self._now()
-        if now < self._held_until:
+        if self._hold.is_on:
             raise self._held()
         if self.grant is not None and now - self._got_at < YOUNG_S and now < self._ends:
-            await self._look_at_server()
+            await self._hold_back(self.grant.key.issuer)
             raise self._held()
         if not self._obtaining.can(self.grant):
             self._ends = -inf
@@ -229,7 +225,7 @@ class UpstreamCredential:
             return
         self._is_loaded = True
         self._is_kept = True
-        self._held_until, self._has_moved = -inf, False
+        self._hold.release()
         self.wanted_scope = ""
         self._use(grant)
         self._note("tokens")
@@ -237,7 +233,7 @@ class UpstreamCredential:
     def try_again(self) -> None:
         """Ask with the next request whatever failed before: what it was for want of is there now."""
         if not self._obtaining.by_person:
-            self._held_until = -inf
+            self._hold.release()
             self._pauses.succeeded()
 
     async def current(self) -> Grant:
@@ -300,8 +296,9 @@ class UpstreamCredential:
 
     def _forget(self) -> None:
         self.grant, self.authorization, self.problem, self.wanted_scope = None, "", "", ""
-        self._due, self._ends, self._held_until = inf, -inf, -inf
-        self._is_kept, self._is_loaded, self._has_moved = True, True, False
+        self._due, self._ends = inf, -inf
+        self._is_kept, self._is_loaded = True, True
+        self._hold.release()
         self._pauses.succeeded()
         self._note("forgotten")
 
@@ -327,26 +324,17 @@ class UpstreamCredential:
                 self._note("ended" if grant.sign_in_needed else "tokens", grant.note)
 
     async def _found(self) -> tuple[Grant | None, str]:
+        await load("upstreams.oauth.kept")
+        from upstreams.oauth.kept import kept_grant
         from upstreams.oauth.store.seal import KeyLocked
-        from upstreams.oauth.tokens.grants import is_for
-
-        def found() -> Grant | None:
-            return self._shared.store().find(self.upstream, self.principal)
 
         try:
-            grant = await trio.to_thread.run_sync(found)
+            return await kept_grant(self.upstream, self.principal, self.url, self.settings, self._shared)
         except KeyLocked as locked:
             self._locked_until = self._now() + LOCKED_S
             self.problem = str(locked)
             self._changed()
             raise UpstreamUnresolved(str(locked), upstream=self.upstream) from None
-        except OAuthProblem as problem:
-            return None, str(problem)
-        if grant is None or (self.upstream and not is_for(grant, self.url)):
-            return None, ""
-        if self.settings.issuer and not same_issuer(grant.key.issuer, self.settings.issuer):
-            return None, ""  # the operator has moved it to another authorization server since
-        return grant, ""
 
     async def _load_whatever_it_is(self) -> None:
         try:
@@ -423,27 +411,15 @@ class UpstreamCredential:
             return
         raise self._paused(now) if now < self._pauses.until else self._error(self.problem)
 
-    async def _look_at_server(self) -> None:
-        """A fresh token was refused: find out whether the upstream has moved to another authorization server."""
-        async with self._looking_at:
-            now = self._now()
-            if now < self._held_until:
-                return
-            assert self.grant is not None
-            issuer = self.grant.key.issuer
-            text = texts.token_refused(self.upstream, issuer)
-            try:
-                found = await self._shared.finding.discover(self.url, self.settings, self.challenge, (issuer,))
-            except (OAuthProblem, OAuthUnavailable) as error:
-                log.info("%s", error)
-            else:
-                if not same_issuer(found.server.issuer, issuer):
-                    text = texts.other_issuer(self.upstream, found.server.issuer, issuer)
-                    self.authorization, self._has_moved = "", True
-            self._held_until = self._now() + HOLD_S
-            self._due = -inf
-            self._ends = -inf
-            self._note("refused", text)
+    async def _hold_back(self, issuer: str) -> None:
+        """A fresh token was refused: try nothing for a while."""
+        text = await self._hold.begin(issuer, self.challenge)
+        if not text:
+            return
+        if self._hold.has_moved:
+            self.authorization = ""
+        self._due = self._ends = -inf
+        self._note("refused", text)
 
     # --- small things -------------------------------------------------------------------------------------------------
 
@@ -478,7 +454,7 @@ class UpstreamCredential:
 
     def _held(self) -> UpstreamUnauthorized:
         """The failure after a fresh token was refused."""
-        return self._error(self.problem, None if self._has_moved else self._held_until)
+        return self._error(self.problem, None if self._hold.has_moved else self._hold.until)
 
     def _error(self, text: str, until: float | None = None) -> UpstreamUnauthorized:
         """A failure to be told to a host; `until`: the time before which it makes no sense to try again."""
