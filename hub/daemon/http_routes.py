@@ -8,7 +8,9 @@
     GET        /healthz  200                                                 token
     GET, HEAD  /.well-known/oauth-protected-resource, and that with /mcp or /mcp/NAME behind it
                          200, metadata; only with auth = "oauth"             no token
-    any        /mcp...   MCP (`hub.downstream.http.endpoint`)                token
+    any        /mcp, /mcp/NAME, /mcp/@PROJECT, /mcp/~PROFILE                 token
+               MCP (`hub.downstream.http.endpoint`); a token of one profile opens /mcp, which is that profile then, and
+               /mcp/~PROFILE, and every other below /mcp is a 404
     every other request is a 404 with one body, token or not: OAuth clients look for metadata of the hub, and shall find
     none, in place of a refusal that they take for the failure of a sign-in. The hub is no authorization server, and has
     no metadata of one
