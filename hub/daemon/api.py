@@ -166,6 +166,9 @@ class DaemonApi:
             yield OPEN_DOOR
         if self._listener is not None and self._listener.named_tokens.problem:
             yield self._listener.named_tokens.problem
+        if self._listener is not None:
+            for profile in sorted(self._listener.named_tokens.profiles - {*hub.hosts.profiles.names}):
+                yield f"there is no profile {profile}, and a token opens nothing else: its hosts are shown nothing"
         yield from filter(None, [hub.memory.problem, hub.usage.memory.problem, hub.last_known.problem])
         yield from hub.live.warnings
 

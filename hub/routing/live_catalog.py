@@ -151,6 +151,11 @@ class LiveCatalog:
         """The profile that chooses what `view` shows; None: none does."""
         return self._rules.profiles.get(view.profile)
 
+    def shows(self, view: View, upstream: str) -> bool:
+        """True if the profile of `view` does not leave the upstream out."""
+        rules = self._profile_rules.get(view.profile)
+        return rules is None or rules.shows_server(upstream)
+
     def find_view(self, name: str) -> View | None:
         """The view of the endpoint /mcp/<name>; None: there is none."""
         if name in self.upstreams:
@@ -172,8 +177,8 @@ class LiveCatalog:
             self._shown_early.add(view)
             return
         await self.settled.wait()
-        if view in self._projects:
-            await self._projects[view].reported.wait()
+        if (project := self._projects.get(view.base)) is not None:
+            await project.reported.wait()
 
     # --- views of projects --------------------------------------------------------------------------------------------
 

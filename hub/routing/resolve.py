@@ -66,7 +66,9 @@ class Resolver:
     def _suspect(self, name: str, catalog: Catalog, view: View) -> str | None:
         """The upstream that an unknown name would belong to, or did; looking that one up raises if it is gone."""
         sid = name.partition("__")[0]
-        removed = self._removed.get((view, sid)) or self._removed.get((EVERYTHING, sid))
+        removed = self._removed.get((view.base, sid)) or self._removed.get((EVERYTHING, sid))
+        if removed is not None and not self._live.shows(view, removed):
+            removed = None
         return view.server or catalog.suspect(name) or removed
 
     async def resource(self, uri: str, exchange: HostExchange) -> list[Route]:

@@ -1,5 +1,7 @@
 """Profiles: what a host is shown, what is left out for it, and who hears of changes."""
 
+import json
+
 import pytest
 import trio
 import trio.testing
@@ -7,6 +9,7 @@ from msgspec import structs
 
 from config.profile_settings import Profile, ToolOverride
 from hub.link.interface import Identity
+from tests.journeys.pairs import Pair
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house
 from tests.support.http_fakes import Host
@@ -272,3 +275,28 @@ async def test_a_token_of_one_profile_opens_that_and_nothing_else(path, opens, a
         else:
             refused = await host.http("POST", b"{}", {"content-type": "application/json"})
             assert refused.status == 404
+
+
+@pytest.mark.covers("EP-4")
+async def test_a_server_that_was_removed_was_never_there_for_those_who_did_not_see_it(pair, autojump_clock):
+    async with pair.house(servers(pair), profiles={"coding": CODING}) as (house, host):
+        cursor = await pair.host(house, identity=CURSOR)
+        assert len(await host.names()) == 4
+        upstreams = {"github": house.hub.config.upstreams["github"]}
+        house.hub.apply(structs.replace(house.hub.config, upstreams=upstreams))
+        await trio.sleep(0.2)
+        gone = await host.ask("tools/call", {"name": "notes__read"})
+        assert "notes" in json.dumps(gone)
+        assert await refusal(cursor, "tools/call", {"name": "notes__read"}) == await refusal(
+            cursor, "tools/call", {"name": "nobody__read"}
+        )
+
+
+@pytest.mark.covers("EP-4")
+async def test_a_resource_that_is_hidden_by_a_change_is_watched_no_more(autojump_clock):
+    async with a_house(servers(Pair("LL", "lines")), profiles={"coding": structs.replace(CODING, servers=())}) as house:
+        cursor = await house.host("lines", identity=CURSOR)
+        await cursor.result("resources/subscribe", {"uri": "note://today"})
+        await apply(house, coding=CODING)
+        assert cursor.of("notifications/resources/updated") == [{"uri": "note://today"}]
+        assert list(house.hub.supervisor.upstreams["notes"].host_subscriptions) == []

@@ -48,6 +48,11 @@ class NamedTokens:
     def __repr__(self) -> str:
         return f"<NamedTokens: {len(self._known)}>"
 
+    @property
+    def profiles(self) -> frozenset[str]:
+        """The profiles that single tokens open."""
+        return frozenset(named.identity.profile for named in self._known.values() if named.identity.profile)
+
     def configure(self, tokens: Sequence[AccessToken]) -> None:
         """Let these configured tokens count, beside those of the file."""
         self._configured = tuple(tokens)
