@@ -143,16 +143,17 @@ class ToolUsage:
 
     def _shed(self) -> None:
         """Of too many numbers, drop those of tools that were not called for the longest time, and a tenth more."""
-        used = sorted(
-            (max(days), len(days), server, tool, host)
+        every = [
+            (server, tool, host, days)
             for server in self.memory.keys(_CALLS)
             for tool, hosts in self._tools(server).items()
             for host, days in hosts.items()
-        )
-        excess = sum(count for _, count, *_ in used) - MAX_NUMBERS
+        ]
+        excess = sum(len(days) for *_, days in every) - MAX_NUMBERS
         if excess <= 0:
             return
         excess += MAX_NUMBERS // 10
+        used = sorted((max(days), len(days), server, tool, host) for server, tool, host, days in every)
         dropped: dict[str, set[tuple[str, str]]] = {}
         for _, count, server, tool, host in used:
             dropped.setdefault(server, set()).add((tool, host))

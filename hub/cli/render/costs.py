@@ -10,7 +10,7 @@ from hub.catalog.token_cost import tokens_of, tool_bytes
 from hub.cli.client.commands import LABEL
 from hub.cli.render.screen import Block, Cell, Table, styled
 from hub.cli.render.tables import about
-from hub.cli.render.unused import by_server, counted_days, span, unused_of
+from hub.cli.render.unused import by_server, counted_days, span
 from hub.control.answers import HostRow, Status, UpstreamRow
 from hub.control.tool_use import ToolUses
 
@@ -23,7 +23,7 @@ OF_ONE: Final = "leave tools of it out with its setting `tools` in hubd.toml"
 
 def costs(data: Status, uses: ToolUses) -> list[Block]:
     """`hubd tools --cost`: servers, the most expensive first, and below them hosts."""
-    unused = None if uses.since is None else by_server(unused_of(uses))
+    unused = None if uses.since is None else by_server(uses)
     servers: list[tuple[Cell, ...]] = [
         (styled(each.name, "name"), _tools(each), _about(each.tokens), *_unused(each, unused), _largest(each))
         for each in _servers(data)
@@ -49,21 +49,23 @@ def costs(data: Status, uses: ToolUses) -> list[Block]:
 def _unused(upstream: UpstreamRow, unused: Mapping[str, tuple[int, int]] | None) -> tuple[Cell, ...]:
     if unused is None:
         return ()
-    tools, tokens = unused.get(upstream.name, (0, 0))
+    if (found := unused.get(upstream.name)) is None:  # a server of a project, whose use is not told
+        return (None,)
+    tools, tokens = found
     return (f"{tools} ({about(tokens)})" if tools else "0",)
 
 
 def costs_json(data: Status, uses: ToolUses) -> dict[str, Any]:
     """The same for programs."""
-    unused = by_server(unused_of(uses))
+    unused = {} if uses.since is None else by_server(uses)
     servers = [
         {
             "name": each.name,
             "tools": _tools(each),
             "tokens": each.tokens,
             "largest": None if each.largest is None else msgspec.to_builtins(each.largest),
-            "unused": None if uses.since is None else unused.get(each.name, (0, 0))[0],
-            "unused_tokens": None if uses.since is None else unused.get(each.name, (0, 0))[1],
+            "unused": unused.get(each.name, (None, None))[0],
+            "unused_tokens": unused.get(each.name, (None, None))[1],
         }
         for each in _servers(data)
     ]

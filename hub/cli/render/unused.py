@@ -1,6 +1,5 @@
 """`hubd tools --unused` as blocks of a screen: the tools that nobody called, and since when that is known."""
 
-from collections.abc import Iterable
 from datetime import date
 from typing import Any, Final
 
@@ -18,11 +17,11 @@ def unused_of(uses: ToolUses) -> list[ToolUse]:
     return sorted(found, key=lambda each: (order.index(each.server), -each.tokens))
 
 
-def by_server(unused: Iterable[ToolUse]) -> dict[str, tuple[int, int]]:
-    """Of each server, the number of these tools and their tokens."""
-    found: dict[str, tuple[int, int]] = {}
-    for each in unused:
-        tools, tokens = found.get(each.server, (0, 0))
+def by_server(uses: ToolUses) -> dict[str, tuple[int, int]]:
+    """Of each server whose tools are told, the number of those that nobody called, and their tokens."""
+    found = {each.server: (0, 0) for each in uses.tools}
+    for each in unused_of(uses):
+        tools, tokens = found[each.server]
         found[each.server] = tools + 1, tokens + each.tokens
     return found
 

@@ -1,8 +1,13 @@
 """The record of which tools are called: what is counted, how long it is kept, and how much it can hold."""
 
 import json
+import tempfile
+from pathlib import Path
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from config.saved_state import Memory
 from hub.link import tool_usage
@@ -161,6 +166,25 @@ def test_what_is_no_record_is_left_out_and_the_rest_stays(tmp_path, calls):
     assert usage.since == "2026-11-23"
     call(usage)
     assert usage.recent()["files", "read"].calls == {"cursor": 1}
+
+
+ANYTHING = st.recursive(
+    st.none() | st.integers() | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=12), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["calls", "facts", "more"]), st.dictionaries(st.text(max_size=8), ANYTHING)))
+def test_whatever_the_file_holds_the_record_goes_on(sections):
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "usage.json")
+        path.write_bytes(msgspec.json.encode({"format": 1, "sections": sections}))
+        usage = ToolUsage(Memory(path), Clock())
+        call(usage, "a server", "a tool")
+        assert usage.recent()["a server", "a tool"].calls["cursor"] >= 1
+        usage.memory.save()
+        assert ToolUsage(Memory(path), Clock()).recent() == usage.recent()
 
 
 def test_a_broken_file_is_an_empty_record(tmp_path):

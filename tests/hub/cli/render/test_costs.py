@@ -70,6 +70,19 @@ def test_a_young_record_says_so_and_without_one_nothing_is_called_unused():
     assert costs_json(DATA, NOT_KEPT)["servers"][0]["unused"] is None
 
 
+def test_nothing_is_said_of_the_use_of_a_project_s_servers():
+    data = Status(upstreams=(server("db@shop-1f3a5c07", 3, 300, "query"), *DATA.upstreams))
+    assert drawn(*costs(data, USES), width=80).splitlines()[3].split() == [
+        "db@shop-1f3a5c07",
+        "3",
+        "~300",
+        "-",
+        "query",
+        "~75",
+    ]
+    assert costs_json(data, USES)["servers"][2]["unused"] is None
+
+
 def test_nothing_to_show():
     assert "no server has any tools" in drawn(*costs(Status(), ToolUses()))
     assert tool_costs([]) == []
