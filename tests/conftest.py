@@ -1,6 +1,6 @@
 """Setup of all tests: the claims of requirements, and whether real peers are installed.
 
-`support/seeds.py` seeds chance; `support/limits.py` ends tests that hang.
+`support/seeds.py` seeds chance; `support/limits.py` ends tests that hang; `support/scheduling.py` distributes them.
 """
 
 import gc
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import limits, seeds
+from tests.support import limits, scheduling, seeds
 from tests.support.oauth import fixture as oauth_fixture
 
 TESTS = Path(__file__).parent
@@ -31,28 +31,18 @@ DEPS_MADE = TESTS.parent / ".deps" / ".complete"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for plugin in (seeds, limits, oauth_fixture):
+    for plugin in (seeds, limits, scheduling, oauth_fixture):
         config.pluginmanager.register(plugin, plugin.__name__)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have tests that share a fixture of their module run in one process: each process would make its own else. Skip
-    tests of real peers where these are not installed; `tests/check.sh all` forbids that."""
-    for item in items:
-        if _shares_a_fixture(item) and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(TESTS).with_suffix("").as_posix()))
+    """Skip tests of real peers where these are not installed; `tests/check.sh all` forbids that."""
     if DEPS_MADE.exists() or os.environ.get("HUBD_REQUIRE_REAL"):
         return
     absent = pytest.mark.skip(reason="real servers and clients are not installed: make deps")
     for item in items:
         if item.get_closest_marker("real"):
             item.add_marker(absent)
-
-
-def _shares_a_fixture(item: pytest.Item) -> bool:
-    known = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
-    return any(each.scope == "module" for found in known.values() for each in found)
 
 
 def pytest_collection_finish() -> None:

@@ -18,16 +18,23 @@ LONG = ("test_cold_starts.py", "test_container.py", "test_replicas_served.py", "
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
     """Mark all tests of this folder before other hooks look. They run last, since their relays are threads of this
-    process, which tests that count its descriptors would see. Tests that share records run in one process. What takes
-    longest comes first, or one process would go on alone at the end: those, with the check of the records after them,
-    then others that share something, then those of `LONG`."""
-    here = {item for item in items if Path(__file__).parent in item.path.parents}
+    process, which tests that count its descriptors would see. Tests that share records, or a fixture of their
+    module, run in one process, or each would make its own. What takes longest comes first, or one process would go on
+    alone at the end: those of the records, with the check of these after them, the others that share something, those
+    of `LONG`."""
+    here = {item for item in items if item.path.parent == Path(__file__).parent}
     for item in here:
         item.add_marker(pytest.mark.real)
         if "records" in item.fixturenames:
             item.add_marker(pytest.mark.xdist_group("flows" if item.path.name == "test_flows.py" else "records"))
+        elif _shares_a_fixture(item) and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
     yield
     items.sort(key=lambda item: _place(item) if item in here else (False, 0))
+
+
+def _shares_a_fixture(item):
+    return any(each.scope == "module" for found in item._fixtureinfo.name2fixturedefs.values() for each in found)
 
 
 def _place(item):

@@ -13,6 +13,7 @@ import pytest
 from tests.support.processes import ROOT, own_directories, running
 
 TOOLS = Path(sys.executable).parent
+INSTALL = ROOT / "tests/deps/install.sh"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 PATIENCE_S = 110
 HELLO = {
@@ -94,9 +95,10 @@ def installing(folder):
 
 def pipx(folder):
     """A pipx in an environment of its own; its path."""
-    run([sys.executable, "-m", "venv", folder / "pipx-itself"], os.environ, folder)
-    run([folder / "pipx-itself/bin/pip", "install", "--quiet", "pipx"], os.environ, folder)
-    return folder / "pipx-itself/bin/pipx"
+    place = folder / "pipx-itself"
+    run([sys.executable, "-m", "venv", "--without-pip", place], os.environ, folder)
+    run([INSTALL, place, "pipx"], os.environ, folder)
+    return place / "bin/pipx"
 
 
 def by_pip(wheel, folder):

@@ -95,7 +95,13 @@ def pytest_runtest_call(item: pytest.Item) -> None:
 
 def _seed(item: pytest.Item) -> None:
     for number, chance in enumerate((trio._core._run._r, random)):
-        chance.seed(f"{RUN_SEED} {number} {item.nodeid}")
+        chance.seed(f"{RUN_SEED} {number} {_id(item)}")
+
+
+def _id(item: pytest.Item) -> str:
+    """The test's id on every worker, and without any: xdist adds the group to it."""
+    at = item.nodeid.rfind("@")
+    return item.nodeid[:at] if at > item.nodeid.rfind("]") and item.get_closest_marker("xdist_group") else item.nodeid
 
 
 @pytest.hookimpl(wrapper=True)
@@ -103,5 +109,5 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Add to a failure the command that repeats it."""
     report = yield
     if report.failed:
-        report.sections.append(("to have it again", f"{repeat()} .venv/bin/pytest '{item.nodeid}'"))
+        report.sections.append(("to have it again", f"{repeat()} .venv/bin/pytest '{_id(item)}'"))
     return report
