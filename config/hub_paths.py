@@ -2,6 +2,7 @@
 
 import logging
 import os
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -45,8 +46,14 @@ def state_dir() -> Path:
     except NotPrivate as error:
         if os.path.lexists(path):
             raise ConfigError(str(error)) from None
-        log.warning("%s; nothing will be remembered", error)
+        _warn_once(str(error))
         return Path(path)
+
+
+@cache
+def _warn_once(why: str) -> None:
+    """Say that there is no state directory, at the first of many looks."""
+    log.warning("%s; nothing will be remembered", why)
 
 
 def socket_path() -> Path:

@@ -276,6 +276,27 @@ def test_a_file_that_cannot_be_written_keeps_its_servers(home):
 
 
 @pytest.mark.covers("FH-1")
+@pytest.mark.parametrize("place", [".config", ".local/state"])
+def test_a_directory_of_the_hub_that_cannot_be_made_leaves_everything_as_it_was(home, place):
+    home.fetch()
+    before = home.contents()
+    folder = home.home / place
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o500)
+    try:
+        said = home.run("setup", "--yes", "--no-service", code=1)
+    finally:
+        folder.chmod(0o700)
+    assert "Permission denied" in said.splitlines()[-1]
+    assert f"{folder}/hubd/" in said.splitlines()[-1]
+    assert said.count("nothing will be remembered") == (place == ".local/state")
+    assert home.contents() == before
+    assert not home.hub_files()
+    assert home.told("secret", "ls")["secrets"] == []
+    assert "no hub is running" in home.run("status", code=69)
+
+
+@pytest.mark.covers("FH-1")
 def test_a_home_without_hosts_is_told_so(tmp_path):
     home = SetupHome(tmp_path)
     for path in home.home.iterdir():
