@@ -13,6 +13,9 @@ _NAME = re.compile(r"[A-Za-z0-9.-]+/[A-Za-z0-9._-]+")
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._+!-]*")
 _RANGE = re.compile(r"[\^~<>=*| ,]|(?:^|\.)[xX](?:\.|$)")
 _SOURCE = re.compile(r"(?P<registry>[a-z][a-z0-9-]{0,31}):(?P<name>[^@:]+)@(?P<version>[^@]+)")
+_SEMANTIC = re.compile(
+    r"(?P<major>\d{1,18})\.(?P<minor>\d{1,18})\.(?P<patch>\d{1,18})(?:-(?P<before>[0-9A-Za-z.-]{1,64}))?(?:\+[0-9A-Za-z.-]*)?"
+)
 _USUAL: Final = frozenset({"mcp", "server", "api", "app", "main"})
 LATEST: Final = "latest"
 
@@ -41,6 +44,22 @@ def is_version(text: str) -> bool:
 def is_range(text: str) -> bool:
     """True if it stands for several versions."""
     return _RANGE.search(text) is not None
+
+
+def is_older(one: str, other: str) -> bool:
+    """True if `one` is for certain an older version than `other`: both are of the form of semver.org."""
+    found = [_SEMANTIC.fullmatch(text) for text in (one, other)]
+    if found[0] is None or found[1] is None:
+        return False
+    return _rank(found[0]) < _rank(found[1])
+
+
+def _rank(version: re.Match[str]) -> tuple[tuple[int, ...], bool, tuple[tuple[int, int, str], ...]]:
+    """What versions are compared by; a release comes after what led to it."""
+    numbers = tuple(int(version[part]) for part in ("major", "minor", "patch"))
+    before = version["before"] or ""
+    words = tuple((0, int(word), "") if word.isdecimal() else (1, 0, word) for word in before.split(".") if before)
+    return numbers, not before, words
 
 
 def split(text: str) -> tuple[str, str]:

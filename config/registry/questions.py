@@ -34,6 +34,8 @@ def checked(slot: Slot, asked: Asked, text: str, absolute: Absolute) -> str:
     Raises:
         ValueError: it will not do; the text says why, and shows nothing of a secret.
     """
+    if not text:
+        raise ValueError("it is empty; leave it out for none")
     if len(text) > MAX_TEXT:
         raise ValueError(f"it is longer than {MAX_TEXT} characters")
     if any(ord(c) < 32 or ord(c) == 127 for c in text):
@@ -49,8 +51,8 @@ def checked(slot: Slot, asked: Asked, text: str, absolute: Absolute) -> str:
         if text.lower() not in (*_TRUE, *_FALSE):
             raise ValueError("it has to be true or false")
         return "true" if text.lower() in _TRUE else "false"
-    if kind == "filepath" or asked.typed:
-        text = absolute(text)
+    if kind == "filepath" or asked.typed or (slot.place == "argument" and text.startswith("~/")):
+        text = absolute(text)  # no shell will replace `~`
     if slot.place == "mount" and (set(text) & set(',"$') or not text.startswith("/")):
         raise ValueError("a folder of a container is an absolute path without commas, quotes or $")
     return text

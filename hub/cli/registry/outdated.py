@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from config.errors import ConfigError
 from config.registry.answers import Listed
-from config.registry.names import Source, source_of
+from config.registry.names import Source, is_older, source_of
 from config.registry.server_json import one_line
 from hub.cli.registry.client import Client, Registry, RegistryFailed, run
 from hub.cli.registry.known import Known
@@ -32,7 +32,13 @@ class State(Struct, frozen=True, kw_only=True):
 
     @property
     def is_noteworthy(self) -> bool:
-        return bool(self.problem) or self.status != "active" or self.newest not in ("", self.source.version)
+        return bool(self.problem) or self.status != "active" or self.is_behind
+
+    @property
+    def is_behind(self) -> bool:
+        """True if there is something newer; a version ahead of it, which somebody named, stays."""
+        has = self.source.version
+        return self.newest not in ("", has) and not is_older(self.newest, has)
 
 
 def outdated(options: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from config.editing.draft import Draft
 from config.registry.answers import Listed
 from config.registry.carrying import answers_in
-from config.registry.names import LATEST, Source, source_of
+from config.registry.names import LATEST, Source, is_older, source_of
 from config.registry.questions import checked
 from config.registry.slots import all_asked
 from config.registry.ways import ENGINES, Way, ways_of
@@ -63,6 +63,10 @@ def update(options: argparse.Namespace) -> int:
         said = status_of(found)
         output.set(did="unchanged")
         output.say(f"{options.name} has the newest version, {version}{f'; {said}' if said else ''}")
+        return EX_OK
+    if is_older(version, source.version):
+        output.set(did="unchanged")
+        output.say(f"{options.name} has {source.version}, which is ahead of the newest that is named, {version}")
         return EX_OK
     new = NewSecrets(SecretStore.open())
     change = _change(options, settings, found, old, new)

@@ -7,7 +7,7 @@ import jsonschema_rs
 import pytest
 
 from config.registry.entry import words_without_answers
-from config.registry.names import LATEST, Source, id_of, source_of, split
+from config.registry.names import LATEST, Source, id_of, is_older, source_of, split
 from config.registry.questions import missing
 from config.registry.ways import kinds_of, ways_of
 from tests.support.registry_entries import EXAMPLES, example, made, way_of
@@ -32,7 +32,7 @@ GOLDEN = [
         {"target_dir": ["~/notes", "/srv"]},
         {
             "command": "npx",
-            "args": ["-y", "@example/server-filesystem@1.0.2", "~/notes", "/srv"],
+            "args": ["-y", "@example/server-filesystem@1.0.2", "/home/me/notes", "/srv"],
             "env": {"LOG_LEVEL": "info"},
         },
     ),
@@ -178,6 +178,29 @@ def test_a_range_is_no_version(version):
 def test_what_is_no_name(name):
     with pytest.raises(ValueError, match="is no name in a registry"):
         split(name)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1.2.3", "1.2.4"),
+        ("1.9.9", "1.10.0"),
+        ("1.2.3-beta.2", "1.2.3"),
+        ("1.2.3-beta.2", "1.2.3-beta.11"),
+        ("1.2.3-1", "1.2.3-alpha"),
+        ("1.2.3-beta", "1.2.3-beta.1"),
+    ],
+)
+def test_versions_are_compared_where_that_is_certain(one, other):
+    assert is_older(one, other)
+    assert not is_older(other, one)
+    assert not is_older(one, one)
+
+
+def test_other_versions_are_not_compared():
+    assert not is_older("2024-01-01", "1.0.0")
+    assert not is_older("1.0.0", "2.0")
+    assert not is_older("1.0.0", "1.0.0+b")
 
 
 def test_where_an_upstream_comes_from():

@@ -280,6 +280,7 @@ def test_answers_that_will_do(input, text, used):
         ({"choices": ["a", "b"]}, "c", "one of a, b"),
         ({"format": "number"}, "1e5x", "a number"),
         ({"format": "boolean"}, "maybe", "true or false"),
+        ({}, "", "it is empty"),
         ({}, "a\nb", "control characters"),
         ({}, "a\0b", "control characters"),
         ({}, "x" * 8193, "longer than 8192"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.config.registry.test_hostile import HOSTILE, npm, remote
+from tests.hub.cli.test_editing import Home
 from tests.support.processes import HUBD
 from tests.support.registry_entries import EXAMPLES
 from tests.support.registry_server import Answer, registry_server
@@ -132,7 +133,7 @@ def test_add_a_version_with_inputs_and_settings_of_ones_own(home, recorded):
         *("--env", "MORE=1", "--set", "timeouts.call=600", "--as", "mine"),
     )
     found = home.upstreams()["mine"]
-    assert found["args"] == ["-y", "@example/server-filesystem@1.0.2", "/a", "~/b"]
+    assert found["args"] == ["-y", "@example/server-filesystem@1.0.2", "/a", f"{home.env['HOME']}/b"]
     assert found["env"] == {"LOG_LEVEL": "info", "MORE": "1"}
     assert found["timeouts"] == {"call": 600}
     assert found["source"] == f"official:{FILES}@1.0.2"
@@ -339,6 +340,13 @@ def test_a_secret_is_typed_without_showing_it(home):
     assert "s3cret-value" in secrets_of(home)
 
 
+def test_ctrl_c_changes_nothing(home):
+    before = home.file.read_text()
+    _, code = at_terminal(home, "add", "io.example/everything", answers=[("[Y/n]", "\x03")])
+    assert code == 130
+    assert home.file.read_text() == before
+
+
 def test_a_no_changes_nothing(home, recorded):
     said, code = at_terminal(home, "add", "io.example/everything", answers=[("[Y/n]", "n")])
     assert code == 1
@@ -379,6 +387,19 @@ def test_outdated_says_what_is_newer_deprecated_gone(home, recorded):
         "io.modelcontextprotocol.registry/official"
     ] |= {"status": "deprecated", "statusMessage": "a hole"}
     assert "deprecated: a hole" in home.run("outdated")
+    meta = next(each for each in recorded.entries if each["server"]["version"] == "0.6.2")["_meta"]
+    meta["io.modelcontextprotocol.registry/official"]["status"] = "deleted"
+    assert re.search(r"^everything +0\.6\.2 +0\.7\.0 +deleted: a hole$", home.run("outdated"), re.M)
+
+
+def test_a_version_ahead_of_the_newest_stays(home, recorded):
+    recorded.add(newer("monorepo", "0.7.0-beta.1", lambda text: text))
+    home.run("add", "io.example/everything@0.7.0-beta.1", "--yes", "--disabled")
+    recorded.add(newer("monorepo", "0.6.3", lambda text: text))
+    assert "the server of registries: nothing newer" in home.run("outdated")
+    said = home.run("update", "everything", "--yes")
+    assert "has 0.7.0-beta.1, which is ahead of the newest that is named, 0.6.3" in said
+    assert home.upstreams()["everything"]["source"].endswith("@0.7.0-beta.1")
 
 
 def test_outdated_without_a_registry(home, recorded):
@@ -468,6 +489,17 @@ def test_what_cannot_be_updated_says_why(home, recorded):
     assert "does not have io.example/everything any more" in home.run("update", "everything", "--yes", code=1)
     home.run("remove", "everything")
     assert "everything" not in home.upstreams()
+
+
+def test_where_nothing_is_configured_nothing_came_from_a_registry(tmp_path):
+    assert "no server came from a registry" in Home(tmp_path).run("outdated")
+
+
+def test_registries_stand_in_the_main_file_only(home):
+    folder = home.file.parent / "upstreams.d"
+    folder.mkdir(mode=0o700)
+    (folder / "x.toml").write_text('[registries.acme]\nurl = "https://x.example"\n[upstreams.x]\ncommand = "true"\n')
+    assert "is a setting of the whole hub, and this file may only name upstreams" in home.run("search", "x", code=78)
 
 
 def test_the_configuration_stays_sound(home):
