@@ -116,7 +116,7 @@ class HttpSession(Host):
         """Subscribe again to all URIs, and tell the host which lists may have changed meanwhile."""
         with self._restoring:
             await router.settled.wait()
-            shown = router.digests(self.endpoint)
+            shown = router.digests(self.view_at(self.endpoint))
             for method, kinds in LIST_CHANGED.items():
                 differs = any(self._known.lists.get(kind.value) != shown[kind.value] for kind in kinds)
                 if differs or method in self._known.missed:

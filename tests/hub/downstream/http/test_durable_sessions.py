@@ -9,7 +9,9 @@ import trio
 import trio.testing
 
 from cache.shared_store import MAX_FACT_BYTES
+from config.profile_settings import Profile
 from config.saved_state import Memory
+from hub.catalog.profile_choice import ProfileChoice
 from hub.catalog.view import EVERYTHING
 from hub.downstream.http import durable_sessions as module
 from hub.downstream.http import running_time as odometer
@@ -467,6 +469,37 @@ async def test_only_lists_that_changed_meanwhile_are_told(autojump_clock, hubs):
         stream = await hubs.listen(hubs.again(each))
         assert [message["method"] for message in stream.messages] == told
         stream.leave()
+
+
+@pytest.mark.covers("EP-8", "N-8")
+async def test_hosts_of_a_profile_are_told_of_its_lists_and_no_others(autojump_clock, hubs):
+    profiles = ProfileChoice({"coding": Profile(hosts=("cursor",))})
+    hubs.endpoint.hosts.choose_by(profiles)
+    cursor, other = await hubs.host(identity=Identity("alice", "cursor")), await hubs.host()
+    await trio.sleep(1)
+    router = Scripted()
+    known = router.digests
+    router.digests = lambda view: {**known(view), "tools": "other"} if view.profile else known(view)
+    await hubs.start(router)
+    hubs.endpoint.hosts.choose_by(profiles)
+    for each, told in ((cursor, [TOOLS_CHANGED]), (other, [])):
+        stream = await hubs.listen(hubs.again(each))
+        assert [message["method"] for message in stream.messages] == told
+        stream.leave()
+
+
+@pytest.mark.covers("EP-1")
+async def test_a_session_is_only_of_the_token_that_began_it(autojump_clock, hubs):
+    """Two tokens of one person and one label, of which one opens a single profile."""
+    whole, bound = Identity("alice", "desk"), Identity("alice", "desk", "coding")
+    host = await hubs.host(identity=whole)
+    host.identity = bound
+    assert (await host.http("GET", headers=host.headers())).status == 404
+    await hubs.start()
+    hubs.again(host)
+    assert (await host.http("GET", headers=host.headers())).status == 404
+    host.identity = whole
+    await hubs.again(host).call("echo")
 
 
 @pytest.mark.covers("N-8")
