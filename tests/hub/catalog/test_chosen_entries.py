@@ -1,0 +1,170 @@
+"""What a profile makes of the entries of upstreams."""
+
+import json
+
+import pytest
+from msgspec import Raw
+
+from config.profile_settings import Profile, ToolOverride
+from hub.catalog.catalog import Rules, finish, merge
+from hub.catalog.entries import UpstreamRule
+from hub.catalog.fixed_arguments import FixedArguments
+from hub.catalog.profile_rules import ProfileRules
+from hub.catalog.sign_in_tool import SignInTool
+from hub.catalog.uri_claims import UriClaims
+from hub.catalog.view import profile_view
+from hub.wire.jsonrpc import raw
+from hub.wire.mcp import L4, MODERN, Freshness, Kind, ListEntry, Snapshot
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A"}, "b": {"type": "string"}}}
+LONG = "a_tool_with_a_name_that_is_longer_than_thirty_two"
+
+
+def tool(name, schema=SCHEMA, **more):
+    fields = {"name": raw(name), "inputSchema": raw(schema)}
+    return ListEntry(name, fields | {key: raw(value) for key, value in more.items()})
+
+
+def snapshot(name, *tools, resources=()):
+    entries = tuple(each if isinstance(each, ListEntry) else tool(each) for each in tools)
+    listed = tuple(ListEntry(uri, {"uri": raw(uri), "name": raw("x")}) for uri in resources)
+    lists = dict.fromkeys(Kind, ()) | {Kind.TOOL: entries, Kind.RESOURCE: listed}
+    capabilities = {"tools": Raw(b"{}"), "resources": Raw(b"{}")}
+    return Snapshot(name, L4, capabilities, {}, "", lists, dict.fromkeys(Kind, Freshness()), True)
+
+
+def chosen(profile, *snapshots, previous=None, **rules):
+    """The catalogue that a profile makes of upstreams."""
+    named = tuple(rules.get(each.upstream, UpstreamRule(each.upstream)) for each in snapshots)
+    everything = merge(snapshots, Rules(named), UriClaims())
+    return finish(everything.chosen(profile_view("p"), ProfileRules("p", profile), previous))
+
+
+def names(catalog, version=L4, **more):
+    return [each["name"] for each in json.loads(bytes(catalog.page(Kind.TOOL, version, None, **more)))["tools"]]
+
+
+def original(catalog, name):
+    route = catalog.route(Kind.TOOL, name)
+    return None if route is None else (route.upstream, route.original)
+
+
+A, B = snapshot("a", "x", "y"), snapshot("b", "x", "z", resources=["b://1"])
+
+
+def test_servers_and_globs_choose_and_taking_away_wins():
+    assert names(chosen(Profile(), A, B)) == ["a__x", "a__y", "b__x", "b__z"]
+    assert names(chosen(Profile(servers=("b",)), A, B)) == ["b__x", "b__z"]
+    assert names(chosen(Profile(servers=("hub",)), A, B)) == []
+    assert names(chosen(Profile(tools=("*__x", "b__*", "!b__x")), A, B)) == ["a__x", "b__z"]
+    assert names(chosen(Profile(tools=()), A, B)) == []
+    hidden = chosen(Profile(servers=("a",)), A, B)
+    assert hidden.resolve_uri("b://1") == []
+    assert hidden.suspect("b__new") is None
+
+
+@pytest.mark.covers("EP-5")
+def test_a_tool_has_its_new_name_and_is_called_by_both():
+    catalog = chosen(Profile(rename={"a__x": "first", "b__none": "other"}, always=("a__*",)), A, B)
+    assert names(catalog) == ["first", "a__y", "b__x", "b__z"]
+    assert original(catalog, "first") == original(catalog, "a__x") == ("a", "x")
+    assert original(catalog, "other") is None
+    assert catalog.mirrors("first") == catalog.mirrors("a__x") != ()
+    assert catalog.always == {"first", "a__y"}
+    assert catalog.warnings == ()
+
+
+@pytest.mark.covers("EP-5")
+def test_a_name_that_is_taken_is_not_given_also_if_its_tool_comes_later():
+    profile = Profile(rename={"a__x": "b__new", "a__y": "a__x"})
+    before = chosen(profile, A, B)
+    assert names(before) == ["b__new", "a__y", "b__x", "b__z"]
+    after = chosen(profile, A, snapshot("b", "new"), previous=before)
+    assert names(after) == ["a__x", "a__y", "b__new"]
+    assert original(after, "b__new") == ("b", "new")
+    assert [warning for warning in after.warnings if "b__new" in warning] == [
+        "profile p: tools are not renamed, because others have the names: 'a__x', 'b__new'"
+    ]
+    again = chosen(profile, A, B, previous=after)
+    assert names(again) == names(before)
+    hidden = chosen(Profile(rename={"a__x": "b__new"}, tools=("!b__new",)), A, snapshot("b", "new"))
+    assert names(hidden) == ["b__new", "a__y"], "what is left out takes no name"
+    assert original(hidden, "b__new") == ("a", "x")
+
+
+def test_a_glob_means_the_same_tool_whatever_the_budget():
+    everybodys = chosen(Profile(), snapshot("a", LONG))
+    [whole] = names(everybodys)
+    [short] = names(chosen(Profile(name_budget=32), snapshot("a", LONG)))
+    assert len(short) <= 32 < len(whole)
+    for name in (whole, short):
+        assert names(chosen(Profile(name_budget=32, tools=(name,)), snapshot("a", LONG))) == [short]
+        assert names(chosen(Profile(name_budget=32, tools=(f"!{name}",)), snapshot("a", LONG))) == []
+        renamed = Profile(name_budget=32, rename={name: "n"}, override={name: ToolOverride(fix={"a": 1})})
+        catalog = chosen(renamed, snapshot("a", LONG))
+        assert names(catalog) == ["n"]
+        assert isinstance(catalog.route(Kind.TOOL, "n").fixed, FixedArguments)
+
+
+FIX = Profile(override={"a__x": ToolOverride(fix={"a": "1"})})
+
+
+@pytest.mark.covers("EP-6")
+def test_every_name_of_a_tool_leads_to_its_fixed_arguments():
+    rule = UpstreamRule("a", aliases=("old",), apps=True, rename=(("y", "why"),))
+    views = tool("x", _meta={"ui": {"resourceUri": "ui://x", "visibility": ["model", "app"]}})
+    catalog = chosen(
+        Profile(rename={"a__x": "new"}, override={"a__x": ToolOverride(fix={"a": "1"})}),
+        snapshot("a", views, "y"),
+        a=rule,
+    )
+    for name in ("new", "a__x", "old__x", "x"):
+        route = catalog.route(Kind.TOOL, name)
+        assert (route.original, route.fixed is not None) == ("x", True), name
+    assert catalog.route(Kind.TOOL, "a__why").fixed is None
+    assert catalog.mirrors("new") == (), "a host need not repeat what it does not send"
+    shown = names(catalog, MODERN, ui=True)
+    assert "x" in shown, "user interfaces call it by its bare name"
+
+
+@pytest.mark.covers("EP-6")
+def test_a_tool_whose_argument_cannot_be_fixed_is_left_out_with_a_warning():
+    for schema in ({"$ref": "#/$defs/x"}, {"allOf": [SCHEMA]}, {"type": "object"}):
+        catalog = chosen(FIX, snapshot("a", tool("x", schema), "y"), a=UpstreamRule("a", aliases=("old",)))
+        assert names(catalog) == ["a__y"]
+        assert original(catalog, "a__x") is None
+        assert original(catalog, "old__x") is None
+        [warning] = catalog.warnings
+        assert warning.startswith("profile p: left out, since an argument of theirs cannot be fixed: 'a__x' (")
+
+
+def test_former_names_lead_to_what_is_shown_only():
+    rule = UpstreamRule("a", aliases=("old",))
+    catalog = chosen(Profile(tools=("!a__y",)), A, a=rule)
+    assert original(catalog, "old__x") == ("a", "x")
+    assert original(catalog, "old__y") is None
+
+
+def test_the_tool_for_signing_in_is_shown_whatever_is_chosen():
+    catalog = chosen(Profile(tools=("b__*",)), A, B, a=UpstreamRule("a", sign_in=SignInTool.LISTED))
+    assert names(catalog) == ["a__sign_in", "b__x", "b__z"]
+    assert names(chosen(Profile(servers=("b",)), A, B, a=UpstreamRule("a", sign_in=SignInTool.LISTED))) == names(
+        chosen(Profile(servers=("b",)), B)
+    )
+
+
+def test_what_does_not_change_is_taken_over():
+    everything = merge((A, B), Rules((UpstreamRule("a"), UpstreamRule("b"))), UriClaims())
+    rules = ProfileRules("p", Profile(tools=("!*y",), rename={"a__x": "n"}))
+    before = finish(everything.chosen(profile_view("p"), rules, None))
+    after = finish(everything.chosen(profile_view("p"), rules, before))
+    assert [one is other for one, other in zip(before.parts, after.parts, strict=True)] == [True, True]
+    assert not after.differs(before, Kind.TOOL)
+
+
+def test_hostile_names_meet_globs_in_bounded_time():
+    hostile = [f"{'a' * 200}{number}" for number in range(50)] + ["\x00", "é" * 300, "a" * 100_000]
+    globs = tuple(f"*a*a*a*{number}*q" for number in range(60))
+    catalog = chosen(Profile(tools=globs), snapshot("a", *hostile))
+    assert names(catalog) == []
+    assert len(names(chosen(Profile(tools=("*__*", *globs)), snapshot("a", *hostile)))) == len(hostile)
