@@ -16,6 +16,7 @@ from hub.link.interface import Identity
 from hub.sign_in.browser_end import Who
 from hub.sign_in.pages import HEADERS
 from hub.sign_in.redirect_uri import Listening
+from hub.sign_in.tickets import RECORD_S, TICKET_S
 from tests.support.http_client import Client
 from tests.support.processes import free_port
 from tests.support.sign_in_world import ISSUER, NOTES, asked, back, caller, discovery, world
@@ -255,6 +256,34 @@ async def test_nobody_is_looked_for_where_there_is_no_sign_in(monkeypatch):
         assert (await it.get(f"{it.base}/oauth/begin/unknown")).status == 404
         assert (await it.get(f"{it.base}/oauth/callback?state=x&code=y")).status == 403
         assert asked == []
+
+
+async def test_a_page_is_there_for_an_hour(mock_clock):
+    async with world() as it:
+        await it.sign_ins.look("notes", caller())
+        visit = it.sign_ins.visit("notes", caller())
+        mock_clock.jump(TICKET_S - 1)
+        assert (await it.get(visit.url)).status == 200
+        mock_clock.jump(2)
+        assert (await it.get(visit.url)).status == 404
+
+
+async def test_an_answer_is_waited_for_ten_minutes(mock_clock):
+    async with world() as it:
+        begun = await it.sign_ins.begin("notes")
+        mock_clock.jump(RECORD_S + 1)
+        assert (await it.get(back(begun.authorization_url))).status == 403
+        assert not it.servers.all_of("redeem")
+
+
+async def test_under_another_name_there_is_no_hub():
+    """Whatever leads a browser here by a name of its own (DNS rebinding)."""
+    async with world() as it:
+        begun = await it.sign_ins.begin("notes")
+        for url in (begun.url, back(begun.authorization_url)):
+            assert (await it.get(url, host="evil.test")).status in (403, 421)
+        assert not it.servers.all_of("redeem")
+        assert (await it.get(back(begun.authorization_url))).status == 303
 
 
 async def test_what_a_program_of_a_host_begins_is_ended_by_the_persons_browser_alone():
