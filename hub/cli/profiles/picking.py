@@ -43,13 +43,17 @@ def pick(options: argparse.Namespace) -> int:
             if not edit_again(output):
                 return output.fail(EX_FAILED, f"{main} was left as it is; your list is in {copy}")
             saved = edited_text(editor, copy, main, output)
+        code = _written(options, evidence, name, hosts, found.names if saved != text else ())
     except EditError as error:
         if copy.exists() and copy.read_text(encoding="utf-8", errors="replace") != text:
             return output.fail(EX_FAILED, f"{error}. Your list is in {copy}")
         shutil.rmtree(folder)
         return output.fail(EX_FAILED, str(error))
-    shutil.rmtree(folder)
-    return _written(options, evidence, name, hosts, found.names if saved != text else ())
+    if code == EX_OK:
+        shutil.rmtree(folder)
+    else:
+        print(f"hubd: your list is in {copy}", file=sys.stderr)
+    return code
 
 
 def _written(

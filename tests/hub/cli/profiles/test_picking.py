@@ -141,6 +141,19 @@ def test_a_broken_list_is_asked_again(hub, tmp_path):
     assert profiles(hub) == {"small": {"tools": ["files__*", "mail__*", "!files__read"]}}
 
 
+def test_a_choice_that_cannot_be_written_is_kept(hub, tmp_path):
+    many = upstream("many", {"tools": [f"t{number}" for number in range(1_700)]})
+    hub.config.write_text(f"{SERVERS}\n{many}")
+    hubd(hub, "reload")
+    assert hubd(hub, "restart", "many").returncode == 0  # it waits until the server is connected
+    said = pick(hub, tmp_path, "small", "__import__('re').sub('(?m)^many__t1[0-5]', '#', text)", code=78)
+    assert "and 1000 are the most; choose by globs" in said
+    assert "nothing was changed" in said
+    (folder,) = left(tmp_path)
+    assert f"your list is in {folder}/small.tools" in said
+    assert profiles(hub) == {}
+
+
 @pytest.mark.parametrize(
     ("command", "said"), [("false", "the editor ended with code 1"), ("/no/such", "cannot start the editor /no/such")]
 )
