@@ -99,6 +99,18 @@ def test_a_file_that_is_no_use_stops_no_other(home, kind):
     assert {host: (home[0] / HOMES[host].path).read_bytes() for host in SOUND} == texts
 
 
+@pytest.mark.parametrize("path", ["", "/nowhere"])
+def test_commands_work_with_nothing_on_the_path(home, path):
+    home[1]["PATH"] = path
+    hubd(home, "install", "kiro")
+    (home[0] / HOMES["kiro"].path).write_text('{"mcpServers": {"a": {"command": "npx", "args": ["x"]}}}')
+    (server,) = told(home, "import", "kiro")["servers"]
+    assert (server["name"], server["did"]) == ("a", "taken")
+    findings = json.loads(hubd(home, "doctor", "--json", code=1))
+    assert any(each["check"] == "command" and "npx is not found" in each["what"] for each in findings)
+    assert "there is no systemctl on this machine" in hubd(home, "service", "install", code=1)
+
+
 def test_a_link_is_followed_and_stays_a_link(home):
     path = home[0] / HOMES["kiro"].path
     real = home[0] / "dotfiles" / "kiro.json"
