@@ -232,7 +232,7 @@ def test_one_command_edits_at_a_time(tmp_path):
     thread = threading.Thread(target=second)
     with locked(tmp_path):
         thread.start()
-        assert second_started.wait(10)
+        assert second_started.wait(60)
         order.append("first")
     thread.join(10)
     assert order == ["first", "second"]

@@ -22,7 +22,7 @@ from tests.support.processes import HUBD, running, running_hub
 
 COUNT = int(os.environ.get("HUBD_FUZZ", "300"))
 HOSTILE = Path(__file__).parent / "hostile.py"
-ANSWER_S = 20
+ANSWER_S = 60
 PATIENCE = 20_000
 """Checks, while connections to a server lie idle, which they may for some seconds."""
 BURST = 20

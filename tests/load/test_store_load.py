@@ -30,7 +30,7 @@ READERS, CALLERS = 3, 2
 """At each hub."""
 PAUSE_S = 0.05
 """Between two readings, or calls, of one host."""
-SETTLED_S = 0.1
+SETTLED_S = 0.5
 """After its host was told, a hub gives nothing older to anybody. More than nothing, as a host may be told twice."""
 DETECTED_S = 6.0
 """A hub that is told of a change, and does not reach the store, tells the others when it does; it tries every 2 s."""

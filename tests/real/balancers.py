@@ -27,7 +27,7 @@ PUBLIC = "hub.example.com"
 STORE = "redis://10.0.0.9:6379/0"
 TICK = threading.Event()
 """Never set: for short waits in a thread."""
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 def hub_configurations() -> list[str]:

@@ -23,7 +23,7 @@ def call(url, token=None):
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
     request = urllib.request.Request(url, json.dumps(CALL).encode(), headers)
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, None, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
@@ -44,13 +44,13 @@ def test_there_are_tokens_to_take_and_tokens_to_refuse(oauth):
     assert Counter(token["verdict"] for token in issuer.tokens().values()) == {200: 7, 401: 69, 403: 3}
     issuer.fail("jwks", "500")
     with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(f"{issuer.issuer}/jwks", timeout=20)
+        urllib.request.urlopen(f"{issuer.issuer}/jwks", timeout=60)
     refused.value.close()
     issuer.fail("jwks")
-    with urllib.request.urlopen(f"{issuer.issuer}/jwks", timeout=20) as answer:
+    with urllib.request.urlopen(f"{issuer.issuer}/jwks", timeout=60) as answer:
         before = json.load(answer)
     issuer.rotate_keys()
-    with urllib.request.urlopen(f"{issuer.issuer}/jwks", timeout=20) as answer:
+    with urllib.request.urlopen(f"{issuer.issuer}/jwks", timeout=60) as answer:
         assert json.load(answer) != before
 
 
@@ -62,7 +62,7 @@ def test_a_liar_without_a_lie_lets_in_who_has_signed_in(oauth):
     assert server.asked("EVIL") == []
     server.move("https://elsewhere.example")
     metadata = f"{server.origin}/.well-known/oauth-protected-resource/mcp"
-    with urllib.request.urlopen(metadata, timeout=20) as answer:
+    with urllib.request.urlopen(metadata, timeout=60) as answer:
         assert json.load(answer)["authorization_servers"] == ["https://elsewhere.example"]
 
 

@@ -34,7 +34,7 @@ def status_of(url: str, method: str = "GET", **fields: str) -> int:
             return error.code
 
 
-@pytest.mark.xdist_group("auth scenarios")  # which need the same port
+@pytest.mark.alone  # it needs the usual port
 def test_two_hubs_with_the_usual_port_both_sign_in(oauth, tmp_path):
     """As two users of a machine have them: one hub listens elsewhere each time, and keeps a port for browsers."""
     notes = oauth.liar()

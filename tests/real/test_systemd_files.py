@@ -51,11 +51,11 @@ class SecureConnection(http.client.HTTPConnection):
     """To a port of this machine, by the public name."""
 
     def __init__(self, port, certificate):
-        super().__init__(PUBLIC, 443, timeout=20)
+        super().__init__(PUBLIC, 443, timeout=60)
         self._port, self._context = port, ssl.create_default_context(cafile=certificate)
 
     def connect(self):
-        plain = socket.create_connection(("127.0.0.1", self._port), timeout=20)
+        plain = socket.create_connection(("127.0.0.1", self._port), timeout=60)
         self.sock = self._context.wrap_socket(plain, server_hostname=PUBLIC)
 
 

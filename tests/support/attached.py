@@ -32,7 +32,7 @@ class Host:
         self._socket = socket.socket(socket.AF_UNIX)
         try:
             self._socket.connect(f"{hub.env['XDG_RUNTIME_DIR']}/hubd/hubd.sock")  # with a timeout, a full backlog fails
-            self._socket.settimeout(20)
+            self._socket.settimeout(60)
             self._file = self._socket.makefile("rb")
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # refused; it has said why
                 self.send({"hubd": 1, **preamble})
@@ -114,5 +114,5 @@ def children(hub):
 
 
 def ended(processes):
-    _, alive = psutil.wait_procs(processes, timeout=20)
+    _, alive = psutil.wait_procs(processes, timeout=60)
     return not alive

@@ -54,7 +54,7 @@ def _wait_for_service(address: str) -> None:
     asked = ["--print-reply", "--dest=org.freedesktop.DBus", "/", "org.freedesktop.DBus.NameHasOwner", name]
     argv, env = [str(sender.path), *asked], {**sender.env, "DBUS_SESSION_BUS_ADDRESS": address}
     for _ in range(ATTEMPTS):
-        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=5, check=False)
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
         if "boolean true" in done.stdout:
             return
         threading.Event().wait(0.05)

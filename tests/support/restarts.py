@@ -54,7 +54,7 @@ def a_run(directory: Path, config: str, port: int = 0):
 
 def kill(hub: Hub) -> None:
     """Kill it without warning."""
-    assert hub.process.signalled(signal.SIGKILL, patience_s=20) == -signal.SIGKILL
+    assert hub.process.signalled(signal.SIGKILL, patience_s=60) == -signal.SIGKILL
 
 
 def state(hub: Hub, *path: str) -> Path:

@@ -17,7 +17,7 @@ from rich.cells import cell_len
 
 from hub.cli.render.screen import UNLIMITED, Block, Screen
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 CODES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[=>])")
 """What a program sends to a terminal that is no text."""
 

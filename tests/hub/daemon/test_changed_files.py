@@ -101,7 +101,7 @@ class Attached(Host):
 def is_gone(pid):
     """Whether the process ends soon, or has."""
     with contextlib.suppress(psutil.NoSuchProcess):
-        psutil.Process(pid).wait(20)
+        psutil.Process(pid).wait(60)
     return not psutil.pid_exists(pid)
 
 

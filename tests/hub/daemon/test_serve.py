@@ -309,7 +309,7 @@ def test_a_second_signal_ends_the_waiting_and_the_children(tmp_path):
         facts = answer["result"]["_meta"][HUB_FAILURE]
         assert facts == {"hub": "draining", "executed": "unknown", "retryable": False}
         assert host.receive() is None
-        assert hub.process.stop(patience_s=20) == 0
+        assert hub.process.stop(patience_s=60) == 0
         assert ended(left)
 
 

@@ -12,7 +12,7 @@ import fcntl
 import anyio
 from common import LIMIT_S, Host, plain
 
-FLOW_S = 15
+FLOW_S = 45
 LATE_S = 2
 """Seconds by which log messages of a call may follow its result: SDKs handle both in separate tasks."""
 ALONE, TOGETHER = fcntl.LOCK_EX, fcntl.LOCK_SH

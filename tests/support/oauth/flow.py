@@ -16,7 +16,7 @@ from tests.support.oauth.sign_in import Walker
 
 REDIRECT = "http://127.0.0.1:8765/oauth/callback"
 SCOPE = "mcp offline_access"
-LIMIT_S = 20
+LIMIT_S = 60
 
 
 class Said(NamedTuple):

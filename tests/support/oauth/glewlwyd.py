@@ -47,7 +47,7 @@ class Api:
         kind = {"Content-Type": "application/json"}
         request = urllib.request.Request(self._base + path, json.dumps(body).encode(), kind, method=method)
         try:
-            with self._opener.open(request, timeout=10) as answer:
+            with self._opener.open(request, timeout=60) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             with error:

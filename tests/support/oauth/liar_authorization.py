@@ -63,7 +63,7 @@ class Authorization(Pages):
         """The metadata of the server that is mixed up with this one."""
         parts = urlsplit(self.state.args.honest)
         place = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-authorization-server{parts.path.rstrip('/')}"
-        with urllib.request.urlopen(place, timeout=10) as answer:
+        with urllib.request.urlopen(place, timeout=60) as answer:
             found: dict[str, Any] = json.load(answer)
         return found
 
@@ -73,7 +73,7 @@ class Authorization(Pages):
             return {**wish, "client_id": self.state.args.honest_client}
         data, kind = json.dumps(wish).encode(), {"Content-Type": "application/json"}
         request = urllib.request.Request(self.honest()["registration_endpoint"], data, kind)
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             found: dict[str, Any] = json.load(answer)
         return found
 

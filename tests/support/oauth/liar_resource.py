@@ -74,7 +74,7 @@ class Protected(Pages):
             return None
         basic = {"Authorization": "Basic " + base64.b64encode(state.args.introspect.encode()).decode()}
         request = urllib.request.Request(state.args.introspect_url, urlencode({"token": token}).encode(), basic)
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             said = json.load(answer)
         return said if said.get("active") else None
 

@@ -77,7 +77,7 @@ class Part:
         url = f"{self.origin}/_rig/{what}" + (f"?{urlencode(query)}" if query else "")
         request = urllib.request.Request(url, data=b"" if post else None)
         handlers = [urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._tls)]
-        with urllib.request.build_opener(*handlers).open(request, timeout=20) as answer:
+        with urllib.request.build_opener(*handlers).open(request, timeout=60) as answer:
             return json.load(answer)
 
     def log(self) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 AGREE = ("accept", "allow", "continue", "confirm", "sign", "log", "submit", "yes", "authorize", "next", "answer")
 REFUSE = ("cancel", "deny", "reject", "abort", "refuse", "logout", "no")
 TEXTS = ("user", "login", "name", "email")
-LIMIT_S = 20
+LIMIT_S = 60
 PAGES = 25
 
 

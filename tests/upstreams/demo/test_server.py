@@ -329,7 +329,7 @@ def test_the_process_answers_until_its_input_ends():
         b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"now"}}',
     ]
     command = [sys.executable, "-I", "-m", "upstreams.demo"]
-    done = subprocess.run(command, input=b"\n".join(lines) + b"\n", capture_output=True, timeout=20, check=True)
+    done = subprocess.run(command, input=b"\n".join(lines) + b"\n", capture_output=True, timeout=60, check=True)
     answers = [jsonrpc.decode(line) for line in done.stdout.splitlines()]
     assert [answer.id for answer in answers] == [1, 2]
     assert done.stderr == b""

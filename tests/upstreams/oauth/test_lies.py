@@ -66,7 +66,7 @@ def challenges_of(url: str) -> list[str]:
     request = urllib.request.Request(url, b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with contextlib.closing(opener), pytest.raises(urllib.error.HTTPError) as refused:
-        opener.open(request, timeout=20)
+        opener.open(request, timeout=60)
     with contextlib.closing(refused.value):
         assert refused.value.code == 401
         return refused.value.headers.get_all("WWW-Authenticate") or []

@@ -134,7 +134,7 @@ def test_only_what_belongs_to_a_dead_hub_is_an_orphan(mark, orphan):
         assert bool(found(process.pid)) is orphan
         kill_orphans()
         if orphan:
-            assert process.wait(10) == -signal.SIGKILL
+            assert process.wait(60) == -signal.SIGKILL
         else:
             assert process.poll() is None
 
@@ -162,7 +162,7 @@ def test_what_a_hub_below_a_hub_started_belongs_to_both():
         assert alive(pid)
         assert kill_marked(f"{THIS_HUB}.55") == 2
         assert not alive(pid)
-        assert hub.wait(10) == -signal.SIGKILL
+        assert hub.wait(60) == -signal.SIGKILL
 
 
 def test_a_process_of_another_user_is_left_alone():
