@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -58,3 +59,17 @@ def test_nobody_waits_while_what_signs_in_is_loaded(oauth: OAuthRig, tmp_path: P
         process.signalled(signal.SIGUSR2, patience_s=0)
         assert "httpx" in process.wait_for("^imported: .*")[0]
         assert process.wait_for("^waited for: .*")[0] == "waited for: ."
+
+
+def test_only_commands_that_ask_a_registry_import_a_client_of_the_web(tmp_path: Path) -> None:
+    told = (
+        "import sys; from hub.cli.main import main; main(sys.argv[1:]); print('httpx' in sys.modules, file=sys.stderr)"
+    )
+    env = own_directories(tmp_path)
+    gone = tmp_path / "gone.toml"
+    gone.write_text('[registries.official]\nurl = "http://127.0.0.1:1"\n')
+    said = {}
+    for words in (["add", "x", "--", "sh"], ["outdated"], ["remove", "x"], ["search", "x", "--config", str(gone)]):
+        done = subprocess.run([sys.executable, "-c", told, *words], env=env, capture_output=True, text=True, timeout=60)
+        said[words[0]] = done.stderr.strip().rpartition("\n")[2]
+    assert said == {"add": "False", "outdated": "False", "remove": "False", "search": "True"}

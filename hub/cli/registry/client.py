@@ -54,6 +54,16 @@ class Registry(Struct, frozen=True, repr_omit_defaults=True):
         return RegistryFailed(f"cannot reach registry {self.name}: {why}; {WITHOUT}")
 
 
+class Matches(Struct, frozen=True):
+    """What a search came to."""
+
+    servers: list[Listed]
+    more: bool
+    """True if there are more than were asked for."""
+    unreadable: int
+    """Entries that could not be read."""
+
+
 def run(ask: Callable[["Client"], Awaitable[T]]) -> T:
     """What `ask` comes to, with a client of its own.
 
@@ -75,14 +85,14 @@ class Client:
     def __init__(self, fetcher: Fetcher) -> None:
         self._fetcher = fetcher
 
-    async def search(self, registry: Registry, text: str) -> tuple[list[Listed], bool]:
-        """The servers whose names hold `text`, in their newest versions; and whether there are more.
+    async def search(self, registry: Registry, text: str) -> Matches:
+        """The servers whose names hold `text`, in their newest versions.
 
         Raises:
             RegistryFailed: it does not say.
         """
         found: list[Listed] = []
-        cursor = ""
+        unreadable, cursor = 0, ""
         for _ in range(MAX_PAGES):
             answer = await self._get(registry, list_path(text, cursor))
             try:
@@ -90,10 +100,11 @@ class Client:
             except Unreadable as error:
                 raise registry.failed(f"its answer makes no sense: {error}") from None
             found += page.servers
+            unreadable += page.unreadable
             if not page.next_cursor or page.next_cursor == cursor:
-                return found, False
+                return Matches(found, False, unreadable)
             cursor = page.next_cursor
-        return found, True
+        return Matches(found, True, unreadable)
 
     async def version(self, registry: Registry, name: str, version: str) -> Listed | None:
         """One version of a server; None: there is none.

@@ -8,12 +8,12 @@ from typing import Any
 from config.registry.answers import Listed
 from config.registry.server_json import one_line
 from config.registry.ways import kinds_of
-from hub.cli.registry.client import Client, Registry, RegistryFailed, run
+from hub.cli.registry.client import Client, Matches, Registry, RegistryFailed, run
 from hub.cli.registry.known import Known
 from hub.cli.render.screen import Table
 from hub.cli.subcommand import Output, UsageError
 
-Results = list[tuple[Registry, list[Listed], bool]]
+Results = list[tuple[Registry, Matches]]
 
 
 def search(options: argparse.Namespace) -> int:
@@ -28,9 +28,15 @@ def search(options: argparse.Namespace) -> int:
         output.warn(text)
     if len(failed) == len(registries):
         return output.fail(EX_UNAVAILABLE, failed[0])
-    rows = [(registry, each) for registry, listed, _ in found for each in listed]
-    output.set(servers=[_as_object(registry, each) for registry, each in rows], more=any(more for *_, more in found))
-    _show(rows, words, several=len(registries) > 1, more=any(more for *_, more in found), output=output)
+    rows = [(registry, each) for registry, matches in found for each in matches.servers if _has(each, words)]
+    more = any(matches.more for _, matches in found)
+    output.set(servers=[_as_object(registry, each) for registry, each in rows], more=more)
+    _show(rows, words, several=len(registries) > 1, more=more, output=output)
+    for registry, matches in found:
+        if matches.unreadable:
+            output.note(
+                f"{matches.unreadable} of what registry {registry.name} answered cannot be read, and is not shown"
+            )
     return EX_OK
 
 
@@ -43,11 +49,9 @@ def _asked(registries: Sequence[Registry], words: Sequence[str]) -> tuple[Result
         found: Results = []
         for registry in registries:
             try:
-                listed, more = await client.search(registry, longest)
+                found.append((registry, await client.search(registry, longest)))
             except RegistryFailed as error:
                 failed.append(str(error))
-                continue
-            found.append((registry, [each for each in listed if _has(each, words)], more))
         return found
 
     return run(ask), failed

@@ -80,6 +80,8 @@ def test_search_finds_nothing_and_more_than_it_shows(home, recorded):
         recorded.add({"name": f"a/many{number}", "version": "1", "description": ""})
     assert "there are more, so add a word" in home.run("search", "many")
     assert "say what to look for" in home.run("search", " ", code=2)
+    recorded.add({"name": "a/broken", "version": "^1", "description": ""})
+    assert "1 of what registry official answered cannot be read, and is not shown" in home.run("search", "broken")
 
 
 def test_search_in_several_registries_and_one_that_is_gone(home, recorded):
