@@ -54,6 +54,7 @@ class Host(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     variables: str = ""
     skeleton: str = ""
     note: str = ""
+    defers: bool | None = None
     tool_limit: int | None = None
     spare_tokens: int | None = None
     lists_once: bool = False
