@@ -176,6 +176,8 @@ class Flow(NamedTuple):
     """Whether the outcome is the state of one process for all hosts."""
     npm: bool = False
     """Whether the server is npm's server-everything."""
+    calls: bool = True
+    """Whether it is a call of a tool, so that it can be made by way of another."""
 
 
 FLOWS = {
@@ -194,19 +196,19 @@ FLOWS = {
     "roots_changed": Flow(told_new_roots, ("C-7",), ("LL", "LM")),
     "two_questions": Flow(answered_both, ("R-11",)),
     "two_rounds": Flow(answered_twice, ("R-12",)),
-    "prompt_asks": Flow(got_prompt, ("R-2",)),
-    "subscription": Flow(heard_update, ("N-1", "N-13"), shared=True),
-    "list_changed": Flow(saw_list_change, ("N-8",), shared=True),
+    "prompt_asks": Flow(got_prompt, ("R-2",), calls=False),
+    "subscription": Flow(heard_update, ("N-1", "N-13"), shared=True, calls=False),
+    "list_changed": Flow(saw_list_change, ("N-8",), shared=True, calls=False),
     "progressing": Flow(saw_progress, ("P-2",)),
     "cancellation": Flow(was_cancelled, ("P-7", "P-10")),
     "logging": Flow(heard_logs, ("N-9",)),
-    "completion": Flow(saw_values, ("S-1",)),
+    "completion": Flow(saw_values, ("S-1",), calls=False),
     "task": Flow(saw_result, ("X-2", "X-3")),
     "task_asks": Flow(saw_asking_result, ("X-2", "X-3")),
     # Legacy hosts are never shown tasks.
     "task_shown": Flow(saw_task, ("X-5",), ("ML", "MM")),
     "task_asks_shown": Flow(saw_asking_task, ("X-5",), ("ML", "MM")),
-    "apps": Flow(saw_app, ("X-15", "X-16")),
+    "apps": Flow(saw_app, ("X-15", "X-16"), calls=False),
     "npm_sampling": Flow(npm_sampled, ("R-16",), ("LL", "ML"), npm=True),
     "npm_elicitation": Flow(npm_elicited, ("R-16",), ("LL", "ML"), npm=True),
     "npm_url": Flow(npm_visited, ("G-2",), ("LL", "ML"), npm=True),

@@ -4,7 +4,7 @@ A host runs once per transport and walks all its flows with all upstreams; the t
 all messages of the hub are checked by the schemas.
 
 A test is named by flow, pair (the host's era, then the upstream's: L legacy, M modern), the host's transport, the
-upstream's transport.
+upstream's transport, and the hub's own tool by which the host called, if it did not call by name.
 """
 
 import contextlib
@@ -28,6 +28,7 @@ HOSTS = Path(__file__).parent / "hosts"
 LIMIT_S = 120
 WAYS = ("stdio", "http")
 PYTHONS = {"L": (PYTHON_1, "flows1"), "M": (PYTHON_2, "flows2")}
+CALL_TOOL = "hub__call_tool"
 ERAS = {"L": "legacy", "M": "modern"}
 
 
@@ -38,10 +39,12 @@ class Case(NamedTuple):
     pair: str
     host_way: str
     upstream_way: str
+    via: str = ""
+    """The hub's own tool by which the host calls all others; "": it calls them by their names."""
 
     @property
     def host(self):
-        return f"{ERAS[self.pair[0]]}-{self.host_way}"
+        return f"{ERAS[self.pair[0]]}-{self.host_way}{'-found' if self.via else ''}"
 
     @property
     def upstream(self):
@@ -64,6 +67,11 @@ CASES = [
     for pair in flow.pairs
     for host_way in WAYS
     for upstream_way in (("http",) if flow.npm else WAYS)
+]
+CASES += [  # once more, each by one way
+    case._replace(via=CALL_TOOL)
+    for case in CASES
+    if FLOWS[case.flow].calls and (FLOWS[case.flow].npm or case.host_way != case.upstream_way)
 ]
 
 
@@ -115,13 +123,14 @@ def hub(tmp_path_factory, records):
         yield started._replace(url=parts._replace(netloc=front.address).geturl())
 
 
-def report(hub, records, era, way):
-    """What a host of that era saw over that transport: by case, and the revision."""
+def report(hub, records, era, way, via):
+    """What a host of that era saw over that transport, calling tools `via` another: by case, and the revision."""
     python, program = PYTHONS[era]
-    cases = [case for case in CASES if (case.pair[0], case.host_way) == (era, way)]
-    name = f"{ERAS[era]}-{way}"
+    cases = [case for case in CASES if (case.pair[0], case.host_way, case.via) == (era, way, via)]
+    name = cases[0].host
     plan = {
         "name": name,
+        "via": via,
         "turns": str(records.directory / "turns-"),
         "flows": [[case.flow, case.upstream, case.scheme] for case in cases],
     }
@@ -138,14 +147,14 @@ def report(hub, records, era, way):
 
 @pytest.fixture(scope="module")
 def reports(hub, records):
-    """What all hosts saw, at the same time: by case, and the revisions by host."""
+    """What all hosts saw: by case, and the revisions by host."""
     seen, versions = {}, {}
     with ThreadPoolExecutor() as pool:
-        for more_seen, more_versions in pool.map(
-            lambda host: report(hub, records, *host), [(era, way) for era in ERAS for way in WAYS]
-        ):
-            seen |= more_seen
-            versions |= more_versions
+        for via in ("", CALL_TOOL):  # one after the other: modern hosts over HTTP with one token are one for the hub
+            hosts = [(era, way, via) for era in ERAS for way in WAYS]
+            for more_seen, more_versions in pool.map(lambda host: report(hub, records, *host), hosts):
+                seen |= more_seen
+                versions |= more_versions
     return seen, versions
 
 
@@ -154,7 +163,10 @@ def reports(hub, records):
 
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(case, id="-".join(case), marks=pytest.mark.covers(*FLOWS[case.flow].covers)) for case in CASES],
+    [
+        pytest.param(case, id="-".join(filter(None, case)), marks=pytest.mark.covers(*FLOWS[case.flow].covers))
+        for case in CASES
+    ],
 )
 def test_flow(case, reports):
     saw = reports[0][case]
@@ -164,7 +176,7 @@ def test_flow(case, reports):
 
 def test_hosts_speak_the_revision_they_stand_for(reports):
     revisions = {"legacy": mcp.L4, "modern": mcp.MODERN}
-    assert reports[1] == {f"{era}-{way}": revisions[era] for era in revisions for way in WAYS}
+    assert reports[1] == {case.host: revisions[ERAS[case.pair[0]]] for case in CASES}
 
 
 def test_all_that_the_hub_said_in_these_flows_is_valid(reports, hub, records):

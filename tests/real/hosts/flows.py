@@ -1,7 +1,8 @@
 """The hosts of test_flows.py, whatever their SDK: they run every flow with every upstream, and report its events.
 
-The one argument is JSON: how to connect, as in common.py, and `flows`: a list of `[flow, upstream, scheme]`. Printed is
-one JSON object: the agreed revision, and the events of each flow, in the same order.
+The one argument is JSON: how to connect, as in common.py, `flows`: a list of `[flow, upstream, scheme]`, and `via`: the
+hub's own tool by which all others are called, "" if they are called by their names. Printed is one JSON object: the
+agreed revision, and the events of each flow, in the same order.
 
 Hosts run at the same time and take turns by locks on files whose names begin with `turns`: over a pipe that hosts share
 a log message is passed on only while one of them is served, since it does not say whose it is.
@@ -111,8 +112,14 @@ class Flows(Host):
 
     async def tool(self, client, upstream, tool, /, **arguments):
         """The text of a tool's result."""
-        result = plain(await client.call_tool(f"{upstream}__{tool}", arguments, progress_callback=self.on_progress))
+        name, arguments = self.way_to(f"{upstream}__{tool}", arguments)
+        result = plain(await client.call_tool(name, arguments, progress_callback=self.on_progress))
         return {"text": result["content"][0]["text"]} | ({"isError": True} if result.get("isError") else {})
+
+    def way_to(self, name, arguments):
+        """The name and arguments by which a tool is called: its own or, with `via`, those of the hub's own tool."""
+        via = self.plan.get("via")
+        return (via, {"name": name, "arguments": arguments}) if via else (name, arguments)
 
     async def sampling(self, client, upstream, scheme):
         return await self.tool(client, upstream, "sample", text="what")
@@ -184,7 +191,7 @@ class Flows(Host):
 
     async def cancellation(self, client, upstream, scheme):
         key = f"{self.plan['name']}-{upstream}"
-        await self.cancel_call(client, f"{upstream}__wait", {"key": key})
+        await self.cancel_call(client, *self.way_to(f"{upstream}__wait", {"key": key}))
         return await self.tool(client, upstream, "cancelled", key=key)
 
     async def logging(self, client, upstream, scheme):
