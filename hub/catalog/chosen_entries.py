@@ -10,13 +10,13 @@ What looks at many tools pauses between them: it is a generator that yields the 
 from collections.abc import Generator, Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Raw, Struct, structs
 
 from hub.catalog.entries import Route, UpstreamEntries, VisibleEntry, quote_some
 from hub.catalog.fixed_arguments import CannotFix, FixedArguments, without
 from hub.catalog.profile_rules import UNCHANGED, ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
-from hub.wire.jsonrpc import raw
+from hub.wire.jsonrpc import peek_object, raw
 from hub.wire.mcp import Kind
 
 STEP: Final = 100
@@ -164,9 +164,10 @@ class _Found:
                     return
                 self._fixed[tool.original] = FixedArguments(rules.name, override.fix)
             tool = structs.replace(tool, fields=fields)
-        self._tools.append(tool)
         if rules.is_always(names):
             self._always.append(tool.visible)
+            tool = structs.replace(tool, fields={**tool.fields, "_meta": _loaded_at_once(tool.fields.get("_meta"))})
+        self._tools.append(tool)
         if (new := rules.new_name(names)) is not None and new != tool.visible:
             self._wanted[tool.visible] = new
 
@@ -180,6 +181,11 @@ class _Found:
                 f"{', '.join(self._hidden[:3])}{more}"
             )
         return ToolChoice(tuple(self._tools), self._wanted, self._fixed, frozenset(self._always), tuple(warnings))
+
+
+def _loaded_at_once(meta: Raw | None) -> Raw:
+    """`_meta` of a tool by which hosts that load tools when they are needed know to load it at once."""
+    return raw({**peek_object(meta), "anthropic/alwaysLoad": True})
 
 
 def rename_parts(

@@ -9,16 +9,18 @@ from collections.abc import Collection, Mapping
 
 from config.loading.check_profiles import OWN_LABEL, profile_names
 from config.profile_settings import DEFAULT_PROFILE, Profile
+from hub.catalog.search.modes import SearchModes
 from hub.catalog.view import PROFILE_MARK, View, profile_view
 
 
 class ProfileChoice:
     """The profiles of one configuration, and their hosts. Never changes."""
 
-    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+    def __init__(self, profiles: Mapping[str, Profile], modes: SearchModes | None = None) -> None:
         self.profiles = dict(profiles)
-        self.in_use = bool(self.profiles)
-        """True if any profile is configured; else all hosts see all."""
+        self._modes = modes or SearchModes()
+        self.in_use = bool(self.profiles) or self._modes.in_use
+        """True if any profile is configured, or a host is in search mode; else all hosts see all."""
         self._by_label = {label: name for name, profile in self.profiles.items() for label in profile.hosts}
 
     def __repr__(self) -> str:
@@ -34,6 +36,10 @@ class ProfileChoice:
 
         A profile that was named and is no more shows nothing.
         """
+        return self._modes.view_for(self.choose_whole(place, label, named), label)
+
+    def choose_whole(self, place: View, label: str, named: str = "") -> View:
+        """The same view with all its tools, whether the host is in search mode or not."""
         if place.server or (label == OWN_LABEL and not named):
             return place
         name = named or self._by_label.get(label, DEFAULT_PROFILE)

@@ -49,6 +49,11 @@ class View(Struct, frozen=True):
         """The place of the view, which its profile chooses from: everything, a project or one server."""
         return View(self.name.partition(PROFILE_MARK)[0]) if self.profile or self.search else self
 
+    @property
+    def key(self) -> str:
+        """A name of its own, by which things can be kept for it."""
+        return f"{self.name}?search" if self.search else self.name
+
     def running_name(self, own: str) -> str:
         """The name under which a server of this project runs that the project's files call `own`."""
         return own + self.name

@@ -73,6 +73,8 @@ class HostRow(Struct, frozen=True, kw_only=True):
     """About how many tokens these and the instructions take."""
     profile: str | None = None
     """The profile that it is shown; None: none chooses for it."""
+    search: bool = False
+    """It is in search mode: its model finds tools by searching."""
 
 
 class ProfileRow(Struct, frozen=True, kw_only=True):

@@ -128,6 +128,14 @@ class Workplaces(Protocol):
     def left(self, host: "Host") -> None: ...
 
 
+OnFirst = Callable[[View, str, str], None]
+"""Told of the first host of a label: its place, its label, and the profile that it names."""
+
+
+def nobody_comes(place: View, label: str, named: str) -> None:
+    """Do nothing."""
+
+
 class Hosts:
     """All attached hosts, and the running requests of all hosts.
 
@@ -146,6 +154,9 @@ class Hosts:
         self.workplaces: Workplaces | None = None
         self.profiles = ProfileChoice({})
         """The profiles that hosts are shown."""
+        self.known_labels: set[str] = set()
+        """Labels of hosts that there were."""
+        self._on_first: OnFirst = nobody_comes
         self._attached: dict[str, Host] = {}
 
     def __repr__(self) -> str:
@@ -165,6 +176,19 @@ class Hosts:
     def choose_by(self, profiles: ProfileChoice) -> None:
         """Show hosts to come what `profiles` give them."""
         self.profiles = profiles
+
+    def before_first(self, on_first: OnFirst) -> None:
+        """Call `on_first` before a host is given its view, while no other of its label is attached."""
+        self._on_first = on_first
+
+    def host_comes(self, place: View, label: str, named: str) -> None:
+        """A host with this label is about to be given its view at `place`; `named`: as for `ProfileChoice.choose`."""
+        if label not in self.known_labels:
+            if len(self.known_labels) >= MAX_LABELS:
+                self.known_labels.clear()
+            self.known_labels.add(label)
+        if label and not any(host.identity.host == label for host in self._attached.values()):
+            self._on_first(place, label, named)
 
     def add(self, host: "Host") -> None:
         """Attach a host. `remove` must follow."""
@@ -235,6 +259,7 @@ class Host:
         self.is_bound = is_bound
         """The user has said where the host works; its roots are not asked for."""
         self.hosts = hosts
+        hosts.host_comes(view, identity.host, identity.profile or view.profile)
         self.view = self.view_at(view)
         """View that the host is shown: of its project, if it works in one, and of its profile, if it has one."""
         self.caller: Caller | None = None
@@ -450,6 +475,7 @@ class Host:
             version=self.version or None,
             endpoint=self.view.path,
             profile=self.view.profile or None,
+            search=self.view.search,
             attached_s=round(now - self.since, 1),
             idle_s=0.0 if self.calls else round(now - self.seen, 1),
             in_flight=len(self.calls),

@@ -89,6 +89,7 @@ class LiveCatalog:
         """Claims of the common view, for the caller to keep on disk."""
         self.settled = trio.Event()
         self._shows_sign_ins = False
+        self._varies = False
         self.rebuilds = 0
         self._rules = rules
         self._profile_rules = _read_profiles(rules.profiles, {})
@@ -180,6 +181,17 @@ class LiveCatalog:
         if (project := self._projects.get(view.base)) is not None:
             await project.reported.wait()
 
+    async def wait_complete(self) -> None:
+        """Wait until all upstreams have said what they offer, or could not."""
+        await self.settled.wait()
+        while self._dirty.is_set() or any(upstream.settling for upstream in self.upstreams.values()):
+            await self._rebuilt.wait()
+
+    @property
+    def complete(self) -> bool:
+        """True if `wait_complete` would not wait."""
+        return self.settled.is_set() and not any(upstream.settling for upstream in self.upstreams.values())
+
     # --- views of projects --------------------------------------------------------------------------------------------
 
     def show_project(self, view: View, rules: Sequence[UpstreamRule], hides: Collection[str]) -> None:
@@ -226,6 +238,12 @@ class LiveCatalog:
     def show_sign_ins(self) -> None:
         """From the next rebuild on, show a tool for signing in where that has to be done before anything is known."""
         self._shows_sign_ins = True
+
+    def vary(self, *, on: bool) -> None:
+        """Say from the next rebuild on that hosts are shown different things, or no longer."""
+        if on != self._varies:
+            self._varies = on
+            self._dirty.set()
 
     def claim_for_good(self) -> None:
         """Claim URIs for good from the next rebuild on."""
@@ -318,7 +336,7 @@ class LiveCatalog:
             sealer=self._sealer,
             settling=any(upstream.settling for upstream in self.upstreams.values()),
             provisional=not self._claims_count,
-            varies=bool(projects) or bool(profiles),
+            varies=bool(projects) or bool(profiles) or self._varies,
             previous=old[EVERYTHING],
         )
         if self.claims.changed:

@@ -5,11 +5,12 @@ has more than such a host takes. What was decided stays until it is decided agai
 change nothing, and is forgotten by the hub only with its memory; between on and off lies a fifth of each limit.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct, structs
 
+from config.loading.check_profiles import OWN_LABEL
 from hub.catalog.view import View
 
 ON, OFF, AUTO = "on", "off", "auto"
@@ -36,14 +37,18 @@ class HostLimits(Struct, frozen=True):
 class SearchModes:
     """The search mode of each host, by its label and what it would be shown.
 
-    `limits`: of hosts by label, those alone that show their models all tools; others are never shown search mode unless
-    their profile says so. `settings`: what profiles say, by name. `kept`: what was decided before, of `remembered`.
+    `limits_of`: those of a host with some label; None, unless it is known to show its model all tools: then it is never
+    shown search mode, but by its profile. `settings`: what profiles say, by name. `kept`: what was decided before, of
+    `remembered`.
     """
 
     def __init__(
-        self, limits: Mapping[str, HostLimits], settings: Mapping[str, str], kept: Iterable[str] = ()
+        self,
+        limits_of: Callable[[str], HostLimits | None] = lambda label: None,
+        settings: Mapping[str, str] = {},
+        kept: Iterable[str] = (),
     ) -> None:
-        self._limits = limits
+        self._limits_of = limits_of
         self._settings = settings
         self._on = set(kept)
 
@@ -72,18 +77,20 @@ class SearchModes:
 
     def is_on(self, view: View, label: str) -> bool:
         """True if a host with this label, which its profile shows `view`, is in search mode."""
+        if label == OWN_LABEL:
+            return False
         setting = self._setting(view)
         return setting == ON or (setting == AUTO and _key(view, label) in self._on)
 
     def is_open(self, view: View, label: str) -> bool:
         """True if it is to be decided, by `decide`."""
-        return label in self._limits and self._setting(view) == AUTO and not view.server
+        return self._setting(view) == AUTO and not view.server and self._limits_of(label) is not None
 
     def decide(self, view: View, label: str, tools: int, tokens: int) -> str | None:
         """Decide anew, given what such a host would be shown; a sentence for the operator, if something changes."""
-        if not self.is_open(view, label):
+        limits, key = self._limits_of(label), _key(view, label)
+        if limits is None or not self.is_open(view, label):
             return None
-        limits, key = self._limits[label], _key(view, label)
         was_on = key in self._on
         if limits.are_passed(tools, tokens, OFF_AT if was_on else 1.0) == was_on:
             return None

@@ -206,7 +206,7 @@ class DurableSessions:
             found.info,
             known.level,
             tuple(known.uris),
-            self._lists(known.run).get((shown or view).name, {}),
+            self._lists(known.run).get((shown or view).key, {}),
             tuple(known.missed),
         )
 
@@ -284,8 +284,8 @@ class DurableSessions:
     def note_lists(self, view: View, digests: dict[str, str]) -> None:
         """Keep digests of the lists of a view."""
         mine = self._lists(self.run_id)
-        if mine.get(view.name) != digests:
-            self._journal.put("lists", self.run_id, {**mine, view.name: digests})
+        if mine.get(view.key) != digests:
+            self._journal.put("lists", self.run_id, {**mine, view.key: digests})
 
     def _lists(self, run: str) -> dict[str, dict[str, str]]:
         return _read(self._journal.get("lists", run), dict[str, dict[str, str]]) or {}

@@ -173,6 +173,8 @@ class Endpoint:
             response.reply(identity.status, identity.body, identity.headers)
             return None
         shown = view
+        if identity.host not in self.hosts.known_labels:
+            self.hosts.host_comes(view, identity.host, identity.profile or view.profile)
         if self.hosts.profiles.in_use or view.profile or identity.profile:
             if not opens(identity, view):
                 response.reply(404, NOTHING_HERE)
