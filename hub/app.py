@@ -35,6 +35,7 @@ from hub.projects.profile_hosts import ProfileHosts
 from hub.projects.project_files import ProjectReader
 from hub.projects.projects import Projects
 from hub.projects.running_servers import RunningServers, rules_of
+from hub.projects.search_hosts import SearchHosts, kept_modes
 from hub.routing.host_exchange import ProgressUpkeep
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
@@ -108,7 +109,9 @@ class Hub:
         shown = self.live, self.lists, self.subscriptions
         self.router = Router(*shown, self.levels, self.bridge, self.progress, self.usage, ResourceReads(self.reads))
         self.servers = RunningServers(config, self.supervisor, self.live, self.lists, self.router, self.reads)
-        self.profiles = ProfileHosts(config.profiles, self.live, self.hosts, self.subscriptions)
+        modes = kept_modes(memory)
+        self.profiles = ProfileHosts(config.profiles, self.live, self.hosts, self.subscriptions, modes)
+        self.searches = SearchHosts(modes, self.live, self.hosts, self.profiles, memory)
         self.projects: Projects | None = None
         if reader is not None:
             self.projects = Projects(self.servers, self.supervisor, *shown, reader, allowances)
@@ -161,6 +164,7 @@ class Hub:
                     await nursery.start(self.projects.run)
                 nursery.start_soon(keep_going, "Telling hosts of changes", self.lists.run)
                 nursery.start_soon(keep_going, "Keeping log levels", self.levels.run)
+                nursery.start_soon(keep_going, "Deciding on search mode", self.searches.run)
                 self._show_known_lists()
                 nursery.start_soon(keep_going, "Waiting for the first servers", self._await_first_reports)
                 nursery.start_soon(keep_going, "Releasing progress", self.progress.send_held)
@@ -233,5 +237,6 @@ class Hub:
             self.memory.save_soon()
         with self.profiles.moving(config.profiles):
             self.servers.apply(config)
+        self.searches.configuration_changed()
         if self.projects is not None:
             self.projects.changed.set()

@@ -444,9 +444,10 @@ class Catalog:
         return Catalog(parts, self._rules, self._claims, self._sealer, settling=self._settling, view=view)
 
     def costs(self) -> Mapping[str, TokenCost]:
-        """By upstream, the cost of its tools for a model; counted when first asked for."""
+        """By upstream, the cost of its tools for a model, and that of the hub's own; counted when first asked for."""
         if self._costs is None:
-            self._costs = {part.name: cost_of(part.tool_bytes(self._hidden_of(Kind.TOOL, part))) for part in self.parts}
+            costs = {part.name: cost_of(part.tool_bytes(self._hidden_of(Kind.TOOL, part))) for part in self.parts}
+            self._costs = costs if self._own is None else {self._own.name: cost_of(self._own.tool_bytes()), **costs}
         return self._costs
 
     def tool_bytes(self) -> Iterator[tuple[str, int]]:

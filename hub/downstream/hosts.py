@@ -9,7 +9,7 @@ request of another; `begin` and `end` come in pairs. The classes share a module 
 """
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -66,6 +66,8 @@ from hub.wire.questions.question import Question
 SESSION_IN_FLIGHT: Final = 64
 PARK_TTL_S: Final = 900.0
 MAX_NAME: Final = 100
+MAX_LABELS: Final = 1_000
+"""Labels of hosts that are known at a time."""
 """Characters shown of the name that a host gives itself."""
 
 
@@ -259,7 +261,7 @@ class Host:
         self.is_bound = is_bound
         """The user has said where the host works; its roots are not asked for."""
         self.hosts = hosts
-        hosts.host_comes(view, identity.host, identity.profile or view.profile)
+        hosts.host_comes(view, identity.host, self.named)
         self.view = self.view_at(view)
         """View that the host is shown: of its project, if it works in one, and of its profile, if it has one."""
         self.caller: Caller | None = None
@@ -333,9 +335,14 @@ class Host:
         """Take note of the directory it works in; None: nobody knows it."""
         self.workplace = workplace
 
+    @property
+    def named(self) -> str:
+        """The profile that its token or its user names; "": neither does."""
+        return self.identity.profile or self.endpoint.profile
+
     def view_at(self, place: View) -> View:
         """The view that the host would be shown at `place`, which is everything, a project or one server."""
-        return self.hosts.profiles.choose(place, self.identity.host, self.identity.profile or self.endpoint.profile)
+        return self.hosts.profiles.choose(place, self.identity.host, self.named)
 
     def show(self, place: View) -> None:
         """Show it another place from now on, by its profile."""

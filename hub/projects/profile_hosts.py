@@ -4,16 +4,18 @@ Hosts stay attached. Each is shown what its profile says now, or another profile
 differ are told, and no others (the hosts of a profile that stays theirs by `ListUpdates`, as of any change).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.profile_choice import ProfileChoice
+from hub.catalog.search.modes import SearchModes
 from hub.catalog.token_cost import text_bytes, tokens_of
 from hub.catalog.view import View, profile_view
 from hub.control.answers import ProfileRow
 from hub.downstream.hosts import Host, Hosts
+from hub.routing.listeners import ListenStream
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.subscriptions import Subscriptions
 from hub.wire.mcp import Kind
@@ -23,12 +25,19 @@ class ProfileHosts:
     """The attached hosts by profile."""
 
     def __init__(
-        self, profiles: Mapping[str, Profile], live: LiveCatalog, hosts: Hosts, subscriptions: Subscriptions
+        self,
+        profiles: Mapping[str, Profile],
+        live: LiveCatalog,
+        hosts: Hosts,
+        subscriptions: Subscriptions,
+        modes: SearchModes,
     ) -> None:
         self._live = live
         self._hosts = hosts
         self._subscriptions = subscriptions
-        hosts.choose_by(ProfileChoice(profiles))
+        self._modes = modes
+        modes.configure(_settings(profiles))
+        hosts.choose_by(ProfileChoice(profiles, modes))
 
     def __repr__(self) -> str:
         return f"<ProfileHosts by {self._hosts.profiles!r}>"
@@ -40,12 +49,29 @@ class ProfileHosts:
         if before.profiles == profiles:
             yield
             return
-        shown = {host: self._live.of(host.view) for host in self._hosts}
-        streams = {stream: self._live.of(stream.view) for stream in self._subscriptions.stateless}
+        shown, streams = self._shown()
         yield
-        after = ProfileChoice(profiles)
-        self._hosts.choose_by(after)
+        self._modes.configure(_settings(profiles))
         changed = {name for name in {*before.profiles, *profiles} if before.profiles.get(name) != profiles.get(name)}
+        self._show(ProfileChoice(profiles, self._modes), shown, streams, changed)
+
+    def show_modes(self) -> None:
+        """Show attached hosts what they are given by the search modes that are decided now."""
+        self._show(ProfileChoice(self._hosts.profiles.profiles, self._modes), *self._shown(), set())
+
+    def _shown(self) -> tuple[dict[Host, Catalog], dict[ListenStream, Catalog]]:
+        """What hosts, and streams without a host, are shown at this moment."""
+        shown = {host: self._live.of(host.view) for host in self._hosts}
+        return shown, {stream: self._live.of(stream.view) for stream in self._subscriptions.stateless}
+
+    def _show(
+        self,
+        after: ProfileChoice,
+        shown: Mapping[Host, Catalog],
+        streams: Mapping[ListenStream, Catalog],
+        changed: Collection[str],
+    ) -> None:
+        self._hosts.choose_by(after)
         for host, catalog in shown.items():
             view = host.view_at(host.view.base)
             if view != host.view:
@@ -83,3 +109,8 @@ class ProfileHosts:
     def _differing(self, before: Catalog, view: View) -> set[Kind]:
         after = self._live.of(view)
         return {kind for kind in Kind if after.differs(before, kind)}
+
+
+def _settings(profiles: Mapping[str, Profile]) -> dict[str, str]:
+    """What profiles say of search mode, by name."""
+    return {name: profile.search for name, profile in profiles.items()}

@@ -45,11 +45,11 @@ class SearchModes:
     def __init__(
         self,
         limits_of: Callable[[str], HostLimits | None] = lambda label: None,
-        settings: Mapping[str, str] = {},
+        settings: Mapping[str, str] | None = None,
         kept: Iterable[str] = (),
     ) -> None:
         self._limits_of = limits_of
-        self._settings = settings
+        self._settings = settings or {}
         self._on = set(kept)
 
     def __repr__(self) -> str:
