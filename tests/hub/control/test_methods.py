@@ -36,14 +36,15 @@ def test_the_api_has_every_method_as_the_table_says(method):
 
 MEMBERS = {
     "status": "version uptime_s settled upstreams hosts projects cache buffer warnings listen config root loop faults"
-    " replica instructions_tokens",
+    " replica instructions_tokens profiles",
     "upstreams": "since_s last_error last_error_ago_s last_exit restarts next_attempt_s ends_lately crash_loop name"
     " state installing installing_s queued era"
     " version transport pid counts failures health silent_s in_flight degraded sessions mode unattributed"
     " settling parked stale_config tokens largest connected_ago_s account",
     "account": "state issuer expires_s renewable note command",
     "last_exit": "how code signal ago_s said",
-    "hosts": "host label principal transport version endpoint attached_s idle_s in_flight asked listening tools tokens",
+    "hosts": "host label principal transport version endpoint attached_s idle_s in_flight asked listening tools tokens"
+    " profile search",
     "largest": "name tokens",
     "projects": "root endpoint hosts",
     "buffer": "used limit highest refused evicted",
@@ -55,7 +56,7 @@ MEMBERS = {
     "cache": "enabled entries bytes max_entries max_bytes counts evicted invalidations oldest_s newest_s flights"
     " upstreams store",
     "store": "state since_s reason dropped altered late bypasses hubs",
-    "reload": "changed summary added removed upstreams settings pending problem warnings",
+    "reload": "changed summary added removed upstreams settings pending problem warnings restart",
     "environment": "variables withheld",
     "variables": "name value source file line",
     "withheld": "name reason",
@@ -68,6 +69,7 @@ MEMBERS = {
     "sign_in_status": "accounts",
     "sign_out": "accounts",
     "tool_use": "tools since today days",
+    "profiles": "name hosts tools tokens search",
     "tools": "name server tool tokens calls last",
 }
 """In the order in which they are printed. Programs read them: a name is not changed."""
