@@ -6,6 +6,7 @@ import pytest
 import trio
 from msgspec import structs
 
+from config.profile_settings import Profile
 from config.saved_state import Memory
 from config.usage_settings import UsageConfig
 from hub.link.interface import Identity
@@ -40,6 +41,34 @@ async def test_calls_are_counted_by_host_and_under_the_own_names_of_tools(autoju
         await cursor.error("tools/call", {"name": "f__unknown", "arguments": {}})
         await cursor.names()
         assert uses(house) == {("files", "read"): {"cursor": 2, "codex": 1}, ("mail", "send"): {"cursor": 1}}
+
+
+async def test_a_tool_that_is_called_otherwise_counts_as_itself(autojump_clock):
+    work = Profile(hosts=("cursor",), rename={"files__read": "look"})
+    renamed = {"mail": {"rename": {"send": "post"}}}
+    async with a_house(fakes(), upstreams=renamed, profiles={"work": work}) as house:
+        host = await house.host("lines", L4, identity=CURSOR)
+        await host.call("look")
+        await host.call("files__read")
+        await host.call("mail__post")
+        await host.call("hub__call_tool", {"name": "mail__send", "arguments": {}})
+        await host.call("hub__find_tools", {"query": "send"})
+        assert uses(house) == {("files", "read"): {"cursor": 2}, ("mail", "send"): {"cursor": 2}}
+
+
+async def test_the_tools_that_are_told_are_those_of_all_servers_under_their_names(autojump_clock):
+    renamed = {"mail": {"rename": {"send": "post"}}}
+    async with a_house(fakes(), upstreams=renamed, profiles={"work": Profile(tools=("files__*",))}) as house:
+        host = await house.host("lines", L4, identity=CURSOR)
+        await host.call("mail__post")
+        told = await house.api.tool_use()
+        assert [(each.name, each.server, each.tool, each.calls) for each in told.tools] == [
+            ("files__read", "files", "read", {}),
+            ("files__write", "files", "write", {}),
+            ("mail__post", "mail", "send", {"cursor": 1}),
+        ]
+        assert told.tools[2].last == told.today == told.since
+        assert all(each.tokens > 5 for each in told.tools)
 
 
 async def test_the_record_is_written_beside_the_rest_and_outlives_the_hub(autojump_clock, tmp_path):
