@@ -1,0 +1,20 @@
+"""Budgets of tokens: function calls of a request whose token was seen before. `token_costs` measures their time."""
+
+import pytest
+
+from tests.guard.token_costs import checks, upstream_request
+from tests.support.counting import calls_of
+
+BUDGETS = {"own": 13, "of a host": 30, "JWT": 30, "asked about": 30}
+UPSTREAM_BUDGET = 14
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+async def test_a_token_that_is_known_costs_no_more_than_its_budget(name, tmp_path, autojump_clock):
+    work = (await checks(tmp_path))[name]
+    assert calls_of(work) <= BUDGETS[name]
+
+
+async def test_a_request_to_an_upstream_at_which_somebody_is_signed_in(tmp_path, autojump_clock):
+    work = await upstream_request(tmp_path)
+    assert calls_of(work) <= UPSTREAM_BUDGET
