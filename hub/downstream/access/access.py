@@ -17,6 +17,8 @@ from hub.link.interface import OWNER, Identity
 from hub.net.http_message import EarlyReply, HttpRequest, Undecided
 
 MCP_PATH: Final = "/mcp"
+MAX_SCHEME: Final = 64
+"""Characters before a token, spaces included. Longer credentials are not the hub's own."""
 _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/-]+=*)")
 
 
@@ -68,6 +70,7 @@ class Access:
         self._origins = frozenset((*(f"http://{name}{shown}" for name in LOOPBACK_NAMES), *origins))
         self._readers = {origin: fields_for(origin) for origin in origins}
         self._token = None if token is None else token.encode()
+        self._longest = 0 if token is None else len(token) + MAX_SCHEME
         self._identity = Identity(OWNER, "http")
 
     def check(self, request: HttpRequest) -> Identity | EarlyReply | Undecided:
@@ -89,12 +92,13 @@ class Access:
                     return PREFLIGHT
         if self._token is None:
             return self._identity
-        found = _BEARER.fullmatch(headers.get("authorization", ""))
+        shown = headers.get("authorization", "")
+        found = _BEARER.fullmatch(shown) if len(shown) <= self._longest else None
         if found is not None and hmac.compare_digest(found[1].encode(), self._token) and self._named_by not in headers:
             return self._identity
         if self._others is not None:
             return self._others.check(request)
-        return NO_TOKEN if found is None else WRONG_TOKEN
+        return WRONG_TOKEN if _BEARER.fullmatch(shown) else NO_TOKEN
 
     def guard(self, request: HttpRequest) -> EarlyReply | Undecided | None:
         """`check` as the guard of an `HttpServer`: what it finds is left in `request.identity`."""

@@ -46,6 +46,8 @@ class _Kept(Struct, frozen=True):
     verdict: Verdict
     until: float
     lease: Lease
+    lacks: bool
+    """A required scope is not among its own."""
 
 
 class _Question:
@@ -205,7 +207,8 @@ class IssuedTokens:
             lease = before.lease if before is not None else Lease(trio.current_time() + verdict.until - now)
         self._leases[lease] = verdict
         for_s = KEEP_ASKED_S if asked else KEEP_S
-        kept = self._kept[digest] = _Kept(verdict, min(verdict.until, now + for_s), lease)
+        lacks = bool(self._required) and lacking(self._required, verdict.scopes)
+        kept = self._kept[digest] = _Kept(verdict, min(verdict.until, now + for_s), lease, lacks)
         return kept
 
     def _refuse(self, request: HttpRequest, digest: bytes) -> EarlyReply:
@@ -217,13 +220,16 @@ class IssuedTokens:
     def _admitted(self, request: HttpRequest, kept: _Kept) -> Identity | EarlyReply:
         """The identity, if the token is for what the request is about, and has the scopes that are needed."""
         verdict = kept.verdict
-        more = self.issuers[verdict.issuer].settings.audiences
-        if not self.metadata.is_opened_by(verdict.audiences, request.path, more):
+        if self.metadata.resource not in verdict.audiences and not self._is_opened(verdict, request.path):
             return self.refusal(request, with_token=True)
-        if self._required and lacking(self._required, verdict.scopes):
+        if kept.lacks:
             return missing_scopes(self._scopes, self.metadata.url_for(request.path))
         request.lease = kept.lease
         return verdict.identity
+
+    def _is_opened(self, verdict: Verdict, path: str) -> bool:
+        more = self.issuers[verdict.issuer].settings.audiences
+        return self.metadata.is_opened_by(verdict.audiences, path, more)
 
 
 def _left(request: HttpRequest, found: Identity | EarlyReply | Undecided) -> EarlyReply | None:

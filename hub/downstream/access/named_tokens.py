@@ -1,7 +1,7 @@
 """Tokens of hosts as requests are judged by them: those of the configuration, and those of `tokens.json`.
 
 A token is looked up by its hash, so that nothing is compared that others know in part. The file is read again when it
-has changed: one `stat` for each request that does not show the hub's own token.
+has changed: one `stat` for each request that shows what could be such a token.
 """
 
 import logging
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from config.access_settings import AccessToken
 from config.loading.check_access import day
-from hub.downstream.access.host_tokens import KeptToken, TokensUnreadable, hash_of, read_tokens
+from hub.downstream.access.host_tokens import PREFIX, KeptToken, TokensUnreadable, hash_of, read_tokens
 from hub.link.interface import OWNER, Identity
 from hub.link.lease import Lease
 
@@ -69,9 +69,10 @@ class NamedTokens:
 
     def find(self, token: str) -> Named | None:
         """Who shows this token; None: nobody that is known."""
-        if self._signature() != self._seen:
-            self.read()
-        if not self._known:
+        if token.startswith(PREFIX):  # as all do that the file has
+            if self._signature() != self._seen:
+                self.read()
+        elif not self._configured:
             return None
         named = self._known.get(hash_of(token))
         return named if named is not None and self._wall() < named.until else None
