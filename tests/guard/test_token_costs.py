@@ -10,11 +10,11 @@ UPSTREAM_BUDGET = 29
 
 
 @pytest.mark.parametrize("name", BUDGETS)
-async def test_a_token_that_is_known_costs_no_more_than_its_budget(name, tmp_path, autojump_clock):
+async def test_a_token_that_is_known_costs_no_more_than_its_budget(name, tmp_path):
     work = (await checks(tmp_path))[name]
     assert calls_of(work) <= BUDGETS[name]
 
 
-async def test_a_request_to_an_upstream_at_which_somebody_is_signed_in(tmp_path, autojump_clock):
+async def test_a_request_to_an_upstream_at_which_somebody_is_signed_in(tmp_path):
     work = await upstream_request(tmp_path)
     assert calls_of(work) <= UPSTREAM_BUDGET
