@@ -91,6 +91,21 @@ def test_queries_that_can_be_read_in_two_ways_or_not_at_all(query):
         read_query(query)
 
 
+CONTROLS = [*range(0x20), 0x7F]
+
+
+@pytest.mark.covers("SEC-40")
+@pytest.mark.parametrize("code", CONTROLS)
+def test_a_control_character_is_in_what_is_shown_alone_and_is_not_shown_as_it_is(code):
+    for query in (f"code=a%{code:02x}", f"state=%{code:02X}b", f"iss=%{code:02x}", f"a%{code:02x}=b", f"%{code:02x}=b"):
+        with pytest.raises(BadResponse):
+            read_query(query)
+    found = read_query(f"error=e%{code:02x}&error_description=d%{code:02x}%e2%80%ae")
+    with pytest.raises(RefusedResponse) as refused:
+        judge(found, Expected(IT, sends_issuer=False))
+    assert str(refused.value).isprintable()
+
+
 IT = ISSUER
 OTHER = "https://evil.test"
 

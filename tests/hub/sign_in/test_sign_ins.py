@@ -435,6 +435,20 @@ async def test_an_answer_that_ends_a_sign_in(sent, text, state):
         assert not it.keeper.grants
 
 
+async def test_line_ends_and_markup_in_an_error_are_shown_as_text_and_nowhere_else(caplog):
+    evil = {"error": "e\r\nSet-Cookie: a=b", "error_description": "d\r\n\r\n<script>\x1b[2J\u202e\x7f"}
+    async with world() as it:
+        begun = await it.sign_ins.begin("notes")
+        answer = await it.get(back(begun.authorization_url, code="", **evil))
+        page = await done_page(it, answer)
+        outcome = await it.sign_ins.wait(begun)
+    assert "set-cookie" not in answer.headers
+    assert r"e\r\nSet-Cookie: a=b (d\r\n\r\n&lt;script&gt;\x1b[2J\u202e\x7f)" in page
+    assert page.replace("\n", "").isprintable()
+    assert outcome.text.isprintable()
+    assert all(record.getMessage().isprintable() for record in caplog.records)
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -186,6 +186,14 @@ class Parser(HeadParser):
         return read_head(data)
 
 
+@pytest.mark.parametrize("code", [*range(1, 0x20), 0x7F])
+def test_an_encoded_control_character_stays_encoded_in_a_query_and_is_none_of_a_path(code):
+    head, _ = read_head(b"GET /mcp?a=%%%02x HTTP/1.1\r\nHost: localhost\r\n\r\n" % code)
+    assert (head.path, head.query) == ("/mcp", f"a=%{code:02x}")
+    with pytest.raises(HttpRefusal):
+        read_head(b"GET /mcp%%%02x?a=b HTTP/1.1\r\nHost: localhost\r\n\r\n" % code)
+
+
 def test_memory_changes_nothing():
     parser = Parser()
     for length in (0, 1, 12, 999_999_999_999):
