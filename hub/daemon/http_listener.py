@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import socket
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +19,6 @@ from config.settings import DEFAULT_LISTEN, HubConfig
 from hub.app import Hub
 from hub.daemon.foreign_listeners import is_held_by_another_user
 from hub.daemon.http_routes import Pages, public_reply, route
-from hub.daemon.own_addresses import is_met_at
 from hub.daemon.setup import wall
 from hub.downstream.access.access import Access
 from hub.downstream.access.credentials import Credentials
@@ -36,6 +36,7 @@ from upstreams.transports.http.connection import parse_url
 
 if TYPE_CHECKING:
     from hub.downstream.access.issued_tokens import IssuedTokens
+    from hub.downstream.access.issuer_metadata import Fetching
     from hub.downstream.access.trusted_proxy import ProxiedPersons
 
 log = logging.getLogger("hubd")
@@ -61,9 +62,12 @@ class HttpListener:
         movable: bool = True,
         squatted: bool = False,
         fleet: Fleet | None = None,
+        fetching: Callable[[], "Fetching"] | None = None,
     ) -> None:
-        """`squatted`: another user holds the address that hosts know. `fleet`: the hub is one of several."""
+        """`squatted`: another user holds the address that hosts know. `fleet`: the hub is one of several. `fetching`
+        gives what asks issuers of tokens, if there are any."""
         self._hub = hub
+        self._fetching = fetching
         self._listen = config.listen
         self._movable = movable
         self.squatted = squatted
@@ -241,12 +245,8 @@ class HttpListener:
         from hub.downstream.access.issued_tokens import IssuedTokens
         from upstreams.fetch.fetcher import Fetcher
 
-        fetch = Fetcher(is_own_listener=self._is_own)
+        fetch = Fetcher() if self._fetching is None else self._fetching()
         return IssuedTokens(config.access, resource_of(config, *self.address), fetch, wall)
-
-    def _is_own(self, address: str, port: int) -> bool:
-        """True if this listener is met there."""
-        return is_met_at(self.address, address, port)
 
     def _replace_issued(self, before: tuple[object, ...]) -> None:
         """Judge tokens by the configuration as it is now; what was let in by the one before ends, if that differs."""

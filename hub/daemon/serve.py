@@ -150,7 +150,16 @@ async def serve_daemon(
                 environ=environment,
                 used=Memory(usage_path()),
             )
-            listener = HttpListener(hub, config, tcp, durable, movable=movable, squatted=squatted, fleet=fleet)
+            listener = HttpListener(
+                hub,
+                config,
+                tcp,
+                durable,
+                movable=movable,
+                squatted=squatted,
+                fleet=fleet,
+                fetching=lambda: sign_ins.fetch,
+            )
             sign_ins.serves(hub, listener)
             daemon = Daemon(
                 hub, listener, loaded, read, store, environment, shown=shown, own_log=own_log, sign_ins=sign_ins

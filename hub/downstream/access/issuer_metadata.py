@@ -1,15 +1,12 @@
 """The metadata of an issuer, as far as a protected resource needs them: where its keys are, and whom to ask."""
 
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from config.loading.check_access import is_loopback_name
 from upstreams.fetch.model import Allowed, Fetched
-
-_OAUTH: Final = "/.well-known/oauth-authorization-server"
-_OPENID: Final = "/.well-known/openid-configuration"
 
 
 class Fetching(Protocol):
@@ -40,27 +37,22 @@ def allowed_for(issuer: str) -> Allowed:
     return Allowed(frozenset({host}), parts.scheme == "http" and is_loopback_name(host))
 
 
-def places(issuer: str) -> tuple[str, ...]:
-    """The places of an issuer's metadata in their order (RFC 8414 3.1, OpenID Connect Discovery 4)."""
-    parts = urlsplit(issuer)
-    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
-    if not path:
-        return f"{origin}{_OAUTH}", f"{origin}{_OPENID}"
-    return f"{origin}{_OAUTH}{path}", f"{origin}{_OPENID}{path}", f"{origin}{path}{_OPENID}"
-
-
 async def read_metadata(fetch: Fetching, issuer: str) -> IssuerMetadata:
     """The metadata of `issuer`.
 
     Raises:
         CannotAsk: there are none to be had now.
     """
-    for place in places(issuer):
+    from upstreams.oauth.discovery.addresses import address_of, server_places
+    from upstreams.oauth.model import same_issuer
+
+    address = address_of(issuer)
+    for place in () if address is None else server_places(address):
         document = await read_json(fetch, place, allowed_for(issuer))
         if document is None:
             continue
         named = document.get("issuer")
-        if named != issuer and not (isinstance(named, str) and _is_root_of_other_slash(named, issuer)):
+        if not isinstance(named, str) or not same_issuer(named, issuer):
             raise CannotAsk(f"{issuer} is described as another issuer")
         return IssuerMetadata(_url(document, "jwks_uri"), _url(document, "introspection_endpoint"))
     raise CannotAsk(f"{issuer} has no metadata")
@@ -81,10 +73,6 @@ async def read_json(fetch: Fetching, url: str, allowed: Allowed) -> dict[str, An
     if answer.status == 429 or answer.status >= 500:
         raise CannotAsk(f"{urlsplit(url).netloc} answered {answer.status}")
     return answer.json_object() if answer.status == 200 else None
-
-
-def _is_root_of_other_slash(one: str, other: str) -> bool:
-    return one.rstrip("/") == other.rstrip("/") and urlsplit(other).path in ("", "/")
 
 
 def _url(document: dict[str, Any], name: str) -> str:
