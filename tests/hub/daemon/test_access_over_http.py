@@ -221,6 +221,34 @@ async def test_a_token_that_is_taken_back_ends_a_running_stream(start, oauth, mo
     assert (await ask(listener, "POST", "/mcp", "opaque-good", message=INITIALIZE)).status == 401
 
 
+async def test_another_configuration_ends_what_the_one_before_let_in(start, oauth):
+    issuer = oauth.token_issuer(HUB)
+    listener = await start(with_oauth(issuer.issuer))
+    rows = await trio.to_thread.run_sync(issuer.tokens)
+    token = rows["good-es256"]["token"]
+    begun = await ask(listener, "POST", "/mcp", token, message=INITIALIZE)
+    assert begun.status == 200
+    client = Client(await trio.open_tcp_stream(*listener.address))
+    lines = [
+        "GET /mcp HTTP/1.1",
+        f"Host: localhost:{listener.address[1]}",
+        f"Mcp-Session-Id: {begun.headers['mcp-session-id']}",
+        f"Authorization: Bearer {token}",
+        "Accept: text/event-stream",
+    ]
+    await client.send("\r\n".join([*lines, "", ""]).encode())
+    assert (await client.head()).status == 200
+    other = AccessIssuer(name="team", issuer=issuer.issuer, clients=("host-2",))
+    access = AccessConfig(resource=HUB, required_scopes=("mcp",), issuers=(other,))
+    changed = HubConfig(auth="oauth", token=Secret(TOKEN), access=access, allowed_origins=(PAGE,))
+    listener.prepare(changed)
+    await listener.apply(changed, None)
+    while await client.chunk():
+        pass  # until the hub ends it
+    await client.stream.aclose()
+    assert (await ask(listener, "POST", "/mcp", token, message=INITIALIZE)).status == 401
+
+
 # --- a trusted proxy --------------------------------------------------------------------------------------------------
 
 SECRET = "s" * 32

@@ -468,3 +468,58 @@ async def test_a_crowd_of_streams_is_bounded_by_making_those_of_others_begin_ane
     assert request.lease.ends_at == pytest.approx(trio.current_time() + 300, abs=1)
     await trio.sleep(310)
     assert one.ended_at is None
+
+
+# --- limits, and for how long things are remembered -------------------------------------------------------------------
+
+
+async def test_keys_are_read_again_every_quarter_of_an_hour(world, nursery, autojump_clock):
+    access, issued = hub(world)
+    nursery.start_soon(issued.run)
+    await trio.testing.wait_all_tasks_blocked()
+    found, request = await show(access, BY_NAME["good-es256"])
+    assert status(found) == 200
+    world.jwks = {"keys": [jwk_ec(Keys().ec, "e2", alg="ES256")]}
+    await trio.sleep(890)
+    assert not request.lease.is_over
+    await trio.sleep(20)
+    assert request.lease.is_over, "its key is gone, though nobody has named another"
+    assert status((await show(access, BY_NAME["good-es256"]))[0]) == 401
+
+
+async def test_a_refusal_is_remembered_for_ten_seconds(world, autojump_clock):
+    access, _ = hub(world, ASKED)
+    world.running()
+    assert status((await show(access, "opaque"))[0]) == 401
+    world.answers["opaque"] = ANSWER
+    await trio.sleep(9)
+    assert status((await show(access, "opaque"))[0]) == 401
+    await trio.sleep(2)
+    assert status((await show(access, "opaque"))[0]) == 200
+    assert world.asked.count("opaque") == 2
+
+
+@pytest.mark.parametrize(("length", "asked"), [(4096, 1), (4097, 0)])
+async def test_long_tokens_are_not_asked_about(world, length, asked, autojump_clock):
+    access, _ = hub(world, ASKED)
+    assert status((await show(access, "x" * length))[0]) == 401
+    assert world.asked.count("x" * length) == asked
+
+
+async def test_twenty_tokens_a_second_are_asked_about(world, autojump_clock):
+    access, _ = hub(world, ASKED)
+    found = [status((await show(access, f"opaque{number}"))[0]) for number in range(30)]
+    assert found == [401] * 20 + [503] * 10
+    await trio.sleep(1)
+    assert status((await show(access, "one-more"))[0]) == 401
+
+
+@pytest.mark.parametrize(("limit", "kept"), [("MAX_KEPT", "good-es256"), ("MAX_REFUSED", "expired")])
+async def test_what_is_remembered_is_bounded(world, limit, kept, monkeypatch, autojump_clock):
+    monkeypatch.setattr(issued_tokens, limit, 2)
+    access, issued = hub(world)
+    names = [row["name"] for row in TOKENS if row["verdict"] == (200 if limit == "MAX_KEPT" else 401)][:6]
+    for name in (*names, kept):
+        await show(access, BY_NAME[name])
+    assert "2 kept" in repr(issued) or limit == "MAX_REFUSED"
+    assert status((await show(access, BY_NAME[kept]))[0]) == (200 if limit == "MAX_KEPT" else 401)
