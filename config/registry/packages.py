@@ -8,7 +8,7 @@ from typing import Final
 
 from config.registry.names import is_range
 from config.registry.refusals import NotRunnable
-from config.registry.server_json import Package
+from config.registry.server_json import Package, one_line
 
 _NPM = re.compile(r"(?:@[A-Za-z0-9~][A-Za-z0-9._~-]*/)?[A-Za-z0-9~][A-Za-z0-9._~-]*")
 _NPM_VERSION = re.compile(r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
@@ -73,4 +73,4 @@ def image(package: Package) -> str:
 def _refuse_other_home(package: Package) -> None:
     home = package.registry_base_url.rstrip("/")
     if home and home not in _HOMES[package.registry_type]:
-        raise NotRunnable(f"its package comes from {home[:100]}; add it by hand if you trust that")
+        raise NotRunnable(f"its package comes from {one_line(home, 100)}; add it by hand if you trust that")

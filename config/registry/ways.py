@@ -5,6 +5,7 @@
 `runtimeHint` chooses among these, and never another program. A way that cannot be taken says why.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
@@ -19,7 +20,7 @@ from config.registry.refusals import (
     refuse_unseen,
     refuse_variable,
 )
-from config.registry.server_json import Argument, KeyValue, Package, Server, Template, Transport
+from config.registry.server_json import Argument, KeyValue, Package, Server, Template, Transport, one_line
 from config.registry.slots import Slot, slots_of, slots_of_remote
 
 KINDS: Final = ("npm", "pypi", "oci", "mcpb")
@@ -30,6 +31,8 @@ _BY_HAND: Final = {
     "cargo": "cargo install {0} --version {1}",
     "go": "go install {0}@{1}",
 }
+_SAFE: Final = re.compile(r"[A-Za-z0-9@][A-Za-z0-9@._/+-]{0,199}")
+"""What may be pasted into a shell."""
 _HARMLESS: Final = frozenset({"-i", "--interactive", "--rm", "--init"})
 _MOUNT_KEYS: Final = frozenset({"type", "src", "source", "dst", "destination", "target", "readonly", "ro"})
 
@@ -81,9 +84,10 @@ def _of_package(package: Package, engine: str) -> Way:
     if kind == "mcpb":
         raise NotRunnable("it is a bundle (.mcpb), and this version cannot install bundles yet")
     if kind not in ("npm", "pypi", "oci"):
-        command = _BY_HAND.get(kind, "").format(package.identifier[:200], package.version[:100])
-        todo = f": install it by hand (`{command}`), then `hubd add NAME -- COMMAND`" if command else ""
-        raise NotRunnable(f"packages of {kind[:32]} are not run from a registry{todo}")
+        command = _BY_HAND.get(kind, "").format(package.identifier, package.version)
+        is_safe = command and _SAFE.fullmatch(package.identifier) and _SAFE.fullmatch(package.version)
+        todo = f": install it by hand (`{command}`), then `hubd add NAME -- COMMAND`" if is_safe else ""
+        raise NotRunnable(f"packages of {one_line(kind, 32)} are not run from a registry{todo}")
     if package.transport.type != "stdio":
         raise NotRunnable("its package serves HTTP and not stdio: start it by hand, then `hubd add NAME URL`")
     _refuse_unseen_texts((*package.runtime_arguments, *package.package_arguments, *package.environment_variables))
@@ -110,7 +114,7 @@ def _of_package(package: Package, engine: str) -> Way:
 
 def _of_remote(remote: Transport) -> Way:
     if remote.type not in ("streamable-http", "sse"):
-        raise NotRunnable(f"it speaks {remote.type[:32]}, which is neither streamable-http nor sse")
+        raise NotRunnable(f"it speaks {one_line(remote.type, 32)}, which is neither streamable-http nor sse")
     refuse_unseen(remote.url, "its address")
     _refuse_unseen_texts(remote.headers)
     for header in remote.headers:
@@ -221,7 +225,8 @@ def _refuse_mount(argument: Argument, template: str) -> None:
     sound = set(keys) <= _MOUNT_KEYS and len(set(keys)) == len(keys) and len(source) == len(target) == 1
     name = source[0][1:-1] if sound and source[0][:1] + source[0][-1:] == "{}" else ""
     asked = argument.variables.get(name)
-    if kind != ["bind"] or asked is None or asked.value is not None or f"{{{name}}}" in target[0]:
+    fixed = any(each.value is not None for each in argument.variables.values())  # may hold a comma, and more behind it
+    if kind != ["bind"] or asked is None or fixed or f"{{{name}}}" in target[0]:
         raise refuse_option("the container", "--mount", template)
     flags = [value for key, _, value in parts if key in ("readonly", "ro")]
     if any(value not in ("", "true") for value in flags):

@@ -104,7 +104,7 @@ def settings_of(found: Found, way: Way, got: Answers, source: Source) -> dict[st
         settings = entry(way, got, source)
     except NotRunnable as error:
         raise NotAdded(f"{source.name} {source.version} cannot be added: {error}") from None
-    if "url" in settings and not _is_typed(way, got):
+    if "url" in settings and not _is_typed(way, got, settings["url"]):
         parts = urlsplit(settings["url"])
         if "${" in parts.netloc.replace("$${", ""):
             return settings  # the user's own reference
@@ -112,14 +112,14 @@ def settings_of(found: Found, way: Way, got: Answers, source: Source) -> dict[st
     return settings
 
 
-def _is_typed(way: Way, got: Answers) -> bool:
-    """True if the user said where the server is: the address begins with an answer."""
+def _is_typed(way: Way, got: Answers, url: str) -> bool:
+    """True if the user said where the server is: the address begins with an answer that has its whole host."""
     [address] = [slot for slot in way.slots if slot.place == "address"]
     first = next(
         (asked for asked in address.asked if (address.template or "").startswith(f"{{{asked.variable}}}")), None
     )
     piece = got.piece(first.key) if first is not None else None
-    return piece is not None and piece.typed
+    return piece is not None and piece.typed and urlsplit(piece.text).netloc == urlsplit(url).netloc != ""
 
 
 def is_agreed(question: str, options: argparse.Namespace) -> bool:

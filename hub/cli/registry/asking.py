@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from getpass import getpass
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from config.hosts.secret_literals import NewSecrets
 
 MAX_REPEATED: Final = 64
+_REFERENCE: Final = re.compile(r"(?:Bearer )?\$\{[^{}]+\}")
 Values = dict[str, tuple[Piece, ...]]
 
 
@@ -94,7 +96,7 @@ def _why(asked: Asked) -> str:
 
 def _kept(text: str, asked: Asked, server: str, new: "NewSecrets") -> Piece:
     """An answer, or the reference to it if it is a secret that is no reference already."""
-    if not asked.secret or "${" in text:
+    if not asked.secret or _REFERENCE.fullmatch(text):
         return Piece(text, typed=True)
     wanted = "".join(c if c.isascii() and c.isalnum() else "_" for c in f"{server}_{asked.key}".upper())
     return Piece(f"${{secret:{new.name_for(wanted, text)}}}", typed=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from config.registry.names import LATEST
+from config.registry.server_json import one_line
 from config.registry.ways import Way, ways_of
 from hub.cli.registry.finding import Found
 from hub.cli.subcommand import Output, UsageError, ask
@@ -54,7 +55,7 @@ def chosen_way(found: Found, options: argparse.Namespace) -> Way:
     server = found.listed.server
     ways = ways_of(server, _engine())
     if not ways:
-        where = f": see {server.website_url[:200]}" if server.website_url else ""
+        where = f": see {one_line(server.website_url)}" if server.website_url else ""
         raise NotAdded(f"{server.name} {server.version} names neither a package nor an address{where}")
     asked_for = [way for way in ways if _is_asked_for(way, options)]
     if not asked_for:
@@ -102,8 +103,6 @@ def _what(way: Way) -> str:
 
 
 def _about(found: Found) -> str:
-    from config.registry.server_json import one_line
-
     return one_line(found.listed.server.description, 80)
 
 

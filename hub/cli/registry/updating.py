@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
 from os import EX_OK
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -131,6 +132,9 @@ def _change(
             made[table] = {**kept, **wanted}  # in the order that there is
     if "transport" in settings and kind == "remote":
         made.setdefault("transport", "auto")
+    if made.get("headers") and _host(made) != _host(settings):
+        names = ", ".join(made["headers"])
+        output.warn(f"{_host(made)} would get what {_host(settings)} gets now: {names}")
     changes = {name: made[name] for name in SETTINGS if name in made and made[name] != settings.get(name)}
     return Change(changes, tuple(_told(settings, changes)))
 
@@ -175,6 +179,14 @@ def _way(listed: Listed, kind: str, settings: Mapping[str, Any]) -> Way | str:
     if not ways:
         return f"it does not run as {kind} any more"
     return ways[0].why or ways[0]
+
+
+def _host(settings: Mapping[str, Any]) -> str:
+    """Where a remote server is."""
+    try:
+        return urlsplit(str(settings.get("url", ""))).netloc
+    except ValueError:
+        return ""
 
 
 def _table(settings: Mapping[str, Any], name: str) -> dict[str, Any]:

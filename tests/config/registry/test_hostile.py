@@ -80,6 +80,13 @@ HOSTILE = [
         oci(**run(named("--mount", "type=bind,src={p},dst=/x", variables={"p": {"value": "/"}}))),
         "it asks the container for --mount",
     ),
+    (
+        oci(**run(named("--mount", "type=bind,src={p},dst={t}", variables={**TYPED, "t": {"value": "/x,src=/"}}))),
+        "it asks the container for --mount",
+    ),
+    (npm(registryType="cargo", identifier="x;reboot"), "packages of cargo are not run from a registry"),
+    (npm(registryType="a\nhubd: done"), "packages of a hubd: done are not run from a registry"),
+    (npm(registryBaseUrl="https://x.example/\nhubd: done"), "its package comes from https://x.example/ hubd: done;"),
     (oci(**run(named("--mount", "type=bind,src=/{p},dst=/x", variables=TYPED))), "it asks the container for --mount"),
     (oci(**run(named("--mount", "type=bind,src={p}/..,dst=/x", variables=TYPED))), "it asks the container for --mount"),
     (oci(**run(named("--mount", "type=volume,src={p},dst=/x", variables=TYPED))), "it asks the container for --mount"),
@@ -172,6 +179,13 @@ def test_what_a_publisher_may_not_ask_for(entry, why):
     assert why in way.why
     assert not way.command
     assert not way.slots
+
+
+def test_only_what_may_be_pasted_is_proposed():
+    [way] = ways_of(read_server(npm(registryType="cargo", identifier="x;reboot")))
+    assert "reboot" not in way.why
+    [way] = ways_of(read_server(npm(registryType="cargo", identifier="mcp-x")))
+    assert "`cargo install mcp-x --version 1.0.0`" in way.why
 
 
 def test_an_address_is_a_url():

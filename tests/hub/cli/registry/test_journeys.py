@@ -194,6 +194,12 @@ def test_a_secret_is_kept_apart(home):
     assert "kept in a file only you can read" in said
 
 
+def test_a_secret_with_a_dollar_is_kept_apart_as_well(home):
+    home.run("add", "io.example/brave-search", "--yes", "--input", "BRAVE_API_KEY=p${x}w")
+    assert home.upstreams()["brave-search"]["env"] == {"BRAVE_API_KEY": "${secret:BRAVE_SEARCH_BRAVE_API_KEY}"}
+    assert "p${x}w" in secrets_of(home)
+
+
 def test_a_reference_is_an_answer(home):
     home.run("add", "io.example/brave-search", "--yes", "--input", "BRAVE_API_KEY=${secret:MINE}")
     assert home.upstreams()["brave-search"]["env"] == {"BRAVE_API_KEY": "${secret:MINE}"}
@@ -291,6 +297,21 @@ def test_an_address_that_nobody_should_be_sent_to(home, recorded, url):
     said = home.run("add", "io.x/y", "--yes", code=1)
     assert "the address that registry official has of it is not taken" in said
     assert "`hubd add NAME URL` adds it by hand" in said.replace("\n ", "")
+    assert not home.upstreams()
+
+
+@pytest.mark.parametrize(
+    ("url", "typed"),
+    [
+        ("{base}://169.254.169.254/x", "https"),
+        ("{base}.0.0.1/x", "https://10"),
+        ("{base}@10.0.0.1/x", "https://x.example"),
+    ],
+)
+def test_an_answer_that_is_not_the_whole_host_does_not_make_it_ones_own(home, recorded, url, typed):
+    recorded.add(remote(url=url, variables={"base": {"isRequired": True}}))
+    said = home.run("add", "io.x/y", "--yes", "--input", f"base={typed}", code=1)
+    assert "is not taken" in said or "its address is no URL" in said
     assert not home.upstreams()
 
 
@@ -480,6 +501,15 @@ def test_a_remote_is_updated(home, recorded):
     recorded.add(newer("base_url", "2.0.0", lambda text: text.replace("{baseUrl}/mcp", "{baseUrl}/v2/mcp")))
     assert "url: http://127.0.0.1:9/mcp becomes http://127.0.0.1:9/v2/mcp" in home.run("update", "self-hosted", "--yes")
     assert home.upstreams()["self-hosted"]["url"] == "http://127.0.0.1:9/v2/mcp"
+
+
+def test_secrets_that_another_host_would_get_are_named(home, recorded):
+    headers = [{"name": "X-Key", "isRequired": True, "isSecret": True}]
+    recorded.add(remote(url="http://127.0.0.1:9/mcp", headers=headers))
+    home.run("add", "io.x/y", "--yes", "--disabled", "--input", "X-Key=s3cret")
+    recorded.add({**remote(url="http://127.0.0.1:10/mcp", headers=headers), "version": "2.0.0"})
+    said = home.run("update", "y", "--yes")
+    assert "warning: 127.0.0.1:10 would get what 127.0.0.1:9 gets now: X-Key" in said
 
 
 def test_what_cannot_be_updated_says_why(home, recorded):
