@@ -87,7 +87,7 @@ def call(connection, token, id):
     return response.status, json.loads(response.read())["id"]
 
 
-@pytest.mark.parametrize("number", range(2))
+@pytest.mark.parametrize("number", range(3))
 def test_its_configurations_of_hubs_are_right(number, tmp_path):
     env = own_directories(tmp_path) | {"HUBD_NAME": "a", "HUBD_URL": "http://10.0.0.5:8765"}
     text = hub_configurations()[number]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
+from tests.support.attached import children, hubd
 from tests.support.oauth.rig import OAuthRig
 from tests.support.processes import ROOT, running_hub
 
@@ -240,6 +241,25 @@ def test_events_of_a_stream(world):
         assert answer.status == 404
     with twin.open("GET", **twin.at(alice.session), **last) as answer:
         assert next(events(answer))[1]["params"] == {"uri": "legacy://alice"}, "what was missed"
+
+
+@pytest.mark.covers("SEC-32", "SEC-61")
+def test_their_tokens_are_found_nowhere(world):
+    wrong = Person(world.hub, world.tokens["bob"][::-1])
+    for person in (*world.people(), wrong):
+        with person.open("POST", {"id": 1, "method": "initialize", "params": INITIALIZE}) as answer:
+            assert answer.status == (401 if person is wrong else 200)
+        person.ask("tools/call", name="modern__touch", arguments={"uri": "modern://bob"})
+    said = [hubd(world.hub, *words) for words in (["status", "--json"], ["logs", "hub"], ["config"], ["doctor"])]
+    found = [f"{each.stdout}{each.stderr}".encode() for each in said]
+    home = world.hub.config.parent
+    files = [path for path in home.rglob("*") if path.is_file() and path != world.hub.config]
+    assert home / "hubd.log" in files
+    found += [path.read_bytes() for path in files]
+    found += [Path(f"/proc/{child.pid}/environ").read_bytes() for child in children(world.hub)]
+    for name, token in world.tokens.items():
+        secret = max(token.split("."), key=len).encode()
+        assert not any(secret in each or secret[::-1] in each for each in found), name
 
 
 @pytest.mark.parametrize("kind", ["named", "signed"])
