@@ -8,14 +8,16 @@ What looks at many tools pauses between them: it is a generator that yields the 
 """
 
 from collections.abc import Generator, Mapping, Sequence
+from operator import is_
 from typing import Final
 
 from msgspec import Raw, Struct, structs
 
-from hub.catalog.entries import Route, UpstreamEntries, VisibleEntry, quote_some
+from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry, quote_some
 from hub.catalog.fixed_arguments import CannotFix, FixedArguments, without
 from hub.catalog.profile_rules import UNCHANGED, ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
+from hub.catalog.token_cost import tool_bytes
 from hub.wire.jsonrpc import peek_object, raw
 from hub.wire.mcp import Kind
 
@@ -86,6 +88,22 @@ class ChosenEntries(UpstreamEntries):
         """The route to one entry, with the arguments that the profile fixes."""
         return Route(self.name, original, fixed=self.choice.fixed.get(original) if kind is Kind.TOOL else None)
 
+    def chunk(self, kind: Kind, host_version: str, *, ui: bool, hidden: frozenset[str] = NOTHING) -> bytes:
+        """As of all entries, and the very bytes of the source where they are the same."""
+        if self.shown[kind] is self.source.shown[kind]:
+            return self.source.chunk(kind, host_version, ui=ui, hidden=hidden)
+        return super().chunk(kind, host_version, ui=ui, hidden=hidden)
+
+    def tool_bytes(self, hidden: frozenset[str] = NOTHING) -> Mapping[str, int]:
+        """As of all entries; only what the profile changes is counted anew."""
+        if self._tool_bytes is None:
+            known, same = self.source.tool_bytes(), set(map(id, self.source.shown[Kind.TOOL]))
+            self._tool_bytes = {
+                each.visible: known[each.visible] if id(each) in same else tool_bytes(each.visible, each.fields)
+                for each in self.entries(Kind.TOOL, ui=False)
+            }
+        return super().tool_bytes(hidden)
+
     def _all_shown(self) -> dict[Kind, tuple[VisibleEntry, ...]]:
         tools = self.choice.tools
         if self.names:
@@ -93,6 +111,9 @@ class ChosenEntries(UpstreamEntries):
                 structs.replace(each, visible=self.names[each.visible]) if each.visible in self.names else each
                 for each in tools
             )
+        all_tools = self.source.shown[Kind.TOOL]
+        if len(tools) == len(all_tools) and all(map(is_, tools, all_tools)):
+            tools = all_tools  # so that they are recognised
         return {**self.source.shown, Kind.TOOL: tools}
 
 

@@ -93,6 +93,7 @@ class DaemonApi:
         """Everything `hubd status` shows."""
         hub, listener = self._hub, self._listener
         membership = None if listener is None else listener.membership
+        profiles = tuple(await hub.profiles.status())
         return Status(
             version=HUBD_VERSION,
             uptime_s=round(trio.current_time() - hub.started_at, 1),
@@ -109,7 +110,7 @@ class DaemonApi:
             loop=UNSET if self._watch is None else self._watch.status(),
             faults=0 if self._faults is None else self._faults.count,
             replica=UNSET if membership is None else membership.status(),
-            profiles=tuple(hub.profiles.status()),
+            profiles=profiles,
             instructions_tokens=tokens_of(text_bytes(hub.live.everything.instructions)),
         )
 

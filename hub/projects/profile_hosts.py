@@ -7,6 +7,8 @@ differ are told, and no others (the hosts of a profile that stays theirs by `Lis
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
+import trio
+
 from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.profile_choice import ProfileChoice
@@ -86,9 +88,13 @@ class ProfileHosts:
                 stream.moved(view)
                 stream.list_changed(kinds)
 
-    def status(self) -> list[ProfileRow]:
-        """For `hubd status`."""
-        return [self._row(name, profile) for name, profile in self._hosts.profiles.profiles.items()]
+    async def status(self) -> list[ProfileRow]:
+        """For `hubd status`; the tools of each profile are counted apart."""
+        rows = []
+        for name, profile in self._hosts.profiles.profiles.items():
+            rows.append(self._row(name, profile))
+            await trio.lowlevel.checkpoint()
+        return rows
 
     def _row(self, name: str, profile: Profile) -> ProfileRow:
         catalog = self._live.of(profile_view(name))

@@ -162,6 +162,21 @@ def test_what_does_not_change_is_taken_over():
     assert not after.differs(before, Kind.TOOL)
 
 
+def test_the_bytes_of_what_a_profile_leaves_as_it_is_are_made_once():
+    everything = merge((A, B), Rules((UpstreamRule("a"), UpstreamRule("b"))), UriClaims())
+    rules = ProfileRules("p", Profile(tools=("!b__z",), override={"b__x": ToolOverride(description="new " * 50)}))
+    catalog = finish(everything.chosen(profile_view("p"), rules, None))
+    for kind in (Kind.TOOL, Kind.RESOURCE):
+        pairs = list(zip(catalog.parts, everything.parts, strict=True))
+        made = [one.chunk(kind, L4, ui=False) is other.chunk(kind, L4, ui=False) for one, other in pairs]
+        assert made == [True, kind is Kind.RESOURCE]
+    alone = finish(merge((B,), Rules((UpstreamRule("b"),)), UriClaims()).chosen(profile_view("p"), rules, None))
+    sizes = {name: size for part in catalog.parts for name, size in part.tool_bytes().items()}
+    assert sizes.keys() == {"a__x", "a__y", "b__x"}
+    assert sizes["b__x"] == alone.parts[0].tool_bytes()["b__x"] > sizes["a__x"] + 200
+    assert sizes["a__x"] == everything.parts[0].tool_bytes()["a__x"]
+
+
 def test_hostile_names_meet_globs_in_bounded_time():
     hostile = [f"{'a' * 200}{number}" for number in range(50)] + ["\x00", "é" * 300, "a" * 100_000]
     globs = tuple(f"*a*a*a*{number}*q" for number in range(60))
