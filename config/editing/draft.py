@@ -140,6 +140,8 @@ class Draft:
         Raises:
             EditError: there is none, it stands in the file of a host, or a file cannot be edited for certain.
         """
+        if self._assigned_within(name, setting, value):
+            return
         stack = self._stack(name)
         entry: TableInFile | None = stack.holder((setting,))
         if entry is not None and entry.source.layer is Layer.USER and not _is_ours(entry.source):
@@ -169,6 +171,25 @@ class Draft:
         for setting, value in settings.items():
             if not isinstance(there, dict) or there.get(setting) != value:
                 self._edit(main, partial(_assigned, name, setting, value), name)
+
+    def _assigned_within(self, name: str, setting: str, value: Any) -> bool:
+        """True if a table could be changed key by key, so that all else in it stays: one of ours, that loses no key."""
+        entry: TableInFile | None = self._stack(name).holder((setting,))
+        if entry is None or entry.source.layer is not Layer.USER or not _is_ours(entry.source):
+            return False
+        before = entry.table.values.get(setting)
+        if not isinstance(value, dict) or not isinstance(before, dict) or before.keys() - value.keys():
+            return False
+        path, (_, key) = entry.source.path, _shape(entry)
+        text = self._begin(path)
+        try:
+            for each, wanted in value.items():
+                if before.get(each) != wanted:
+                    text = serverfile.assign(OWN, text, key, each, wanted, table=setting).apply(text)
+        except EditRefused:
+            return False
+        self._texts[path] = text
+        return True
 
     def _enabled(self, entry: TableInFile, stack: Stack) -> Edit | None:
         """The edit that takes back what `hubd disable` wrote, if the file has just that and it is enough."""

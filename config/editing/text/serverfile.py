@@ -73,8 +73,8 @@ def remove(shape: Shape, text: str, key: str, *, comments: bool = True) -> Edit:
     return _checked(shape, text, edit, without(shape, read(shape, text), key))
 
 
-def assign(shape: Shape, text: str, key: str, setting: str, value: Any) -> Edit:
-    """Let one setting of an entry be `value`, a plain one.
+def assign(shape: Shape, text: str, key: str, setting: str, value: Any, *, table: str = "") -> Edit:
+    """Let one setting of an entry be `value`, a plain one. `table`: that of its tables in which the setting stands.
 
     Raises:
         EditRefused: the entry is not there, or it cannot be done for certain.
@@ -83,9 +83,13 @@ def assign(shape: Shape, text: str, key: str, setting: str, value: Any) -> Edit:
     entry = _entries(shape, document).get(key)
     if not isinstance(entry, dict):
         raise EditRefused(f'there is no "{key}"')
-    edit = _MODULES[shape.format].assign(text, (*shape.root, key), setting, value)
+    if table and not isinstance(entry.get(table), dict):
+        raise EditRefused(f'"{key}" has no table "{table}"')
+    below = (table,) if table else ()
+    edit = _MODULES[shape.format].assign(text, (*shape.root, key, *below), setting, value)
     changed = copy.deepcopy(document)
-    _entries(shape, changed)[key][setting] = value
+    place = _entries(shape, changed)[key]
+    (place[table] if table else place)[setting] = value
     return _checked(shape, text, edit, changed)
 
 

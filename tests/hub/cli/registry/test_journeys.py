@@ -460,6 +460,19 @@ def test_update_shows_what_changes_and_keeps_what_was_said(home, recorded):
     assert found["disabled"] is True
 
 
+def test_an_update_keeps_comments_and_all_that_is_not_its_own(home, recorded):
+    home.run("add", FILES, "--package", "npm", "--yes", "--input", "target_dir=/a", "--disabled")
+    text = home.file.read_text().replace('env = { LOG_LEVEL = "info" }\n', "# why it is here\n")
+    home.write(f'{text}[upstreams.filesystem.env]\n# not too much\nLOG_LEVEL = "debug"  # really\nMORE = "1"\n')
+    more = '"environmentVariables": [{"name": "COLOUR", "value": "no"}, '
+    recorded.add(newer("filesystem", "2.0.0", lambda text: text.replace('"environmentVariables": [', more, 1)))
+    home.run("update", "filesystem", "--yes")
+    after = home.file.read_text()
+    for line in ("# why it is here", "# not too much", 'LOG_LEVEL = "debug"  # really', 'MORE = "1"', 'COLOUR = "no"'):
+        assert f"{line}\n" in after
+    assert home.upstreams()["filesystem"]["env"] == {"LOG_LEVEL": "debug", "MORE": "1", "COLOUR": "no"}
+
+
 def test_an_update_that_needs_more_asks_for_it(home, recorded):
     home.run("add", "io.example/brave-search", "--yes", "--input", "BRAVE_API_KEY=s3cret", "--disabled")
 
