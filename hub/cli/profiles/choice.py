@@ -59,6 +59,23 @@ def choice_of(chosen: Collection[str], tools: Sequence[ToolUse], others: Sequenc
     return Choice(servers, (*globs, *left_out))
 
 
+def with_unknown(choice: Choice, before: Choice, servers: Collection[str], tools: Iterable[ToolUse]) -> Choice:
+    """`choice`, and what the profile said `before` of servers and tools that are not here now, those of a project for
+    instance. `servers`: those that are here."""
+    elsewhere = [each for each in before.servers if each not in servers and each not in choice.servers]
+    names = [each.name for each in tools]
+    globs = [glob for glob in before.tools if not _is_known(glob.removeprefix("!"), names) and glob not in choice.tools]
+    if choice.tools == ALL:  # with names that are given, it would be all no more
+        globs = [glob for glob in globs if glob.startswith("!")]
+    chosen = () if choice.tools == ALL and globs else choice.tools
+    return Choice((*choice.servers, *elsewhere) if choice.servers else (), (*chosen, *globs))
+
+
+def _is_known(glob: str, names: Iterable[str]) -> bool:
+    one = NameChoice((glob,))
+    return any(name in one for name in names)
+
+
 def _own_prefix(server: str, by_server: dict[str, list[str]]) -> str:
     """The beginning, as in `files__`, that all tools of a server have and no others; "": there is none."""
     prefix = by_server[server][0].partition("__")[0] + "__"

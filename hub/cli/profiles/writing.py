@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from os import EX_CONFIG, EX_OK
 from typing import TYPE_CHECKING, Any
 
-from hub.cli.profiles.choice import Choice
-from hub.cli.profiles.evidence import Evidence
+from hub.cli.profiles.choice import Choice, with_unknown
+from hub.cli.profiles.evidence import Evidence, choice_in
 from hub.cli.subcommand import Output, client
 
 if TYPE_CHECKING:
@@ -19,12 +19,14 @@ def new_settings(evidence: Evidence, name: str, hosts: Sequence[str], choice: Ch
     before = evidence.profiles.get(name)
     if before is None:
         return {**({"hosts": list(hosts)} if hosts else {}), **choice.settings()}
+    here = {each.name for each in evidence.status.upstreams}
+    choice = with_unknown(choice, choice_in(before), here, evidence.uses.tools)
     settings: dict[str, Any] = {}
     if any(host not in before.hosts for host in hosts):
         settings["hosts"] = list(dict.fromkeys([*before.hosts, *hosts]))
-    if choice.servers != before.servers:
+    if set(choice.servers) != set(before.servers):
         settings["servers"] = list(choice.servers)
-    if choice.tools != before.tools:
+    if set(choice.tools) != set(before.tools):
         settings["tools"] = list(choice.tools)
     return settings
 

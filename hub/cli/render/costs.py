@@ -75,6 +75,7 @@ def costs_json(data: Status, uses: ToolUses) -> dict[str, Any]:
             "label": each.label,
             "endpoint": each.endpoint,
             "profile": each.profile,
+            "search": each.search,
             "tools": each.tools,
             "tokens": each.tokens,
             "tool_limit": None if (known := _known(each)) is None else known.tool_limit,
@@ -115,9 +116,9 @@ def remedy_of(host: HostRow) -> str:
 
 def _command_of(host: HostRow) -> str:
     """The command that makes a smaller choice for a host; "": it is shown one server, which no profile chooses from."""
-    if host.profile:
+    if host.profile and host.profile != "default":
         return f"hubd tools --pick {host.profile}"
-    if host.endpoint.startswith("/mcp/") and not host.endpoint.startswith("/mcp/@"):
+    if host.endpoint.startswith("/mcp/") and not host.endpoint.startswith(("/mcp/@", "/mcp/~")):
         return ""
     known = _known(host)
     return f"hubd profile suggest {host.label if known is None else known.id}"
@@ -167,6 +168,8 @@ def _host(host: HostRow) -> tuple[Cell, ...]:
 
 def _limit(host: HostRow) -> str:
     known = _known(host)
+    if host.search:
+        return "search mode"
     if known is None:
         return "-"
     then = f": {command}" if (command := _command_of(host)) else ""

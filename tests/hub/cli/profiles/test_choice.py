@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.name_globs import problem_of
-from hub.cli.profiles.choice import Choice, choice_of, shown_by
+from hub.cli.profiles.choice import Choice, choice_of, shown_by, with_unknown
 from hub.control.tool_use import ToolUse
 
 pytestmark = pytest.mark.covers("EP-10")
@@ -53,6 +53,24 @@ def test_a_prefix_that_another_server_has_too_is_not_used():
 
 def test_nothing():
     assert shown_by(choice_of((), FILES), FILES) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "chosen", "after"),
+    [
+        (Choice(("files", "hub", "db")), Choice(("mail",)), Choice(("mail", "hub", "db"))),
+        (Choice(("files", "db")), Choice(), Choice()),
+        (
+            Choice((), ("files__*", "db__*", "!db__drop")),
+            Choice((), ("mail__send",)),
+            Choice((), ("mail__send", "db__*", "!db__drop")),
+        ),
+        (Choice((), ("files__*", "db__*", "!db__drop")), Choice(), Choice((), ("!db__drop",))),
+        (Choice((), ("*",)), Choice((), ("mail__send",)), Choice((), ("mail__send",))),
+    ],
+)
+def test_what_was_said_of_servers_that_are_not_here_stays(before, chosen, after):
+    assert with_unknown(chosen, before, {"files", "time", "mail"}, FILES) == after
 
 
 @given(st.sets(st.sampled_from([each.name for each in FILES]), min_size=1))

@@ -88,24 +88,36 @@ class Windsurf(Host):
 
 
 def test_a_host_beyond_its_limit_gets_to_a_small_set_by_what_is_printed(hub):
+    whole = f'{SERVERS}\n[profiles.default]\nsearch = "off"\n'
+    default = {"default": {"search": "off"}}
+    hub.config.write_text(whole)
+    told(hub, "reload")
     with Windsurf(hub) as host:
         assert len(host.names()) == 135
         assert "windsurf is shown 135 tools and takes 100: run `hubd profile suggest windsurf`" in told(hub, "status")
         assert "takes 100 tools: hubd profile suggest windsurf" in told(hub, "tools", "--cost")
         suggested = told(hub, "profile", "suggest", "windsurf")
         assert "hubd profile suggest windsurf --write" in suggested
-        assert profiles(hub) == {}
+        assert profiles(hub) == default
         written = told(hub, "profile", "suggest", "windsurf", "--write")
         assert "all servers, the smallest first" in written
         assert "windsurf: 5 tools" in written
-        assert profiles(hub) == {"windsurf": {"hosts": ["windsurf"], "servers": ["files", "mail"]}}
-        assert hub.config.read_text().startswith(SERVERS)
+        assert profiles(hub) == default | {"windsurf": {"hosts": ["windsurf"], "servers": ["files", "mail"]}}
+        assert hub.config.read_text().startswith(whole)
         assert host.heard() == "notifications/tools/list_changed"
         assert host.names() == ["files__read", "files__write", "files__move", "mail__send", "mail__fetch"]
         assert "windsurf is shown" not in told(hub, "status")
         (row,) = [each for each in told(hub, "tools", "--cost", "--json")["hosts"] if each["label"] == "windsurf"]
         assert (row["profile"], row["tools"], row["tool_limit"]) == ("windsurf", 5, 100)
         assert "so already" in told(hub, "profile", "suggest", "windsurf", "--write")
+
+
+def test_a_host_that_searches_is_not_warned_of_and_is_said_to_search(hub):
+    with Windsurf(hub) as host:
+        assert set(host.names()) == {"hub__find_tools", "hub__call_tool"}
+        assert "windsurf is shown" not in told(hub, "status")
+        (line,) = [each for each in told(hub, "tools", "--cost").splitlines() if "(windsurf)" in each]
+        assert line.endswith("search mode")
 
 
 def test_what_is_printed_can_be_pasted(hub):

@@ -124,6 +124,7 @@ def test_only_known_limits_are_told(row, said):
     ("more", "remedy"),
     [
         ({}, "run `hubd profile suggest windsurf`"),
+        ({"profile": "default", "endpoint": "/mcp/~default"}, "run `hubd profile suggest windsurf`"),
         ({"endpoint": ""}, "run `hubd profile suggest windsurf`"),
         ({"endpoint": "/mcp/@shop-1f3a5c07"}, "run `hubd profile suggest windsurf`"),
         ({"endpoint": "/mcp/~work", "profile": "work"}, "run `hubd tools --pick work`"),
