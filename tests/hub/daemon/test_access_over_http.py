@@ -183,9 +183,15 @@ async def test_tokens_of_a_real_issuer_are_judged(start, oauth):
     listener = await start(with_oauth(issuer.issuer))
     rows = await trio.to_thread.run_sync(issuer.tokens)
     del rows["not-yet"]  # it is valid a second later, which this takes
+    refusals = set()
     for row in rows.values():
         answer = await ask(listener, "POST", "/mcp", row["token"], message=INITIALIZE)
         assert answer.status == row["verdict"], row["why"]
+        below = await ask(listener, "POST", "/mcp/x", row["token"], message=INITIALIZE)
+        is_let_in = row["verdict"] == 200 or row["name"] == "aud-longer"
+        assert below.status == (404 if is_let_in else row["verdict"]), f"{row['why']}: there is no server x"
+        refusals |= {each.body for each in (answer, below) if each.status == 401}
+    assert len(refusals) == 1, "one body for all"
 
 
 async def test_a_token_that_is_taken_back_ends_a_running_stream(start, oauth, monkeypatch):

@@ -7,13 +7,14 @@ that it could be got.
 import contextlib
 import http.client
 import json
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
-from tests.support.attached import children, hubd
+from tests.support.attached import children, hubd, upstream
 from tests.support.oauth.rig import OAuthRig
 from tests.support.processes import ROOT, running_hub
 
@@ -56,6 +57,12 @@ class Person:
     @contextlib.contextmanager
     def open(self, method, message=None, **headers):
         """An answer of the hub, its body not read yet."""
+        with self.sent(method, message, **headers) as connection:
+            yield connection.getresponse()
+
+    @contextlib.contextmanager
+    def sent(self, method, message=None, **headers):
+        """The connection of a request that was sent."""
         body = None if message is None else json.dumps({"jsonrpc": "2.0", **message})
         sent = {
             "Authorization": f"Bearer {self._token}",
@@ -65,7 +72,7 @@ class Person:
         }
         with contextlib.closing(http.client.HTTPConnection(self._address, timeout=60)) as connection:
             connection.request(method, "/mcp", body, sent)
-            yield connection.getresponse()
+            yield connection
 
     def ask(self, method, **params):
         """The answer to a modern request: its result, or its error's code."""
@@ -165,14 +172,14 @@ def test_private_reads_that_are_cached(world):
 
 
 def test_states_of_parked_calls(world):
-    for upstream in ("asking", "modern"):
+    for server in ("asking", "modern"):
         alice, twin, bob = world.people()
-        call = {"name": f"{upstream}__ask", "arguments": {}}
+        call = {"name": f"{server}__ask", "arguments": {}}
         begun = alice.ask("tools/call", **call)
         (key,) = begun["inputRequests"]
         again = {**call, "inputResponses": {key: YES}, "requestState": begun["requestState"]}
         assert bob.ask("tools/call", **again) == -32602
-        assert json.loads(twin.ask("tools/call", **again)["content"][0]["text"]) == YES, upstream
+        assert json.loads(twin.ask("tools/call", **again)["content"][0]["text"]) == YES, server
 
 
 def test_tasks(world):
@@ -274,3 +281,29 @@ def test_sessions_that_outlive_the_hub(tmp_path, kind):
             for person, status in ((bob, 404), (twin, 200)):
                 with person.open("POST", {"id": 3, "method": "ping"}, **person.at(alice.session)) as answer:
                     assert answer.status == status
+
+
+@pytest.mark.parametrize("how", ["revoke", "rotate"])
+def test_a_token_that_is_taken_back_ends_streams_and_no_running_call(tmp_path, how):
+    (runs := tmp_path / "runs").touch()
+    script = {"on": {"tools/call:wait": [["mark", f"{tmp_path}/begun"], ["await_gone", str(runs)], ["serve"]]}}
+    with running_hub(tmp_path, upstream("slow", script)) as hub:
+        token = hubd(hub, "token", "new", "carol", "--principal", "carol").stdout.strip()
+        carol = Person(hub, token)
+        carol.begin()
+        call = {"id": 5, "method": "tools/call", "params": {"name": "slow__wait", "arguments": {}}}
+        with carol.open("GET", **carol.at()) as stream, carol.sent("POST", call, **carol.at()) as connection:
+            wait_for(tmp_path / "begun")
+            assert hubd(hub, "token", how, "carol").returncode == 0
+            assert list(events(stream)) == [], "it ends, and nothing was said"
+            with carol.open("POST", {"id": 6, "method": "ping"}, **carol.at()) as refused:
+                assert refused.status == 401
+            runs.unlink()
+            *_, last = messages(connection.getresponse())
+            assert last["result"]["content"]
+
+
+def wait_for(path):
+    """Wait until there is such a file."""
+    while not path.exists():
+        os.sched_yield()
