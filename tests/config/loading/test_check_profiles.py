@@ -1,12 +1,17 @@
 """`[profiles.NAME]`: what may stand there, and what is said of all else."""
 
 import pytest
+import tomlkit
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from config.effective import hub_settings
 from config.errors import ConfigError
 from config.loading.all_files import gather
 from config.loading.assemble import load_all
 from config.profile_settings import Profile
+from config.setting_facts import declarations
+from hub.catalog.profile_rules import ProfileRules
 
 SERVER = '[upstreams.github]\ncommand = "x"\n'
 
@@ -148,3 +153,42 @@ def test_profiles_stand_in_the_main_file_only(tmp_path):
     (tmp_path / "upstreams.d" / "x.toml").write_text(f"{SERVER}[profiles.p]\n")
     found = problems(tmp_path, "")
     assert any("this file may only name upstreams" in each for each in found), found
+
+
+_names = st.text(max_size=12) | st.sampled_from(["github__x", "a" * 300, "~", "hub__x", "\u202e", "${X}", "default"])
+_plain = st.none() | st.booleans() | st.integers(-(1 << 62), 1 << 62) | st.floats() | st.text(max_size=20) | _names
+_values = st.recursive(
+    _plain, lambda below: st.lists(below, max_size=4) | st.dictionaries(_names, below, max_size=4), max_leaves=12
+)
+_settings = st.sampled_from([*declarations(Profile), "unknown"])
+_profile = st.dictionaries(_settings, _values | st.lists(_names, max_size=5), max_size=6)
+
+
+@given(st.dictionaries(_names, _profile | _values, max_size=3))
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_stands_there_is_loaded_or_refused_with_its_place(tmp_path, profiles):
+    """Wrong types, huge and strange names, what looks like variables: never a failure of another kind."""
+    path = tmp_path / "hubd.toml"
+    path.write_text(tomlkit.dumps({"profiles": without_null(profiles)}), encoding="utf-8")
+    loaded, refused = {}, None
+    try:
+        loaded = load_all(path, {}).config.profiles
+    except ConfigError as error:
+        refused = error
+    if refused is not None:
+        assert {each.file for each in refused.diagnostics} == {path}
+    for name, profile in loaded.items():
+        rules = ProfileRules(name, profile)
+        for tool in ("github__x", "\u202e", "x" * 1_000):
+            rules.shows_tool((tool,))
+            rules.override((tool,))
+    hub_settings(gather(path, {}), defaults=True)
+
+
+def without_null(value):
+    """The value without what TOML cannot hold."""
+    if isinstance(value, dict):
+        return {key: without_null(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list):
+        return [without_null(each) for each in value if each is not None]
+    return value
