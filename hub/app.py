@@ -219,6 +219,7 @@ class Hub:
     async def prepare(self, config: HubConfig) -> None:
         """Read what `apply` needs to know."""
         await self.servers.prepare(config)
+        await self.live.prepare(config.profiles)
 
     @property
     def pending(self) -> tuple[str, ...]:

@@ -111,14 +111,21 @@ def merge_in_steps(
     )
 
 
+def next_of(steps: Generator[int, None, T]) -> int | T:
+    """What the next step looked at; after the last one the result."""
+    try:
+        return next(steps)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
 def finish(steps: Generator[int, None, T]) -> T:
     """Run all steps of something without a pause; the result."""
     while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        step = next_of(steps)
+        if not isinstance(step, int):
+            return step
 
 
 def merge(snapshots: Iterable[Snapshot], rules: Rules, claims: UriClaims, **options: Any) -> "Catalog":

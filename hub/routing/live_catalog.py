@@ -19,7 +19,7 @@ import trio
 from msgspec import Struct, structs
 
 from config.profile_settings import Profile
-from hub.catalog.catalog import Catalog, Rules, finish, merge, merge_in_steps
+from hub.catalog.catalog import Catalog, Rules, finish, merge, merge_in_steps, next_of
 from hub.catalog.entries import UpstreamRule
 from hub.catalog.profile_choice import find_profile
 from hub.catalog.profile_rules import ProfileRules
@@ -100,6 +100,8 @@ class LiveCatalog:
         self._projects: dict[View, _ShownProject] = {}
         self._catalogs = {EVERYTHING: merge((), rules, claims, sealer=sealer)}
         self._changed: set[str] = set()
+        self._prepared: dict[View, tuple[ProfileRules, Catalog]] = {}
+        """Catalogues of profiles that are about to be applied."""
         self._taken: set[str] = set()
         """Changed upstreams that a rebuild has begun to look at."""
         self._dirty = trio.Event()
@@ -219,7 +221,25 @@ class LiveCatalog:
     def apply(self, rules: Rules) -> None:
         """Name servers by other rules from the next rebuild on, and choose by other profiles from now on."""
         self._rules = rules
-        self._profile_rules = _read_profiles(rules.profiles, self._profile_rules)
+        known = {**self._profile_rules, **{view.profile: made for view, (made, _) in self._prepared.items()}}
+        self._profile_rules = _read_profiles(rules.profiles, known)
+
+    async def prepare(self, profiles: Mapping[str, Profile]) -> None:
+        """Choose what other profiles show, in slices, so that nobody waits for that when they are applied.
+
+        Cancellation: it is done then.
+        """
+        self._prepared = {}
+        for name, rules in _read_profiles(profiles, self._profile_rules).items():
+            if rules is not self._profile_rules.get(name):
+                view, looked_at = profile_view(name), 0
+                steps = self.everything.chosen(view, rules, None)
+                while isinstance(step := next_of(steps), int):
+                    looked_at += step
+                    if looked_at >= SLICE:
+                        looked_at = 0
+                        await trio.lowlevel.checkpoint()
+                self._prepared[view] = rules, step
 
     def changed(self, upstream: str) -> None:
         """Note that an upstream's lists differ from what was last seen. Never blocks."""
@@ -305,7 +325,7 @@ class LiveCatalog:
         new = yield from self._build(old)
         self._complete(new, old)
         changes = list(self._differences(old, new))
-        self._catalogs, self._taken = new, set()
+        self._catalogs, self._taken, self._prepared = new, set(), {}
         self.rebuilds += 1
         self._log_warnings(old, new)
         self._reported = {name for name, upstream in self.upstreams.items() if upstream.has_reported}
@@ -358,7 +378,9 @@ class LiveCatalog:
         for view in (*map(profile_view, profiles), *_of_profiles(old)):
             if view not in catalogs and view.profile in profiles and view.base in catalogs:
                 rules = profiles[view.profile]
-                catalogs[view] = yield from catalogs[view.base].chosen(view, rules, old.get(view))
+                prepared = self._prepared.get(view)
+                known = old.get(view) if prepared is None else prepared[1]
+                catalogs[view] = yield from catalogs[view.base].chosen(view, rules, known)
                 yield SLICE
         return catalogs
 

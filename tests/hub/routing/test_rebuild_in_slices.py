@@ -48,8 +48,9 @@ class World:
         self.live = LiveCatalog(self.upstreams, self.rules, UriClaims(), Sealer(b"k" * 32), lambda: None)
         self.told = []
         self.lists = ListUpdates(self.live, [self])
+        self.lists.settle()
         self.lists.rebuild()
-        self.live.settled.set()
+        self.told.clear()
 
     def list_changed(self, kinds, view):
         self.told.append(view.name)
@@ -174,6 +175,27 @@ async def test_a_rebuild_out_of_turn_takes_the_place_of_one_in_slices(autojump_c
     assert "s1__now" in world.tools()
     assert sorted(told) == sorted(["", "~coding", *world.upstreams]), "what had been begun is told, too"
     assert world.told == told
+
+
+async def test_other_profiles_are_chosen_before_they_are_applied(autojump_clock, monkeypatch):
+    world = World()
+    looked_at, real = [], ProfileRules.shows_tool
+    monkeypatch.setattr(ProfileRules, "shows_tool", lambda self, names: looked_at.append(names) or real(self, names))
+    profiles = {"coding": Profile(tools=("!*_8",)), "more": Profile(tools=("*_1",), rename={"s0__tool_1": "one"})}
+    await world.live.prepare(profiles)
+    assert len(looked_at) == 2 * 2_000
+    assert len(world.tools()) == 20 * 99, "nothing differs yet"
+    looked_at.clear()
+    world.live.apply(Rules(world.rules.upstreams, profiles=profiles))
+    world.lists.rebuild()
+    assert looked_at == []
+    assert not any(name.endswith("_8") for name in world.tools())
+    assert len(world.tools(profile_view("more"))) == 20
+    assert world.live.of(profile_view("more")).route(Kind.TOOL, "one") is not None
+    await world.live.prepare({"coding": Profile()})
+    world.change("s1", "now")
+    world.lists.rebuild()
+    assert not any(name.endswith("_8") for name in world.tools()), "what was prepared in vain changes nothing"
 
 
 async def test_a_view_that_is_first_shown_meanwhile_is_kept(autojump_clock, nursery):
