@@ -10,8 +10,12 @@ from msgspec import structs
 from config.profile_settings import Profile, ToolOverride
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
+from hub.catalog.token_cost import tokens_of, tool_bytes
 from hub.link.interface import Identity
+from hub.routing.tool_search import ToolSearch
+from hub.wire.jsonrpc import Request, raw
 from hub.wire.mcp import L4, MODERN
+from tests.hub.catalog.search.corpus import servers
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house
 
@@ -204,3 +208,48 @@ async def test_a_view_of_one_server_knows_no_search_mode(autojump_clock):
         await settle()
         host = await house.host("http", L4, identity=WINDSURF, endpoint="files")
         assert len(await host.names()) == 101
+
+
+@pytest.mark.covers("ES-8", "ES-9")
+async def test_hundreds_of_tools_of_real_servers(autojump_clock):
+    fakes = {name: FakeUpstream(tools=tools) for name, tools in servers().items()}
+    for name, fake in fakes.items():
+        fake.lists["tools"] = [{"inputSchema": {"type": "object"}, **tool} for tool in servers()[name]]
+    always = Profile(always=("filesystem__read_text_file",))
+    upstreams = {"filesystem": {"trusted": True}}
+    async with a_house(fakes, upstreams=upstreams, profiles={"default": always}) as house:
+        await settle()
+        searching = await house.host(identity=Identity("alice", "lm-studio"))
+        assert await searching.names() == [*META, "hub__call_read_only_tool", "filesystem__read_text_file"]
+        rows = (await house.api.status()).hosts
+        listed = (await searching.result("tools/list"))["tools"]
+        size = sum(tool_bytes(tool["name"], {key: raw(value) for key, value in tool.items()}) for tool in listed[:3])
+        assert tokens_of(size) < 600
+        whole = await house.host(identity=CLAUDE)
+        assert len(await whole.names()) == sum(map(len, servers().values())) >= 300
+        found = await searching.call("hub__find_tools", {"query": "open an issue in a repository"})
+        assert "github__create_issue" in found["content"][0]["text"]
+        assert rows[0].search
+
+
+@pytest.mark.covers("ES-4")
+async def test_an_index_is_made_in_slices(autojump_clock):
+    fakes = {"one": many(120), "two": many(3)}
+    async with a_house(fakes) as house:
+        await settle()
+        catalog = house.hub.live.everything
+        slices = 0
+
+        class Steps(trio.abc.Instrument):
+            def before_task_step(self, task):
+                nonlocal slices
+                slices += task is me
+
+        me, steps = trio.lowlevel.current_task(), Steps()
+        trio.lowlevel.add_instrument(steps)
+        await ToolSearch(house.hub.live).find(Request(1, "tools/call", {}), catalog)
+        trio.lowlevel.remove_instrument(steps)
+        assert slices >= 4, "fifty tools, fifty, twenty; then those of the other server"
+        index = catalog.index
+        await ToolSearch(house.hub.live).find(Request(1, "tools/call", {}), catalog)
+        assert catalog.index is index is not None

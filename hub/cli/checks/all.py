@@ -23,6 +23,7 @@ CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
     hosts.double_projects,
     daemons.daemon,
     daemons.limits,
+    daemons.search_mode,
     daemons.root,
     daemons.upstreams,
     daemons.other_daemons,

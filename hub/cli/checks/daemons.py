@@ -76,6 +76,16 @@ def limits(examined: Examined) -> Iterator[Finding]:
         yield Finding("limits", "warning", "; ".join(texts), why, fix)
 
 
+def search_mode(examined: Examined) -> Iterator[Finding]:
+    """Hosts that find tools by searching, since there are more than they take."""
+    hosts = () if examined.status is None else examined.status.hosts
+    if names := sorted({host.label or host.host for host in hosts if host.search}):
+        who = f"{', '.join(names)} {'finds' if len(names) == 1 else 'find'} tools by searching (search mode)"
+        why = "a profile says so, or there are more tools than the host takes"
+        fix = 'nothing, if that is as you want it; search = "off" in the profile of a host shows it all tools'
+        yield Finding("search", "note", who, why, fix)
+
+
 def root(examined: Examined) -> Iterator[Finding]:
     """A hub that has, or would have, the rights of root."""
     status = examined.status

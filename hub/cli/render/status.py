@@ -261,6 +261,8 @@ def _hosts(hosts: Sequence[HostRow]) -> list[Block]:
     if rows:
         drop = ("VERSION", "ENDPOINT", "QUESTIONS", "TRANSPORT", "ATTACHED", "RUNNING", "IDLE", "TOOLS", "TOKENS")
         blocks.append(Table(_HOST_HEADS, rows, shorten=("HOST", "ENDPOINT"), least=NAME_CELLS, drop=drop))
+    if searching := sorted({_host_name(host) for host in hosts if host.search}):
+        blocks.append(styled(f"search mode, where tools are found by searching: {', '.join(searching)}", "dim"))
     if quiet:
         names = Counter(_host_name(host) for host in quiet)
         listed = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in sorted(names.items()))

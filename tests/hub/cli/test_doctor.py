@@ -439,6 +439,17 @@ def test_hosts_that_are_shown_more_than_they_take(case):
     assert case.found(daemons.limits) == []
 
 
+@pytest.mark.covers("ES-9")
+def test_hosts_that_find_tools_by_searching(case):
+    rows = [{"label": "windsurf", "search": True}, {"label": "cursor"}]
+    case.status = {"version": "1", "hosts": rows}
+    found = case.one(daemons.search_mode)
+    assert (found.level, found.what) == ("note", "windsurf finds tools by searching (search mode)")
+    assert found in checks.findings(case.examined())
+    case.status["hosts"] = rows[1:]
+    assert case.found(daemons.search_mode) == []
+
+
 def test_a_daemon_whose_address_another_user_holds(case):
     listen = {"url": "http://127.0.0.1:40001/mcp", "wanted": "127.0.0.1:8765", "squatted": True}
     case.status = {"version": "1", "listen": listen}
