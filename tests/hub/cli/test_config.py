@@ -1,6 +1,7 @@
 """`hubd config`, `validate`, `schema`, `trust` and `untrust`, as a user types them."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -195,9 +196,12 @@ def test_nobody_is_asked_without_a_terminal(files, project, capsys):
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1)])
 def test_the_user_is_asked(files, project, capsys, monkeypatch, answer, code):
-    monkeypatch.setattr(commands.sys.stdin, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(commands.sys.stdin, "readline", lambda: f"{answer}\n", raising=False)
-    assert run(capsys, "trust", str(project))[0] == code
+    keyboard, terminal = os.openpty()
+    os.write(keyboard, f"{answer}\n".encode())
+    with open(terminal) as stdin:
+        monkeypatch.setattr(commands.sys, "stdin", stdin)
+        assert run(capsys, "trust", str(project))[0] == code
+    os.close(keyboard)
     allowed = "is not allowed" not in run(capsys, "config", "--project", str(project))[1]
     assert allowed == (code == 0)
 

@@ -190,7 +190,7 @@ def test_a_host_that_asks_for_what_is_not_there_is_told_and_hurts_nobody(tmp_pat
                 assert word in stranger.receive()["error"]["message"]
                 assert stranger.receive() is None
         assert "did not say who it is" not in hub.process.tail()
-        with Host(hub, profile="default", upstream="scripted") as polite:
+        with Host(hub, profile="default") as polite:
             polite.ask(1, "initialize", INITIALIZE)
             assert polite.receive()["result"]["protocolVersion"] == "2025-11-25"
 
