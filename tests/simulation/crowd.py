@@ -91,11 +91,16 @@ class Crowd(World):
     def watch_catalogues(self) -> None:
         """Record all lists that hosts are shown."""
         hub = self.house.hub
-        rebuild, moved = hub.live.rebuild, hub.subscriptions.moved
+        rebuild, in_slices, moved = hub.live.rebuild, hub.live.rebuild_in_slices, hub.subscriptions.moved
         self.note_shown()
 
         def rebuilt() -> list[ListChange]:
             changes = rebuild()
+            self.note_shown()
+            return changes
+
+        async def rebuilt_in_slices() -> list[ListChange]:
+            changes = await in_slices()
             self.note_shown()
             return changes
 
@@ -106,6 +111,7 @@ class Crowd(World):
             moved(tenant, view)
 
         hub.live.rebuild = rebuilt  # type: ignore[method-assign]
+        hub.live.rebuild_in_slices = rebuilt_in_slices  # type: ignore[method-assign]
         hub.subscriptions.moved = moved_away  # type: ignore[method-assign]
 
     def note_shown(self) -> None:
