@@ -49,10 +49,10 @@ class ListUpdates:
         while True:
             await self._live.wait_dirty()
             await trio.sleep(COALESCE_S)
-            await self._catch_up()
+            await self.catch_up()
 
-    async def _catch_up(self) -> None:
-        """Rebuild, if anything changed. Cancellation: `run` does it."""
+    async def catch_up(self) -> None:
+        """Rebuild, if anything changed that the catalogues do not have yet. Cancellation: `run` does it."""
         if self._live.dirty or self._catching_up:
             self._catching_up += 1
             try:
@@ -93,7 +93,7 @@ class ListUpdates:
         readings = [reading for upstream in upstreams if (reading := upstream.refresh_if_expired(kind))]
         for reading in readings:
             await reading.wait()
-        await self._catch_up()  # what is shown is said to be good for as long as what was read last
+        await self.catch_up()  # what is shown is said to be good for as long as what was read last
 
     async def refresh(self, upstream: str, kind: Kind) -> None:
         """Bring a list of one upstream up to date, if the upstream answers soon.
@@ -102,7 +102,7 @@ class ListUpdates:
             UpstreamUnavailable: it is disabled, or not configured any more.
         """
         await self._live.upstreams[upstream].refresh(kind)
-        await self._catch_up()
+        await self.catch_up()
 
     async def wait_for_first(self, names: Iterable[str], kind: Kind) -> None:
         """Wait, within reason, for the first lists of those of the upstreams `names` that neither listed nor failed."""
@@ -115,7 +115,7 @@ class ListUpdates:
             for upstream in [self._live.upstreams[name] for name in names if name in self._live.upstreams]:
                 if not upstream.has_reported:
                     nursery.start_soon(refresh, upstream)
-        await self._catch_up()
+        await self.catch_up()
 
     def ttl_ms(self, snapshot: Snapshot, kind: Kind) -> int:
         """Time that a list of one upstream is good: very short while the upstream is starting, or away. Satisfies

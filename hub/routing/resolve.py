@@ -74,8 +74,9 @@ class Resolver:
     async def resource(self, uri: str, exchange: HostExchange) -> list[Route]:
         """The owners of a resource; several only where local upstreams share files."""
         routes = self._live.of(exchange.view).resolve_uri(uri)
-        if not routes and not self._live.settled.is_set():
+        if not routes:  # perhaps only not yet
             await self._live.settled.wait()
+            await self._lists.catch_up()
             routes = self._live.of(exchange.view).resolve_uri(uri)
         if not routes and uri.startswith("ui://"):  # a user interface knows only its own server's URIs
             views = self._live.of(exchange.view).with_views()

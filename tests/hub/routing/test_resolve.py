@@ -3,9 +3,10 @@
 import pytest
 import trio
 import trio.testing
+from msgspec import structs
 
-from hub.wire.jsonrpc import Failure, Result
-from hub.wire.mcp import Kind
+from hub.wire.jsonrpc import Failure, Result, raw
+from hub.wire.mcp import Kind, ListEntry
 from tests.support.routing_bench import Bench, Files
 
 
@@ -41,3 +42,14 @@ async def test_only_a_known_server_is_asked_again(name, refreshed):
     reply = await bench.ask("tools/call", name=name)
     assert reply == Failure(-32602, f"Unknown tool: {name}; tools/list names those there are")
     assert bench.files.refreshed == refreshed
+
+
+async def test_a_resource_that_was_just_listed_is_found():
+    bench = Bench()
+    new = ListEntry("mem:new", {"uri": raw("mem:new"), "name": raw("new")})
+    bench.files.snapshot = structs.replace(
+        bench.files.snapshot, lists=dict.fromkeys(Kind, ()) | {Kind.RESOURCE: (new,)}
+    )
+    bench.files.answer = Result(raw({"contents": []}))
+    bench.live.changed("files")  # the catalogue is to be made anew, and has not been
+    assert isinstance(await bench.ask("resources/read", uri="mem:new"), Result)
