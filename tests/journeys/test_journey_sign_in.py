@@ -276,10 +276,12 @@ async def test_a_state_is_good_for_its_owner_and_its_request_only(autojump_clock
 # --- the tool that stands in place of unknown lists -------------------------------------------------------------------
 
 
-async def test_an_upstream_that_says_nothing_has_a_tool_for_signing_in(pair, autojump_clock):
+@pytest.mark.parametrize("via", ["", "hub__call_tool"])
+async def test_an_upstream_that_says_nothing_has_a_tool_for_signing_in(pair, via, autojump_clock):
     fake = Guarded(pair.upstream_version, shut=True)
     async with a_guarded_house(fake) as (house, guide):
         host = await pair.host(house, capabilities=URL_MODE)
+        host.via = via
         alone = await pair.host(house, capabilities=URL_MODE, endpoint="notes")
         assert await host.names() == ["notes__sign_in"]
         assert await alone.names() == ["sign_in"]
