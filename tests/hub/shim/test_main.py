@@ -260,6 +260,7 @@ def test_a_log_that_grew_is_put_aside(place):
         (["--host", ""], "--host takes 1 to 64 printable ASCII characters"),
         (["--host=a\nb"], "--host takes"),
         (["--profile", "x" * 65], "--profile takes"),
+        (["--profile", "a", "--upstream", "b"], "a single server has no profiles: give --upstream or --profile"),
         (["--project", "/no/such/place"], "--project takes a directory"),
         (["--project="], "--project takes a directory"),
     ],
