@@ -82,7 +82,9 @@ def read_page(value: Mapping[str, Any]) -> Page:
     Raises:
         Unreadable: it is none.
     """
-    entries = value.get("servers")
+    if "servers" not in value:
+        raise Unreadable("it has no servers")
+    entries = value["servers"]
     if entries is None:  # an empty list, as some write it
         entries = []
     if not isinstance(entries, list) or len(entries) > MAX_ON_PAGE:

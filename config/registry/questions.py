@@ -15,6 +15,7 @@ _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)")
 _REFERENCE = re.compile(r"(?<!\$)\$\{")
 _TRUE, _FALSE = ("true", "yes", "y", "1", "on"), ("false", "no", "n", "0", "off")
 MAX_TEXT = 8192
+NO_FOLDER = "a folder of a container is an absolute path without commas, quotes or $"
 
 
 class Answers(Struct, frozen=True):
@@ -28,8 +29,8 @@ class Answers(Struct, frozen=True):
         return found[min(at, len(found) - 1)] if found else None
 
 
-def checked(slot: Slot, asked: Asked, text: str, absolute: Absolute) -> str:
-    """An answer in the form in which it is used.
+def checked(slot: Slot, asked: Asked, text: str, absolute: Absolute, *, is_own: bool = True) -> str:
+    """An answer in the form in which it is used. `is_own`: it is the user's, and may be a reference.
 
     Raises:
         ValueError: it will not do; the text says why, and shows nothing of a secret.
@@ -40,7 +41,9 @@ def checked(slot: Slot, asked: Asked, text: str, absolute: Absolute) -> str:
         raise ValueError(f"it is longer than {MAX_TEXT} characters")
     if any(ord(c) < 32 or ord(c) == 127 for c in text):
         raise ValueError("it holds control characters")
-    if _REFERENCE.search(text) and not asked.typed:
+    if slot.place == "mount" and set(text) & set(',"$'):
+        raise ValueError(NO_FOLDER)
+    if is_own and _REFERENCE.search(text) and not asked.typed:
         return text  # what it leads to is not known yet
     kind = asked.input.format
     if asked.input.choices and text not in asked.input.choices:
@@ -53,8 +56,8 @@ def checked(slot: Slot, asked: Asked, text: str, absolute: Absolute) -> str:
         return "true" if text.lower() in _TRUE else "false"
     if kind == "filepath" or asked.typed or (slot.place == "argument" and text.startswith("~/")):
         text = absolute(text)  # no shell will replace `~`
-    if slot.place == "mount" and (set(text) & set(',"$') or not text.startswith("/")):
-        raise ValueError("a folder of a container is an absolute path without commas, quotes or $")
+    if slot.place == "mount" and not text.startswith("/"):
+        raise ValueError(NO_FOLDER)
     return text
 
 
@@ -63,7 +66,7 @@ def default_of(slot: Slot, asked: Asked, absolute: Absolute) -> str:
     if not asked.input.default or asked.typed or asked.secret:
         return ""
     try:
-        return checked(slot, asked, asked.input.default, absolute)
+        return checked(slot, asked, asked.input.default, absolute, is_own=False)
     except ValueError:
         return ""
 

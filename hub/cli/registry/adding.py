@@ -104,12 +104,28 @@ def settings_of(found: Found, way: Way, got: Answers, source: Source) -> dict[st
         settings = entry(way, got, source)
     except NotRunnable as error:
         raise NotAdded(f"{source.name} {source.version} cannot be added: {error}") from None
-    if "url" in settings and not _is_typed(way, got, settings["url"]):
-        parts = urlsplit(settings["url"])
-        if "${" in parts.netloc.replace("$${", ""):
-            return settings  # the user's own reference
-        judge(found.registry, f"{parts.scheme}://{parts.netloc}/")
+    if "url" in settings:
+        try:
+            _judge_address(found, way, got, settings["url"])
+        except ValueError:
+            raise NotAdded(f"{source.name} {source.version} cannot be added: its address is no URL") from None
     return settings
+
+
+def _judge_address(found: Found, way: Way, got: Answers, url: str) -> None:
+    """Raise unless a server may be reached at `url`: the user said where it is, or its registry may say so.
+
+    Raises:
+        RegistryFailed: it may not.
+        ValueError: that is no URL.
+    """
+    if _is_typed(way, got, url):
+        return
+    parts = urlsplit(url)
+    if not parts.hostname:
+        raise ValueError("there is no host in it")
+    if "${" not in parts.netloc.replace("$${", ""):  # else the user's own reference
+        judge(found.registry, f"{parts.scheme}://{parts.netloc}/")
 
 
 def _is_typed(way: Way, got: Answers, url: str) -> bool:

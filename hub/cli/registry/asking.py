@@ -95,7 +95,10 @@ def _why(asked: Asked) -> str:
 
 
 def _kept(text: str, asked: Asked, server: str, new: "NewSecrets") -> Piece:
-    """An answer, or the reference to it if it is a secret that is no reference already."""
+    """An answer, or the reference to it if it is a secret that is no reference already. One that the publisher offered
+    is the publisher's text, though somebody typed or chose it."""
+    if text in (asked.input.default, *asked.input.choices):
+        return Piece(text)
     if not asked.secret or _REFERENCE.fullmatch(text):
         return Piece(text, typed=True)
     wanted = "".join(c if c.isascii() and c.isalnum() else "_" for c in f"{server}_{asked.key}".upper())
@@ -103,7 +106,7 @@ def _kept(text: str, asked: Asked, server: str, new: "NewSecrets") -> Piece:
 
 
 def _asked(slot: Slot, asked: Asked, default: str) -> list[str]:
-    """The answers of somebody at the terminal; none if it may be left out, and is.
+    """The answers of somebody at the terminal; none if it may be left out, or has a default, and is left out.
 
     Raises:
         UsageError: there is none that will do.
@@ -113,7 +116,7 @@ def _asked(slot: Slot, asked: Asked, default: str) -> list[str]:
     while len(found) < MAX_REPEATED and failures < MAX_ASKED:
         text = _typed(asked, default if not found else "", again=bool(found))
         if not text and (found or default or not asked.required):
-            return found or ([default] if asked.required and default else [])
+            return found  # without one the default counts, which is the publisher's text
         try:
             if not text:
                 raise ValueError("it has to be said")

@@ -8,7 +8,7 @@ from urllib.parse import urljoin, urlsplit
 
 from msgspec import Struct
 
-from config.registry.answers import Listed, list_path, read_listed, read_page, version_path, versions_path
+from config.registry.answers import Listed, Page, list_path, read_listed, read_page, version_path, versions_path
 from config.registry.server_json import Unreadable
 from config.registry_settings import LOOPBACK
 from hub.cli.subcommand import EX_FAILED, UsageError
@@ -94,11 +94,7 @@ class Client:
         found: list[Listed] = []
         unreadable, cursor = 0, ""
         for _ in range(MAX_PAGES):
-            answer = await self._get(registry, list_path(text, cursor))
-            try:
-                page = read_page(answer or {})
-            except Unreadable as error:
-                raise registry.failed(f"its answer makes no sense: {error}") from None
+            page = await self._page(registry, text, cursor)
             found += page.servers
             unreadable += page.unreadable
             if not page.next_cursor or page.next_cursor == cursor:
@@ -114,6 +110,7 @@ class Client:
         """
         answer = await self._get(registry, version_path(name, version))
         if answer is None:
+            await self._page(registry, name)  # it is no registry, if it has no list
             return None
         try:
             found = read_listed(answer)
@@ -132,11 +129,10 @@ class Client:
             RegistryFailed: it does not say.
         """
         answer = await self._get(registry, versions_path(name))
-        try:
-            page = read_page(answer or {})
-        except Unreadable as error:
-            raise registry.failed(f"its answer makes no sense: {error}") from None
-        return [each for each in page.servers if each.server.name == name]
+        if answer is None:
+            await self._page(registry, name)  # it is no registry, if it has no list
+            return []
+        return [each for each in _read_page(registry, answer).servers if each.server.name == name]
 
     async def judge(self, registry: Registry, url: str) -> None:
         """Raise unless a server may be reached at `url`, which the registry said.
@@ -150,6 +146,13 @@ class Client:
             text = f"the address that registry {registry.name} has of it is not taken: {error.text}"
             code = EX_FAILED if error.refused else EX_UNAVAILABLE
             raise RegistryFailed(f"{text}; `hubd add NAME URL` adds it by hand", code) from None
+
+    async def _page(self, registry: Registry, text: str, cursor: str = "") -> Page:
+        """A page of the list of servers whose names hold `text`."""
+        answer = await self._get(registry, list_path(text, cursor))
+        if answer is None:
+            raise registry.failed(f"there is no registry at its address; is [registries.{registry.name}] url right?")
+        return _read_page(registry, answer)
 
     async def _get(self, registry: Registry, path: str) -> dict[str, Any] | None:
         """The object at a path; None: there is nothing."""
@@ -182,6 +185,13 @@ class Client:
                 text = "it sends on to another host, which is not followed; if it has moved, write its new address"
                 raise registry.failed(f"{text} into [registries.{registry.name}] url")
         raise registry.failed("it sends on again and again")
+
+
+def _read_page(registry: Registry, answer: Mapping[str, Any]) -> Page:
+    try:
+        return read_page(answer)
+    except Unreadable as error:
+        raise registry.failed(f"its answer makes no sense: {error}") from None
 
 
 def _origin(url: str) -> tuple[str, str, int | None]:

@@ -320,6 +320,14 @@ def test_a_default_that_will_not_do_is_none():
     assert default_of(*found, absolute) == ""
 
 
+@pytest.mark.parametrize("default", ["/data,src=/,dst=/host", "/data,src=/,dst=/host${x}", "${x}"])
+def test_a_default_makes_no_other_mount(default):
+    variables = {"p": TYPED["p"], "t": {"default": default}}
+    mount = oci(**run(named("--mount", "type=bind,src={p},dst={t}", variables=variables)))
+    found = {asked.key: (slot, asked) for slot, asked in all_asked(way_of(read_server(mount)).slots)}
+    assert default_of(*found["t"], absolute) == ""
+
+
 def test_what_is_asked_is_described():
     _, asked = asked_of(description=" two\n lines ", choices=["a", "b"], placeholder="a")
     assert about(asked) == "two lines; one of a, b; such as a"

@@ -268,6 +268,16 @@ def test_a_header_whose_secret_is_missing(home, recorded):
     assert "hubd secret set NONE" in said
 
 
+def test_an_address_where_there_is_no_registry(home, recorded):
+    home.run("add", FILES, "--yes", "--disabled", "--package", "npm", "--input", "target_dir=/tmp")
+    wrong = home.file.read_text().replace(recorded.url, f"{recorded.url}/wrong")
+    assert wrong != home.file.read_text()
+    home.file.write_text(wrong)
+    for command in (["search", "files"], ["outdated"], ["add", "io.x/y", "--yes"]):
+        said = home.run(*command, code=69)
+        assert "is [registries.official] url right?" in said.replace("\n", " ")
+
+
 def test_nothing_is_found(home):
     said = home.run("add", "io.example/nothing", "--yes", code=1)
     assert "no registry has io.example/nothing; `hubd search nothing` looks for names like it" in said
@@ -291,6 +301,13 @@ def test_hostile_entries_write_nothing(home, recorded, number):
     assert home.file.read_text() == before
 
 
+@pytest.mark.parametrize("url", ["https://[x/mcp", "https://a]b/", "https://exa\u2100mple.com/mcp"])
+def test_an_address_that_is_none(home, recorded, url):
+    recorded.add(remote(url=url))
+    assert "its address is no URL" in home.run("add", "io.x/y", "--yes", code=1)
+    assert not home.upstreams()
+
+
 @pytest.mark.parametrize("url", ["http://x.example/mcp", "https://169.254.169.254/latest", "https://10.0.0.1/mcp"])
 def test_an_address_that_nobody_should_be_sent_to(home, recorded, url):
     recorded.add(remote(url=url))
@@ -312,6 +329,14 @@ def test_an_answer_that_is_not_the_whole_host_does_not_make_it_ones_own(home, re
     recorded.add(remote(url=url, variables={"base": {"isRequired": True}}))
     said = home.run("add", "io.x/y", "--yes", "--input", f"base={typed}", code=1)
     assert "is not taken" in said or "its address is no URL" in said
+    assert not home.upstreams()
+
+
+@pytest.mark.parametrize("inputs", [[], ["--input", "base=https://169.254.169.254"]])
+def test_an_address_that_the_publisher_proposed_is_not_ones_own(home, recorded, inputs):
+    base = {"isRequired": True, "default": "https://169.254.169.254"}
+    recorded.add(remote(url="{base}/mcp", variables={"base": base}))
+    assert "is not taken" in home.run("add", "io.x/y", "--yes", *inputs, code=1)
     assert not home.upstreams()
 
 
@@ -353,6 +378,20 @@ def test_at_a_terminal_it_asks_shows_the_whole_command_and_asks_again(home):
     assert f"docker run --rm -i --init --mount type=bind,src={path},dst=/project -e LOG_LEVEL" in said
     assert "commas" in said
     assert home.upstreams()["filesystem"]["args"][5] == f"type=bind,src={path},dst=/project"
+
+
+def test_what_a_publisher_proposes_stays_the_publishers_text(home, recorded):
+    """Enter takes a default, and no reference in it counts; nor in what is chosen among the publisher's words."""
+    told = "${cmd:touch /tmp/never}"
+    variables = [
+        {"name": "REGION", "isRequired": True, "default": told},
+        {"name": "ZONE", "isRequired": True, "choices": ["a", told]},
+    ]
+    recorded.add(npm(environmentVariables=variables))
+    answers = [("REGION", ""), ("ZONE", told), ('Add it as "y"? [Y/n]', "y")]
+    said, code = at_terminal(home, "add", "io.x/y", "--disabled", answers=answers)
+    assert code == 0, said
+    assert home.upstreams()["y"]["env"] == dict.fromkeys(("REGION", "ZONE"), f"${told}")
 
 
 def test_a_secret_is_typed_without_showing_it(home):
