@@ -31,6 +31,7 @@ def add_commands(commands: Any) -> None:
         "host", metavar="HOST", help="its label, as `hubd status` shows it and `hubd install` gives it"
     )
     suggest.add_argument("--write", action="store_true", help="write it into hubd.toml")
+    suggest.add_argument("--yes", action="store_true", help="do not ask whether to change a profile that is there")
     for each in (listed, suggest):
         add_config(each)
 
@@ -54,7 +55,7 @@ def _suggest(options: argparse.Namespace) -> int:
     from hub.cli.profiles.evidence import gathered, had_before
     from hub.cli.profiles.screens import comments
     from hub.cli.profiles.suggestion import suggested
-    from hub.cli.profiles.writing import new_settings, write
+    from hub.cli.profiles.writing import may_change, new_settings, write
 
     output: Output = options.output
     evidence, host = gathered(options), options.host
@@ -94,6 +95,10 @@ def _suggest(options: argparse.Namespace) -> int:
     if not settings:
         output.set(did="unchanged")
         output.say(f"the profile {name} says so already; nothing was changed")
+        return EX_OK
+    if before is not None and not may_change(options, name, before, settings):
+        output.set(did="unchanged")
+        output.say("nothing was changed")
         return EX_OK
     code = write(options, name, settings)
     if code == EX_OK:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from hub.cli.profiles.choice import Choice, with_unknown
 from hub.cli.profiles.evidence import Evidence, choice_in
-from hub.cli.subcommand import Output, client
+from hub.cli.subcommand import Output, UsageError, agreed, client
 
 if TYPE_CHECKING:
     from config.editing.draft import Draft
+    from config.profile_settings import Profile
 
 
 def new_settings(evidence: Evidence, name: str, hosts: Sequence[str], choice: Choice) -> dict[str, Any]:
@@ -29,6 +30,34 @@ def new_settings(evidence: Evidence, name: str, hosts: Sequence[str], choice: Ch
     if set(choice.tools) != set(before.tools):
         settings["tools"] = list(choice.tools)
     return settings
+
+
+def may_change(options: argparse.Namespace, name: str, before: "Profile", settings: Mapping[str, Any]) -> bool:
+    """Show what becomes of a profile that is there, and ask whether it may, unless `--yes` says so.
+
+    Raises:
+        UsageError: there is nobody to ask.
+    """
+    output: Output = options.output
+    if not output.json:
+        output.show(f"the profile {name} is there already, and changes so:", *changes(name, before, settings))
+    if options.yes:
+        return True
+    if not output.is_attended():
+        raise UsageError(
+            f"the profile {name} is there already, and nobody can be asked here whether to change it: nothing was "
+            "changed; add --yes to change it, or leave --write out to see what is suggested"
+        )
+    return agreed(f"Change the profile {name}?", default=False)
+
+
+def changes(name: str, before: "Profile", settings: Mapping[str, Any]) -> list[str]:
+    """The lines of a profile that go (`-`) and that come (`+`). Pure."""
+    from config.editing.text import toml
+
+    was = {key: list(getattr(before, key)) for key in settings}
+    lines = [toml.render(("profiles",), name, each).splitlines()[1:] for each in (was, settings)]
+    return [f"{sign} {line}" for sign, found in zip("-+", lines, strict=True) for line in found]
 
 
 def write(options: argparse.Namespace, name: str, settings: Mapping[str, Any]) -> int:

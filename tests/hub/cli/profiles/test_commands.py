@@ -180,7 +180,7 @@ def test_a_profile_of_several_hosts_is_changed_with_a_warning_and_keeps_the_rest
     )
     hub.config.write_text(f"{SERVERS}\n{table}")
     told(hub, "reload")
-    said = told(hub, "profile", "suggest", "cline", "--write")
+    said = told(hub, "profile", "suggest", "cline", "--write", "--yes")
     assert "the profile work is that of windsurf, too" in said
     assert profiles(hub)["work"] == {
         "hosts": ["windsurf", "cline"],
@@ -210,6 +210,27 @@ def test_a_profile_of_several_hosts_is_changed_with_a_warning_and_keeps_the_rest
 def test_what_makes_no_sense(hub, words, code, said):
     assert said in told(hub, *words, code=code)
     assert profiles(hub) == {}
+
+
+def test_a_profile_that_is_there_is_not_replaced_unasked(hub):
+    whole = f'{SERVERS}\n[profiles.mine]\nhosts = ["windsurf"]\ntools = ["big__tool_1"]\n'
+    hub.config.write_text(whole)
+    told(hub, "reload")
+    said = told(hub, "profile", "suggest", "windsurf", "--write", code=2)
+    assert '- tools = ["big__tool_1"]' in said
+    assert '+ servers = ["files", "mail"]' in said
+    assert "add --yes" in said
+    assert hub.config.read_text() == whole
+    told(hub, "profile", "suggest", "windsurf", "--write", "--json", code=2)
+    assert hub.config.read_text() == whole
+    command = [HUBD, *in_its_file(hub, ("profile", "suggest", "windsurf", "--write"))]
+    for answer, changed in (("n", False), ("y", True)):
+        with Terminal(command, hub.env) as terminal:
+            terminal.see(r"Change the profile mine\?")
+            terminal.type(f"{answer}\r")
+            assert terminal.end()[0] == 0
+        assert (hub.config.read_text() != whole) is changed
+    assert profiles(hub)["mine"]["servers"] == ["files", "mail"]
 
 
 def test_a_host_that_takes_all_keeps_all(hub):
