@@ -258,7 +258,7 @@ class Router:
         )
         catalog = self._live.of(exchange.view)
         if route is None:
-            return self._own(tool_search.unknown(call.name, catalog), exchange)
+            return self._own(await self._search.unknown(call.name, catalog), exchange)
         if meta_tool == CALL_READ_ONLY_TOOL and (refusal := tool_search.not_for_reading(call.name, route, catalog)):
             return self._own(refusal, exchange)
         called = tool_search.unpacked(request, call)

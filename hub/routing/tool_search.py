@@ -24,8 +24,8 @@ from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import HUB_TOOL, INVALID_PARAMS, Kind
 from hub.wire.value_limits import TooManyItems, open_result, peek_limited
 
-TOOLS_PER_STEP: Final = 50
-"""Tools that are taken up between two checkpoints at most; those of one upstream are, if they are fewer."""
+WORDS_PER_STEP: Final = 1_000
+"""Work between two checkpoints, as `SearchIndex.add` counts it; the last tool of a step may pass it."""
 
 
 class ToolSearch:
@@ -40,20 +40,29 @@ class ToolSearch:
 
     async def find(self, request: Request, catalog: Catalog) -> Result:
         """The answer to a call of the tool that finds tools."""
-        index = catalog.index or await self._make_index(catalog)
+        index = await self._index_of(catalog)
         return said(find(index, catalog.tool_counts(), request.params.get("arguments")))
+
+    async def unknown(self, name: str, catalog: Catalog) -> Result:
+        """What a model is told that calls a tool which is not there."""
+        return refused(unknown_tool(name, await self._index_of(catalog)))
+
+    async def _index_of(self, catalog: Catalog) -> SearchIndex:
+        return await self._make_index(catalog) if catalog.index is None else catalog.index
 
     async def _make_index(self, catalog: Catalog) -> SearchIndex:
         async with self._making:
             if catalog.index is not None:  # by whoever waited before
                 return catalog.index
             index = SearchIndex()
+            work = WORDS_PER_STEP
             for part, shown in catalog.findable():
                 title = part.title
-                for at, each in enumerate(shown):
-                    if at % TOOLS_PER_STEP == 0:
+                for each in shown:
+                    if work >= WORDS_PER_STEP:
                         await trio.lowlevel.checkpoint()
-                    index.add(_found(part.server_id, each), title)
+                        work = 0
+                    work += index.add(_found(part.server_id, each), title)
             catalog.keep_index(index)
             return index
 
@@ -67,12 +76,6 @@ def said(answer: Answer) -> Result:
 def refused(text: str) -> Result:
     """What a model is told that can mend its call."""
     return said(Answer(text, is_error=True))
-
-
-def unknown(name: str, catalog: Catalog) -> Result:
-    """What a model is told that calls a tool which is not there."""
-    known = [each.visible for _, shown in catalog.findable() for each in shown]
-    return refused(unknown_tool(name, known))
 
 
 def unpacked(request: Request, call: MetaCall) -> Request:

@@ -73,9 +73,9 @@ def definition(tool: FoundTool) -> str:
     return line.decode(errors="replace")
 
 
-def unknown_tool(name: str, known: Sequence[str]) -> str:
+def unknown_tool(name: str, index: SearchIndex) -> str:
     """What a model is told that named a tool which is not there."""
-    near = near_names(name, known)
+    near = index.near(name)
     hint = f"; did you mean {' or '.join(near)}?" if near else "."
     return f"there is no tool {quoted(name)}{hint} Or search with {FIND_TOOLS}."
 
@@ -95,12 +95,12 @@ def one_line(text: str, most: int) -> str:
 def _named(index: SearchIndex, names: Sequence[str]) -> Answer:
     """The definitions of tools that were asked for by name."""
     lines: list[str] = []
-    left, known = MAX_NAMED_BYTES - _ROOM_FOR_MORE, [tool.name for tool in index.tools]
+    left = MAX_NAMED_BYTES - _ROOM_FOR_MORE
     found = 0
     for name in dict.fromkeys(names[:MAX_NAMED]):
         tool = index.exact(name)
         if tool is None:
-            line = unknown_tool(name, known)
+            line = unknown_tool(name, index)
         elif _size(tool) > left or len((line := definition(tool)).encode()) > left:
             line = f"{tool.name}: its definition is too long to be shown here."
         else:

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from heapq import nsmallest
+from itertools import islice
 from math import log
 from typing import Final
 
@@ -35,6 +36,18 @@ MAX_ARGUMENT_CHARS: Final = 400
 MAX_TEXT_BYTES: Final = 64 << 10
 """Bytes of a description that are decoded; one beyond that counts as empty."""
 MAX_ARGUMENTS: Final = 100
+MAX_ARGUMENT_NAME_CHARS: Final = 2_000
+"""Characters that are read of the names of all arguments together."""
+MAX_SCHEMA_BYTES: Final = 64 << 10
+"""Bytes of a schema that is opened; of a larger one no argument counts."""
+MAX_WORDS: Final = 1_000
+"""Words of a text that count."""
+BYTES_PER_WORD: Final = 100
+"""Bytes of JSON that are about as much work to open as one word is to take up."""
+MAX_LIKE: Final = 50
+"""Names that are compared with one that nobody has."""
+MAX_SHARED: Final = 2_000
+"""Places of its character pairs that are looked at to choose these."""
 NAMED_SERVER: Final = 1.25
 """Factor of a tool's rank when the query names its server."""
 _WRITTEN: Final = re.compile(r"[\w./-]+")
@@ -67,6 +80,8 @@ class SearchIndex:
         """By word of a server's name or title, the server's tools."""
         self._by_name: dict[str, list[int]] = {}
         """By visible and original name, in lower case."""
+        self._by_gram: dict[str, list[int]] = {}
+        """By two neighbouring characters of visible names, the tools."""
 
     def __repr__(self) -> str:
         return f"<SearchIndex of {len(self.tools)} tools, {len(self._places)} words>"
@@ -74,11 +89,11 @@ class SearchIndex:
     def __len__(self) -> int:
         return len(self.tools)
 
-    def add(self, tool: FoundTool, title: str = "") -> None:
-        """Take up a tool; `title`: that of its server."""
+    def add(self, tool: FoundTool, title: str = "") -> int:
+        """Take up a tool; `title`: that of its server. The work that it was, in words."""
         at = len(self.tools)
         self.tools.append(tool)
-        weights = _weights(tool, title)
+        weights, work = _weights(tool, title)
         for word, weight in weights.items():
             self._places.setdefault(word, []).append((at, weight))
         for word in words(_server_text(tool, title)):
@@ -88,11 +103,28 @@ class SearchIndex:
         self._total += length
         for name in {tool.name.lower(), tool.original.lower()}:
             self._by_name.setdefault(name, []).append(at)
+        grams = _grams(tool.name)
+        for gram in grams:
+            self._by_gram.setdefault(gram, []).append(at)
+        return work + len(grams)
 
     def exact(self, name: str) -> FoundTool | None:
         """The tool that is called `name` or, if there is only one such, that its server calls so."""
         own = [self.tools[at] for at in self._by_name.get(name.lower(), ())]
         return next((tool for tool in own if tool.name == name), own[0] if len(own) == 1 else None)
+
+    def near(self, name: str) -> list[str]:
+        """Names of tools that are most like `name`, which nobody has; of those that share its rarest pairs."""
+        return near_names(name, (self.tools[at].name for at in self._like(name)))
+
+    def _like(self, name: str) -> list[int]:
+        """The tools, at most `MAX_LIKE`, that share most pairs of characters with `name`, rare pairs first."""
+        shared: Counter[int] = Counter()
+        room = MAX_SHARED
+        for places in sorted((self._by_gram.get(gram, []) for gram in sorted(_grams(name))), key=len):
+            shared.update(places[:room])
+            room -= min(len(places), room)
+        return [at for at, _ in shared.most_common(MAX_LIKE)]
 
     def search(self, query: str, most: int, server: str | None = None) -> list[FoundTool]:
         """The best `most` tools for `query`, best first; `server`: only of this one."""
@@ -152,8 +184,8 @@ def _grams(name: str) -> set[str]:
     return {text[at : at + 2] for at in range(len(text) - 1)}
 
 
-def _weights(tool: FoundTool, title: str) -> dict[str, float]:
-    """By word, its weight in a tool."""
+def _weights(tool: FoundTool, title: str) -> tuple[dict[str, float], int]:
+    """By word, its weight in a tool; and the work that this was, in words."""
     names, texts = _arguments(tool.fields.get("inputSchema"))
     description = text_of(tool.fields.get("description"))
     fields = (
@@ -164,19 +196,27 @@ def _weights(tool: FoundTool, title: str) -> dict[str, float]:
         (texts, ARGUMENT_TEXT),
     )
     found: Counter[str] = Counter()
+    opened = ((tool.fields.get("inputSchema"), MAX_SCHEMA_BYTES), (tool.fields.get("description"), MAX_TEXT_BYTES))
+    sizes = [memoryview(value).nbytes for value, most in opened if value is not None and _is_opened(value, most)]
+    work = 1 + sum(sizes) // BYTES_PER_WORD
     for text, weight in fields:
-        for word in words(text):
+        for word in islice(words(text), MAX_WORDS):
             found[word] += weight  # type: ignore[assignment]
-    return dict(found)
+            work += 1
+    return dict(found), work
 
 
 def _server_text(tool: FoundTool, title: str) -> str:
     return f"{tool.server} {title}"[:MAX_NAME_CHARS]
 
 
+def _is_opened(value: Raw, most: int) -> bool:
+    return memoryview(value).nbytes <= most
+
+
 def text_of(value: Raw | None) -> str:
     """The beginning of a description."""
-    if value is None or memoryview(value).nbytes > MAX_TEXT_BYTES:
+    if value is None or not _is_opened(value, MAX_TEXT_BYTES):
         return ""
     return (peek_str(value) or "")[:MAX_TEXT_CHARS]
 
@@ -185,10 +225,15 @@ def _arguments(schema: Raw | None) -> tuple[str, str]:
     """Names of the arguments, and what is said of them."""
     names: list[str] = []
     texts: list[str] = []
-    room = MAX_ARGUMENT_CHARS
+    if schema is None or not _is_opened(schema, MAX_SCHEMA_BYTES):
+        return "", ""
+    room, name_room = MAX_ARGUMENT_CHARS, MAX_ARGUMENT_NAME_CHARS
     properties = peek_object(peek_object(schema).get("properties"))
     for name, property in list(properties.items())[:MAX_ARGUMENTS]:
-        names.append(name[:MAX_NAME_CHARS])
+        names.append(name[: min(MAX_NAME_CHARS, name_room)])
+        name_room -= len(names[-1])
+        if not room:
+            continue
         text = text_of(peek_object(property).get("description"))[:room]
         texts.append(text)
         room -= len(text)

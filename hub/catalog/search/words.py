@@ -11,6 +11,8 @@ from typing import Final
 
 MAX_WORD_CHARS: Final = 40
 """Characters of a word that count; hashes and data are longer."""
+MAX_RUN_CHARS: Final = 200
+"""Characters of words written together that are taken apart."""
 _RUN: Final = re.compile(r"[^\W_]+")
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _CJK: Final = re.compile(r"[぀-ヿ㐀-䶿一-鿿가-힯豈-﫿\U00020000-\U0003ffff]+")
@@ -46,7 +48,7 @@ def _groups(text: str) -> Iterator[tuple[str, Sequence[str]]]:
         elif run.islower() or run.isdigit() or run.isupper():
             yield stem(run[:MAX_WORD_CHARS].lower()), ()
         else:
-            parts = [stem(part[:MAX_WORD_CHARS].lower()) for part in _PART.findall(run)]
+            parts = [stem(part[:MAX_WORD_CHARS].lower()) for part in _PART.findall(run[:MAX_RUN_CHARS])]
             yield stem(run[:MAX_WORD_CHARS].lower()), parts if len(parts) > 1 else ()
 
 

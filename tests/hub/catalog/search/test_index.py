@@ -1,6 +1,9 @@
+from collections.abc import Iterable
+
 import pytest
 
-from hub.catalog.search.index import SearchIndex, near_names
+from hub.catalog.search.index import BYTES_PER_WORD, MAX_LIKE, MAX_SCHEMA_BYTES, MAX_WORDS, SearchIndex, near_names
+from hub.catalog.search.words import MAX_RUN_CHARS, words
 from hub.wire.jsonrpc import raw
 from tests.hub.catalog.search.corpus import found_tool
 
@@ -88,3 +91,36 @@ def test_hostile_definitions_are_cut() -> None:
 def test_nothing_is_found_in_nothing() -> None:
     assert SearchIndex().search("x", 5) == []
     assert raw({}) is not None
+
+
+def test_what_is_read_of_a_hostile_tool_is_bounded() -> None:
+    properties = {f"{at}" + "aB" * 100: {"description": "x y " * 1_000} for at in range(100)}
+    schema = {"type": "object", "properties": properties}
+    tool = found_tool("m", "x" * 5_000, description="aB " * 20_000, inputSchema=schema)
+    assert SearchIndex().add(tool) <= 3 * MAX_WORDS + 2 * MAX_SCHEMA_BYTES // BYTES_PER_WORD
+
+
+def test_a_schema_beyond_its_limit_is_not_opened() -> None:
+    index = SearchIndex()
+    padding = "x" * MAX_SCHEMA_BYTES
+    work = index.add(found_tool("m", "show", inputSchema={"properties": {"zoom": {}}, "x": padding}))
+    assert work < 100
+    assert index.search("zoom", 5) == []
+    assert index.search("show", 5)[0].original == "show", "still found by its name"
+
+
+def test_words_written_together_are_taken_apart_up_to_a_limit() -> None:
+    assert len(list(words("aB" * 50_000))) <= MAX_RUN_CHARS + 1
+
+
+def test_a_misspelt_name_is_compared_with_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = an_index(*(("github", f"do_thing_{at}", "x") for at in range(2_000)), ("github", "create_issue", "x"))
+    compared: list[list[str]] = []
+
+    def near(name: str, known: Iterable[str]) -> list[str]:
+        compared.append(list(known))
+        return near_names(name, compared[-1])
+
+    monkeypatch.setattr("hub.catalog.search.index.near_names", near)
+    assert index.near("gihub__create_isue")[0] == "github__create_issue"
+    assert [len(each) <= MAX_LIKE for each in compared] == [True]
