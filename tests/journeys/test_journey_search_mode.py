@@ -10,9 +10,10 @@ from msgspec import structs
 from config.profile_settings import Profile, ToolOverride
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
+from hub.catalog.search.index import SearchIndex
 from hub.catalog.token_cost import tokens_of, tool_bytes
 from hub.link.interface import Identity
-from hub.routing.tool_search import ToolSearch
+from hub.routing.tool_search import WORDS_PER_STEP, ToolSearch
 from hub.wire.jsonrpc import Request, raw
 from hub.wire.mcp import L4, MODERN
 from tests.hub.catalog.search.corpus import servers
@@ -233,12 +234,21 @@ async def test_hundreds_of_tools_of_real_servers(autojump_clock):
 
 
 @pytest.mark.covers("ES-4")
-async def test_an_index_is_made_in_slices(autojump_clock):
+async def test_an_index_is_made_in_slices(autojump_clock, monkeypatch):
     fakes = {"one": many(120), "two": many(3)}
     async with a_house(fakes) as house:
         await settle()
         catalog = house.hub.live.everything
         slices = 0
+        work: dict[int, list[int]] = {}
+        take_up = SearchIndex.add
+
+        def add(index, tool, title=""):
+            done = take_up(index, tool, title)
+            work.setdefault(slices, []).append(done)
+            return done
+
+        monkeypatch.setattr(SearchIndex, "add", add)
 
         class Steps(trio.abc.Instrument):
             def before_task_step(self, task):
@@ -249,7 +259,9 @@ async def test_an_index_is_made_in_slices(autojump_clock):
         trio.lowlevel.add_instrument(steps)
         await ToolSearch(house.hub.live).find(Request(1, "tools/call", {}), catalog)
         trio.lowlevel.remove_instrument(steps)
-        assert slices >= 4, "fifty tools, fifty, twenty; then those of the other server"
+        assert sum(map(len, work.values())) == 123
+        assert len(work) == slices > 1, "a checkpoint before each slice"
+        assert all(sum(each[:-1]) < WORDS_PER_STEP for each in work.values()), "only the last tool may pass it"
         index = catalog.index
         await ToolSearch(house.hub.live).find(Request(1, "tools/call", {}), catalog)
         assert catalog.index is index is not None
