@@ -314,16 +314,21 @@ class UpstreamEntries:
         if left_out:
             self.warnings.append(f"{self.name}: left out, their visible names are taken: {quote_some(left_out)}")
         if reserved:
-            text = f"left out, since names that begin with {HUB_TOOLS} are the hub's: {quote_some(reserved)}"
-            self.warnings.append(f"{self.name}: {text}; a prefix gives them other names")
+            self.warnings.append(f"{_reserved(self.name, reserved)}; a prefix gives them other names")
         return tuple(shown.values())
 
     def _for_views(self) -> tuple[VisibleEntry, ...]:
-        tools = self.shown[Kind.TOOL]
+        tools = [
+            each
+            for each in self.shown[Kind.TOOL]
+            if is_for_views(each.fields.get("_meta")) and each.original != each.visible
+        ]
+        if reserved := [each.original for each in tools if each.original.startswith(HUB_TOOLS)]:
+            self.warnings.append(f"{_reserved(self.name, reserved)}; its user interfaces cannot call them")
         return tuple(
             VisibleEntry(each.original, each.original, each.fields, app_only=True, is_alias=True)
             for each in tools
-            if is_for_views(each.fields.get("_meta")) and each.original != each.visible
+            if not each.original.startswith(HUB_TOOLS)
         )
 
     def _meta(self, meta: Raw) -> Raw:
@@ -340,6 +345,11 @@ def quote_some(names: Sequence[str]) -> str:
     """The first few of `names`, which an upstream chose, fit for a log."""
     quoted = ", ".join(repr(name[:60]) for name in names[:3])
     return quoted if len(names) <= 3 else f"{quoted} and {len(names) - 3} more"
+
+
+def _reserved(upstream: str, names: Sequence[str]) -> str:
+    """The warning of an upstream's tools whose names are the hub's."""
+    return f"{upstream}: left out, since names that begin with {HUB_TOOLS} are the hub's: {quote_some(names)}"
 
 
 def _mirrors(fields: dict[str, Raw]) -> tuple[Mirror, ...]:

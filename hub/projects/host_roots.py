@@ -93,7 +93,7 @@ class Roots:
         """
         has_roots = host.caller is not None and "roots" in host.caller.capabilities
         can_be_asked = host.open and host.hears and has_roots
-        if not can_be_asked or host.endpoint != EVERYTHING or host.is_bound:
+        if not can_be_asked or host.endpoint.base != EVERYTHING or host.is_bound:
             return
         if host in self._asking:
             self._asking[host].scope.cancel()

@@ -127,7 +127,7 @@ class ChangeListener:
         """
         routes = await self._routes(uri)
         if not routes:
-            return Failure(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", raw({"uri": uri}))
+            return _not_found(uri)
         refusals: dict[str, Failure] = {}
         async with trio.open_nursery() as nursery:
             for route in routes:
@@ -150,6 +150,10 @@ class ChangeListener:
         elif self.closed:
             refusals[route.upstream] = _LEFT
             upstream.unsubscribe(route.original, self)
+        elif route not in self._live.of(self.view).resolve_uri(uri):  # hidden while the upstream was asked
+            refusals[route.upstream] = _not_found(uri)
+            if key not in self._forms:
+                upstream.unsubscribe(route.original, self)
         else:
             self._forms.setdefault(key, {})[uri] = None
             held = self.held.setdefault(uri, [])
@@ -199,6 +203,10 @@ class ChangeListener:
             await self._live.settled.wait()
             routes = self._live.of(self.view).resolve_uri(uri)
         return [route for route in routes if route.upstream in self._live.upstreams]
+
+
+def _not_found(uri: str) -> Failure:
+    return Failure(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", raw({"uri": uri}))
 
 
 class LegacySubscription(ChangeListener):

@@ -300,3 +300,31 @@ async def test_a_resource_that_is_hidden_by_a_change_is_watched_no_more(autojump
         await apply(house, coding=CODING)
         assert cursor.of("notifications/resources/updated") == [{"uri": "note://today"}]
         assert list(house.hub.supervisor.upstreams["notes"].host_subscriptions) == []
+
+
+async def test_a_resource_that_is_hidden_while_its_server_is_asked_is_not_watched(autojump_clock):
+    fakes = servers(Pair("LL", "lines"))
+    asked, hidden = trio.Event(), trio.Event()
+
+    async def late(message, conversation):
+        asked.set()
+        await hidden.wait()
+        return {}
+
+    fakes["notes"].on["resources/subscribe"] = late
+    async with a_house(fakes, profiles={"coding": structs.replace(CODING, servers=())}) as house:
+        cursor = await house.host("lines", identity=CURSOR)
+        refused = []
+
+        async def subscribe():
+            refused.append(await cursor.error("resources/subscribe", {"uri": "note://today"}))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(subscribe)
+            await asked.wait()
+            await apply(house, coding=CODING)
+            hidden.set()
+        assert "not found" in refused[0]["message"]
+        await fakes["notes"].conversation.tell("notifications/resources/updated", {"uri": "note://today"})
+        await cursor.result("ping")
+        assert cursor.of("notifications/resources/updated") == []

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import trio
 
+from config.profile_settings import Profile
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN, Era
 from tests.journeys.pairs import Pair
@@ -556,6 +557,20 @@ async def test_nobody_learns_of_the_tasks_of_others(place: Any, autojump_clock: 
         assert (await look(alice, id))["status"] == "working"
         fake.tasks.clear()
         assert await alice.error("tasks/get", {"taskId": id}) == errors[0]
+
+
+async def test_a_profile_without_the_server_hides_its_tasks(place: Any, autojump_clock: object) -> None:
+    fake = TaskServer(place[1], soon)
+    narrow = Profile(servers=("other",))
+    async with a_house({"files": fake, "other": FakeUpstream()}, profiles={"narrow": narrow}) as house:
+        alice = await house.host(place[0], MODERN, capabilities=EXTENSION, identity=ALICE)
+        bound = await house.host(place[0], MODERN, capabilities=EXTENSION, identity=ALICE, endpoint="~narrow")
+        id = await begin(alice)
+        for method, more in (("tasks/get", {}), ("tasks/update", {"inputResponses": {}}), ("tasks/cancel", {})):
+            hidden = await bound.error(method, {"taskId": id, **more})
+            assert hidden == await bound.error(method, {"taskId": "u-1", **more})
+        assert tasks_of(fake, "tasks/cancel") == []
+        assert (await look(alice, id))["status"] == "working"
 
 
 @pytest.mark.covers("E-6", "X-10", "X-13")

@@ -96,7 +96,9 @@ Show = Callable[[Reply, str, str, str, Viewer], Reply]
 
 
 class TaskHandles:
-    """Tasks of one hub that hosts poll. `run` must be running. `ttl_s`: how long an upstream waits for an answer."""
+    """Tasks of one hub that hosts poll. `run` must be running. `ttl_s`: how long an upstream waits for an answer.
+    `shows`: whether a view has an upstream in it.
+    """
 
     def __init__(
         self,
@@ -106,9 +108,11 @@ class TaskHandles:
         ttl_s: float,
         run: str = "",
         is_elsewhere: Callable[[str], bool],
+        shows: Callable[[View, str], bool] = lambda view, upstream: True,
     ) -> None:
         self._run = run
         self._is_elsewhere = is_elsewhere
+        self._shows = shows
         self._sealer = sealer
         self._upstreams = upstreams
         self.ttl_s = ttl_s
@@ -220,7 +224,7 @@ class TaskHandles:
         upstream = self._upstreams.get(ticket.u)
         if upstream is None or upstream.config.tasks == "off":
             return None
-        if viewer.view.server not in ("", ticket.u):
+        if viewer.view.server not in ("", ticket.u) or not self._shows(viewer.view, ticket.u):
             return None
         return ticket if ticket.p == viewer.caller.identity.principal else None
 

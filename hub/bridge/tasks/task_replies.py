@@ -10,7 +10,7 @@ called in no other way are called as tasks of 2025-11-25; upstreams of the exten
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import trio
@@ -22,6 +22,7 @@ from hub.bridge.tasks.client import SilentExchange, TaskClient, nonsense
 from hub.bridge.tasks.model import NoTask, Task, augments_calls, begun_task, declares, requires_task
 from hub.bridge.tasks.task_handles import TaskHandles
 from hub.bridge.tasks.waiting import Show, TaskWait
+from hub.catalog.view import View
 from hub.link.hub_errors import Executed, HubError, UpstreamUnauthorized, with_evidence
 from hub.link.interface import Exchange, Interim, Operation, Upstream
 from hub.link.sealing import Sealer
@@ -43,9 +44,18 @@ class Tasks:
     """The tasks of one hub. `run` must be running; `upstreams` is everything there is, by name."""
 
     def __init__(
-        self, states: RequestStates, sealer: Sealer, upstreams: Mapping[str, Upstream], *, ttl_s: float
+        self,
+        states: RequestStates,
+        sealer: Sealer,
+        upstreams: Mapping[str, Upstream],
+        *,
+        ttl_s: float,
+        shows: Callable[[View, str], bool] = lambda view, upstream: True,
     ) -> None:
-        self.handles = TaskHandles(sealer, upstreams, ttl_s=ttl_s, run=states.run, is_elsewhere=states.is_elsewhere)
+        """`shows`: whether a view has an upstream in it."""
+        self.handles = TaskHandles(
+            sealer, upstreams, ttl_s=ttl_s, run=states.run, is_elsewhere=states.is_elsewhere, shows=shows
+        )
         self._states = states
         self._nursery: trio.Nursery | None = None
         self._required: dict[str, tuple[Snapshot, frozenset[str]]] = {}

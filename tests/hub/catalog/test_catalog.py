@@ -354,6 +354,14 @@ def test_views_call_their_tools_by_bare_names_and_no_others():
     assert ids(catalog, Kind.TOOL) == ["a__show", "a__plain", "b__plain"]
 
 
+def test_views_have_no_bare_names_that_are_the_hubs():
+    catalog = merged(snapshot("a", ["hub__search", "plain"]), rule=rules(UpstreamRule("a", apps=True)))
+    assert ids(catalog, Kind.TOOL, ui=True) == ["a__hub__search", "a__plain", "plain"]
+    assert catalog.route(Kind.TOOL, "hub__search") is None
+    [warning] = catalog.warnings
+    assert warning.startswith("a: left out, since names that begin with hub__ are the hub's: 'hub__search'")
+
+
 @pytest.mark.covers("X-21")
 def test_a_bare_name_is_the_first_upstreams():
     apps = rules(UpstreamRule("a", apps=True), UpstreamRule("b", apps=True))

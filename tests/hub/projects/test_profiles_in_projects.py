@@ -61,6 +61,18 @@ async def test_a_hosts_profile_lies_on_top_of_its_project(shop, version):
         assert await named.names() == ["ask"], "also one that its user named"
 
 
+@pytest.mark.parametrize("carrier", ["lines", "http"])
+@pytest.mark.parametrize("endpoint", ["", "~coding"])
+async def test_a_host_of_a_profile_is_where_its_roots_are(shop, carrier, endpoint):
+    async with a_house_with(shop, coding=Profile(hosts=("cursor",), servers=("db",))) as house:
+        host = await house.host(carrier, L4, identity=CURSOR, endpoint=endpoint, roots=shop.as_uri())
+
+        async def there():
+            return await host.names() == ["db__query", "db__drop"]
+
+        await until(there)
+
+
 async def until(ready) -> None:
     """Until the hub has seen to it that it is `ready`."""
     with trio.fail_after(60):
