@@ -56,7 +56,7 @@ def changes(name: str, before: "Profile", settings: Mapping[str, Any]) -> list[s
     from config.editing.text import toml
 
     was = {key: list(getattr(before, key)) for key in settings}
-    lines = [toml.render(("profiles",), name, each).splitlines()[1:] for each in (was, settings)]
+    lines = [toml.render(("profiles",), name, each).splitlines()[1:] for each in (was, dict(settings))]
     return [f"{sign} {line}" for sign, found in zip("-+", lines, strict=True) for line in found]
 
 
