@@ -1,8 +1,8 @@
 """What a host might need of all tools. Pure.
 
-What the host called in the last days, if it called enough to tell; else the servers that it had itself before an
-import, with its own choice of their tools; else all servers. The smallest server comes first, up to what the host
-takes.
+What the host called in the last days, if it called enough to tell; else what it called nevertheless, and the servers
+that it had itself before an import, with its own choice of their tools, or else all servers. The smallest server comes
+first, up to what the host takes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,19 +50,21 @@ def suggested(host: str, uses: ToolUses, had: Mapping[str, Sequence[str]], limit
     """What `host`, a label, might need. `had`: the servers that it had, each with its choice of own names of tools."""
     calls = {each.name: each.calls.get(host, 0) for each in uses.tools}
     total = sum(calls.values())
+    by_calls = sorted((each for each in uses.tools if calls[each.name]), key=lambda each: -calls[each.name])
+    called = _as_many(by_calls, limits)
     if total >= MIN_CALLS:
-        called = sorted((each for each in uses.tools if calls[each.name]), key=lambda each: -calls[each.name])
-        names = _in_order(_as_many(called, limits), uses.tools)
+        names = _in_order(called, uses.tools)
         return Suggestion(names, f"what it called in the last {uses.days} days ({total} calls)", by_calls=True)
     own = {name: globs for name, globs in had.items() if any(each.server == name for each in uses.tools)}
     whose = "the servers that it had before hubd" if own else "all servers"
     choices = {name: NameChoice(globs) for name, globs in own.items()}
-    chosen = [each for each in uses.tools if not own or each.tool in choices.get(each.server, ())]
-    fitting = _smallest_servers(chosen, limits)
+    chosen = [each for each in uses.tools if not own or each.tool in choices.get(each.server, ()) or each in called]
+    fitting = _smallest_servers(chosen, limits, called)
     cut = "" if len(fitting) == len(chosen) else ", the smallest first"
     if not fitting and chosen:
         fitting, cut = _as_many(_by_size(chosen)[0], limits), ", of the smallest as many tools as it takes"
-    return Suggestion(_in_order(fitting, uses.tools), f"{whose}{cut}")
+    few = f"what it called ({total} so far), and " if called else ""
+    return Suggestion(_in_order(fitting, uses.tools), f"{few}{whose}{cut}")
 
 
 def _by_size(chosen: Iterable[ToolUse]) -> list[list[ToolUse]]:
@@ -72,12 +74,13 @@ def _by_size(chosen: Iterable[ToolUse]) -> list[list[ToolUse]]:
     return sorted(servers.values(), key=lambda found: (len(found), tokens(found)))
 
 
-def _smallest_servers(chosen: Iterable[ToolUse], limits: Limits) -> list[ToolUse]:
-    """The tools of as many whole servers as fit, the smallest first."""
-    found: list[ToolUse] = []
+def _smallest_servers(chosen: Iterable[ToolUse], limits: Limits, called: Sequence[ToolUse]) -> list[ToolUse]:
+    """The tools that were `called`, and those of as many whole servers as fit beside them, the smallest first."""
+    found = list(called)
     for server in _by_size(chosen):
-        if limits.hold([*found, *server]):
-            found += server
+        more = [each for each in server if each not in called]
+        if limits.hold([*found, *more]):
+            found += more
     return found
 
 

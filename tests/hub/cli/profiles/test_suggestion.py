@@ -40,9 +40,20 @@ def test_of_too_many_that_were_called_those_that_were_called_most():
 
 
 def test_calls_of_other_hosts_tell_nothing():
-    calls = {"big__t7": {"codex": 500, "cursor": MIN_CALLS - 1}}
+    calls = {"big__t7": {"codex": 500}}
     found = suggested("cursor", uses(calls, big=50, small=2), {}, Limits(40))
     assert found.names == ("small__t0", "small__t1")
+
+
+def test_what_was_called_is_never_left_out_for_what_it_had():
+    """Few calls do not tell what else it needs, but these it does."""
+    calls = {"big__t7": {"cursor": MIN_CALLS - 1}}
+    found = suggested("cursor", uses(calls, big=50, small=2), {"small": ("*",)}, Limits(40))
+    assert found.names == ("big__t7", "small__t0", "small__t1")
+    assert found.why == "what it called (19 so far), and the servers that it had before hubd"
+    crowded = suggested("cursor", uses(calls, big=50, small=2), {"small": ("*",)}, Limits(2))
+    assert crowded.names == ("big__t7",)
+    assert crowded.why.endswith(", the smallest first")
 
 
 def test_the_servers_that_it_had_with_its_own_choice_the_smallest_first():
