@@ -9,7 +9,7 @@ from typing import Any
 
 from config.registry.entry import texts
 from config.registry.questions import Answers
-from config.registry.slots import Slot
+from config.registry.slots import Asked, Slot
 from config.registry.texts import Piece, as_setting, filled, literal_parts
 from config.registry.ways import Way
 
@@ -109,7 +109,7 @@ def _in_text(slot: Slot, text: str) -> Found | None:
     """The answers in the text of a slot; None: it does not fit."""
     if slot.template is None:
         [asked] = slot.asked
-        return {} if text == _default(asked.input.default) else {asked.key: (Piece(text, typed=True),)}
+        return {} if text == _default(asked.input.default) else {asked.key: (_answer(asked, text),)}
     if not slot.asked:
         return {} if [text] == texts(slot, _NOTHING) else None
     keys = {asked.variable: asked for asked in slot.asked}
@@ -118,13 +118,23 @@ def _in_text(slot: Slot, text: str) -> Found | None:
         if name not in keys:
             continue
         asked = keys[name]
-        if found.get(asked.key, (Piece(value, typed=True),))[0].text != value:
+        answer = _answer(asked, value)
+        if found.setdefault(asked.key, (answer,)) != (answer,):
             return None
-        found[asked.key] = (Piece(value, typed=True),)
     if found.keys() != {asked.key for asked in slot.asked}:
         return None
     defaults = {asked.key: _default(asked.input.default) for asked in slot.asked}
-    return {key: pieces for key, pieces in found.items() if pieces[0].text != defaults[key]}
+    return {key: pieces for key, pieces in found.items() if _setting_of(pieces[0]) != defaults[key]}
+
+
+def _answer(asked: Asked, text: str) -> Piece:
+    """What was answered, where settings have `text`. What was chosen among the publisher's words is the publisher's."""
+    chosen = next((each for each in asked.input.choices if text == _default(each)), None)
+    return Piece(text, typed=True) if chosen is None else Piece(chosen)
+
+
+def _setting_of(piece: Piece) -> str:
+    return as_setting([piece])
 
 
 def _default(text: str | None) -> str | None:
@@ -149,8 +159,8 @@ def _between(slot: Slot, text: str) -> Iterator[tuple[str, str]] | None:
             end = len(text) - len(literal)
         else:
             end = text.find(literal, at) if literal else at
-        if end < 0:
-            return None
+        if end < 0 or (text.startswith("${", at) and text[:at].endswith("$")):
+            return None  # nowhere; or within what is escaped, and the rest would be a reference
         found.append((name, text[at:end]))
         at, name = end + len(literal), following
     return iter(found)

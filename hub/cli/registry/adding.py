@@ -2,8 +2,9 @@
 
 import argparse
 import os
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from config.registry.entry import entry
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from config.editing.draft import Draft
     from config.hosts.secret_literals import NewSecrets
     from config.settings import UpstreamConfig
+
+_REFERRED: Final = re.compile(r"\$\{[^{}]+\}(?::\d{1,5})?")
+"""A host that is wholly the user's own reference."""
 
 
 def add_listed(options: argparse.Namespace, own: Mapping[str, Any]) -> int:
@@ -124,7 +128,7 @@ def _judge_address(found: Found, way: Way, got: Answers, url: str) -> None:
     parts = urlsplit(url)
     if not parts.hostname:
         raise ValueError("there is no host in it")
-    if "${" not in parts.netloc.replace("$${", ""):  # else the user's own reference
+    if not _REFERRED.fullmatch(parts.netloc):  # a reference beside a host says nothing of the host
         judge(found.registry, f"{parts.scheme}://{parts.netloc}/")
 
 

@@ -16,6 +16,7 @@ from config.registry.carrying import answers_in
 from config.registry.names import LATEST, Source, is_older, source_of
 from config.registry.questions import checked
 from config.registry.slots import all_asked
+from config.registry.texts import Piece
 from config.registry.ways import ENGINES, Way, ways_of
 from hub.cli.change_report import configuration_diff
 from hub.cli.editing import changed
@@ -119,7 +120,7 @@ def _change(
     if not fits:
         output.warn(f"{options.name} was changed by hand, or its old version is gone: what runs is made anew")
     asked_before = {asked.key for _, asked in all_asked(before.slots)} if isinstance(before, Way) else set()
-    got = answers(way, options, options.name, new, dict(_still_good(way, carried)), asked_before)
+    got = answers(way, options, options.name, new, dict(_still_good(way, before, carried, settings)), asked_before)
     source = Source(found.registry.name, found.listed.server.name, found.listed.server.version)
     made = settings_of(found, way, got, source)
     for table in ("env", "headers"):
@@ -139,18 +140,32 @@ def _change(
     return Change(changes, tuple(_told(settings, changes)))
 
 
-def _still_good(way: Way, carried: Values) -> Iterator[tuple[str, Any]]:
-    """The answers that the new version takes as well."""
+def _still_good(
+    way: Way, before: Way | str, carried: Values, settings: Mapping[str, Any]
+) -> Iterator[tuple[str, tuple[Piece, ...]]]:
+    """The answers that the new version takes as well. One for something else opens no folder, and is no address."""
     known = {asked.key: (slot, asked) for slot, asked in all_asked(way.slots)}
+    folders = {asked.key for _, asked in all_asked(before.slots) if asked.typed} if isinstance(before, Way) else set()
     for key, pieces in carried.items():
-        if key not in known:
+        if key not in known or (known[key][1].typed and key not in folders):
             continue
+        if known[key][0].place == "address" and not all(_is_there(piece, settings) for piece in pieces):
+            pieces = tuple(Piece(piece.text) for piece in pieces)
         try:
             for piece in pieces:
                 checked(*known[key], piece.text, absolute)
         except ValueError:
             continue
         yield key, pieces
+
+
+def _is_there(piece: Piece, settings: Mapping[str, Any]) -> bool:
+    """True if an answer names no other host than the one that the server has, so that it may name this one again."""
+    try:
+        host = urlsplit(piece.text).netloc
+    except ValueError:
+        return False
+    return host in ("", _host(settings))
 
 
 def _kind(settings: Mapping[str, Any]) -> str:
