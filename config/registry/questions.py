@@ -15,7 +15,6 @@ _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)")
 _REFERENCE = re.compile(r"(?<!\$)\$\{")
 _TRUE, _FALSE = ("true", "yes", "y", "1", "on"), ("false", "no", "n", "0", "off")
 MAX_TEXT = 8192
-NO_FOLDER = "a folder of a container is an absolute path without commas, quotes or $"
 
 
 class Answers(Struct, frozen=True):
@@ -41,9 +40,7 @@ def checked(slot: Slot, asked: Asked, text: str, absolute: Absolute, *, is_own: 
         raise ValueError(f"it is longer than {MAX_TEXT} characters")
     if any(ord(c) < 32 or ord(c) == 127 for c in text):
         raise ValueError("it holds control characters")
-    if slot.place == "mount" and set(text) & set(',"$'):
-        raise ValueError(NO_FOLDER)
-    if is_own and _REFERENCE.search(text) and not asked.typed:
+    if is_own and _REFERENCE.search(text) and not asked.typed and slot.place != "mount":
         return text  # what it leads to is not known yet
     kind = asked.input.format
     if asked.input.choices and text not in asked.input.choices:
@@ -56,8 +53,8 @@ def checked(slot: Slot, asked: Asked, text: str, absolute: Absolute, *, is_own: 
         return "true" if text.lower() in _TRUE else "false"
     if kind == "filepath" or asked.typed or (slot.place == "argument" and text.startswith("~/")):
         text = absolute(text)  # no shell will replace `~`
-    if slot.place == "mount" and not text.startswith("/"):
-        raise ValueError(NO_FOLDER)
+    if slot.place == "mount" and (set(text) & set(',"$') or not text.startswith("/")):
+        raise ValueError("a folder of a container is an absolute path without commas, quotes or $")
     return text
 
 

@@ -45,7 +45,7 @@ def add_listed(options: argparse.Namespace, own: Mapping[str, Any]) -> int:
     known = Known(options.config)
     found = chosen_registry(find(known.chosen(options.registry), name, version), options, name, version)
     server = found.listed.server
-    _refuse_deleted(found)
+    refuse_deleted(found)
     id = options.called or id_of(name, known.upstreams)
     if not options.called:
         _refuse_again(name, known.upstreams)
@@ -61,7 +61,7 @@ def add_listed(options: argparse.Namespace, own: Mapping[str, Any]) -> int:
     settings = with_own(settings, own)
     for line in as_written(settings) if got.values else ():
         output.say(line)
-    if not _is_agreed(f'Add it as "{id}"?', options, default=not said):
+    if not is_agreed(f'Add it as "{id}"?', options, default=not said):
         output.say("nothing was changed")
         return EX_FAILED
     return write(options, id, settings, new)
@@ -142,13 +142,8 @@ def _is_typed(way: Way, got: Answers, url: str) -> bool:
     return piece is not None and piece.typed and urlsplit(piece.text).netloc == urlsplit(url).netloc != ""
 
 
-def is_agreed(question: str, options: argparse.Namespace) -> bool:
-    """True if somebody says yes, or need not."""
-    return _is_agreed(question, options, default=True)
-
-
-def _is_agreed(question: str, options: argparse.Namespace, *, default: bool) -> bool:
-    """Ask, unless `--yes` or `--dry-run` was given.
+def is_agreed(question: str, options: argparse.Namespace, *, default: bool = True) -> bool:
+    """True if somebody says yes, or need not: with `--yes` or `--dry-run` nobody is asked.
 
     Raises:
         UsageError: there is nobody to ask.
@@ -160,7 +155,12 @@ def _is_agreed(question: str, options: argparse.Namespace, *, default: bool) -> 
     return agreed(question, default=default)
 
 
-def _refuse_deleted(found: Found) -> None:
+def refuse_deleted(found: Found) -> None:
+    """Refuse a version that its registry has no more for anybody.
+
+    Raises:
+        NotAdded: it is such a one.
+    """
     if found.listed.status == "deleted":
         server = found.listed.server
         raise NotAdded(

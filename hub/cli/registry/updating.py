@@ -20,7 +20,7 @@ from config.registry.texts import Piece
 from config.registry.ways import ENGINES, Way, ways_of
 from hub.cli.change_report import configuration_diff
 from hub.cli.editing import changed
-from hub.cli.registry.adding import is_agreed, settings_of
+from hub.cli.registry.adding import is_agreed, refuse_deleted, settings_of
 from hub.cli.registry.asking import Values, absolute, answers
 from hub.cli.registry.choosing import NotAdded
 from hub.cli.registry.client import Client, Registry, run
@@ -96,10 +96,7 @@ def _asked(registry: Registry, source: Source) -> tuple[Found, Listed | None]:
     if newest is None:
         raise NotAdded(f"registry {registry.name} does not have {source.name} any more")
     found = Found(registry, newest)
-    if newest.status == "deleted":
-        raise NotAdded(
-            f"{source.name} {newest.server.version} was taken out of registry {registry.name}: {status_of(found)}"
-        )
+    refuse_deleted(found)
     return found, old
 
 

@@ -10,7 +10,7 @@ import pytest
 from config.hosts.had_before import Had
 from config.hosts.remembered import FORMAT
 from tests.support.attached import INITIALIZE, Host, hubd, upstream
-from tests.support.processes import HUBD, running_hub
+from tests.support.processes import HUBD
 from tests.support.terminal import Terminal, widest
 
 pytestmark = pytest.mark.covers("EP-10")
@@ -26,20 +26,11 @@ SERVERS = "\n".join(
 )
 
 
-@pytest.fixture(scope="module")
-def lasting(tmp_path_factory):
-    with running_hub(tmp_path_factory.mktemp("hub"), SERVERS) as hub:
-        yield hub
-
-
 @pytest.fixture
-def hub(lasting):
-    """The hub, with its file as it was at first."""
-    record_of(lasting).unlink(missing_ok=True)
-    yield lasting
-    if lasting.config.read_text() != SERVERS:
-        lasting.config.write_text(SERVERS)
-        told(lasting, "reload")
+def hub(hub):
+    """The hub, without a record of what hosts had before."""
+    record_of(hub).unlink(missing_ok=True)
+    return hub
 
 
 def told(hub, *words, code=0):

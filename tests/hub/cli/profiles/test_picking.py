@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 from tests.support.attached import hubd, upstream
-from tests.support.processes import HUBD, running_hub
+from tests.support.processes import HUBD
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.covers("EP-10")
@@ -26,20 +26,6 @@ SERVERS = "\n".join(
         upstream("mail", {"tools": ["send", "fetch"]}),
     ]
 )
-
-
-@pytest.fixture(scope="module")
-def lasting(tmp_path_factory):
-    with running_hub(tmp_path_factory.mktemp("hub"), SERVERS) as hub:
-        yield hub
-
-
-@pytest.fixture
-def hub(lasting):
-    yield lasting
-    if lasting.config.read_text() != SERVERS:
-        lasting.config.write_text(SERVERS)
-        hubd(lasting, "reload")
 
 
 def editor(directory, *steps):
