@@ -78,10 +78,10 @@ class Bench:
         self.applied = []
         levels = LogLevels(list, self.applied.append)
         states = RequestStates(Sealer(b"k" * 32), wall=lambda: 0.0)
-        tasks = Tasks(states, Sealer(b"k" * 32), {"files": self.files}, ttl_s=900)
-        bridge = EraBridge(states, ParkedCalls(states, ttl_s=900, total_s=7200), tasks, PageVisits())
         rules = Rules((UpstreamRule("files"),))
         self.live = LiveCatalog({"files": self.files}, rules, UriClaims(), Sealer(b"k" * 32), lambda: None)
+        tasks = Tasks(states, Sealer(b"k" * 32), {"files": self.files}, ttl_s=900, shows=self.live.shows)
+        bridge = EraBridge(states, ParkedCalls(states, ttl_s=900, total_s=7200), tasks, PageVisits())
         subscriptions = Subscriptions(self.live)
         self.usage = ToolUsage(Memory(None), lambda: 0.0)
         self.router = Router(

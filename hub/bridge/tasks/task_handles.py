@@ -108,7 +108,7 @@ class TaskHandles:
         ttl_s: float,
         run: str = "",
         is_elsewhere: Callable[[str], bool],
-        shows: Callable[[View, str], bool] = lambda view, upstream: True,
+        shows: Callable[[View, str], bool],
     ) -> None:
         self._run = run
         self._is_elsewhere = is_elsewhere

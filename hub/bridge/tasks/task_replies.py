@@ -50,7 +50,7 @@ class Tasks:
         upstreams: Mapping[str, Upstream],
         *,
         ttl_s: float,
-        shows: Callable[[View, str], bool] = lambda view, upstream: True,
+        shows: Callable[[View, str], bool],
     ) -> None:
         """`shows`: whether a view has an upstream in it."""
         self.handles = TaskHandles(

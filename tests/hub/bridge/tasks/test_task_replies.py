@@ -52,7 +52,9 @@ class Fake:
 
 def tasks(fake: Fake) -> Tasks:
     sealer = Sealer(b"k" * 32)
-    return Tasks(RequestStates(sealer, wall=lambda: 0.0), sealer, {"files": fake}, ttl_s=900)
+    return Tasks(
+        RequestStates(sealer, wall=lambda: 0.0), sealer, {"files": fake}, ttl_s=900, shows=lambda view, upstream: True
+    )
 
 
 def slow(name: str = "slow") -> Operation:
