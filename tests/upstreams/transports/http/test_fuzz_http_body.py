@@ -19,7 +19,7 @@ from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError
 from hub.wire.jsonrpc import Failure, Result
-from tests.support.descriptors import open_descriptors
+from tests.support.descriptors import LOOKS, left_open, open_descriptors, pause
 from tests.support.http_fixture import Ear, Fixture, config_for, run
 from tests.support.http_peer import PeerRequest, Script, Talk, http_peer
 from upstreams.session import CallTimeouts
@@ -168,17 +168,18 @@ class FuzzedScript(Script):
 async def nothing_left() -> AsyncIterator[None]:
     """There are no more tasks and descriptors in the end than before."""
 
-    def living() -> tuple[int, int]:
-        return trio.lowlevel.current_statistics().tasks_living, len(open_descriptors())
-
     await trio.testing.wait_all_tasks_blocked()
-    tasks, descriptors = living()
+    tasks, descriptors = trio.lowlevel.current_statistics().tasks_living, open_descriptors()
     yield
     for _ in range(20):
         await trio.testing.wait_all_tasks_blocked()
-    tasks_left, descriptors_left = living()
-    assert tasks_left == tasks
-    assert descriptors_left <= descriptors
+    for _ in range(LOOKS):
+        if not left_open(descriptors):
+            break
+        pause()
+        await trio.testing.wait_all_tasks_blocked()
+    assert left_open(descriptors) == []
+    assert trio.lowlevel.current_statistics().tasks_living == tasks
 
 
 async def fuzz(era: str, methods: set[str], step: Callable[[Fixture], Awaitable[None]]) -> None:

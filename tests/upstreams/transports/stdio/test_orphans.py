@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from config.settings import UpstreamConfig
-from tests.support.descriptors import open_descriptors
+from tests.support.descriptors import no_descriptor_left
 from upstreams.transports.stdio.orphans import (
     MARKER,
     MAX_DEPTH,
@@ -242,10 +242,8 @@ async def test_nothing_is_adopted_where_nothing_was_left():
 
 @pytest.mark.covers("I-12")
 def test_no_descriptor_is_left_by_killing():
-    before = len(open_descriptors())
     mark = f"{1 << 30}.{STARTED}.{PLACE}.{TOKEN}.1"
-    with ExitStack() as stack:
+    with no_descriptor_left(), ExitStack() as stack:
         for _ in range(20):
             stack.enter_context(sleeping(mark))
         assert kill_orphans() >= 20
-    assert len(open_descriptors()) <= before

@@ -13,7 +13,7 @@ import trio
 from config.setting import Secret
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
-from tests.support.descriptors import open_descriptors
+from tests.support.descriptors import no_descriptor_left
 from upstreams.transports.stdio.limits import DESCRIPTORS_OF_CHILD, KEPT_DESCRIPTORS, MOST_DESCRIPTORS, OOM_SCORE
 from upstreams.transports.stdio.orphans import MARKER
 from upstreams.transports.stdio.process import (
@@ -196,12 +196,11 @@ async def test_a_system_that_starts_no_more_processes_is_no_fault_of_the_hub(mon
     def fail(*_arguments, **_options):
         raise OSError(number, os.strerror(number))
 
-    before = len(open_descriptors())
     monkeypatch.setattr("upstreams.transports.stdio.process.spawn", fail)
-    with pytest.raises(UpstreamUnavailable) as caught:
-        Child(UpstreamConfig(command="sleep", args=("300",)), "c", os.environ)
-    assert reason in str(caught.value)
-    assert len(open_descriptors()) <= before
+    with no_descriptor_left():
+        with pytest.raises(UpstreamUnavailable) as caught:
+            Child(UpstreamConfig(command="sleep", args=("300",)), "c", os.environ)
+        assert reason in str(caught.value)
 
 
 @pytest.mark.covers("F-P-01")
@@ -227,7 +226,6 @@ async def test_a_command_that_cannot_be_started_says_why(tmp_path, make, reason)
 @pytest.mark.covers("F-P-01", "I-12")
 @pytest.mark.parametrize("fails", range(4))
 async def test_a_child_that_cannot_be_watched_is_not_left_running(monkeypatch, fails):
-    before = len(open_descriptors())
     started = []
     counter = iter(range(100))
 
@@ -244,11 +242,11 @@ async def test_a_child_that_cannot_be_watched_is_not_left_running(monkeypatch, f
     os_pidfd_open = os.pidfd_open
     monkeypatch.setattr(os, "pidfd_open", scarce(os.pidfd_open))
     monkeypatch.setattr(os, "dup", scarce(os.dup))
-    with pytest.raises(UpstreamUnavailable, match=r"cannot be executed \(too many open files\)"):
-        Child(UpstreamConfig(command="sleep", args=("300",)), "c", os.environ)
-    [pid] = started
-    assert str(pid) not in os.listdir("/proc")
-    assert len(open_descriptors()) <= before
+    with no_descriptor_left():
+        with pytest.raises(UpstreamUnavailable, match=r"cannot be executed \(too many open files\)"):
+            Child(UpstreamConfig(command="sleep", args=("300",)), "c", os.environ)
+        [pid] = started
+        assert str(pid) not in os.listdir("/proc")
 
 
 def write(path, text, mode):
@@ -360,12 +358,11 @@ async def test_other_processes_live_on():
 
 @pytest.mark.covers("I-12")
 async def test_no_descriptor_is_left():
-    before = len(open_descriptors())
-    for _ in range(3):
-        await Child(python(""), "c", os.environ).stop()
-    with pytest.raises(UpstreamUnavailable):
-        Child(UpstreamConfig(command="no-such-command-anywhere"), "c", os.environ)
-    assert len(open_descriptors()) <= before
+    with no_descriptor_left():
+        for _ in range(3):
+            await Child(python(""), "c", os.environ).stop()
+        with pytest.raises(UpstreamUnavailable):
+            Child(UpstreamConfig(command="no-such-command-anywhere"), "c", os.environ)
 
 
 # --- stderr -----------------------------------------------------------------------------------------------------------
