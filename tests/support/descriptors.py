@@ -49,4 +49,5 @@ def no_descriptor_left() -> Iterator[None]:
         if not left_open(before):
             return
         pause()
-    assert left_open(before) == []
+    left = left_open(before)
+    assert not left, left

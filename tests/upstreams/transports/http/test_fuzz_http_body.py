@@ -178,7 +178,8 @@ async def nothing_left() -> AsyncIterator[None]:
             break
         pause()
         await trio.testing.wait_all_tasks_blocked()
-    assert left_open(descriptors) == []
+    left = left_open(descriptors)
+    assert not left, left
     assert trio.lowlevel.current_statistics().tasks_living == tasks
 
 
