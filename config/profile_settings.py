@@ -17,9 +17,9 @@ DEFAULT_PROFILE: Final = "default"
 class ToolOverride(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One tool as the hosts of a profile see it, by its visible name before renaming."""
 
-    description: Annotated[str, Setting(reload="live", mask="never")] = ""
+    description: Annotated[str, Setting(reload="live", mask="never", instead_of=("describe", "descriptions"))] = ""
     """The description, in place of the server's."""
-    fix: Annotated[dict[str, Any], Setting(reload="live", expanded=True)] = {}
+    fix: Annotated[dict[str, Any], Setting(reload="live", expanded=True, instead_of=("fixed",))] = {}
     """Arguments with values that hosts neither see nor send: the hub puts them in. Texts may hold variables."""
 
     def __repr__(self) -> str:

@@ -146,6 +146,8 @@ def _unknown(key: str, type: type[Struct]) -> str:
         return f"ignored: it is a setting of [{table}]; write it below that"
     if type is HubConfig and key in UPSTREAM:
         return "ignored: it is a setting of one upstream; write it below [upstreams.NAME]"
+    if below := _below_a_name(key, type):
+        return f"ignored: it is a setting of one tool each; write {below}"
     near = nearest(key, type)
     hint = f'did you mean "{near[0]}"?' if near else f"known are: {', '.join(sorted(known))}"
     return f"ignored: unknown setting; {hint}"
@@ -156,6 +158,15 @@ def _table_of(key: str) -> str | None:
     if key in UPSTREAM:
         return None
     return next((table for table, type in tables(HubConfig).items() if key in declarations(type)), None)
+
+
+def _below_a_name(key: str, type: type[Struct]) -> str:
+    """The place of a setting that stands in a table of `type` below the name of a tool; "": there is no such."""
+    for table, declared in declarations(type).items() if type is not HubConfig else ():
+        for name, below in declarations(declared.named).items() if declared.named is not None else ():
+            if key in (name, *below.setting.instead_of):
+                return f'{table}."TOOL".{name}'
+    return ""
 
 
 def nearest(key: str, type: type[Struct]) -> list[str]:

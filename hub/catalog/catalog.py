@@ -150,9 +150,11 @@ class Catalog:
         view: View = EVERYTHING,
         varies: bool = False,
         profile: Profile | None = None,
+        chosen_from: "Catalog | None" = None,
         warnings: Iterable[str] = (),
     ) -> None:
-        """`profile`: what chose the parts; `warnings` are about that."""
+        """`profile`: what chose the parts, `chosen_from` another catalogue, which has told its own warnings; `warnings`
+        are about that choice."""
         self.profile = profile
         self.parts = tuple(parts)
         """The entries of each upstream."""
@@ -172,8 +174,10 @@ class Catalog:
         self._hidden: dict[tuple[Kind, str], frozenset[str]] = {}
         """By kind and upstream: visible names that an earlier upstream has already."""
         found = [*warnings, *(warning for part in parts for warning in part.warnings)]
+        told = {} if chosen_from is None else chosen_from._hidden
+        where = "" if profile is None else f"profile {view.profile}: "
         for kind in Kind:
-            found += self._lay_out(kind)
+            found += [where + warning for warning in self._lay_out(kind, told)]
         if profile is not None and profile.max_tools is not None:
             found += self._too_many(profile.max_tools)
         self.warnings = tuple(found)
@@ -183,21 +187,22 @@ class Catalog:
         for part in reversed(self.parts):  # of one name, the first one's
             self._mirrors.update(part.mirrors)
 
-    def _lay_out(self, kind: Kind) -> Iterator[str]:
-        """Fill the table of `kind`. A name that two upstreams show belongs to the first; yields warnings about that."""
+    def _lay_out(self, kind: Kind, told: Mapping[tuple[Kind, str], frozenset[str]]) -> Iterator[str]:
+        """Fill the table of `kind`. A name that two upstreams show belongs to the first; yields warnings about that,
+        but for names that were `told`."""
         routes = self._routes[kind] = {}
         for part in self.parts:
             taken = frozenset(routes.keys() & part.routes[kind].keys())
             routes.update((name, route) for name, route in part.routes[kind].items() if name not in taken)
             if taken:
                 self._hidden[kind, part.name] = taken
-            if taken and kind in NAME_KINDS:
-                yield f"{part.name}: left out, because an earlier upstream has the name: {quote_some(sorted(taken))}"
+            if (new := taken - told.get((kind, part.name), NOTHING)) and kind in NAME_KINDS:
+                yield f"{part.name}: left out, because an earlier upstream has the name: {quote_some(sorted(new))}"
         for part in self.parts:
             for name, route in part.former(kind).items():
                 routes.setdefault(name, route)
         if kind is Kind.TOOL:
-            yield from self._lay_out_apps(routes)
+            yield from self._lay_out_apps(routes, told)
             for part in self.parts:
                 for name, route in part.route_of_sign_in.items():
                     routes.setdefault(name, route)
@@ -209,15 +214,18 @@ class Catalog:
         if count > most:
             yield f"profile {self.view.profile}: shows {count} tools, and its max_tools is {most}; nothing is cut"
 
-    def _lay_out_apps(self, routes: dict[str, Route]) -> Iterator[str]:
+    def _lay_out_apps(
+        self, routes: dict[str, Route], told: Mapping[tuple[Kind, str], frozenset[str]]
+    ) -> Iterator[str]:
         """Let user interfaces reach their tools by bare names, but for names that are taken."""
         for part in self.parts:
             names = {each.visible for each in part.apps}
             if taken := names & routes.keys():
                 self._hidden[Kind.TOOL, part.name] = self._hidden_of(Kind.TOOL, part) | taken
+            if new := taken - told.get((Kind.TOOL, part.name), NOTHING):
                 yield (
                     f"{part.name}: its user interfaces cannot call these tools here, because another has the name: "
-                    f"{quote_some(sorted(taken))}; use the endpoint /mcp/{part.name}"
+                    f"{quote_some(sorted(new))}; use the endpoint /mcp/{part.name}"
                 )
             routes.update((name, part.route_of(Kind.TOOL, name)) for name in names - taken)
 
@@ -442,6 +450,7 @@ class Catalog:
             view=view,
             varies=True,
             profile=rules.profile,
+            chosen_from=self,
             warnings=warnings,
         )
 
@@ -477,10 +486,13 @@ class Catalog:
         return self._instructions
 
     def _words(self) -> Iterator[ServerWords]:
-        """What is said of each server that offers something, or says something."""
+        """What is said of each server that offers something, or says something; in a profile, of those of which it
+        shows something."""
         tools = {part.name: len(shown) for part, shown in self.findable()}
         for part in self.parts:
             counts = {kind: len(part.shown[kind]) for kind in Kind} | {Kind.TOOL: tools[part.name]}
+            if self.profile is not None and not any(counts.values()):
+                continue
             kind = next((kind for kind in (Kind.TOOL, Kind.PROMPT, Kind.RESOURCE) if counts[kind]), Kind.TOOL)
             text = part.snapshot.instructions
             if counts[kind] or text.strip():

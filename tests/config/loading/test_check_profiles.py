@@ -141,6 +141,22 @@ def test_an_unknown_setting_is_ignored_with_the_nearest_one(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("describe = { github__x = 'y' }", "description"),
+        ("description = 'y'", "description"),
+        ("[profiles.p.fix]\nowner = 'acme'", "fix"),
+    ],
+)
+def test_what_is_said_of_a_tool_is_hinted_at_below_its_name(tmp_path, text, meant):
+    found = load(tmp_path, f"{SERVER}[profiles.p]\n{text}\n")
+    assert found.config.profiles == {"p": Profile()}
+    assert [each.text for each in found.warnings] == [
+        f'ignored: it is a setting of one tool each; write override."TOOL".{meant}'
+    ]
+
+
 def test_a_server_that_is_not_there_is_a_warning(tmp_path):
     found = load(tmp_path, f'{SERVER}[profiles.p]\nservers = ["gihub", "hub"]\n')
     assert [f"{each.line}: {each.text}" for each in found.warnings] == [

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from config.profile_settings import Profile, ToolOverride
 from hub.catalog.catalog import Rules, finish, merge
@@ -175,6 +175,37 @@ def test_the_bytes_of_what_a_profile_leaves_as_it_is_are_made_once():
     assert sizes.keys() == {"a__x", "a__y", "b__x"}
     assert sizes["b__x"] == alone.parts[0].tool_bytes()["b__x"] > sizes["a__x"] + 200
     assert sizes["a__x"] == everything.parts[0].tool_bytes()["a__x"]
+
+
+def test_what_is_the_same_for_everybody_is_told_once():
+    rules = {"a": UpstreamRule("a", apps=True), "b": UpstreamRule("b", apps=True), "c": UpstreamRule("c", "")}
+    sides = snapshot("a", "x", "y", "hub__z"), snapshot("b", "x", "y", "y"), snapshot("c", "a__x", "hub__z")
+    told = merge(sides, Rules(tuple(rules.values())), UriClaims()).warnings
+    assert len(told) == 5, told
+    assert chosen(Profile(), *sides, **rules).warnings == ()
+    assert chosen(Profile(tools=("*x", "*hub__z")), *sides, **rules).warnings == ()
+
+
+def test_what_only_a_profile_makes_so_is_told_as_its_own():
+    rename = (("x", "n" * 33),)
+    [warning] = chosen(Profile(name_budget=32), A, a=UpstreamRule("a", rename=rename)).warnings
+    assert warning.startswith("profile p: a: 'x' keeps its name, since")
+    apps = UpstreamRule("a", apps=True)
+    [warning] = chosen(Profile(rename={"b__z": "x"}), A, B, a=apps).warnings
+    assert warning.startswith("profile p: a: its user interfaces cannot call these tools here"), warning
+
+
+@pytest.mark.covers("EP-9")
+def test_the_instructions_are_those_of_servers_of_which_something_is_shown():
+    says = {name: structs.replace(each, instructions=f"I am {name}.") for name, each in (("a", A), ("b", B))}
+    both = chosen(Profile(), *says.values()).instructions
+    assert "a__*: I am a; 2 tools" in both
+    assert "I am b." in both
+    no_tools = chosen(Profile(tools=("!*",)), *says.values()).instructions
+    assert "I am a" not in no_tools
+    assert "b__*: I am b; 1 resource" in no_tools, "its resources are shown"
+    everything = merge((structs.replace(snapshot("q"), instructions="I am q."),), Rules((UpstreamRule("q"),)), UriClaims())
+    assert "I am q" in everything.instructions, "without a profile nothing was left out"
 
 
 def test_hostile_names_meet_globs_in_bounded_time():
