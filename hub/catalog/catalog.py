@@ -214,9 +214,7 @@ class Catalog:
         if count > most:
             yield f"profile {self.view.profile}: shows {count} tools, and its max_tools is {most}; nothing is cut"
 
-    def _lay_out_apps(
-        self, routes: dict[str, Route], told: Mapping[tuple[Kind, str], frozenset[str]]
-    ) -> Iterator[str]:
+    def _lay_out_apps(self, routes: dict[str, Route], told: Mapping[tuple[Kind, str], frozenset[str]]) -> Iterator[str]:
         """Let user interfaces reach their tools by bare names, but for names that are taken."""
         for part in self.parts:
             names = {each.visible for each in part.apps}

@@ -204,7 +204,9 @@ def test_the_instructions_are_those_of_servers_of_which_something_is_shown():
     no_tools = chosen(Profile(tools=("!*",)), *says.values()).instructions
     assert "I am a" not in no_tools
     assert "b__*: I am b; 1 resource" in no_tools, "its resources are shown"
-    everything = merge((structs.replace(snapshot("q"), instructions="I am q."),), Rules((UpstreamRule("q"),)), UriClaims())
+    everything = merge(
+        (structs.replace(snapshot("q"), instructions="I am q."),), Rules((UpstreamRule("q"),)), UriClaims()
+    )
     assert "I am q" in everything.instructions, "without a profile nothing was left out"
 
 
