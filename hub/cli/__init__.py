@@ -7,7 +7,7 @@ read, prompt, ...: the command line as a host), `sign_in` (auth, logout), `addin
 `completion` (in shells), `registry` (search, outdated, update), `setup`, `install`, `importing`, `profiles`,
 `service`, `doctor`. Parts of these:
 
-- `keyboard`: waiting for what a person types, or for Ctrl-C
+- `clock`; `keyboard`: waiting for what a person types, or for Ctrl-C
 - `drafts`: a changed configuration, shown or saved
 - `server_watch`: waiting until servers are connected
 - `start_hub` (in the background), `served` (the servers that work through the hub)

@@ -10,12 +10,12 @@ import json
 import re
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from os import EX_OK
 from typing import Any, Final, cast
 
+from hub.cli.clock import now_s
 from hub.cli.subcommand import Output, Parser, add
 from hub.wire.printable import printable
 
@@ -262,7 +262,7 @@ def ask(method: str) -> Any:
     from config.hub_paths import control_path
     from hub.net.peer_credentials import ForeignPeer, refuse_foreign_hub
 
-    until = time.monotonic() + PATIENCE_S  # noqa: TID251 - nothing here runs under trio
+    until = now_s() + PATIENCE_S
     path, received = str(control_path()), bytearray()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as hub:
         hub.settimeout(PATIENCE_S)
@@ -271,7 +271,7 @@ def ask(method: str) -> Any:
             refuse_foreign_hub(hub, path)
             hub.sendall(b'{"jsonrpc":"2.0","id":1,"method":"%s","params":{}}\n' % method.encode())
             while not received.endswith(b"\n"):
-                hub.settimeout(max(0.001, until - time.monotonic()))  # noqa: TID251
+                hub.settimeout(max(0.001, until - now_s()))
                 part = hub.recv(1 << 18)
                 if not part or len(received) > MAX_BYTES:
                     return None

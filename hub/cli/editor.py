@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from os import EX_CONFIG, EX_OK
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from hub.cli.drafts import reload_hub, save, say_problems
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, agreed
@@ -29,7 +29,7 @@ def edit(options: argparse.Namespace) -> int:
     from config.errors import EditError
 
     output: Output = options.output
-    editor = editor_command()
+    editor = editor_command(output, "or change hubd.toml by other means, and run `hubd validate`")
     draft = Draft(options.config, os.environ)
     was = draft.text()
     folder = Path(tempfile.mkdtemp(prefix="hubd-edit-"))
@@ -110,21 +110,40 @@ def edited_text(editor: list[str], copy: Path, main: Path, output: Output) -> st
         raise EditError(f"what was saved is not UTF-8 text, and {main} was left as it is") from None
 
 
-def editor_command() -> list[str]:
-    """The user's editor, and words of its command line.
+def editor_command(output: Output, instead: str) -> list[str]:
+    """The user's editor, and words of its command line. `instead`: what can be done without one, as a clause.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is none, or none that anybody could use here.
     """
     import shutil
 
     for variable in ("VISUAL", "EDITOR"):
-        if words := shlex.split(os.environ.get(variable, "")):
+        if words := _words(variable):
             return words
+    if not _is_terminal(sys.stdin) or not _is_terminal(sys.stderr if output.json else sys.stdout):
+        text = "there is no terminal here for an editor, and neither VISUAL nor EDITOR names one that needs none"
+        raise UsageError(f"{text}: run this in a terminal, set VISUAL, {instead}")
     for name in EDITORS:
         if shutil.which(name):
             return [name]
-    raise UsageError("there is no editor here: name one in VISUAL or EDITOR")
+    raise UsageError(f"there is no editor here: name one in VISUAL or EDITOR, {instead}")
+
+
+def _words(variable: str) -> list[str]:
+    """The words of an editor's command line.
+
+    Raises:
+        UsageError: it is none.
+    """
+    try:
+        return shlex.split(os.environ.get(variable, ""))
+    except ValueError as error:
+        raise UsageError(f"{variable} is no command line: {error}") from None
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
 
 
 def edit_again(output: Output) -> bool:

@@ -4,10 +4,11 @@ Python acts on a signal between two of its instructions. One that comes after th
 call that waits, is acted on when that call returns: perhaps never. So each wait is a row of short ones.
 """
 
-import time
 from collections.abc import Sequence
 from select import select
 from typing import Final, TextIO
+
+from hub.cli.clock import now_s
 
 SLICE_S: Final = 0.5
 """Seconds after which a wait begins anew."""
@@ -19,9 +20,9 @@ def readable(descriptors: Sequence[int], limit_s: float | None = None) -> list[i
     Raises:
         KeyboardInterrupt: Ctrl-C.
     """
-    until = None if limit_s is None else _now() + limit_s
+    until = None if limit_s is None else now_s() + limit_s
     while True:
-        left_s = SLICE_S if until is None else until - _now()
+        left_s = SLICE_S if until is None else until - now_s()
         if ready := select(descriptors, [], [], max(0.0, min(SLICE_S, left_s)))[0]:
             return ready
         if left_s <= 0:
@@ -38,7 +39,3 @@ def typed_line(stream: TextIO) -> str:
     if stream.isatty():
         readable([stream.fileno()])
     return stream.readline()
-
-
-def _now() -> float:
-    return time.monotonic()  # noqa: TID251 - nothing here runs under trio

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from hub.cli.clock import now_s
 from hub.cli.render.last_words import last_words
 from hub.cli.render.tables import about, duration
 from hub.cli.subcommand import EX_FAILED, Output
@@ -149,12 +150,12 @@ def watch(
     from hub.control.methods import STATUS
 
     wanted = list(dict.fromkeys(names))
-    began_at = until = _now()
+    began_at = until = now_s()
     again = _Again()
     with output.progress.live_lines() as live:
         while True:
             rows = {row.name: row for row in hub.request(STATUS).upstreams}
-            now = _now()
+            now = now_s()
             waited_s = now - began_at
             found = {name: outcome(name, rows.get(name), waited_s) for name in wanted}
             again.look(rows.values(), waited_s)
@@ -266,7 +267,3 @@ def say_outcomes(found: Collection[ServerOutcome], output: Output) -> int:
         else:
             output.say(text)
     return code
-
-
-def _now() -> float:
-    return time.monotonic()  # noqa: TID251 - nothing here runs under trio

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from hub.cli.client.connection import Refused
+from hub.cli.clock import now_s
 from hub.cli.render.tables import duration
 from hub.cli.server_watch import PAUSE_S, is_starting
 from hub.cli.subcommand import UsageError, client
@@ -60,7 +61,7 @@ class _Starting:
 
     def __init__(self, concerns: Concerns) -> None:
         self._concerns = concerns
-        self._began_at = self._until = _now()
+        self._began_at = self._until = now_s()
         self._names: frozenset[str] | None = None
         """Those that were starting when it was looked last; None: that was not looked at."""
         self._is_said = False
@@ -79,7 +80,7 @@ class _Starting:
                     return True
             elif before - names:
                 return True
-            if not names or _now() > self._until:
+            if not names or now_s() > self._until:
                 return False
             self._say(starting)
             time.sleep(PAUSE_S)  # noqa: TID251 - nothing here runs under trio
@@ -87,11 +88,11 @@ class _Starting:
     def _is_new(self, row: "UpstreamRow") -> bool:
         """True if it may have listed what it offers after the command began, perhaps between its refusal and this look:
         trying once too often does no harm."""
-        lately_s = _now() - self._began_at + LISTING_S
+        lately_s = now_s() - self._began_at + LISTING_S
         return row.state == "connected" and not row.settling and (row.since_s or 0.0) <= lately_s
 
     def _say(self, starting: "Iterable[UpstreamRow]") -> None:
-        if not self._is_said and _now() - self._began_at > SAY_AFTER_S:
+        if not self._is_said and now_s() - self._began_at > SAY_AFTER_S:
             self._is_said = True
             print(f"{'; '.join(map(doing, starting))} ...", file=sys.stderr, flush=True)
 
@@ -139,7 +140,3 @@ def _start_s(name: str, status: "Status") -> float:
     except ConfigError:
         upstreams = {}
     return upstreams[name].timeouts.start if name in upstreams else Timeouts().start
-
-
-def _now() -> float:
-    return time.monotonic()  # noqa: TID251 - nothing here runs under trio

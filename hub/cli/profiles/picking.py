@@ -24,7 +24,9 @@ def pick(options: argparse.Namespace) -> int:
     from config.hub_paths import config_file
 
     output: Output = options.output
-    editor = editor_command()
+    editor = editor_command(
+        output, "or write the profile by hand: `hubd profile suggest HOST` prints one to begin with"
+    )
     evidence = gathered(options)
     tools = evidence.uses.tools
     if not tools:

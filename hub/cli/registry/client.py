@@ -26,12 +26,20 @@ T = TypeVar("T")
 
 
 class RegistryFailed(Exception):
-    """A registry does not say what it was asked, or says what is not taken. The text says why, and what works all the
-    same; `code` is the exit code."""
+    """A registry does not say what it was asked, or says what is not taken. The text says why."""
 
-    def __init__(self, text: str, code: int = EX_UNAVAILABLE) -> None:
+    def __init__(self, text: str, code: int = EX_UNAVAILABLE, *, why: str = "", registry: str = "") -> None:
         super().__init__(text)
         self.code = code
+        """The exit code."""
+        self.why = why
+        """The reason alone, where the registry does not answer; else ""."""
+        self.registry = registry
+
+    @property
+    def advice(self) -> str:
+        """What works all the same for somebody who wants to add a server, to end the sentence; "": it is said."""
+        return f"; {WITHOUT}" if self.why else ""
 
 
 class Registry(Struct, frozen=True, repr_omit_defaults=True):
@@ -51,7 +59,7 @@ class Registry(Struct, frozen=True, repr_omit_defaults=True):
         return Allowed(private_hosts=frozenset({host}), loopback_http=host in LOOPBACK)
 
     def failed(self, why: str) -> RegistryFailed:
-        return RegistryFailed(f"cannot reach registry {self.name}: {why}; {WITHOUT}")
+        return RegistryFailed(f"cannot reach registry {self.name}: {why}", why=why, registry=self.name)
 
 
 class Matches(Struct, frozen=True):

@@ -68,7 +68,7 @@ def guarded_add(options: argparse.Namespace, own: Mapping[str, Any]) -> int:
 
         return add_listed(options, own)
 
-    return _guarded(command)(options)
+    return _guarded(command, advises=True)(options)
 
 
 def _add_registry(parser: Parser) -> None:
@@ -81,8 +81,9 @@ def _add_agreement(parser: Parser) -> None:
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask; what has a default gets that")
 
 
-def _guarded(command: Command) -> Command:
-    """A command whose failures to reach a registry, and refusals, become exit codes."""
+def _guarded(command: Command, *, advises: bool = False) -> Command:
+    """A command whose failures to reach a registry, and refusals, become exit codes. `advises`: it says how a server is
+    added without one."""
 
     def run(options: argparse.Namespace) -> int:
         from hub.cli.registry.choosing import NotAdded
@@ -91,7 +92,7 @@ def _guarded(command: Command) -> Command:
         try:
             return command(options)
         except RegistryFailed as error:
-            return int(options.output.fail(error.code, str(error)))
+            return int(options.output.fail(error.code, f"{error}{error.advice if advises else ''}"))
         except NotAdded as error:
             return int(options.output.fail(EX_FAILED, str(error)))
 

@@ -24,10 +24,10 @@ def search(options: argparse.Namespace) -> int:
         raise UsageError("say what to look for: a part of a server's name")
     registries = Known(options.config).chosen(options.registry)
     found, failed = _asked(registries, words)
-    for text in failed:
-        output.warn(text)
     if len(failed) == len(registries):
-        return output.fail(EX_UNAVAILABLE, failed[0])
+        return output.fail(EX_UNAVAILABLE, f"{_together(failed)}{failed[0].advice}")
+    for error in failed:
+        output.warn(str(error))
     rows = [(registry, each) for registry, matches in found for each in matches.servers if _has(each, words)]
     more = any(matches.more for _, matches in found)
     output.set(servers=[_as_object(registry, each) for registry, each in rows], more=more)
@@ -40,10 +40,10 @@ def search(options: argparse.Namespace) -> int:
     return EX_OK
 
 
-def _asked(registries: Sequence[Registry], words: Sequence[str]) -> tuple[Results, list[str]]:
+def _asked(registries: Sequence[Registry], words: Sequence[str]) -> tuple[Results, list[RegistryFailed]]:
     """What each registry has, and why some do not say. Registries look for one text; it is the longest word."""
     longest = max(words, key=len)
-    failed: list[str] = []
+    failed: list[RegistryFailed] = []
 
     async def ask(client: Client) -> Results:
         found: Results = []
@@ -51,10 +51,21 @@ def _asked(registries: Sequence[Registry], words: Sequence[str]) -> tuple[Result
             try:
                 found.append((registry, await client.search(registry, longest)))
             except RegistryFailed as error:
-                failed.append(str(error))
+                failed.append(error)
         return found
 
     return run(ask), failed
+
+
+def _together(failed: Sequence[RegistryFailed]) -> str:
+    """Why no registry says anything; of several that fail for one reason this is said once."""
+    by_reason: dict[str, list[str]] = {}
+    for error in failed:
+        by_reason.setdefault(error.why, []).append(error.registry)
+    return "; ".join(
+        f"cannot reach {'registry' if len(names) == 1 else 'registries'} {' and '.join(names)}: {why}"
+        for why, names in by_reason.items()
+    )
 
 
 def _has(listed: Listed, words: Sequence[str]) -> bool:

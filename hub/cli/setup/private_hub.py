@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from hub.cli.clock import now_s
 from hub.cli.setup.interrupts import held_back
 from hub.cli.setup.temporary_directory import temporary_directory
 from hub.cli.subcommand import UsageError
@@ -96,8 +97,8 @@ def _connected(directory: Path, process: subprocess.Popen[bytes]) -> "ControlCli
     from hub.control.client import ControlClient
     from hub.control.errors import HubNotRunning
 
-    until = _now() + LISTEN_S
-    while process.poll() is None and _now() < until:
+    until = now_s() + LISTEN_S
+    while process.poll() is None and now_s() < until:
         with suppress(HubNotRunning):
             return ControlClient(directory / "run" / "control.sock")
         time.sleep(PAUSE_S)  # noqa: TID251 - nothing here runs under trio
@@ -108,16 +109,16 @@ def _connected(directory: Path, process: subprocess.Popen[bytes]) -> "ControlCli
 def _stop(process: subprocess.Popen[bytes]) -> None:
     """Stop the hub in order, and its servers with it. Ctrl-C meanwhile does not keep it from that."""
     process.terminate()
-    until = _now() + STOP_S
+    until = now_s() + STOP_S
     interrupted = False
-    while process.poll() is None and _now() < until:
+    while process.poll() is None and now_s() < until:
         try:
-            process.wait(max(0.01, until - _now()))
+            process.wait(max(0.01, until - now_s()))
         except subprocess.TimeoutExpired:
             break
         except KeyboardInterrupt:
             interrupted = True
-            until = min(until, _now() + 2)
+            until = min(until, now_s() + 2)
     if process.poll() is None:
         process.kill()
         process.wait()
@@ -131,7 +132,3 @@ def _end_what_is_left() -> None:
     from upstreams.transports.stdio.orphans import kill_orphans
 
     kill_orphans()
-
-
-def _now() -> float:
-    return time.monotonic()  # noqa: TID251 - nothing here runs under trio

@@ -5,12 +5,12 @@ Their package caches are warm afterwards, so that the hub itself starts them in 
 
 import sys
 import termios
-import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from select import select
 from typing import TYPE_CHECKING, Final
 
+from hub.cli.clock import now_s
 from hub.cli.server_watch import ServerOutcome, watch
 from hub.cli.setup.private_hub import private_hub
 from hub.cli.subcommand import Output
@@ -59,13 +59,13 @@ class _Skip:
 
     def __init__(self, *, is_attended: bool) -> None:
         self._is_attended = is_attended
-        self._from = _now() + SKIP_AFTER_S
+        self._from = now_s() + SKIP_AFTER_S
         self.is_offered = False
         """Whether Enter counts by now."""
 
     def __call__(self) -> bool:
         """True if Enter was pressed."""
-        if not self._is_attended or _now() < self._from:
+        if not self._is_attended or now_s() < self._from:
             return False
         if not self.is_offered:
             termios.tcflush(sys.stdin, termios.TCIFLUSH)
@@ -99,10 +99,6 @@ def progress(found: Mapping[str, ServerOutcome], waiting: Collection[str]) -> "l
     if len(under_way) > SHOWN:
         lines.append(f"  and {len(under_way) - SHOWN} more")
     return lines
-
-
-def _now() -> float:
-    return time.monotonic()  # noqa: TID251 - nothing here runs under trio
 
 
 def _word(each: ServerOutcome) -> str:

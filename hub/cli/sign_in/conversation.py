@@ -4,11 +4,11 @@ The hub does all of it; here it is said, a browser is opened, and an address tha
 """
 
 import os
-import time
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from hub.cli.clock import now_s
 from hub.cli.keyboard import readable
 from hub.cli.render.tables import duration
 from hub.cli.sign_in.browser import open_browser, why_elsewhere
@@ -143,9 +143,9 @@ def _waited(
     """
     from hub.control.methods import SIGN_IN
 
-    until = _now() + step.expires_s + PATIENCE_S
+    until = now_s() + step.expires_s + PATIENCE_S
     while True:
-        left_s = until - _now()
+        left_s = until - now_s()
         if left_s <= 0:
             raise ControlFailed("the hub does not say how the sign-in ended; `hubd auth --status` shows what there is")
         watched: list[int] = [hub.fileno(), *([] if pasted.descriptor is None else [pasted.descriptor])]
@@ -188,7 +188,3 @@ def how_long(outcome: SignInOutcome, now: datetime) -> str:
     shown = at.strftime("%H:%M" if at.date() == now.astimezone().date() else "%Y-%m-%d %H:%M")
     then = "renewed without you" if outcome.renewable else "you sign in again"
     return f"signed in until {shown}, then {then}"
-
-
-def _now() -> float:
-    return time.monotonic()  # noqa: TID251 - nothing here runs under trio

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from config.json_schema import schema
+from hub.cli.editor import EDITORS
 from tests.support.processes import HUBD, own_directories, running, running_hub
+from tests.support.terminal import Terminal
 
 DEMO = "[upstreams.demo]\ncommand = 'true'\n"
 SECRET = "ghp_0123456789abcdefghijABCDEFGHIJ"
@@ -440,6 +442,39 @@ def test_an_editor_that_fails_leaves_nothing_behind(home, tmp_path, command, exp
     assert "Your text" not in said
     assert list(there.iterdir()) == []
     assert home.file.read_text() == DEMO
+
+
+@pytest.mark.parametrize("words", [("edit",), ("edit", "--json"), ("tools", "--pick", "small")])
+def test_no_editor_is_guessed_where_there_is_no_terminal(home, tmp_path, words):
+    home.write(DEMO)
+    (there := tmp_path / "bin").mkdir()
+    (there / "vi").write_text("#!/bin/sh\necho it was started >&2\n")
+    (there / "vi").chmod(0o755)
+    said = home.run(*words, code=2, PATH=f"{there}:/bin:/usr/bin", VISUAL="", EDITOR="")
+    assert "there is no terminal here for an editor" in said
+    assert "set VISUAL" in said
+    assert "it was started" not in said
+    assert home.file.read_text() == DEMO
+
+
+def test_an_editor_is_guessed_at_a_terminal_and_not_where_its_screen_would_go_into_a_file(home, tmp_path):
+    home.write(DEMO)
+    (there := tmp_path / "bin").mkdir()
+    for name in EDITORS:
+        (there / name).write_text("#!/bin/sh\n")
+        (there / name).chmod(0o755)
+    env = home.env | {"PATH": f"{there}:/bin:/usr/bin", "VISUAL": "", "EDITOR": ""}
+    with Terminal([HUBD, "edit"], env) as terminal:
+        code, out = terminal.end()
+    assert (code, "nothing changed in" in out) == (0, True)
+    with Terminal(["/bin/sh", "-c", f"exec {HUBD} edit >{tmp_path}/out"], env) as terminal:
+        code, out = terminal.end()
+    assert (code, "there is no terminal here" in out) == (2, True)
+
+
+def test_an_editor_that_is_no_command_line(home):
+    home.write(DEMO)
+    assert "EDITOR is no command line" in home.run("edit", code=2, EDITOR="vi 'x", VISUAL="")
 
 
 def test_edit_names_what_is_passed_over(home, tmp_path):

@@ -88,7 +88,7 @@ async def test_what_is_said_when_it_does_not_answer(recorded, answer, said):
         await client.version(registry, NAME, "latest")
     assert said in str(raised.value)
     assert str(raised.value).startswith("cannot reach registry acme: ")
-    assert str(raised.value).endswith("; `hubd add NAME -- COMMAND` works without it")
+    assert raised.value.advice == "; `hubd add NAME -- COMMAND` works without it"
 
 
 async def test_it_may_send_on_to_another_place_of_its_own(recorded):

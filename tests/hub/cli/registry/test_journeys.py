@@ -94,6 +94,20 @@ def test_search_in_several_registries_and_one_that_is_gone(home, recorded):
     assert 'there is no registry "b"; there are: official, acme' in home.run("search", "x", "--registry", "b", code=2)
 
 
+def test_what_no_registry_answers_is_said_once(home):
+    home.write('[registries.official]\nurl = "http://127.0.0.1:1"\n[registries.acme]\nurl = "http://127.0.0.1:2"\n')
+    said = home.run("search", "x", code=69)
+    lines = said.splitlines()
+    assert len(lines) == 1, said
+    assert lines[0].startswith("hubd: cannot reach registry official: http://127.0.0.1:1 cannot be reached")
+    assert "; cannot reach registry acme: http://127.0.0.1:2 cannot be reached" in lines[0]
+    home.write('[registries.official]\nurl = "http://127.0.0.1:1"\n[registries.acme]\nurl = "http://127.0.0.1:1"\n')
+    said = home.run("search", "x", code=69)
+    assert said.startswith("hubd: cannot reach registries official and acme: http://127.0.0.1:1 cannot be reached")
+    assert said.count("cannot be reached") == 1
+    assert "warnings" not in home.run("search", "x", "--json", code=69)
+
+
 # --- add --------------------------------------------------------------------------------------------------------------
 
 
@@ -259,6 +273,12 @@ def test_offline(home):
     said = home.run("add", "io.example/everything", "--yes", code=69)
     assert "hubd: cannot reach registry official: http://127.0.0.1:1 cannot be reached" in said
     assert "; `hubd add NAME -- COMMAND` works without it" in said
+    with home.file.open("a") as file:
+        file.write('[upstreams.e]\ncommand = "npx"\nsource = "official:io.example/everything@0.6.2"\n')
+    for command in (["outdated"], ["update", "e"]):
+        said = home.run(*command, code=69)
+        assert "cannot reach registry official: http://127.0.0.1:1 cannot be reached" in said
+        assert "hubd add" not in said
 
 
 def test_a_header_whose_secret_is_missing(home, recorded):
