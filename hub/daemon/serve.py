@@ -125,9 +125,9 @@ async def serve_daemon(
         memory = Memory(state_path())
         await kill_orphans()
         await remove_drafts()
-        async with (
-            unix_listener(socket_path(), given) as lines,
+        async with (  # who waits for the socket of hosts may then use the other one at once: so it is there first
             unix_listener(control_path(), given_control) as control,
+            unix_listener(socket_path(), given) as lines,
         ):
             keys = keys_for(config, key_path())
             store = store_for(loaded, keys)
