@@ -30,7 +30,7 @@ async def test_commands_can_connect_as_soon_as_hosts_can(tmp_path, monkeypatch):
 
     monkeypatch.setattr(hub.daemon.serve, "unix_listener", noted)
     config = tmp_path / "hubd.toml"
-    config.touch()
+    config.write_text("drain_s = 1\n")
     with socket.socket() as tcp, pytest.raises(CannotListen):
         monkeypatch.setattr(hub.daemon.serve, "listen", lambda _config: (tcp, False))
         await hub.daemon.serve.serve_daemon(load_all(config, {}), lambda: None, shown=False)
