@@ -172,6 +172,14 @@ class Draft:
             if not isinstance(there, dict) or there.get(setting) != value:
                 self._edit(main, partial(_assigned, name, setting, value), name)
 
+    def remove_profile(self, name: str) -> None:
+        """Take a profile out of the main file, with all that stands below it.
+
+        Raises:
+            EditError: it is not there, or the file cannot be edited for certain.
+        """
+        self._edit(self._own_main(), lambda text: serverfile.remove(PROFILES, text, name), name)
+
     def _assigned_within(self, name: str, setting: str, value: Any) -> bool:
         """True if a table could be changed key by key, so that all else in it stays: one of ours, that loses no key."""
         entry: TableInFile | None = self._stack(name).holder((setting,))

@@ -201,6 +201,8 @@ def _positional(parser: Parser, position: int, before: Sequence[str], last: str,
         return _tools(ask) if position == 0 else _arguments(ask, before[1], before[2:])
     if command == "tools":
         return chain(_servers(ask), _tools(ask))
+    if command == "profile remove":
+        return _profiles(ask)
     if command == "logs":
         return chain(_servers(ask), [("hub", "the hub's own log")])
     return _servers(ask) if command in SERVERS else ()

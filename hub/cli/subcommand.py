@@ -86,6 +86,10 @@ class Output:
         found: list[Any] = self._members.get(name, [])
         return found
 
+    def member(self, name: str) -> Any:
+        """What a member of the object for programs is so far; None: nothing was said."""
+        return self._members.get(name)
+
     def append(self, name: str, item: Any) -> None:
         """Add an item to a list in the object for programs."""
         self._members.setdefault(name, []).append(item)

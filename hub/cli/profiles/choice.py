@@ -67,6 +67,8 @@ def with_unknown(choice: Choice, before: Choice, servers: Collection[str], tools
     globs = [glob for glob in before.tools if not _is_known(glob.removeprefix("!"), names) and glob not in choice.tools]
     if choice.tools == ALL:  # with names that are given, it would be all no more
         globs = [glob for glob in globs if glob.startswith("!")]
+    if not choice.tools:  # those that only take away would leave the rest
+        globs = [glob for glob in globs if not glob.startswith("!")]
     chosen = () if choice.tools == ALL and globs else choice.tools
     return Choice((*choice.servers, *elsewhere) if choice.servers else (), (*chosen, *globs))
 

@@ -1,4 +1,5 @@
-"""`hubd profiles`: what each profile shows. `hubd profile suggest HOST`: a profile for a host, to paste or to write."""
+"""`hubd profiles`: what each profile shows. `hubd profile suggest HOST`: a profile for a host, to paste or to write.
+`hubd profile remove NAME`."""
 
 import argparse
 from collections.abc import Sequence
@@ -14,13 +15,17 @@ MEMBERS: Final = """\
   why              what these tools are
   did              "written", "unchanged" or "suggested"
   files, hub       as of `hubd add`"""
+_REMOVED: Final = """\
+  profile, hosts      its name, and the labels of its hosts
+  did                 "removed\"
+  dry_run, files, hub as of `hubd add`"""
 _LISTED: Final = """\
   profiles  of each: name, hosts (labels), attached (hosts that are shown it), tools, tokens,
             search (the setting)"""
 
 
 def add_commands(commands: Any) -> None:
-    """`profiles`, and `profile` with its command `suggest`."""
+    """`profiles`, and `profile` with its commands `suggest` and `remove`."""
     listed = add(commands, "profiles", _profiles, "what each profile of hosts shows", json=_LISTED)
     text = "choose what hosts are shown of all servers"
     profile = add(commands, "profile", lambda options: _usage(profile), text)
@@ -32,12 +37,23 @@ def add_commands(commands: Any) -> None:
     )
     suggest.add_argument("--write", action="store_true", help="write it into hubd.toml")
     suggest.add_argument("--yes", action="store_true", help="do not ask whether to change a profile that is there")
-    for each in (listed, suggest):
+    text = "remove a profile; its hosts are shown what hosts without one are shown"
+    removed = add(actions, "remove", _remove, text, json=_REMOVED)
+    removed.add_argument("name", metavar="NAME", help="its name, as `hubd profiles` shows it")
+    removed.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
+    for each in (listed, suggest, removed):
         add_config(each)
 
 
 def _usage(parser: Parser) -> int:
-    raise UsageError("say what to do: hubd profile suggest HOST; `hubd profiles` lists them", parser.format_usage())
+    text = "say what to do: hubd profile suggest HOST, or hubd profile remove NAME; `hubd profiles` lists them"
+    raise UsageError(text, parser.format_usage())
+
+
+def _remove(options: argparse.Namespace) -> int:
+    from hub.cli.profiles.removing import remove
+
+    return remove(options)
 
 
 def _profiles(options: argparse.Namespace) -> int:
@@ -55,7 +71,7 @@ def _suggest(options: argparse.Namespace) -> int:
     from hub.cli.profiles.evidence import gathered, had_before
     from hub.cli.profiles.screens import comments
     from hub.cli.profiles.suggestion import suggested
-    from hub.cli.profiles.writing import may_change, new_settings, write
+    from hub.cli.profiles.writing import may_change, new_settings, say_arrivals, write
 
     output: Output = options.output
     evidence, host = gathered(options), options.host
@@ -95,15 +111,13 @@ def _suggest(options: argparse.Namespace) -> int:
     if not settings:
         output.set(did="unchanged")
         output.say(f"the profile {name} says so already; nothing was changed")
+        say_arrivals(options, name, [host], evidence.status, changed=False)
         return EX_OK
     if before is not None and not may_change(options, name, before, settings):
         output.set(did="unchanged")
         output.say("nothing was changed")
         return EX_OK
-    code = write(options, name, settings)
-    if code == EX_OK:
-        _say_how_it_gets_there(output, evidence, host, name)
-    return code
+    return write(options, name, settings, [host])
 
 
 def _printed(output: Output, name: str, settings: dict[str, Any], said: Sequence[str], host: str) -> int:
@@ -120,14 +134,3 @@ def _printed(output: Output, name: str, settings: dict[str, Any], said: Sequence
     output.note(f"to write it into hubd.toml: hubd profile suggest {host} --write")
     output.note(f"to choose yourself: hubd tools --pick {name}")
     return EX_OK
-
-
-def _say_how_it_gets_there(output: Output, evidence: Any, host: str, name: str) -> None:
-    """Say how a host comes to be shown the profile, if none is attached that has its label."""
-    if any(each.label == host for each in evidence.status.hosts):
-        return
-    known = evidence.known(host)
-    entry = f"`hubd install {host}`" if known is not None else f"the entry `hubd connect --host {host}`"
-    output.note(
-        f"no host of the label {host} is attached now: it gets the profile by {entry}, or by the URL /mcp/~{name}"
-    )

@@ -8,6 +8,7 @@ from itertools import count
 from msgspec import Struct
 
 from config.hosts.facts import Host, all_hosts
+from config.loading.check_profiles import OWN_LABEL
 from config.profile_settings import DEFAULT_PROFILE, Profile
 from hub.cli.profiles.choice import Choice
 from hub.cli.profiles.suggestion import Limits
@@ -45,11 +46,12 @@ class Evidence(Struct, frozen=True):
         return _free(profile_name(label), self.profiles) if found is None else found
 
     def labels(self) -> list[str]:
-        """Every label that a host has, or may have."""
+        """Every label that a host has, or may have; not that of the hub's own commands."""
         attached = [each.label for each in self.status.hosts if each.label]
-        called = [label for each in self.uses.tools for label in each.calls]
+        called = [label for each in self.uses.tools for label in each.calls if label]
         named = [label for each in self.profiles.values() for label in each.hosts]
-        return list(dict.fromkeys([*attached, *named, *called, *all_hosts()]))
+        found = dict.fromkeys([*attached, *named, *called, *all_hosts()])
+        return [label for label in found if label != OWN_LABEL]
 
     def refuse_unknown(self, label: str) -> None:
         """Raise, if no host has this label.
@@ -58,9 +60,19 @@ class Evidence(Struct, frozen=True):
             UsageError: so it is.
         """
         known = self.labels()
-        if label not in known:
-            meant = nearest(label, known) or f"there are: {', '.join(known)}"
-            raise UsageError(f"there is no host {label}; {meant}")
+        if label in known:
+            return
+        if label == OWN_LABEL:
+            raise UsageError(f"{label} is the label of the hub's own commands, which are shown everything")
+        if label == DEFAULT_PROFILE:
+            text = "default is no host, but the profile of all hosts that have no other"
+            raise UsageError(f"{text}: `hubd tools --pick default` chooses for these")
+        if (profile := self.profiles.get(label)) is not None:
+            whose = f"that of {', '.join(profile.hosts)}" if profile.hosts else "that of no host"
+            text = f"{label} is no host, but a profile, {whose}"
+            raise UsageError(f"{text}: name a host, or choose with `hubd tools --pick {label}`")
+        meant = nearest(label, known) or f"there are: {', '.join(known)}"
+        raise UsageError(f"there is no host {label}; {meant}")
 
 
 def gathered(options: argparse.Namespace) -> Evidence:

@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from config.profile_settings import DEFAULT_PROFILE
 from hub.cli.profiles.choice import tokens
 from hub.cli.render.tables import about
 from hub.control.tool_use import ToolUse
@@ -19,7 +20,7 @@ from hub.wire.printable import printable
 CLOSE: Final = 0.7
 MAX_MISTAKES: Final = 5
 _HELP: Final = """\
-# The tools of the profile {name}{hosts}: {shown}.
+# The tools of the profile {name} ({hosts}): {shown}.
 # `#` before a tool leaves it out. Save and close to write the profile; close this as it is to change nothing.
 """
 
@@ -29,13 +30,15 @@ class Picked(Struct, frozen=True):
 
     names: tuple[str, ...] = ()
     """The tools that are shown, in the order of the list."""
+    left_out: bool = False
+    """True if a line leaves a tool out with `#`: then a list without any tool that is shown is meant."""
     mistakes: tuple[str, ...] = ()
     """Lines that name no tool, as sentences."""
 
 
 def pick_list(name: str, hosts: Sequence[str], tools: Sequence[ToolUse], chosen: Collection[str]) -> str:
     """The text of the list for the profile `name`."""
-    whose = f" ({', '.join(hosts)})" if hosts else ""
+    whose = ", ".join(hosts) or ("all hosts without another one" if name == DEFAULT_PROFILE else "of no host yet")
     taken = [each for each in tools if each.name in chosen]
     lines = [_HELP.format(name=name, hosts=whose, shown=extent(taken, tools))]
     width = max((len(printable(each.name)) for each in tools), default=0) + 1
@@ -75,7 +78,9 @@ def picked(text: str, tools: Sequence[ToolUse]) -> Picked:
             mistakes.append(_mistake(number, word, known))
     if len(mistakes) > MAX_MISTAKES:
         mistakes = [*mistakes[:MAX_MISTAKES], f"{len(mistakes) - MAX_MISTAKES} more lines name no tool"]
-    return Picked(tuple(each.name for each in tools if each.name in found), tuple(mistakes))
+    names = tuple(each.name for each in tools if each.name in found)
+    left_out = not found and any(word in known for word in _left_out(text))
+    return Picked(names, left_out, tuple(mistakes))
 
 
 def _named(text: str) -> Iterator[tuple[int, str]]:
@@ -84,6 +89,13 @@ def _named(text: str) -> Iterator[tuple[int, str]]:
         words = line.split()
         if words and not words[0].startswith("#"):
             yield number, words[0]
+
+
+def _left_out(text: str) -> Iterator[str]:
+    """What may be the names of tools that are left out."""
+    for line in text.splitlines():
+        if (comment := line.lstrip()).startswith("#") and (words := comment[1:].split()):
+            yield words[0]
 
 
 def _mistake(number: int, word: str, known: Iterable[str]) -> str:

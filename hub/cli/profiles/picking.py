@@ -3,16 +3,22 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from os import EX_OK
 from pathlib import Path
+from typing import Final
 
+from config.profile_settings import DEFAULT_PROFILE
 from hub.cli.editor import edit_again, edited_text, editor_command
 from hub.cli.profiles.choice import choice_of, shown_by
 from hub.cli.profiles.evidence import Evidence, choice_in, gathered, had_before
-from hub.cli.profiles.pick_list import pick_list, picked
+from hub.cli.profiles.pick_list import Picked, pick_list, picked
 from hub.cli.profiles.suggestion import suggested
 from hub.cli.profiles.writing import new_settings, write
-from hub.cli.subcommand import EX_FAILED, Output, UsageError
+from hub.cli.subcommand import EX_FAILED, Output, UsageError, agreed
+
+LIKE: Final = 0.8
+"""Similarity above which a new name is taken for a misspelt one."""
 
 
 def pick(options: argparse.Namespace) -> int:
@@ -31,7 +37,7 @@ def pick(options: argparse.Namespace) -> int:
     tools = evidence.uses.tools
     if not tools:
         return output.fail(EX_FAILED, "no server has any tools; `hubd status` shows how they are")
-    name, hosts = _profile(evidence, options.pick)
+    name, hosts = _profile(evidence, options.pick, output)
     text = pick_list(name, hosts, tools, _before(evidence, name, hosts))
     folder = Path(tempfile.mkdtemp(prefix="hubd-pick-"))
     copy = folder / f"{name}.tools"
@@ -45,7 +51,7 @@ def pick(options: argparse.Namespace) -> int:
             if not edit_again(output):
                 return output.fail(EX_FAILED, f"{main} was left as it is; your list is in {copy}")
             saved = edited_text(editor, copy, main, output)
-        code = _written(options, evidence, name, hosts, found.names if saved != text else ())
+        code = _taken(options, evidence, name, hosts, found if saved != text else None)
     except EditError as error:
         if copy.exists() and copy.read_text(encoding="utf-8", errors="replace") != text:
             return output.fail(EX_FAILED, f"{error}. Your list is in {copy}")
@@ -58,44 +64,76 @@ def pick(options: argparse.Namespace) -> int:
     return code
 
 
-def _written(
-    options: argparse.Namespace, evidence: Evidence, name: str, hosts: Sequence[str], names: Sequence[str]
+def _taken(
+    options: argparse.Namespace, evidence: Evidence, name: str, hosts: Sequence[str], found: Picked | None
 ) -> int:
-    """Write what was chosen. Nothing chosen, or nothing changed, changes nothing."""
+    """Write what was chosen, or say why nothing is written. `found` None: the list was closed as it was."""
     output: Output = options.output
-    tools = evidence.uses.tools
-    choice = choice_of(set(names), tools, evidence.without_tools)
-    before = evidence.profiles.get(name)
-    if before is not None and set(names) == {each.name for each in shown_by(choice_in(before), tools)}:
-        names = ()
-    settings = new_settings(evidence, name, hosts, choice) if names else {}
     output.set(profile=name, hosts=list(hosts))
+    if found is None:
+        return _unchanged(output, "the list was closed as it was, so nothing was changed")
+    if not found.names and not found.left_out:
+        text = "the list has no line of a tool any more, as if it was given up, so nothing was changed"
+        return _unchanged(output, f"{text}; to leave all tools out, put `#` before each")
+    tools = evidence.uses.tools
+    before = evidence.profiles.get(name)
+    if before is not None and set(found.names) == {each.name for each in shown_by(choice_in(before), tools)}:
+        return _unchanged(output, f"the profile {name} shows these tools already; nothing was changed")
+    choice = choice_of(set(found.names), tools, evidence.without_tools)
+    settings = new_settings(evidence, name, hosts, choice)
     if not settings:
-        output.set(did="unchanged")
-        output.say("nothing was changed")
-        return EX_OK
-    taken = [each for each in tools if each.name in set(names)]
+        text = f"all tools were chosen, which is what hosts without a profile are shown: no profile {name} was written"
+        return _unchanged(output, text)
+    if not found.names and output.is_attended():
+        question = f"No tool is left: hosts of {name} would be shown none. Write that?"
+        if not agreed(question, default=False):
+            return _unchanged(output, "nothing was changed")
+    taken = [each for each in tools if each.name in set(found.names)]
     output.set(**choice.settings(), shown=len(taken), tokens=sum(each.tokens for each in taken))
-    return write(options, name, settings)
+    return write(options, name, settings, hosts)
 
 
-def _profile(evidence: Evidence, name: str) -> tuple[str, Sequence[str]]:
+def _unchanged(output: Output, why: str) -> int:
+    output.set(did="unchanged")
+    output.say(why)
+    return EX_OK
+
+
+def _profile(evidence: Evidence, name: str, output: Output) -> tuple[str, Sequence[str]]:
     """The profile that is meant by its name or by the label of a host, and the labels of its hosts.
 
     Raises:
-        UsageError: a profile cannot have this name.
+        UsageError: a profile cannot have this name, or it is probably a misspelt one.
     """
-    from config.loading.check_profiles import PROFILE_NAME, PROFILE_NAME_RULE
+    from config.loading.check_profiles import OWN_LABEL, PROFILE_NAME, PROFILE_NAME_RULE
 
     if (found := evidence.profiles.get(name)) is not None:
         return name, found.hosts
-    if name in evidence.labels():
+    labels = evidence.labels()
+    if name in labels:
         name, label = evidence.profile_of(name), name
         found = evidence.profiles.get(name)
         return name, (label,) if found is None else found.hosts
+    if name == OWN_LABEL:
+        raise UsageError(f"{name} is the label of the hub's own commands, which are shown everything")
     if not PROFILE_NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot be the name of a profile: {PROFILE_NAME_RULE}")
+    near = get_close_matches(name, [*evidence.profiles, *labels, DEFAULT_PROFILE], 1, LIKE)
+    if near and near[0] != name and not name.startswith(near[0]):
+        _refuse_unless_new(name, near[0], output)
     return name, ()
+
+
+def _refuse_unless_new(name: str, near: str, output: Output) -> None:
+    """Ask whether a name that is like another one is meant.
+
+    Raises:
+        UsageError: it is not, or there is nobody to ask.
+    """
+    text = f'there is neither a profile nor a host {name}; did you mean "{near}"?'
+    if output.is_attended() and agreed(f"{text} Make a new profile {name}?", default=False):
+        return
+    raise UsageError(f"{text} Nothing was changed; for a new profile take a name that is less like it")
 
 
 def _before(evidence: Evidence, name: str, hosts: Sequence[str]) -> set[str]:

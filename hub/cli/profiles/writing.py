@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hub.cli.profiles.choice import Choice, with_unknown
 from hub.cli.profiles.evidence import Evidence, choice_in
 from hub.cli.subcommand import Output, UsageError, agreed, client
+from hub.control.answers import Status
 
 if TYPE_CHECKING:
     from config.editing.draft import Draft
@@ -60,8 +61,10 @@ def changes(name: str, before: "Profile", settings: Mapping[str, Any]) -> list[s
     return [f"{sign} {line}" for sign, found in zip("-+", lines, strict=True) for line in found]
 
 
-def write(options: argparse.Namespace, name: str, settings: Mapping[str, Any]) -> int:
-    """Write settings of a profile, and have the running hub take it up; the exit code.
+def write(options: argparse.Namespace, name: str, settings: Mapping[str, Any], of: Sequence[str]) -> int:
+    """Write settings of a profile, have the running hub take it up, and tell who is shown it; the exit code.
+
+    `of`: the labels of its hosts of which something is told.
 
     Raises:
         EditError: hubd.toml cannot be edited for certain.
@@ -78,8 +81,10 @@ def write(options: argparse.Namespace, name: str, settings: Mapping[str, Any]) -
     _warn(draft, name, output)
     saved = save(draft, "written", f"profile {name}", output)
     code = reload_hub(saved, output)
-    if code == EX_OK:
-        say_shown(name, output)
+    if code == EX_OK and output.member("hub") != "elsewhere":
+        status = status_now()
+        _say_shown(name, status, output)
+        say_arrivals(options, name, of, status)
     return code
 
 
@@ -89,18 +94,37 @@ def _warn(draft: "Draft", name: str, output: Output) -> None:
             output.warn(str(warning))
 
 
-def say_shown(name: str, output: Output) -> None:
-    """Report what the hosts of a profile are shown now."""
-    from hub.cli.render.tables import about
+def status_now() -> Status:
+    """The status of the running hub; of none, one without hosts."""
     from hub.control.errors import HubNotRunning
     from hub.control.methods import STATUS
 
     try:
         with client() as control:
-            status = control.request(STATUS)
+            return control.request(STATUS)
     except HubNotRunning:
-        return
+        return Status()
+
+
+def _say_shown(name: str, status: Status, output: Output) -> None:
+    """Report what the hosts of a profile are shown now."""
+    from hub.cli.render.tables import about
+
     row = next((each for each in status.profiles if each.name == name), None)
     if row is not None:
         hosts = f", shown to {row.hosts} attached {'host' if row.hosts == 1 else 'hosts'}" if row.hosts else ""
-        output.say(f"{name}: {row.tools} tools, {about(row.tokens)} tokens{hosts}")
+        tools = f"{row.tools} {'tool' if row.tools == 1 else 'tools'}" if row.tools else "no tools"
+        output.say(f"{name}: {tools}, {about(row.tokens)} tokens with instructions{hosts}")
+
+
+def say_arrivals(
+    options: argparse.Namespace, name: str, labels: Sequence[str], status: Status, *, changed: bool = True
+) -> None:
+    """Note how hosts come to be shown the profile, or why they are not."""
+    from config.hosts.facts import all_hosts
+    from hub.cli.profiles.arrival import arrivals
+    from hub.cli.profiles.ways_in import ways_in
+
+    ways = ways_in(options, [*labels])
+    for text in arrivals(name, labels, status, ways, all_hosts(), changed=changed):
+        options.output.note(text)

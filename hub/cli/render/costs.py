@@ -78,7 +78,7 @@ def costs_json(data: Status, uses: ToolUses) -> dict[str, Any]:
             "search": each.search,
             "tools": each.tools,
             "tokens": each.tokens,
-            "tool_limit": None if (known := _known(each)) is None else known.tool_limit,
+            "tool_limit": None if (known := known_of(each)) is None else known.tool_limit,
             "spare_tokens": None if known is None else known.spare_tokens,
         }
         for each in _hosts(data)
@@ -120,13 +120,13 @@ def _command_of(host: HostRow) -> str:
         return f"hubd tools --pick {host.profile}"
     if host.endpoint.startswith("/mcp/") and not host.endpoint.startswith(("/mcp/@", "/mcp/~")):
         return ""
-    known = _known(host)
+    known = known_of(host)
     return f"hubd profile suggest {host.label if known is None else known.id}"
 
 
 def over_limit(host: HostRow) -> str:
     """The limit that a host is beyond, as a clause; "" if none is known."""
-    known = _known(host)
+    known = known_of(host)
     if known is None:
         return ""
     tools, tokens = host.tools or 0, host.tokens or 0
@@ -137,7 +137,7 @@ def over_limit(host: HostRow) -> str:
     return ""
 
 
-def _known(host: HostRow) -> "Host | None":
+def known_of(host: HostRow) -> "Host | None":
     """The host as `hosts.toml` knows it: by the label that `hubd install` gave it, else by the name it gives itself."""
     from config.hosts.facts import all_hosts
 
@@ -167,7 +167,7 @@ def _host(host: HostRow) -> tuple[Cell, ...]:
 
 
 def _limit(host: HostRow) -> str:
-    known = _known(host)
+    known = known_of(host)
     if host.search:
         return "search mode"
     if known is None:

@@ -394,3 +394,15 @@ def test_removing_one_leaves_the_others_and_all_comments(home, text):
         if left != NEW_FILE:
             gone = re.sub(r"[\r\n]+", "\n", text).splitlines()
             assert [line for line in left.splitlines() if line.startswith("#") and line not in gone] == []
+
+
+def test_a_profile_is_taken_out_with_all_that_stands_below_it(home):
+    table = '[profiles.work]\ntools = ["a__*"]\n[profiles.work.rename]\na__b = "c"\n# the end\n'
+    home.write(f"{FILES}\n{table}")
+    draft = home.draft()
+    draft.remove_profile("work")
+    home.save(draft)
+    assert home.text() == f"{FILES}# the end\n"
+    home.write(f"{FILES}\nprofiles = {{ work = {{ tools = [] }} }}\n")
+    with pytest.raises(EditError, match="change it by hand"):
+        home.draft().remove_profile("work")

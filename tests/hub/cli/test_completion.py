@@ -76,6 +76,7 @@ def names(*words, ask=asked):
         (("serve", "--auth", ""), ["token", "oauth", "proxy", "none"]),
         (("install", "claude-d"), ["claude-desktop"]),
         (("update", "t"), ["time"]),
+        (("profile", "remove", ""), ["coding"]),
         (("add", "a/b", "--package", "p"), ["pypi"]),
         (("outd",), ["outdated"]),
         (("uninstall", "cursor", "code"), ["codex"]),

@@ -34,7 +34,8 @@ def hub(hub):
 
 
 def told(hub, *words, code=0):
-    done = hubd(hub, *in_its_file(hub, words))
+    again = hub._replace(env={**hub.env, "VISUAL": "true"})
+    done = hubd(again, *in_its_file(hub, words))
     assert done.returncode == code, done
     assert "Traceback" not in done.stderr
     return json.loads(done.stdout) if "--json" in words else done.stdout + done.stderr
@@ -42,7 +43,7 @@ def told(hub, *words, code=0):
 
 def in_its_file(hub, words):
     """The words of a command, which reads the configuration of this hub if it reads any."""
-    reads = words[0] in ("tools", "profiles") or words[:2] == ("profile", "suggest")
+    reads = words[0] in ("tools", "profiles") or words[:2] in (("profile", "suggest"), ("profile", "remove"))
     return [*words, "--config", hub.config] if reads else words
 
 
@@ -191,6 +192,9 @@ def test_a_profile_of_several_hosts_is_changed_with_a_warning_and_keeps_the_rest
         (("profile", "suggest", "windsruf"), 2, 'there is no host windsruf; did you mean "windsurf"?'),
         (("profile", "suggest"), 2, "the following arguments are required: HOST"),
         (("profile",), 2, "hubd profile suggest HOST"),
+        (("profile", "suggest", "default"), 2, "`hubd tools --pick default` chooses for these"),
+        (("profile", "suggest", "hubd"), 2, "the label of the hub's own commands"),
+        (("tools", "--pick", "hubd"), 2, "the label of the hub's own commands"),
         (("profile", "sugest", "x"), 2, 'did you mean "suggest"?'),
         (("tools", "--profile", "nope"), 1, "There is no profile 'nope'"),
         (("tools", "--profile", "default", "--unused"), 2, "leave --profile out"),
@@ -233,9 +237,76 @@ def test_a_host_that_takes_all_keeps_all(hub):
 
 def test_a_host_that_is_not_attached_is_told_how_it_gets_there(hub):
     said = told(hub, "profile", "suggest", "windsurf", "--write")
-    assert "no host of the label windsurf is attached now" in said
-    assert "hubd install windsurf" in said
-    assert "/mcp/~windsurf" in said
+    assert "Windsurf does not have the hub yet, and is shown windsurf once it has: `hubd install windsurf`" in said
+    entry = Path(hub.env["HOME"], ".codeium", "windsurf", "mcp_config.json")
+    entry.parent.mkdir(parents=True)
+    try:
+        start = {"command": str(HUBD), "args": ["connect", "--host", "windsurf"]}
+        entry.write_text(json.dumps({"mcpServers": {"hub": start}}))
+        said = told(hub, "profile", "suggest", "windsurf", "--write")
+        assert "so already" in said
+        assert "Windsurf is not attached now; it is shown windsurf when it starts" in said
+        with Windsurf(hub):
+            assert "note" not in told(hub, "profile", "suggest", "windsurf", "--write")
+    finally:
+        entry.unlink()
+
+
+def test_a_host_whose_entry_names_another_profile_keeps_that(hub):
+    hub.config.write_text(f'{SERVERS}\n[profiles.mine]\nservers = ["mail"]\n')
+    told(hub, "reload")
+    with Host(hub, host="windsurf", profile="mine") as host:
+        host.ask(0, "initialize", INITIALIZE)
+        assert host.receive()["id"] == 0
+        said = told(hub, "profile", "suggest", "windsurf", "--write")
+    assert "Windsurf is shown the profile mine all the same" in said
+
+
+def test_a_host_that_asks_once_has_to_be_restarted(hub):
+    hub.config.write_text(f'{SERVERS}\n[profiles.mine]\nhosts = ["codex"]\nservers = ["mail"]\n')
+    told(hub, "reload")
+    with Windsurf(hub, "codex") as host:
+        assert len(host.names()) == 2
+        said = told(hub, "profile", "suggest", "codex", "--write", "--yes")
+        assert "restart Codex: it asks for its tools only when it starts" in said
+        assert "restart codex: it asks for its tools only when it starts" in told(hub, "profile", "remove", "mine")
+
+
+def test_a_profile_is_removed_and_its_hosts_see_the_rest(hub):
+    table = '\n# of mine\n[profiles.mine]\nhosts = ["windsurf"]\nservers = ["mail"]\n'
+    more = '[profiles.mine.rename]\nmail__send = "post"\n# end\n'
+    hub.config.write_text(f"{SERVERS}{table}{more}")
+    told(hub, "reload")
+    with Windsurf(hub) as host:
+        assert len(host.names()) == 2
+        tried = told(hub, "profile", "remove", "mine", "--dry-run")
+        assert "-[profiles.mine]" in tried
+        assert "mine" in profiles(hub)
+        said = told(hub, "profile", "remove", "mine")
+        assert "removed the profile mine: " in said
+        assert "(before: in " in said
+        assert "windsurf: shown all there is now" in said
+        assert host.heard() == "notifications/tools/list_changed"
+    assert profiles(hub) == {}
+    assert hub.config.read_text().startswith(SERVERS)
+    assert hub.config.read_text().endswith("# end\n")
+    assert "there is no profile mine; hubd.toml has none" in told(hub, "profile", "remove", "mine", code=2)
+    assert "shows all there is already" in told(hub, "profile", "remove", "default", code=2)
+
+
+def test_what_still_names_a_removed_profile_is_told(hub):
+    hub.config.write_text(f'{SERVERS}\n[profiles.mine]\nservers = ["mail"]\n[profiles.other]\n')
+    told(hub, "reload")
+    assert 'did you mean "other"?' in told(hub, "profile", "remove", "othr", code=2)
+    made = hubd(hub, "token", "new", "laptop", "--profile", "mine", "--config", hub.config)
+    assert made.returncode == 0, made
+    try:
+        found = told(hub, "profile", "remove", "mine", "--json")
+        assert (found["did"], found["profile"], found["hub"]) == ("removed", "mine", "running")
+        (warning,) = found["warnings"]
+        assert "the token laptop opens mine and nothing else" in warning
+    finally:
+        hubd(hub, "token", "revoke", "laptop", "--config", hub.config)
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])

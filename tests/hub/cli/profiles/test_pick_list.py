@@ -55,6 +55,25 @@ def test_what_is_chosen(text, names):
     assert picked(text, TOOLS).mistakes == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "left_out"),
+    [
+        (LIST.replace("files__read", "#files__read").replace("time__now", " # time__now"), True),
+        ("#time__now", True),
+        (LIST, False),
+        ("", False),
+        ("# The tools of nobody\n# files: 2 tools\n", False),
+    ],
+)
+def test_a_list_without_a_tool_is_meant_where_one_is_left_out_by_its_line(text, left_out):
+    assert picked(text, TOOLS).left_out is left_out
+
+
+def test_whose_the_list_is():
+    assert "profile small (of no host yet): " in pick_list("small", [], TOOLS, set())
+    assert "profile default (all hosts without another one): " in pick_list("default", [], TOOLS, set())
+
+
 def test_a_line_that_names_no_tool_is_a_mistake():
     assert picked("files__raed  ~280\nq!\n", TOOLS).mistakes == (
         'line 1: there is no tool files__raed; did you mean "files__read"?',

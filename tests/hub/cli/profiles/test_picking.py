@@ -97,14 +97,82 @@ def test_a_profile_that_is_there_is_changed_and_nothing_around_it(hub, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "step", ["text", "''", "'# nothing'", "text.replace('files__', '#files__').replace('mail__', '#mail__')"]
+    ("step", "why"),
+    [
+        ("text", "closed as it was"),
+        ("''", "no line of a tool any more"),
+        ("'# nothing'", "to leave all tools out, put `#` before each"),
+        ("text.replace('files__', ' files__')", "the profile coding shows these tools already"),
+    ],
 )
-def test_nothing_chosen_or_nothing_changed_changes_nothing(hub, tmp_path, step):
+def test_nothing_chosen_or_nothing_changed_changes_nothing_and_says_why(hub, tmp_path, step, why):
     hub.config.write_text(SERVERS + CODING)
     hubd(hub, "reload")
-    assert "nothing was changed" in pick(hub, tmp_path, "coding", step)
+    said = pick(hub, tmp_path, "coding", step)
+    assert "nothing was changed" in said
+    assert why in said
     assert hub.config.read_text() == SERVERS + CODING
     assert left(tmp_path) == []
+
+
+NONE = "__import__('re').sub('(?m)^(?=[fm])', '#', text)"
+
+
+def test_all_left_out_is_written(hub, tmp_path):
+    hub.config.write_text(SERVERS + CODING)
+    hubd(hub, "reload")
+    assert "coding: no tools" in pick(hub, tmp_path, "coding", NONE)
+    assert profiles(hub) == {"coding": {"hosts": ["cursor"], "tools": []}}
+    assert json.loads(hubd(hub, "tools", "--profile", "coding", "--json").stdout) == []
+
+
+@pytest.mark.parametrize(("answer", "written"), [("n", False), ("y", True)])
+def test_whoever_leaves_all_out_at_a_terminal_is_asked(hub, tmp_path, answer, written):
+    env = {**hub.env, "VISUAL": editor(tmp_path, NONE), "TMPDIR": str(tmp_path)}
+    with Terminal([HUBD, "tools", "--pick", "small", "--config", hub.config], env, columns=120) as terminal:
+        terminal.see("No tool is left: hosts of small would be shown none. Write that")
+        terminal.type(f"{answer}\n")
+        assert terminal.end()[0] == 0
+    assert profiles(hub) == ({"small": {"tools": []}} if written else {})
+
+
+def test_a_new_profile_of_all_tools_says_nothing_new(hub, tmp_path):
+    said = pick(hub, tmp_path, "small", "text + '\\n'")
+    assert (
+        "all tools were chosen, which is what hosts without a profile are shown: no profile small was written" in said
+    )
+    assert profiles(hub) == {}
+
+
+def test_a_profile_that_no_host_has_says_how_one_gets_it(hub, tmp_path):
+    step = "text.replace('mail__', '#mail__')"
+    said = pick(hub, tmp_path, "small", step)
+    assert "# The tools of the profile small (of no host yet)" in seen(tmp_path)
+    assert "no host is shown it yet: list labels of hosts as `hosts` of [profiles.small]" in said
+    assert "`hubd connect --profile small`, or the URL /mcp/~small" in said
+    said = pick(hub, tmp_path, "default", step, step)
+    assert "no host is shown it" not in said
+
+
+@pytest.mark.parametrize(("name", "meant"), [("windsruf", "windsurf"), ("codng", "coding"), ("defualt", "default")])
+def test_a_name_that_is_probably_misspelt_is_refused_or_asked_about(hub, tmp_path, name, meant):
+    hub.config.write_text(SERVERS + CODING)
+    hubd(hub, "reload")
+    said = pick(hub, tmp_path, name, "text.replace('mail__', '#mail__')", code=2)
+    assert f'there is neither a profile nor a host {name}; did you mean "{meant}"?' in said
+    assert not (tmp_path / "my editor.py.seen").exists()
+    env = {**hub.env, "VISUAL": editor(tmp_path, "text.replace('mail__', '#mail__')"), "TMPDIR": str(tmp_path)}
+    for answer, code in (("n", 2), ("y", 0)):
+        with Terminal([HUBD, "tools", "--pick", name, "--config", hub.config], env, columns=120) as terminal:
+            terminal.see(f"Make a new profile {name}")
+            terminal.type(f"{answer}\n")
+            assert terminal.end()[0] == code
+    assert profiles(hub)[name] == {"servers": ["files"]}
+
+
+def test_a_name_that_goes_on_from_another_one_is_a_new_one(hub, tmp_path):
+    pick(hub, tmp_path, "cursor2", "text.replace('mail__', '#mail__')")
+    assert "cursor2" in profiles(hub)
 
 
 def test_a_broken_list_is_kept_where_nobody_can_be_asked(hub, tmp_path):

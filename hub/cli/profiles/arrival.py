@@ -1,0 +1,121 @@
+"""How hosts come to be shown a profile, or why they are not: sentences for whoever has written it. Pure.
+
+A host is shown the profile that its token names, else the one that its entry names, else the one that lists its label.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from config.hosts.facts import Host, hosts_that_list_once
+from config.profile_settings import DEFAULT_PROFILE
+from hub.cli.client.commands import LABEL
+from hub.cli.profiles.ways_in import Entry, WaysIn
+from hub.cli.render.costs import known_of
+from hub.control.answers import HostRow, Status
+
+MAX_SAID: Final = 6
+"""Hosts of which something is said; of further ones, only how many there are."""
+
+
+def arrivals(
+    name: str, labels: Sequence[str], status: Status, ways: WaysIn, hosts: Mapping[str, Host], *, changed: bool = True
+) -> list[str]:
+    """What is to be known of the hosts of the profile `name`, which lists these labels. `hosts`: those that are known,
+    by label; `changed`: the profile has just been written."""
+    if not labels:
+        return [] if name == DEFAULT_PROFILE else [_nobody(name, status)]
+    found = [text for label in labels for text in _of(name, label, status, ways, hosts, changed=changed)]
+    if len(found) > MAX_SAID:
+        found[MAX_SAID:] = [f"and {len(found) - MAX_SAID} more hosts of it are not shown it now: see `hubd profiles`"]
+    return found
+
+
+def _nobody(name: str, status: Status) -> str:
+    """How a profile without labels gets a host."""
+    named = [each for each in status.hosts if each.profile == name]
+    if named:
+        return f"it is shown to {_them(len(named))} whose entry or token names it, and lists no label of a host"
+    labels = sorted({each.label for each in status.hosts if each.label not in ("", LABEL)})
+    example = f", such as {labels[0]}" if labels else ""
+    return (
+        f"no host is shown it yet: list labels of hosts{example} as `hosts` of [profiles.{name}] (`hubd edit`), or "
+        f"have the entry of a host name it: `hubd connect --profile {name}`, or the URL /mcp/~{name}"
+    )
+
+
+def _them(number: int) -> str:
+    return "the attached host" if number == 1 else f"the {number} attached hosts"
+
+
+def _of(
+    name: str, label: str, status: Status, ways: WaysIn, hosts: Mapping[str, Host], *, changed: bool
+) -> Iterator[str]:
+    title = hosts[label].title if label in hosts else label
+    attached = [each for each in status.hosts if each.label == label]
+    elsewhere = list(dict.fromkeys(text for each in attached if (text := _otherwise(name, title, each))))
+    yield from elsewhere
+    if any(each.profile == name for each in attached) and changed and label in hosts_that_list_once():
+        yield f"restart {title}: it asks for its tools only when it starts"
+    if not attached:
+        yield from _away(name, label, title, status, ways, known=label in hosts)
+
+
+def _otherwise(name: str, title: str, row: HostRow) -> str:
+    """The reason why an attached host is not shown the profile that lists its label; "": it is."""
+    if row.profile == name:
+        return ""
+    if row.profile and row.profile != DEFAULT_PROFILE:
+        return (
+            f"{title} is shown the profile {row.profile} all the same: its token or its entry names that (`--profile`, "
+            f"or the URL /mcp/~{row.profile}), which counts more than its label"
+        )
+    if row.endpoint.startswith("/mcp/") and not row.endpoint.startswith(("/mcp/@", "/mcp/~")):
+        return f"{title} has opened {row.endpoint}, one server alone, and no profile chooses from that"
+    return ""
+
+
+def _away(name: str, label: str, title: str, status: Status, ways: WaysIn, *, known: bool) -> Iterator[str]:
+    """How a host without an attached one comes to be shown the profile."""
+    for row in status.hosts:
+        if row.label != label and row.profile != name and (found := known_of(row)) is not None and found.id == label:
+            has = f"has the label {row.label}" if row.label else "has no label"
+            yield (
+                f"{title} is attached and {has}, so it is not shown {name}: its entry needs `--host {label}` (`hubd "
+                f"install {label}` writes it), `--profile {name}`, or the URL /mcp/~{name}"
+            )
+            return
+    tokens = [each for each in ways.tokens if each.label == label]
+    entries = ways.entries.get(label, ())
+    said = [_by_entry(name, label, title, each) for each in entries]
+    for token in tokens:
+        if token.profile and token.profile != name:
+            said.append(f"the token {token.name} opens the profile {token.profile} and nothing else, whatever lists it")
+        else:
+            said.append(f"{title} is not attached now; with its token {token.name} it is shown {name} when it comes")
+    if said:
+        yield from dict.fromkeys(said)
+    elif known:
+        yield f"{title} does not have the hub yet, and is shown {name} once it has: `hubd install {label}`"
+    else:
+        yield (
+            f"no host of the label {label} is attached: one with the entry `hubd connect --host {label}` is shown "
+            f"{name}, and so is the URL /mcp/~{name}"
+        )
+
+
+def _by_entry(name: str, label: str, title: str, entry: Entry) -> str:
+    if entry.profile == name or (entry.label == label and not entry.profile and not entry.server):
+        return f"{title} is not attached now; it is shown {name} when it starts"
+    if entry.profile:
+        how = f"its URL, /mcp/~{entry.profile}" if entry.opens_url else f"`--profile {entry.profile}`"
+        return f"{title} will be shown the profile {entry.profile}: its entry in {entry.path} names that by {how}"
+    if entry.server:
+        whole = f"`hubd install {label}` gives it one for all"
+        return f"the entry of {title} in {entry.path} is for one server, and no profile chooses from that: {whole}"
+    if entry.opens_url:
+        return (
+            f"the entry of {title} in {entry.path} opens the hub's URL, which has no label: end it with /mcp/~{name}, "
+            f"or run `hubd install {label}`"
+        )
+    has = f"has the label {entry.label}" if entry.label else "has no label"
+    return f"the entry of {title} in {entry.path} {has}: `hubd install {label}` gives it this one"

@@ -1,0 +1,106 @@
+"""The ways by which hosts reach the hub, as far as they are written down: entries in files of hosts, and tokens."""
+
+import argparse
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+
+class Entry(Struct, frozen=True):
+    """An entry of the hub in a file of a host."""
+
+    path: Path
+    label: str = ""
+    """By `--host`; "": it says none, as one with a URL cannot."""
+    profile: str = ""
+    """The profile that it names by `--profile` or its URL."""
+    server: str = ""
+    """The one server that it is for; "": all."""
+    opens_url: bool = False
+
+
+class TokenWay(Struct, frozen=True):
+    """A token of a single host."""
+
+    name: str
+    label: str
+    profile: str
+    """The profile that it opens, and nothing else; "": it chooses none."""
+
+
+class WaysIn(Struct, frozen=True):
+    """All that is written down."""
+
+    entries: dict[str, tuple[Entry, ...]] = {}
+    """By the host whose file it is."""
+    tokens: tuple[TokenWay, ...] = ()
+
+
+def ways_in(options: argparse.Namespace, hosts: list[str]) -> WaysIn:
+    """The entries of these hosts, and all tokens. What cannot be read is passed over: a sentence less is said."""
+    return WaysIn({host: tuple(_entries(host)) for host in hosts}, tuple(_tokens(options)))
+
+
+def _entries(label: str) -> Iterator[Entry]:
+    from config.editing.text import serverfile
+    from config.editing.text.change import EditRefused
+    from config.errors import EditError
+    from config.hosts.facts import Machine, all_hosts, every_user_file
+    from config.hosts.install import text_at
+    from config.hosts.installed import Records, our_entries
+    from config.hub_paths import installed_path
+
+    host = all_hosts().get(label)
+    if host is None:
+        return
+    with suppress(EditError):
+        records = Records(installed_path())
+        for place in every_user_file(host, Machine.this()):
+            with suppress(EditError, EditRefused):
+                entries = serverfile.entries(place.kept, text_at(place.path))
+                for key in our_entries(place, entries, records):
+                    yield entry_of(place.path, entries[key])
+
+
+def entry_of(path: Path, entry: Any) -> Entry:
+    """What an entry of the hub in this file says of what its host is shown. Pure."""
+    from config.hosts.entry import url_of
+    from config.loading.host_entry import command_of
+    from hub.catalog.view import PROFILE_MARK
+
+    if (url := url_of(entry)) is not None:
+        last = urlsplit(url).path.rstrip("/").rpartition("/mcp/")[2] if "/mcp/" in url else ""
+        profile = last.removeprefix(PROFILE_MARK) if last.startswith(PROFILE_MARK) else ""
+        return Entry(path, profile=profile, server="" if profile else last, opens_url=True)
+    words = command_of(entry)
+    return Entry(path, _said(words, "--host"), _said(words, "--profile"), _said(words, "--upstream"))
+
+
+def _said(words: list[str], option: str) -> str:
+    """The value of an option of `hubd connect`; the last one counts."""
+    found = ""
+    for at, word in enumerate(words):
+        if word == option and at + 1 < len(words):
+            found = words[at + 1]
+        elif word.startswith(f"{option}="):
+            found = word.partition("=")[2]
+    return found
+
+
+def _tokens(options: argparse.Namespace) -> Iterator[TokenWay]:
+    from config.errors import ConfigError
+    from config.hub_paths import tokens_path
+    from config.loading.assemble import load_all
+    from hub.downstream.access.host_tokens import TokensUnreadable, read_tokens
+
+    with suppress(TokensUnreadable):
+        for name, kept in read_tokens(tokens_path()).items():
+            yield TokenWay(name, kept.host or name, kept.profile)
+    with suppress(ConfigError):
+        for each in load_all(options.config, os.environ, partly=True).config.access.tokens:
+            yield TokenWay(each.name, each.host or each.name, each.profile)

@@ -1,0 +1,111 @@
+"""How hosts come to be shown a profile: what is said of each way in."""
+
+from pathlib import Path
+
+import pytest
+
+from config.hosts.facts import all_hosts
+from hub.cli.profiles.arrival import MAX_SAID, arrivals
+from hub.cli.profiles.ways_in import Entry, TokenWay, WaysIn, entry_of
+from hub.control.answers import HostRow, Status
+
+pytestmark = pytest.mark.covers("EP-10")
+
+FILE = Path("/home/me/hosts.json")
+
+
+def host(label="", profile=None, name="x", endpoint="/mcp"):
+    return HostRow(host=name, label=label, profile=profile, endpoint=endpoint)
+
+
+def said(label, *hosts, entries=(), tokens=(), changed=True):
+    ways = WaysIn({label: tuple(entries)}, tuple(tokens))
+    return arrivals("mine", [label], Status(hosts=hosts), ways, all_hosts(), changed=changed)
+
+
+def test_a_host_that_is_shown_it_needs_nothing():
+    assert said("windsurf", host("windsurf", "mine")) == []
+    assert said("windsurf", host("windsurf", "mine"), entries=[Entry(FILE, "windsurf", "other")]) == []
+
+
+def test_a_host_that_never_asks_again_is_restarted_after_a_change():
+    assert said("codex", host("codex", "mine")) == ["restart Codex: it asks for its tools only when it starts"]
+    assert said("codex", host("codex", "mine"), changed=False) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        (host("windsurf", "other", endpoint="/mcp/~other"), "Windsurf is shown the profile other all the same"),
+        (host("windsurf", endpoint="/mcp/files"), "Windsurf has opened /mcp/files, one server alone"),
+        (host("", name="Windsurf"), "Windsurf is attached and has no label, so it is not shown mine"),
+        (host("laptop", name="Windsurf"), "Windsurf is attached and has the label laptop, so it is not shown mine"),
+    ],
+)
+def test_an_attached_host_that_is_shown_something_else(row, text):
+    (found,) = said("windsurf", row)
+    assert found.startswith(text)
+
+
+def test_a_host_in_a_project_is_shown_it_too():
+    assert said("windsurf", host("windsurf", "mine", endpoint="/mcp/@shop-1f3a5c07~mine")) == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        (Entry(FILE, "windsurf"), "Windsurf is not attached now; it is shown mine when it starts"),
+        (Entry(FILE, profile="mine"), "Windsurf is not attached now; it is shown mine when it starts"),
+        (Entry(FILE, profile="mine", opens_url=True), "Windsurf is not attached now; it is shown mine when it starts"),
+        (Entry(FILE, "windsurf", "other"), "names that by `--profile other`"),
+        (Entry(FILE, profile="other", opens_url=True), "names that by its URL, /mcp/~other"),
+        (Entry(FILE, "windsurf", server="files"), "is for one server, and no profile chooses from that"),
+        (Entry(FILE, opens_url=True), "end it with /mcp/~mine, or run `hubd install windsurf`"),
+        (Entry(FILE, "other"), "has the label other: `hubd install windsurf`"),
+        (Entry(FILE), "has no label: `hubd install windsurf`"),
+    ],
+)
+def test_a_host_that_is_away_by_its_entry(entry, text):
+    (found,) = said("windsurf", entries=[entry])
+    assert text in found
+
+
+def test_a_host_without_the_hub_and_one_that_nobody_knows():
+    assert "Windsurf does not have the hub yet" in said("windsurf")[0]
+    assert "`hubd connect --host agent`" in said("agent")[0]
+
+
+def test_tokens_come_before_labels():
+    (found,) = said("agent", tokens=[TokenWay("laptop", "agent", "other")])
+    assert "the token laptop opens the profile other and nothing else" in found
+    (found,) = said("agent", tokens=[TokenWay("laptop", "agent", "")])
+    assert "with its token laptop it is shown mine when it comes" in found
+
+
+def test_a_profile_without_labels():
+    (found,) = arrivals("mine", [], Status(hosts=(host("cursor"), host("hubd"))), WaysIn(), all_hosts())
+    assert "no host is shown it yet: list labels of hosts, such as cursor as `hosts`" in found
+    (found,) = arrivals("mine", [], Status(hosts=(host("cursor", "mine"),)), WaysIn(), all_hosts())
+    assert "it is shown to the attached host whose entry or token names it" in found
+    assert arrivals("default", [], Status(), WaysIn(), all_hosts()) == []
+
+
+def test_of_many_hosts_some_are_told():
+    found = arrivals("mine", [f"h{number}" for number in range(900)], Status(), WaysIn(), all_hosts())
+    assert len(found) == MAX_SAID + 1
+    assert found[-1].startswith("and 894 more hosts")
+
+
+@pytest.mark.parametrize(
+    ("entry", "read"),
+    [
+        ({"command": "/x/hubd", "args": ["connect", "--host", "a"]}, Entry(FILE, "a")),
+        ({"command": "hubd", "args": ["connect", "--host=a", "--profile=p"]}, Entry(FILE, "a", "p")),
+        ({"command": ["hubd", "connect", "--upstream", "s", "--host"]}, Entry(FILE, server="s")),
+        ({"url": "http://127.0.0.1:8765/mcp"}, Entry(FILE, opens_url=True)),
+        ({"url": "http://127.0.0.1:8765/mcp/~p"}, Entry(FILE, profile="p", opens_url=True)),
+        ({"serverUrl": "http://127.0.0.1:8765/mcp/files?x=1"}, Entry(FILE, server="files", opens_url=True)),
+    ],
+)
+def test_entries_are_read(entry, read):
+    assert entry_of(FILE, entry) == read
