@@ -31,7 +31,8 @@ async def test_commands_can_connect_as_soon_as_hosts_can(tmp_path, monkeypatch):
     monkeypatch.setattr(hub.daemon.serve, "unix_listener", noted)
     config = tmp_path / "hubd.toml"
     config.write_text("drain_s = 1\n")
-    with socket.socket() as tcp, pytest.raises(CannotListen):
+    with socket.socket() as tcp:
         monkeypatch.setattr(hub.daemon.serve, "listen", lambda _config: (tcp, False))
-        await hub.daemon.serve.serve_daemon(load_all(config, {}), lambda: None, shown=False)
+        with pytest.raises(CannotListen):
+            await hub.daemon.serve.serve_daemon(load_all(config, {}), lambda: None, shown=False)
     assert bound == [control_path(), socket_path()]
