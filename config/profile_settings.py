@@ -1,11 +1,12 @@
 """The settings of profiles: what some hosts are shown of all servers. Declared as in `settings`."""
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from config.name_globs import ALL
-from config.setting import Setting
+from config.setting import Secret, Setting
 
 MAX_NAME_BUDGET: Final = 64
 """Tool names of more characters are refused by several hosts."""
@@ -24,6 +25,13 @@ class ToolOverride(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     def __repr__(self) -> str:
         return f"<ToolOverride that fixes {', '.join(self.fix) or 'nothing'}>"  # values may be secrets
+
+
+class ResolvedOverride(ToolOverride, frozen=True, kw_only=True):
+    """An override among whose fixed values are some that files do not say themselves."""
+
+    read: Annotated[tuple[Secret, ...], Setting(reload="live")] = ()
+    """The values that variables and files gave, wherever in `fix` they stand now: masked in all that servers say."""
 
 
 class Profile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -53,3 +61,17 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """New names of tools by their visible names; both can be called, the new one is listed."""
     override: Annotated[dict[str, ToolOverride], Setting(reload="live")] = {}
     """Tools that are described otherwise, or have arguments with fixed values, by visible name before renaming."""
+
+
+def with_given(profiles: Mapping[str, Profile], given: Mapping[tuple[str, ...], Sequence[str]]) -> dict[str, Profile]:
+    """The profiles, with what variables and files gave to fixed arguments; `given`: by the keys of settings."""
+    found = dict(profiles)
+    for name, profile in profiles.items():
+        noted = {
+            tool: ResolvedOverride(description=override.description, fix=override.fix, read=tuple(map(Secret, values)))
+            for tool, override in profile.override.items()
+            if (values := given.get(("profiles", name, "override", tool, "fix")))
+        }
+        if noted:
+            found[name] = structs.replace(profile, override={**profile.override, **noted})
+    return found

@@ -6,7 +6,7 @@
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ from cache.resource_cache import ResourceCache
 from cache.shared_store import SharedStore
 from config.diff import pending
 from config.saved_state import Memory
+from config.setting_facts import secrets_of
 from config.settings import HubConfig
 from hub.bridge.bridge import EraBridge
 from hub.bridge.parking.parking import PARK, ParkedCalls
@@ -44,6 +45,7 @@ from hub.routing.resource_reads import ResourceReads
 from hub.routing.router import Router
 from hub.routing.subscriptions import Subscriptions
 from upstreams.inventory.last_known import LastKnown
+from upstreams.journal.redact import CommonSecrets
 from upstreams.resolution.sources import read_references
 from upstreams.session import NO_CREDENTIALS, Credentials
 from upstreams.sessions.connector import RunSession
@@ -63,7 +65,7 @@ class Hub:
     them the user allows. `run`, the argument, names this run of it, if there are other hubs beside it; `is_elsewhere`
     tells whether a run is that of another one, and alive. `credentials` are those of sign-ins at upstreams. `environ`
     are the variables of which servers get their part, and programs that print a value all. `used` is where calls of
-    tools are counted; None: in this run only.
+    tools are counted; None: in this run only. `secrets` are kept up to date with what any upstream may be sent.
     """
 
     def __init__(
@@ -83,8 +85,11 @@ class Hub:
         credentials: Credentials = NO_CREDENTIALS,
         environ: Mapping[str, str] = os.environ,
         used: Memory | None = None,
+        secrets: CommonSecrets | None = None,
     ) -> None:
         self.memory = memory
+        self.secrets = secrets or CommonSecrets()
+        self.secrets.replace(_sent(config))
         self.sealer = sealer
         self.budget = Budget(config.global_buffer_bytes)
         self.hosts = Hosts(config.park_ttl_s, self.budget)
@@ -139,6 +144,7 @@ class Hub:
             read_references=partial(read_references, environ=environ),
             is_found=partial(is_found, environ=environ),
             credentials=credentials,
+            secrets=self.secrets,
             last_known=self.last_known,
             on_new=self.reads.register,
             on_elicited=self.hosts.elicited,
@@ -228,6 +234,7 @@ class Hub:
 
     def apply(self, config: HubConfig) -> None:
         """Take over another configuration and disturb only what differs. How hosts come in is set elsewhere."""
+        self.secrets.replace(_sent(config))  # before anything of it is sent
         self.progress.adjust(config.synthetic_progress_s)
         self.hosts.adjust(config.park_ttl_s)
         self.budget.adjust(config.global_buffer_bytes)
@@ -241,3 +248,8 @@ class Hub:
         self.searches.configuration_changed()
         if self.projects is not None:
             self.projects.changed.set()
+
+
+def _sent(config: HubConfig) -> Iterator[str]:
+    """The secrets of a configuration that any upstream may be sent: what references gave to fixed arguments."""
+    return (secret for profile in config.profiles.values() for secret in secrets_of(profile))

@@ -24,6 +24,7 @@ from hub.link.hub_errors import (
 )
 from upstreams.journal.history import History
 from upstreams.journal.journal import Journal
+from upstreams.journal.redact import CommonSecrets
 from upstreams.lifecycle import TRANSITIONS, Backoff, Event, State
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,9 @@ GIVEN_UP: Final = frozenset({State.FAILED, State.UNAUTHORIZED, State.UNRESOLVED}
 class Availability:
     """State and back-off of one upstream."""
 
-    def __init__(self, name: str, config: UpstreamConfig, journal: Journal) -> None:
+    def __init__(
+        self, name: str, config: UpstreamConfig, journal: Journal, common: CommonSecrets | None = None
+    ) -> None:
         self.state = State.DISABLED if config.disabled else State.IDLE
         self.retired = False
         """The upstream takes no more calls: the configuration replaced or removed it."""
@@ -44,7 +47,7 @@ class Availability:
         self._wanted = trio.Event()
         """Set by whoever needs the upstream and finds that it is idle, or given up."""
         self.backoff = Backoff(jitter, attempts=config.restart.attempts)
-        self.history = History(config, journal, trio.current_time())
+        self.history = History(config, journal, trio.current_time(), common)
         self._name = name
         self._failure: type[UpstreamUnavailable] = UpstreamUnavailable
         """The error of calls while the upstream is away."""

@@ -127,6 +127,8 @@ class SessionTerms(Struct, frozen=True):
     """Gives the headers to send once more with what the server refused (401); None: they never change."""
     credential: Credential | None = None
     """Shown with each request to the URL; None: the configured headers are all there is."""
+    mask: Callable[[str], str] = str
+    """Takes out of what the process writes to stderr the secrets that its own configuration does not say."""
 
 
 COMMON: Final = SessionTerms()

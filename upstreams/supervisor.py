@@ -31,6 +31,7 @@ from upstreams.invalidation import NO_LISTENER, InvalidationListener
 from upstreams.inventory.last_known import LastKnown
 from upstreams.inventory.late_reports import LateReports
 from upstreams.journal.journal import Journals
+from upstreams.journal.redact import CommonSecrets
 from upstreams.last_connected import LastConnected
 from upstreams.lifecycle import State
 from upstreams.memory import UpstreamMemory
@@ -102,7 +103,7 @@ class Supervisor:
     was late the last time (`note_late`) is not waited for. `on_new` is called with every new upstream before any call
     can reach it, `on_change` with the name of an upstream whenever what it offers may differ, `on_elicited` with the
     name of an upstream and the id of an elicitation at a URL that is done. `listener_for` makes the listener of
-    invalidation events of an upstream. `last_known` is kept up to date.
+    invalidation events of an upstream. `last_known` is kept up to date. `secrets` are masked in what any of them says.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class Supervisor:
         listener_for: Callable[[str, UpstreamConfig], InvalidationListener] = lambda name, config: NO_LISTENER,
         read_references: ReadReferences = read_references,
         credentials: Credentials = NO_CREDENTIALS,
+        secrets: CommonSecrets | None = None,
         drain_s: float = 30.0,
         start_limits: StartLimits | None = None,
         is_found: Callable[[UpstreamConfig], bool] = is_found,
@@ -138,7 +140,7 @@ class Supervisor:
         self._log_level: str | None = None
         gate = StartGate(memory, start_limits, is_found)
         self._parts = UpstreamParts(
-            memory, run_session, gate, self._changed, on_elicited, listener_for, read_references, credentials
+            memory, run_session, gate, self._changed, on_elicited, listener_for, read_references, credentials, secrets
         )
         self._unsettled: set[str] = set()
         self._generations: dict[str, Generation] = {}

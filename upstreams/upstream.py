@@ -36,6 +36,7 @@ from upstreams.inventory.freshness import declares_changes
 from upstreams.inventory.offered import Offered
 from upstreams.inventory.refresh import ListRefresh, Reading
 from upstreams.journal.journal import Journal
+from upstreams.journal.redact import CommonSecrets
 from upstreams.lifecycle import Event, State
 from upstreams.memory import UpstreamMemory
 from upstreams.notifications import NotificationSink
@@ -67,6 +68,8 @@ class UpstreamParts(Struct, frozen=True):
     listener_for: Callable[[str, UpstreamConfig], InvalidationListener]
     read_references: ReadReferences = read_references
     credentials: Credentials = NO_CREDENTIALS
+    secrets: CommonSecrets | None = None
+    """Secrets that any upstream may tell, since it may be sent them; None: there are none."""
 
 
 class Upstream:
@@ -82,7 +85,7 @@ class Upstream:
     ) -> None:
         self.name = name
         self.config = config
-        self.availability = Availability(name, config, journal or Journal(lambda: 0.0))
+        self.availability = Availability(name, config, journal or Journal(lambda: 0.0), parts.secrets)
         self.listener = listener = parts.listener_for(name, config)
         """Told of everything that may make cached resources stale."""
         self._on_change = on_change = partial(parts.on_change, self)

@@ -28,6 +28,7 @@ from config.loading.convert import UPSTREAM, convert, convert_known, nearest
 from config.loading.one_file import resolved, resolved_settings
 from config.loading.precedence import Origin, Stack, makes_sense, stacks
 from config.loading.safe_reading import Findings, Keys, Problem
+from config.profile_settings import with_given
 from config.setting import reveal
 from config.setting_facts import declarations
 from config.settings import HubConfig, ServerSettings, UpstreamConfig
@@ -129,6 +130,7 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     main = gathered.main
     if main is not None:
         values, config = convert_known(resolved_settings(main), HubConfig, main.findings, tuple)
+        config = msgspec.structs.replace(config, profiles=with_given(config.profiles, main.given))
         for problem in problems_of_hub(config):
             main.findings.wrong(problem.keys, str(problem))
         for warning in () if main.findings.problems else warnings_of_hub(config):

@@ -48,6 +48,8 @@ class Source:
         self.variables = variables
         self.tables: list[Table] = []
         self.settings: dict[str, Any] = {}
+        self.given: dict[Keys, list[str]] = {}
+        """Values that variables and files gave to settings of any form, by the keys of those."""
         self.text = ""
         self.data = b""
         """The content of the file; empty if another text was read in its place."""
@@ -217,18 +219,22 @@ def _resolved(values: Mapping[str, Any], type: type[Struct], above: Keys, source
 def _resolved_deeply(values: Mapping[str, Any], keys: Keys, source: Source) -> Iterator[tuple[str, Any]]:
     """`values` with variables replaced in all texts; without those of which one cannot be resolved."""
 
+    given: list[str] = []
+
     def expanded(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: expanded(each) for key, each in value.items()}
         if isinstance(value, list):
             return [expanded(each) for each in value]
-        return source.variables.expand(value) if isinstance(value, str) else value
+        return source.variables.expand(value, given) if isinstance(value, str) else value
 
     for name, value in values.items():
         try:
             yield name, expanded(value)
         except Unresolved as error:
             source.findings.wrong((*keys, name), str(error))
+    if given:
+        source.given[keys] = given
 
 
 def _resolvable(values: Mapping[str, Any], source: Source) -> Iterator[tuple[str, Any]]:

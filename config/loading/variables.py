@@ -13,6 +13,7 @@ ways that are hard to understand. As in a shell, the default is also used for a 
 import os
 import re
 from collections.abc import Mapping
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -57,8 +58,9 @@ class Variables:
         if project is not None:
             self._provided |= {"workspaceFolder": str(project), "workspaceFolderBasename": project.name}
 
-    def expand(self, text: str) -> str:
-        """`text` with every reference replaced; what comes in is not looked at again.
+    def expand(self, text: str, given: list[str] | None = None) -> str:
+        """`text` with every reference replaced; what comes in is not looked at again. `given` gets the values that
+        variables of the environment and files gave.
 
         Raises:
             Missing: a variable is not set, or a file cannot be read.
@@ -66,7 +68,7 @@ class Variables:
         """
         if "${" not in text:
             return text
-        return _REFERENCE.sub(self._replace, text)
+        return _REFERENCE.sub(partial(self._replace, given=given), text)
 
     def expand_for_server(self, text: str) -> str:
         """`text` of a server's setting, likewise, with references to what is read later marked.
@@ -104,7 +106,8 @@ class Variables:
             raise Missing(str(error)) from None
         return reference if kept is None else reference._replace(version=kept.version)
 
-    def _replace(self, match: re.Match[str], forms: str = FORMS) -> str:
+    def _replace(self, match: re.Match[str], forms: str = FORMS, given: list[str] | None = None) -> str:
+        given = [] if given is None else given
         if match[0] == "$${":
             return "${"
         inner = match["inner"]
@@ -113,7 +116,8 @@ class Variables:
         if inner.startswith(("secret:", "credential:", "cmd:")):
             raise Unresolved(f"`${{{inner}}}` counts only in the settings of servers: write ${{file:path}} here")
         if inner.startswith("file:"):
-            return self._file(inner.removeprefix("file:"))
+            given.append(text := self._file(inner.removeprefix("file:")))
+            return text
         if inner in self._provided and inner not in self.environ:
             return self._provided[inner]
         found = _VARIABLE.fullmatch(inner)
@@ -121,14 +125,15 @@ class Variables:
             raise Unresolved(_meaningless(inner, forms))
         value = self.environ.get(found["name"])
         default = found["default"]
-        if default is not None:
-            return value or default
+        if default is not None and not value:
+            return default
         if value is None:
             name = found["name"]
             raise Missing(
                 f"the variable {name} is not set: set it in the environment of hubd, or in hubd.env beside hubd.toml, "
                 f"or give it a default as in ${{{name}:-default}}"
             )
+        given.append(value)
         return value
 
     def _file(self, name: str) -> str:

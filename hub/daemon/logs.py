@@ -31,15 +31,29 @@ OWN_NAME: Final = "hub"
 """The name of the hub's own log among those of its servers."""
 IN_JOURNALS: Final = frozenset({"upstreams.transports.stdio.stderr"})
 """Loggers of what journals of servers have as well."""
-_PLAIN: Final = logging.Formatter()
 
 
-class JsonFormatter(logging.Formatter):
+class MaskingFormatter(logging.Formatter):
+    """A form of records in which `mask` has taken secrets out of each text."""
+
+    def __init__(self, mask: Callable[[str], str] = str) -> None:
+        super().__init__()
+        self._mask = mask
+
+    def message(self, record: logging.LogRecord) -> str:
+        """The message of a record."""
+        return self._mask(record.getMessage())
+
+    def traceback(self, record: logging.LogRecord) -> str:
+        """The traceback of a record; "": it has none."""
+        return self._mask(self.formatException(record.exc_info)) if record.exc_info else ""
+
+
+class JsonFormatter(MaskingFormatter):
     """One JSON object per record: time, level, logger, message, error; the last two are cut so that it fits a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        message = _sound(record.getMessage())
-        error = _sound(self.formatException(record.exc_info)) if record.exc_info else ""
+        message, error = _sound(self.message(record)), _sound(self.traceback(record))
         fields = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -56,14 +70,14 @@ class JsonFormatter(logging.Formatter):
             room = room * 3 // 4
 
 
-class PlainFormatter(logging.Formatter):
+class PlainFormatter(MaskingFormatter):
     """`12:34:56 warning  message`, control characters escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
-        text = record.getMessage()
+        text = self.message(record)
         line = f"{self.formatTime(record, '%H:%M:%S')} {record.levelname.lower():8} {printable(text)}"
-        if record.exc_info:
-            line += "\n" + printable(self.formatException(record.exc_info), keep="\n")
+        if error := self.traceback(record):
+            line += "\n" + printable(error, keep="\n")
         return line
 
 
@@ -123,11 +137,13 @@ class FaultCounter(logging.Handler):
 class OwnLog(logging.Handler):
     """Keeps the last records of the hub's own log, for `hubd logs`. What servers wrote to stderr is in their journals.
 
-    Records come from any thread; after `running_in` those of others are kept by the loop's own.
+    Records come from any thread; after `running_in` those of others are kept by the loop's own. `mask` takes secrets
+    out of them.
     """
 
-    def __init__(self, wall: Callable[[], float]) -> None:
+    def __init__(self, wall: Callable[[], float], mask: Callable[[str], str] = str) -> None:
         super().__init__(logging.INFO)
+        self._form = MaskingFormatter(mask)
         self.journal = Journal(wall, OWN_NAME)
         self._thread = 0
         self._token: trio.lowlevel.TrioToken | None = None
@@ -139,9 +155,9 @@ class OwnLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.name in IN_JOURNALS:
             return
-        text = printable(record.getMessage()[:LINE_BYTES])
-        if record.exc_info:
-            text += "\n" + printable(_PLAIN.formatException(record.exc_info), keep="\n")
+        text = printable(self._form.message(record)[:LINE_BYTES])
+        if error := self._form.traceback(record):
+            text += "\n" + printable(error, keep="\n")
         add = partial(self.journal.add, record.levelname.lower(), text)
         if self._token is None or threading.get_ident() == self._thread:
             add()
@@ -150,14 +166,19 @@ class OwnLog(logging.Handler):
             self._token.run_sync_soon(add)
 
 
-def configure(level: int = logging.INFO, log_path: Callable[[], str] | None = None, log_bytes: int = 0) -> None:
-    """Send all records of this process to stderr, in the form its reader can use.
+def configure(
+    level: int = logging.INFO,
+    log_path: Callable[[], str] | None = None,
+    log_bytes: int = 0,
+    mask: Callable[[str], str] = str,
+) -> None:
+    """Send all records of this process to stderr, in the form its reader can use; `mask` takes secrets out of them.
 
     `log_path` puts the log file of a hub aside if it is larger than `log_bytes`, and says where it is: stderr goes on
     there while the hub runs, if it is that file. A file that somebody else has chosen is left alone.
     """
     handler = StderrHandler(None if log_path is None else lambda: reopen(log_path()), log_bytes)
-    handler.setFormatter(PlainFormatter() if sys.stderr.isatty() else JsonFormatter())
+    handler.setFormatter(PlainFormatter(mask) if sys.stderr.isatty() else JsonFormatter(mask))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

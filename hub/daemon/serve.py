@@ -46,6 +46,7 @@ from hub.link.sealing import Sealer
 from hub.net.unix import AlreadyRunning, take_lock, unix_listener
 from hub.shim.start_daemon import LOG_BYTES, log_path
 from hub.wire.printable import printable
+from upstreams.journal.redact import CommonSecrets, Mask
 from upstreams.transports.stdio.orphans import MARKER, MAX_DEPTH, THIS_HUB, depth, kill_adopted, kill_marked
 
 log = logging.getLogger("hubd")
@@ -61,8 +62,10 @@ def run_serve(options: ServeOptions) -> int:
 
 
 def _run(options: ServeOptions) -> int:
-    logs.configure(log_path=log_path, log_bytes=LOG_BYTES)
-    own_log = logs.OwnLog(wall)
+    secrets = CommonSecrets()
+    mask = Mask(common=secrets)
+    logs.configure(log_path=log_path, log_bytes=LOG_BYTES, mask=mask)
+    own_log = logs.OwnLog(wall, mask)
     logging.getLogger().addHandler(own_log)
     harden()
     raise_fd_limit()
@@ -84,7 +87,7 @@ def _run(options: ServeOptions) -> int:
         if not loaded.sources:
             log.info("no configuration found: serving the demo until %s exists", loaded.files[0])
         serve = serve_stdio if options.stdio else partial(serve_daemon, shown=not options.detached, own_log=own_log)
-        trio.run(serve, loaded, partial(configuration, options, started_with))
+        trio.run(partial(serve, secrets=secrets), loaded, partial(configuration, options, started_with))
     except ConfigError as error:
         return _failed(os.EX_CONFIG, error)
     except AlreadyRunning as error:
@@ -101,11 +104,17 @@ def _run(options: ServeOptions) -> int:
 
 
 async def serve_daemon(
-    loaded: Loaded, read: Callable[[], Loaded], *, shown: bool = True, own_log: logs.OwnLog | None = None
+    loaded: Loaded,
+    read: Callable[[], Loaded],
+    *,
+    secrets: CommonSecrets,
+    shown: bool = True,
+    own_log: logs.OwnLog | None = None,
 ) -> None:
     """Listen on the unix sockets and on `config.listen` until a signal comes, then drain and stop.
 
     `shown`: say on standard output where, with entries to paste into a host. `own_log`: its own log, for `hubd logs`.
+    `secrets`: masked in its log; the hub keeps them up to date.
 
     Raises:
         AlreadyRunning: another daemon of this user holds the lock.
@@ -149,6 +158,7 @@ async def serve_daemon(
                 credentials=sign_ins,
                 environ=environment,
                 used=Memory(usage_path()),
+                secrets=secrets,
             )
             listener = HttpListener(
                 hub,

@@ -21,11 +21,12 @@ from hub.link.fault_isolation import keep_going
 from hub.link.interface import OWNER, Identity
 from hub.link.machine_clock import boot_clock
 from hub.link.sealing import Sealer
+from upstreams.journal.redact import CommonSecrets
 from upstreams.transports.stdio.orphans import adopt
 
 
-async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
-    """Serve until the host has gone or a signal comes."""
+async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded], *, secrets: CommonSecrets) -> None:
+    """Serve until the host has gone or a signal comes. `secrets` as in `hub.daemon.serve`."""
     keys = keys_for(loaded.config, None)
     store = store_for(loaded, keys)
     environment = CurrentEnvironment(loaded.environ)
@@ -37,6 +38,7 @@ async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded]) -> None:
         boot=boot_clock(),
         shared=store,
         environ=environment,
+        secrets=secrets,
     )
     stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
 

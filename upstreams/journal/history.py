@@ -10,7 +10,7 @@ from typing import Final
 from config.settings import UpstreamConfig
 from hub.wire.printable import printable
 from upstreams.journal.journal import Journal
-from upstreams.journal.redact import Mask
+from upstreams.journal.redact import CommonSecrets, Mask
 from upstreams.lifecycle import LOOP_ENDS, CrashCounter, State
 from upstreams.session import Exit
 from upstreams.status_facts import LastExit, Trouble
@@ -26,11 +26,16 @@ TRYING: Final = frozenset({State.CONNECTING, State.CONNECTED, State.RECONNECTING
 
 
 class History:
-    """Notes everything that happens to an upstream. Times are seconds of one clock; the journal has its own."""
+    """Notes everything that happens to an upstream. Times are seconds of one clock; the journal has its own.
 
-    def __init__(self, config: UpstreamConfig, journal: Journal, now: float) -> None:
+    `common`: secrets that are masked beside its own.
+    """
+
+    def __init__(
+        self, config: UpstreamConfig, journal: Journal, now: float, common: CommonSecrets | None = None
+    ) -> None:
         self.journal = journal
-        self.mask = Mask(config)
+        self.mask = Mask(config, common)
         self._is_process = config.command is not None
         self.last_error: str | None = None
         self._error_at = 0.0

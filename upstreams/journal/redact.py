@@ -1,4 +1,5 @@
-"""Redaction: masks the secrets of an upstream's configuration in what the upstream says. Pure.
+"""Redaction: masks secrets in what an upstream says: those of its configuration, and those that the hub sends to any
+upstream, wherever they may come back from. Pure.
 
 Journal lines and errors are masked: servers like to fill errors with the request that failed. Results pass as they are:
 a server may be there to give out what it was configured with.
@@ -7,9 +8,10 @@ The values of `env` and `headers` are secrets, since nobody can tell which of th
 are too short to be told from other words, and the words that settings are made of: a log full of `***` helps nobody.
 """
 
+import json
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Raw, UnsetType
@@ -36,30 +38,65 @@ PLAIN: Final = frozenset(
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.S)
 
 
-class Mask:
-    """Called with a text, returns it without the secrets."""
+class CommonSecrets:
+    """Secrets of the hub's own settings that upstreams are sent, such as arguments that profiles fix: no upstream knows
+    them for secrets, and any may tell them. All masks that are made with them follow when they change."""
 
-    def __init__(self, config: UpstreamConfig) -> None:
-        self._configured = {part for value in secrets_of(config) for part in _parts(value)}
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        self._now = _all_parts(values)
+        self._former: deque[frozenset[str]] = deque(maxlen=MAX_LEARNT)
+        self.parts = self._now
+        """The texts that are masked now."""
+        self.edition = 0
+        """Another number for every change of `parts`."""
+
+    def __repr__(self) -> str:
+        return f"<CommonSecrets, {len(self.parts)}, edition {self.edition}>"
+
+    def replace(self, values: Iterable[str]) -> None:
+        """Have these values from now on. Those of before are still masked: calls that were sent them may go on."""
+        if (now := _all_parts(values)) != self._now:
+            self._former.append(self._now)
+            self._now = now
+            self.parts = now.union(*self._former)
+            self.edition += 1
+
+
+class Mask:
+    """Called with a text, returns it without the secrets: those of `config`, those that it learnt, and `common`."""
+
+    def __init__(self, config: UpstreamConfig | None = None, common: CommonSecrets | None = None) -> None:
+        self._configured = _all_parts(() if config is None else secrets_of(config))
         self._learnt: deque[frozenset[str]] = deque(maxlen=MAX_LEARNT)
+        self._common = common or CommonSecrets()
         self._compile()
 
     def learn(self, values: Sequence[str]) -> None:
         """Mask these values from now on, too; of those that were learnt before, the last ones are still masked."""
-        parts = frozenset(part for value in values for part in _parts(value))
+        parts = _all_parts(values)
         if parts and parts not in self._learnt:
             self._learnt.append(parts)
             self._compile()
 
     def _compile(self) -> None:
-        found = sorted(self._configured.union(*self._learnt), key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, found))) if found else None
+        edition = self._common.edition
+        found = sorted(self._configured.union(self._common.parts, *self._learnt), key=len, reverse=True)
+        self._compiled = re.compile("|".join(map(re.escape, found))) if found else None
+        self._edition = edition
+
+    @property
+    def _pattern(self) -> re.Pattern[str] | None:
+        """What is masked; None: nothing."""
+        if self._edition != self._common.edition:
+            self._compile()
+        return self._compiled
 
     def __repr__(self) -> str:
         return f"<Mask {'of some secrets' if self._pattern else 'of nothing'}>"
 
     def __call__(self, text: str) -> str:
-        return text if self._pattern is None else self._pattern.sub(MASK, text)
+        pattern = self._pattern
+        return text if pattern is None else pattern.sub(MASK, text)
 
     def failure(self, failure: Failure) -> Failure:
         """An error of the upstream without the secrets; the same one, if there are none in it."""
@@ -78,7 +115,6 @@ class Mask:
 
     def _data(self, data: Raw) -> Raw:
         """The data of an error, in whose strings there may be secrets."""
-        assert self._pattern is not None
         text = bytes(data)
         if len(text) > MAX_ERROR_BYTES:
             return raw(f"{len(text)} bytes, too many to be searched for secrets")
@@ -91,6 +127,18 @@ class Mask:
         said = (peek_str(written.encode()) or "") if "\\" in written else written[1:-1]
         masked = self(said)
         return written if masked == said else bytes(raw(masked)).decode()
+
+
+def _all_parts(values: Iterable[str]) -> frozenset[str]:
+    return frozenset(written for value in values for part in _parts(value) for written in _spellings(part))
+
+
+def _spellings(part: str) -> Iterator[str]:
+    """A text as it is, within JSON, and within bytes as Python shows them."""
+    yield part
+    if not part.isalnum() or not part.isascii():
+        yield from (json.dumps(part, ensure_ascii=is_ascii)[1:-1] for is_ascii in (False, True))
+        yield repr(part.encode(errors="replace"))[2:-1]
 
 
 def _parts(value: str) -> Iterator[str]:

@@ -66,8 +66,10 @@ class Child:
         name: str,
         environ: Mapping[str, str],
         hear: Callable[[str, int], object] | None = None,
+        mask: Callable[[str], str] = str,
     ) -> None:
-        """Start it. `hear` is called with every line of its stderr, printable and without secrets, and its pid.
+        """Start it. `hear` is called with every line of its stderr, printable and without secrets, and its pid; `mask`
+        takes out those that `config` does not say.
 
         Raises:
             UpstreamUnavailable: it cannot be started.
@@ -102,7 +104,8 @@ class Child:
             self._abandon()
             raise UpstreamUnavailable(cannot_start(name, config, error), upstream=name) from None
         self.stdin, self.stdout, self.stderr = map(trio.lowlevel.FdStream, pipes)
-        self.said = StderrLog(name, Mask(config), lambda line: hear(line, self.pid) if hear else None)
+        own = Mask(config)
+        self.said = StderrLog(name, lambda line: own(mask(line)), lambda line: hear(line, self.pid) if hear else None)
         self._reads = TokenBucket(STDERR_READS, STDERR_READS)
         self.gone = trio.Event()
         """Set by `watch` once the process has exited."""

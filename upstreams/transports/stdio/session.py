@@ -80,7 +80,7 @@ class StdioSession(PeerSession):
 
     async def _run_process(self, expected: Era | None, started: Callable[[Session], None]) -> None:
         """Run one process, from its start to its end."""
-        child = Child(self._config, self.name, self._environ, self._said)
+        child = Child(self._config, self.name, self._environ, self._said, self.terms.mask)
         at_work = None if self._package_run is None else self.events.at_work
         self._patience = Patience(self._config.timeouts.start, at_work)
         self.pid = child.pid
