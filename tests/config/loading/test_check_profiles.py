@@ -10,7 +10,7 @@ from config.errors import ConfigError
 from config.loading.all_files import gather
 from config.loading.assemble import load_all
 from config.profile_settings import Profile
-from config.setting_facts import declarations
+from config.setting_facts import declarations, secrets_of
 from hub.catalog.profile_rules import ProfileRules
 
 SERVER = '[upstreams.github]\ncommand = "x"\n'
@@ -58,6 +58,19 @@ def test_all_settings_of_a_profile(tmp_path):
     assert fix == {"owner": "acme", "repo": "s3cret-repo", "labels": ["bug", "s3cret-repo"], "draft": False, "n": 3}
     assert "s3cret-repo" not in repr(found.config), "values may be secrets"
     assert not found.warnings
+
+
+def test_what_references_gave_to_fixed_arguments_is_known_for_a_secret(tmp_path):
+    (tmp_path / "pin").write_text("f1le\n")
+    fix = '{ a = "${X} or ${env:Y:-in-the-file}", b = ["${file:pin}", "$${X}"], c = "${userHome}${/}", d = "plain" }'
+    text = f"{SERVER}[profiles.p.override]\ngithub__create_issue = {{ fix = {fix} }}\nx__y = {{ fix = {{ z = '1' }} }}"
+    profile = load(tmp_path, text, {"X": "fr0m-x"}).config.profiles["p"]
+    assert list(secrets_of(profile)) == ["fr0m-x", "f1le"]
+    assert "f1le" not in repr(profile)
+    assert profile.override["github__create_issue"].fix["a"] == "fr0m-x or in-the-file"
+    changed = load(tmp_path, text, {"X": "fr0m-x", "Y": "fr0m-y"}).config.profiles["p"]
+    assert list(secrets_of(changed)) == ["fr0m-x", "fr0m-y", "f1le"]
+    assert profile == load(tmp_path, text, {"X": "fr0m-x"}).config.profiles["p"], "else each reload changed something"
 
 
 def test_a_profile_is_shown_with_files_and_lines_and_without_values_of_variables(tmp_path):

@@ -57,6 +57,17 @@ def test_json_records_hold_what_a_collector_needs():
     assert "ValueError: broken" in fields["error"]
 
 
+@pytest.mark.parametrize("form", [JsonFormatter, PlainFormatter])
+def test_secrets_are_taken_out_of_messages_and_tracebacks(form):
+    try:
+        raise ValueError("it is hunter2")
+    except ValueError:
+        failed = record("upstream said %r", b"hunter2\xff", error=sys.exc_info())
+    line = form(lambda text: text.replace("hunter2", "***")).format(failed)
+    assert "hunter2" not in line
+    assert "it is ***" in line
+
+
 @pytest.mark.parametrize("character", ["x", "\x1b", "\N{SNOWMAN}", '"', "\ud800"])
 def test_a_json_record_is_whole_however_long_its_text(character):
     try:

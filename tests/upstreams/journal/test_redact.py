@@ -8,7 +8,7 @@ from config.setting import Secret
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamProtocolError
 from hub.wire.jsonrpc import Failure, Raw, raw
-from upstreams.journal.redact import MAX_ERROR_BYTES, Mask
+from upstreams.journal.redact import MAX_ERROR_BYTES, MAX_LEARNT, CommonSecrets, Mask
 
 TOKEN = 't0k3n/with+\u00e9"quotes\\'
 CONFIG = UpstreamConfig(
@@ -66,3 +66,37 @@ def test_a_failure_of_the_hubs_own_that_quotes_an_upstream_is_masked():
 
 def test_what_is_masked_shows_no_secret():
     assert repr(Mask(CONFIG)) == "<Mask of some secrets>"
+
+
+# --- secrets of the hub that any upstream may tell --------------------------------------------------------------------
+
+
+def test_common_secrets_are_masked_beside_own_ones_and_followed_when_they_change():
+    common = CommonSecrets(["f1xed-value"])
+    own, empty = Mask(CONFIG, common), Mask(common=common)
+    assert own("abcdefgh1 with f1xed-value") == "*** with ***"
+    common.replace(["an0ther-value"])
+    assert own("abcdefgh1 with an0ther-value") == "*** with ***"
+    assert empty.failure(Failure(1, "an0ther-value", raw("f1xed-value"))) == Failure(1, "***", Raw(b'"***"'))
+    assert empty("f1xed-value") == "***", "calls that were sent it may still go on"
+    assert "value" not in repr(common)
+
+
+def test_so_many_former_values_are_masked_and_the_same_once_more_is_no_change():
+    common = CommonSecrets()
+    mask = Mask(common=common)
+    for number in range(MAX_LEARNT + 2):
+        common.replace([f"value-{number}"])
+        common.replace([f"value-{number}"])
+    assert common.edition == MAX_LEARNT + 2
+    assert mask("value-0 value-1 value-2") == "value-0 *** ***"
+
+
+def test_the_longest_secret_wins_whosever_it_is():
+    config = UpstreamConfig(command="x", env={"A": Secret("acme")})
+    assert Mask(config, CommonSecrets(["acme-tracker"]))("acme-tracker of acme") == "*** of ***"
+
+
+@pytest.mark.parametrize("spelled", [repr(TOKEN.encode()), json.dumps(TOKEN), json.dumps(TOKEN, ensure_ascii=False)])
+def test_a_secret_is_masked_within_texts_of_json_and_within_bytes(spelled):
+    assert Mask(CONFIG)(f"it sent {spelled}!").replace("b'", "'").replace('"', "'") == "it sent '***'!"
