@@ -123,6 +123,11 @@ class Workplaces(Protocol):
         """The handshake of `host` is complete, or its roots have changed."""
         ...
 
+    async def returned(self, host: "Host") -> None:
+        """A host that was at work in `workplace` before the hub restarted is about to be heard again; its roots may say
+        otherwise. Cancellation: as for `arrived`."""
+        ...
+
     async def placed(self, host: "Host") -> None:
         """Wait until `host`, if it is being asked where it works, has said so, or says nothing."""
         ...
@@ -347,6 +352,13 @@ class Host:
     def show(self, place: View) -> None:
         """Show it another place from now on, by its profile."""
         self.view = self.view_at(place)
+
+    async def wait_shown(self, router: Router) -> None:
+        """Wait until the lists that the host is shown can be answered."""
+        shown = None
+        while shown != self.view:  # which may be another one by then
+            shown = self.view
+            await router.wait_shown(shown)
 
     # --- the handshake, and what it allows
 

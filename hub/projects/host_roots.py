@@ -31,7 +31,7 @@ class RootsStatistics(Struct, frozen=True):
     """Numbers of hosts that `Roots` knows."""
 
     named: int = 0
-    """Those whose shims have said where they work."""
+    """Those whose shims have said where they work, or that work where they did before the hub restarted."""
     asked: int = 0
     """Those that are being asked."""
     unasked: int = 0
@@ -58,7 +58,7 @@ class Roots:
         self._any_allowed = any_allowed
         self._place = place
         self._said: dict[Host, Path | None] = {}
-        """The directories that their shims named."""
+        """The directories that their shims named; None: none, or the host was not on a shim."""
         self._asking: dict[Host, _Asking] = {}
         """Hosts that are being asked."""
         self._unasked: set[Host] = set()
@@ -78,6 +78,10 @@ class Roots:
     def note_workplace(self, host: Host) -> None:
         """Note the directory that a host's shim has named, or that it named none."""
         self._said[host] = host.workplace
+
+    def note_return(self, host: Host) -> None:
+        """Note that a host works where it did before the hub restarted, until its roots say otherwise."""
+        self._said[host] = None
 
     def left(self, host: Host) -> None:
         """A host has left: ask it nothing more."""

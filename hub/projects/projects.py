@@ -166,6 +166,11 @@ class Projects:
         self._roots.note_workplace(host)
         await self._place([host])
 
+    async def returned(self, host: Host) -> None:
+        """Show a host the project that it worked in before the hub restarted. Cancellation: it sees everything."""
+        self._roots.note_return(host)
+        await self._place([host])
+
     def opened(self, host: Host) -> None:
         """The handshake of a host is complete, or its roots changed: ask for its roots, if its workplace is unknown."""
         if self._nursery is not None:

@@ -75,6 +75,9 @@ class Scripted:
         """The subscriptions and unsubscriptions of hosts, in order."""
         self.unwatchable: set[str] = set()
 
+    async def wait_shown(self, view: View) -> None:
+        await self.settled.wait()
+
     def digests(self, view: View) -> dict[str, str]:
         return self.lists
 

@@ -2,12 +2,12 @@
 
 A session id contains the result of the handshake, signed: a hub that does not know an id, since an earlier run made
 it, makes the session anew from the id. The id is bound to its principal, host and endpoint; for all others there is no
-such session. Later facts are rare and go into a journal: the log level, the subscriptions, which sessions are over,
-and digests of the lists that hosts have seen.
+such session. Later facts are rare and go into a journal: the log level, the subscriptions, the project that the host
+works in, which sessions are over, and digests of the lists that hosts have seen.
 
     handshake --mint--> id
-    journal:  kept    session -> when it began, its level and subscriptions, its last run, and the notifications that
-                        its host did not receive in that run
+    journal:  kept    session -> when it began, its level and subscriptions, its last run, the notifications that its
+                        host did not receive in that run, the view that it was shown, and where it worked
               over    session -> when it began; a session that has ended stays ended
               lists   run -> endpoint -> digests of its lists
 
@@ -73,6 +73,24 @@ class _Kept(Struct, array_like=True, frozen=True):
     level: str | None = None
     uris: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
+    view: str | None = None
+    workplace: str = ""
+
+    @property
+    def chars(self) -> int:
+        """Characters of what its host has named."""
+        return sum(map(len, self.uris)) + len(self.workplace)
+
+
+class Shown(Struct, frozen=True):
+    """What a host was shown last."""
+
+    run: str = ""
+    """The run of the hub that showed it."""
+    view: str | None = None
+    """The key of its view; None: that of the endpoint."""
+    workplace: str = ""
+    """The directory that it worked in, if that is in a project; "": none."""
 
 
 class Past(Struct, frozen=True):
@@ -92,6 +110,7 @@ class Past(Struct, frozen=True):
     """Digests of the lists that the host may have seen; empty: unknown."""
     missed: tuple[str, ...] = ()
     """Methods of list-changed notifications that the host has not received."""
+    was_shown: Shown = Shown()
 
 
 class Minted(Struct, frozen=True):
@@ -129,9 +148,9 @@ class DurableSessions:
         self._wall = wall
         self._odometer = Odometer(journal)
         self.kept_chars = 0
-        """Characters of all URIs in the journal."""
+        """Characters of all URIs and workplaces in the journal."""
         for name in journal.keys("kept"):
-            self.kept_chars += sum(map(len, kept.uris)) if (kept := self._kept(name)) else 0
+            self.kept_chars += kept.chars if (kept := self._kept(name)) else 0
         self._save_barrier = SaveBarrier()
 
     def __repr__(self) -> str:
@@ -197,6 +216,7 @@ class DurableSessions:
         if found is None or not self._is_youthful(found) or (found.run == self.run_id and not claimed):
             return None
         known = _decoded(kept) or self._kept(found.name) or _Kept(found.minted, found.run)
+        key = (shown or view).key if known.view is None else known.view
         return Past(
             id,
             found.name,
@@ -206,8 +226,9 @@ class DurableSessions:
             found.info,
             known.level,
             tuple(known.uris),
-            self._lists(known.run).get((shown or view).key, {}),
+            self._lists(known.run).get(key, {}),
             tuple(known.missed),
+            Shown(known.run, known.view, known.workplace),
         )
 
     def _is_young(self, minted: int) -> bool:
@@ -219,20 +240,22 @@ class DurableSessions:
 
     # --- the journal
 
-    def keep(self, past: Past, level: str | None, uris: list[str], missed: list[str]) -> None:
-        """Keep the settings of a session beyond its handshake, and the notifications that its host has not received."""
+    def keep(self, past: Past, level: str | None, uris: list[str], missed: list[str], shown: Shown) -> None:
+        """Keep the settings of a session beyond its handshake, the notifications that its host has not received, and
+        what it is shown."""
         if past.name:
             self._drop(past.name)
-            chars = sum(map(len, uris[:MAX_URIS]))
-            kept_uris = uris[:MAX_URIS] if self.kept_chars + chars <= MAX_KEPT_CHARS else []
-            kept = _Kept(past.minted, self.run_id, level, kept_uris, missed)
+            kept = _Kept(past.minted, shown.run, level, uris[:MAX_URIS], missed, shown.view, shown.workplace)
+            if self.kept_chars + kept.chars > MAX_KEPT_CHARS:
+                kept = structs.replace(kept, uris=[], workplace="")
             self._odometer.put("kept", past.name, msgspec.to_builtins(kept))
-            self.kept_chars += sum(map(len, kept_uris))
+            self.kept_chars += kept.chars
             self._publish_kept(past.name, kept)
             for oldest in self._journal.keys("kept")[:-MAX_KEPT]:
                 self._drop(oldest)
 
     def _publish_kept(self, name: str, kept: _Kept) -> None:
+        kept = structs.replace(kept, workplace="")  # which is of this machine
         told = msgspec.json.encode(kept)
         if len(told) > MAX_FACT_BYTES:
             told = msgspec.json.encode(structs.replace(kept, uris=[]))
@@ -244,7 +267,7 @@ class DurableSessions:
 
     def _drop(self, name: str) -> None:
         kept = self._kept(name)
-        self.kept_chars -= sum(map(len, kept.uris)) if kept else 0
+        self.kept_chars -= kept.chars if kept else 0
         self._odometer.put("kept", name, None)
 
     def end(self, past: Past) -> None:

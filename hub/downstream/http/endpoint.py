@@ -232,6 +232,7 @@ class Endpoint:
         session = self._session(inbound, message)
         session.seen = trio.current_time()
         if isinstance(message, Request):
+            await self._returned(session)
             await self._legacy(message, session, response, post.accept)
             return
         if isinstance(message, Notification):
@@ -326,6 +327,17 @@ class Endpoint:
             raise refused(400, f"MCP-Protocol-Version is that of the session, {session.version}", id=id)
         return session
 
+    async def _returned(self, session: HttpSession) -> None:
+        """Wait until a revived session shows what it did.
+
+        Raises:
+            Refused: 404, it was ended meanwhile.
+        """
+        if session.returning:
+            await session.returned()
+            if session.id not in self.sessions:
+                raise no_session()
+
     async def _legacy(self, request: Request, session: HttpSession, response: HttpResponse, accept: Accepted) -> None:
         caller = session.caller
         assert caller is not None, "a session begins with its handshake"
@@ -354,6 +366,7 @@ class Endpoint:
             messages = await read_batch(request.body, session.version, session.pace)
         except RemoteProtocolError as error:
             raise Refused(400, error.failure) from None
+        await self._returned(session)
         session.seen = trio.current_time()
         reply_to = BatchAnswer(session, response, accepted(request.headers.get("accept")))
         self._soon[reply_to] = session.seen + SSE_AFTER_S

@@ -2,12 +2,14 @@
 
 A session id is a name, not a credential: a request must also come from the same identity and to the same endpoint, or
 the session does not exist for it. A session of an earlier run of the hub is revived
-(`hub.downstream.http.durable_sessions`) with its handshake, settings and subscriptions. Its streams and running
-requests are lost: hosts may send those again.
+(`hub.downstream.http.durable_sessions`) with its handshake, settings and subscriptions, and its host is shown the
+project that it worked in. It is told which lists differ from those that it saw. Its streams and running requests are
+lost: hosts may send those again.
 """
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import trio
@@ -15,7 +17,7 @@ from msgspec import Raw
 
 from hub.catalog.view import View
 from hub.downstream.hosts import Host, Hosts, Router
-from hub.downstream.http.durable_sessions import DurableSessions, Past
+from hub.downstream.http.durable_sessions import DurableSessions, Past, Shown
 from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, EventStream, StreamArchive
 from hub.downstream.request_pipeline import serve
 from hub.downstream.stateless_host import StatelessHost
@@ -40,6 +42,8 @@ IDLE_UPKEEP_S: Final = 600.0
 """Interval of upkeep while there are no sessions: it adds to the time for which hubs have run."""
 RESUBSCRIBE_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
 """Pauses between attempts to restore a lost subscription."""
+RETURN_S: Final = 15.0
+"""Time for a host to be shown its project again; then it is shown what everybody sees."""
 
 _ANSWERS, _NOTICES = "a", "n"
 """Prefixes of stream names: streams that answer a POST, and streams opened by a GET."""
@@ -65,6 +69,12 @@ class HttpSession(Host):
         self._watched: dict[str, None] = {}
         """URIs that the session subscribes to, or is about to again."""
         self._restoring = trio.CancelScope()
+        self._is_restored = True
+        """False in a revived session until its host can be told which lists differ: till then it is told of none."""
+        self._returning: trio.Event | None = None
+        """Set once the host of a revived session is shown the project that it worked in; None: it did in none."""
+        self._kept_view = self.view.key
+        """The view that it was shown when something was kept last."""
         self._listening: list[EventStream] = []
         self._has_listened = False
         self._untold: dict[str, bytes] = {}
@@ -111,20 +121,51 @@ class HttpSession(Host):
         self.client_info = raw(past.info)
         self.open = True
         self._watched = dict.fromkeys(past.uris)
+        self._is_restored = False
+        if past.was_shown.workplace and self.hosts.workplaces is not None:
+            self.workplace = Path(past.was_shown.workplace)
+            self._returning = trio.Event()
 
     async def restore(self, router: Router) -> None:
-        """Subscribe again to all URIs, and tell the host which lists may have changed meanwhile."""
+        """Show the host its project, subscribe again to all URIs, and tell which lists may have changed meanwhile."""
         with self._restoring:
-            await router.settled.wait()
-            shown = router.digests(self.view_at(self.endpoint))
-            for method, kinds in LIST_CHANGED.items():
-                differs = any(self._known.lists.get(kind.value) != shown[kind.value] for kind in kinds)
-                if differs or method in self._known.missed:
-                    self.tell(method, encode_notification(method, {}))
-            self._keep()
+            await self._return()
             async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._tell_differences, router)
+                await router.settled.wait()
                 for uri in self._watched:
                     nursery.start_soon(self._subscribe_again, uri, router)
+
+    async def _return(self) -> None:
+        if self._returning is None or self.hosts.workplaces is None:
+            return
+        try:
+            with trio.move_on_after(RETURN_S):
+                await self.hosts.workplaces.returned(self)
+        finally:
+            self._returning.set()
+            self._returning = None
+
+    @property
+    def returning(self) -> bool:
+        """True while the host of a revived session is not shown the project that it worked in."""
+        return self._returning is not None
+
+    async def returned(self) -> None:
+        """Wait until it is shown, or cannot be."""
+        if self._returning is not None:
+            await self._returning.wait()
+
+    async def _tell_differences(self, router: Router) -> None:
+        await router.settled.wait()
+        await self.wait_shown(router)
+        self._is_restored = True
+        shown = router.digests(self.view)
+        for method, kinds in LIST_CHANGED.items():
+            differs = any(self._known.lists.get(kind.value) != shown[kind.value] for kind in kinds)
+            if differs or method in self._known.missed:
+                self.tell(method, encode_notification(method, {}))
+        self._keep()
 
     async def _subscribe_again(self, uri: str, router: Router) -> None:
         assert self.caller is not None
@@ -153,9 +194,31 @@ class HttpSession(Host):
         self._keep()
         return reply
 
+    def move(self, workplace: Path | None) -> None:
+        super().move(workplace)
+        if self._is_in_project:
+            self._keep()
+
+    def lists_told(self) -> None:
+        self.hosts.list_changes.set()
+        if self._kept_view != self.view.key:
+            self._keep()
+
+    @property
+    def _is_in_project(self) -> bool:
+        return self.view.base != self.endpoint.base
+
     def _keep(self) -> None:
-        if not self._closed:
-            self._durable.keep(self._known, self.log_level, list(self._watched), self._missed)
+        if self._closed:
+            return
+        if not self._is_restored:  # it has not been told of any difference yet
+            past = self._known
+            self._durable.keep(past, self.log_level, list(self._watched), list(past.missed), past.was_shown)
+            return
+        self._kept_view = self.view.key
+        workplace = str(self.workplace) if self._is_in_project and self.workplace is not None else ""
+        shown = Shown(self._durable.run_id, self._kept_view, workplace)
+        self._durable.keep(self._known, self.log_level, list(self._watched), self._missed, shown)
 
     # --- streams that answer a POST
 
@@ -236,6 +299,8 @@ class HttpSession(Host):
     # --- what belongs to no request
 
     def tell(self, subject: str, message: bytes) -> None:
+        if not self._is_restored and subject in LIST_CHANGED:
+            return
         for stream in reversed(self._listening):
             if stream.attached and not stream.congested:
                 stream.send(message)

@@ -257,10 +257,7 @@ class LineHost(Host):
         if self.hosts.workplaces is not None:
             with trio.move_on_after(PLACED_S):
                 await self.hosts.workplaces.placed(self)
-        shown = None
-        while shown != self.view:  # which may be another one once its lists can be shown
-            shown = self.view
-            await self._router.wait_shown(shown)
+        await self.wait_shown(self._router)
         self._says_digests = True
         self.lists_told()
 

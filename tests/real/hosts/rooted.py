@@ -1,8 +1,9 @@
 """A host on the legacy Python SDK that has roots: `rooted.py URL ROOT...`. It obeys lines of standard input:
 
-    tools | call NAME | changed | move ROOT...
+    tools | call NAME | changed | heard | move ROOT...
 
-and prints one line of JSON for each; `changed` waits until its list of tools differs from the last one.
+and prints one line of JSON for each; `changed` waits until its list of tools differs from the last one, `heard`
+names all notifications so far.
 """
 
 import json
@@ -17,13 +18,14 @@ from mcp.client.streamable_http import streamable_http_client
 
 async def main(url, *roots):
     current = list(roots)
+    methods = []
     hear, heard = anyio.create_memory_object_stream(100)
 
     async def on_message(message):
-        if isinstance(message, types.ServerNotification) and isinstance(
-            message.root, types.ToolListChangedNotification
-        ):
-            await hear.send(None)
+        if isinstance(message, types.ServerNotification):
+            methods.append(message.root.method)
+            if isinstance(message.root, types.ToolListChangedNotification):
+                await hear.send(None)
 
     async def list_roots(context):
         return types.ListRootsResult(roots=[types.Root(uri=root) for root in current])
@@ -43,6 +45,8 @@ async def main(url, *roots):
                 case ["changed"]:
                     with anyio.fail_after(30):
                         say(await heard.receive())
+                case ["heard"]:
+                    say(methods)
                 case ["move", *moved]:
                     current[:] = moved
                     say(await session.send_roots_list_changed())
