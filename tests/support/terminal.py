@@ -70,6 +70,10 @@ class Terminal:
         """Give the window another size."""
         fcntl.ioctl(self._main, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
+    def attributes(self) -> list[object]:
+        """How the terminal treats what is typed and written: echo, lines, signals and so on."""
+        return termios.tcgetattr(self._main)
+
     def wait_for(self, pattern: str, after: int = 0) -> int:
         """Wait until `pattern` was written behind the first `after` characters; the place where it ends."""
         while (found := re.compile(pattern).search(self.output, after)) is None:

@@ -48,12 +48,14 @@ def _setup(options: argparse.Namespace) -> int:
     output: Output = options.output
     if not (options.yes or options.dry_run or output.is_attended()):
         raise UsageError("not a terminal: pass --yes to take the defaults, or --dry-run to see what would be written")
-    journey = _Journey(options)
+    journey: _Journey | None = None
     try:
         with as_ctrl_c():
+            journey = _Journey(options)
             return journey.run()
     except KeyboardInterrupt:
-        output.fail(EX_INTERRUPTED, f"interrupted; {journey.state_of_files}")
+        state = "nothing was changed" if journey is None else journey.state_of_files
+        output.fail(EX_INTERRUPTED, f"interrupted; {state}")
         return EX_INTERRUPTED
 
 
