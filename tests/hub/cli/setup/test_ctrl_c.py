@@ -18,6 +18,7 @@ from tests.support.terminal import Terminal
 CTRL_C, CTRL_S = "\x03", "\x13"
 WRITE = {"x86_64": "1", "aarch64": "64"}
 """The number of the system call, by machine."""
+QUESTION = r"Write this\?.*d shows the changes\] "
 LONG_S = 600
 HELD = f"""
 import importlib, sys, time
@@ -76,13 +77,10 @@ def test_while_it_reads(home, what):
 
 @pytest.fixture
 def asked(home):
-    """A setup that has come to its last question, and how the terminal and the files were before."""
-    with Terminal([HUBD, "setup", "--no-service"], home.env, columns=100) as screen:
+    """A setup of one host that has come to its question, and how the terminal and the files were before."""
+    with Terminal([HUBD, "setup", "opencode", "--no-service"], home.env, columns=100) as screen:
         before = screen.attributes(), home.contents()
-        for question in ("Keep which", "Move them", r"Write this\?.*d shows the changes\] "):
-            screen.see(question)
-            if "Write" not in question:
-                screen.type("\n")
+        screen.see(QUESTION)
         yield screen, before
 
 
@@ -91,7 +89,7 @@ def test_at_the_question_below_the_changes(home, asked):
     screen, before = asked
     screen.type("d\n")
     screen.see(r"^\+.*connect")
-    screen.see(r"Write this\?.*d shows the changes\] ")
+    screen.see(QUESTION)
     screen.type(CTRL_C)
     nothing_is_left(home, screen, before)
 
