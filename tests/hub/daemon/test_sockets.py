@@ -9,6 +9,7 @@ import hub.daemon.serve
 from config.hub_paths import control_path, socket_path
 from config.loading.assemble import load_all
 from hub.daemon.http_listener import CannotListen
+from upstreams.journal.redact import CommonSecrets
 
 
 async def test_commands_can_connect_as_soon_as_hosts_can(tmp_path, monkeypatch):
@@ -34,5 +35,7 @@ async def test_commands_can_connect_as_soon_as_hosts_can(tmp_path, monkeypatch):
     with socket.socket() as tcp:
         monkeypatch.setattr(hub.daemon.serve, "listen", lambda _config: (tcp, False))
         with pytest.raises(CannotListen):
-            await hub.daemon.serve.serve_daemon(load_all(config, {}), lambda: None, shown=False)
+            await hub.daemon.serve.serve_daemon(
+                load_all(config, {}), lambda: None, shown=False, secrets=CommonSecrets()
+            )
     assert bound == [control_path(), socket_path()]
