@@ -17,11 +17,11 @@ LONG = ("test_cold_starts.py", "test_container.py", "test_replicas_served.py", "
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
-    """Mark all tests of this folder before other hooks look. They run last, since their relays are threads of this
-    process, which tests that count its descriptors would see. Tests that share records, or a fixture of their
-    module, run in one process, or each would make its own. What takes longest comes first, or one process would go on
-    alone at the end: those of the records, with the check of these after them, the others that share something, those
-    of `LONG`."""
+    """Mark all tests of this folder before other hooks look. They stand together, and what they share ends with the
+    last of them in a process: its relays are threads of this process, and tests that count its descriptors would see
+    them. Tests that share records, or a fixture of their module, run in one process, or each would make its own. What
+    takes longest comes first, or one process would go on alone at the end: those of the records, with the check of
+    these after them, the others that share something, those of `LONG`."""
     here = {item for item in items if item.path.parent == Path(__file__).parent}
     for item in here:
         item.add_marker(pytest.mark.real)
@@ -47,7 +47,7 @@ def _place(item):
     return True, 3 if item.path.name in LONG else 4
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def files(tmp_path_factory):
     """The folder that the filesystem server may see."""
     folder = tmp_path_factory.mktemp("files").resolve()
@@ -55,12 +55,12 @@ def files(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def records(tmp_path_factory):
     return Records(tmp_path_factory.mktemp("records"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def hub(tmp_path_factory, files, records):
     """A running hub whose upstreams are all the real servers, old and new, over every transport; all are recorded.
 

@@ -119,14 +119,14 @@ def report_of(name, way, hub, files, records):
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def reports(hub, files, records):
     """The reports of all hosts, a few of which run at a time; each says whether its host has failed."""
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         return {host: pool.submit(report_of, *host, hub, files, records) for host in HOST_WAYS}
 
 
-@pytest.fixture(scope="session", params=HOST_WAYS, ids="-".join)
+@pytest.fixture(scope="package", params=HOST_WAYS, ids="-".join)
 def report(request, reports):
     """The report of one host over one transport."""
     return reports[request.param].result()
