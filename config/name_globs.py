@@ -8,7 +8,7 @@ that are longer than any sensible one are chosen by `ALL` only.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 ALL: Final = ("*",)
@@ -44,6 +44,86 @@ class NameChoice:
         if len(known) < len(names) or any(map(self._taken_away.any_matches, known)):
             return False
         return any(map(self._given.any_matches, known))
+
+
+class EachGlob:
+    """Some globs, each by itself: which of them mean a name. A `!` in front is not part of them. Never changes."""
+
+    def __init__(self, globs: Iterable[str], names: Iterable[str] = ()) -> None:
+        """`names`, too, but as they are: `*`, `?` and `!` are characters there."""
+        bare = {glob.removeprefix("!") for glob in globs}
+        self.plain = frozenset((*names, *(glob for glob in bare if not is_wild(glob))))
+        self.wild = {glob: (fixed_start(glob), re.compile(_pattern(glob), re.DOTALL)) for glob in bare if is_wild(glob)}
+
+    def __repr__(self) -> str:
+        return f"<EachGlob of {len(self.plain)} names and {len(self.wild)} globs>"
+
+    def meets(self) -> "MetGlobs":
+        """Those that mean a name, as soon as some have been looked at."""
+        return MetGlobs(self)
+
+
+class MetGlobs:
+    """Those of some globs that mean a name which has been looked at."""
+
+    def __init__(self, globs: EachGlob) -> None:
+        self._plain, self._left = globs.plain, dict(globs.wild)
+        self._met: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"<MetGlobs {len(self._met)}>"
+
+    def look_at(self, name: str) -> None:
+        """Note those that mean `name`."""
+        if len(name) > MAX_CHARS:
+            return
+        if name in self._plain:
+            self._met.add(name)
+        new = [
+            glob
+            for glob, (start, all) in self._left.items()
+            if name.startswith(start) and all.fullmatch(name) is not None
+        ]
+        for glob in new:
+            self._met.add(glob)
+            del self._left[glob]
+
+    def met(self) -> frozenset[str]:
+        """What was noted."""
+        return frozenset(self._met)
+
+
+class NameStarts:
+    """What may begin the names of tools: `<id>__` for each of some ids; `any_name`: and whatever else."""
+
+    def __init__(self, ids: Iterable[str], *, any_name: bool = False) -> None:
+        self._starts = tuple(dict.fromkeys(f"{id}{_MARK}" for id in ids))
+        self._firsts = frozenset(start.partition(_MARK)[0] for start in self._starts)
+        self._any_name = any_name
+
+    def __repr__(self) -> str:
+        return f"<NameStarts of {len(self._starts)}{' and any' if self._any_name else ''}>"
+
+    def fit(self, glob: str) -> bool:
+        """True if a glob may mean such a name, as far as its text up to the first `*` or `?` says."""
+        glob = glob.removeprefix("!")
+        start = fixed_start(glob)
+        first, mark, _ = start.partition(_MARK)
+        if self._any_name or mark:
+            return self._any_name or first in self._firsts
+        return is_wild(glob) and any(each.startswith(start) for each in self._starts)
+
+
+_MARK: Final = "__"
+"""What stands between the id of a server and the name of its tool."""
+
+
+def fixed_start(glob: str) -> str:
+    """The text that every name begins with which a glob means."""
+    return _WILD.split(glob, maxsplit=1)[0]
+
+
+_WILD: Final = re.compile(r"[*?]")
 
 
 class _Globs:

@@ -499,6 +499,13 @@ class Upstream:
         return offered.listed or offered.remembered or self.last_error is not None or self.state is State.DISABLED
 
     @property
+    def knows_tools(self) -> bool:
+        """True if its tools are known: they were listed in this run of the hub, whether it is away now or not, or are
+        remembered of one that is started by its first call only."""
+        was_listed = self.offered.begun_at[Kind.TOOL] > -inf or (self.offered.known and self.config.start == "lazy")
+        return was_listed and bool(self.snapshot.version) and self.state is not State.DISABLED
+
+    @property
     def settling(self) -> bool:
         """True if its lists may soon differ from `snapshot`."""
         if self.state is State.CONNECTED:

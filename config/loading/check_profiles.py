@@ -4,16 +4,18 @@ Everything that a profile makes the hub do for each tool of each view is bounded
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Final
 
 import msgspec
 
 from config.loading.check_access import LABEL
 from config.loading.safe_reading import Keys, Problem
-from config.name_globs import MAX_CHARS, problem_of
+from config.name_globs import MAX_CHARS, NameStarts, fixed_start, problem_of
 from config.names import RESERVED
 from config.profile_settings import DEFAULT_PROFILE, Profile, ToolOverride
+from config.settings import UpstreamConfig
 
 PROFILE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
 PROFILE_NAME_RULE: Final = "lower-case letters, digits, dots, dashes and underscores, at most 32"
@@ -51,13 +53,51 @@ def problems_of_profiles(profiles: Mapping[str, Profile], budget: int) -> Iterat
             yield Problem((*keys, *problem.keys), str(problem))
 
 
-def warnings_of_profiles(profiles: Mapping[str, Profile], servers: Collection[str]) -> Iterator[Problem]:
-    """Warnings about profiles; `servers` are the names of the user's."""
+def warnings_of_profiles(profiles: Mapping[str, Profile], servers: Mapping[str, UpstreamConfig]) -> Iterator[Problem]:
+    """Warnings about profiles; `servers` are all of the user's, be they disabled or left out. Of which tools there are
+    `hub.catalog.unmatched` warns."""
+    ids = {name: server.prefix or name for name, server in servers.items()}
+    former = (alias for server in servers.values() for alias in server.aliases)
+    starts = NameStarts(
+        (*ids.values(), *former, RESERVED), any_name=any(each.prefix == "" for each in servers.values())
+    )
     for name, profile in profiles.items():
         for server in dict.fromkeys(profile.servers):
             if server not in servers and server != RESERVED:
                 text = f'there is no server "{server}" here, unless a project has one of that name'
-                yield Problem(("profiles", name, "servers"), text)
+                near = get_close_matches(server[:MAX_CHARS], list(servers), 1)
+                yield Problem(("profiles", name, "servers"), f'{text}; did you mean "{near[0]}"?' if near else text)
+        for setting in ("tools", "always", "rename", "override"):
+            lost = [entry for entry in getattr(profile, setting) if _is_of_nobody(entry, starts)]
+            if lost:
+                text = "no server here has tools of such names, unless a project has one that does"
+                yield Problem(("profiles", name, setting), f"{text}: {_listed(lost, ids)}")
+
+
+def _is_of_nobody(entry: str, starts: NameStarts) -> bool:
+    id, mark, _ = fixed_start(entry.removeprefix("!")).partition("__")
+    return bool(mark) and not _MADE_ID.search(id) and not starts.fit(entry)
+
+
+_MADE_ID: Final = re.compile(r"-[0-9a-f]{4}(?:[0-9a-f]{4})?$")
+"""What ends an id that the hub makes of a name that is too long, or has characters that hosts do not take."""
+MAX_TOLD: Final = 8
+"""Entries that a warning names."""
+MAX_QUOTED: Final = 60
+"""Characters of each."""
+
+
+def _listed(entries: Sequence[str], ids: Mapping[str, str]) -> str:
+    """The first few of such entries, with what is probably meant; `ids`: what begins the names of a server's tools."""
+    known = {**ids, **{id: id for id in ids.values()}}
+    told = []
+    for entry in entries[:MAX_TOLD]:
+        id, mark, rest = entry.removeprefix("!").partition("__")
+        near = get_close_matches(id[:MAX_CHARS], sorted(known), 1)
+        meant = f" (did you mean {(known[near[0]] + mark + rest)[:MAX_QUOTED]!r}?)" if near else ""
+        told.append(f"{entry[:MAX_QUOTED]!r}{meant}")
+    more = f" and {len(entries) - MAX_TOLD} more" if len(entries) > MAX_TOLD else ""
+    return f"{', '.join(told)}{more}"
 
 
 def profile_problem(name: str, known: Collection[str]) -> str:

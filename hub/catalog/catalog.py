@@ -25,6 +25,7 @@ from hub.catalog.search.index import SearchIndex
 from hub.catalog.search.meta_tools import meta_tools, only_reads
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.token_cost import TokenCost, cost_of
+from hub.catalog.unmatched import KnownTools, ProfileDoubts, doubts_of_profile, doubts_of_upstream
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View
 from hub.link.sealing import InvalidSeal, Sealer, load_keys
@@ -79,13 +80,15 @@ def merge_in_steps(
     settling: bool = False,
     provisional: bool = False,
     varies: bool = False,
+    heard: Collection[str] = (),
     previous: "Catalog | None" = None,
 ) -> Generator[int, None, "Catalog"]:
     """The catalogue of `snapshots`; those of upstreams without a rule are left out.
 
     `claims` learns the configuration and every listed URI. `provisional` keeps listed URIs from being claimed: for
     catalogues made before all upstreams had their chance, so that claims go by configuration order and not by arrival.
-    `settling` says that upstreams are still to come; `previous` saves work. Without a `sealer`,
+    `settling` says that upstreams are still to come; `heard` are those whose tools are known, so that settings which
+    name others can be doubted; `previous` saves work. Without a `sealer`,
     cursors end with this catalogue. Pauses after each upstream, and yields the number of its entries.
     """
     claims.configure(
@@ -105,9 +108,19 @@ def merge_in_steps(
         if part is None or not part.still_right(snapshot, rule, rules.budget, listing):
             part = UpstreamEntries(snapshot, rule, rules.budget, listing)
             yield sum(map(len, part.shown.values()))
+        if part.doubts is None and part.name in heard:
+            part.doubts = yield from doubts_of_upstream(part)
         merged.append(part)
     return Catalog(
-        merged, rules, claims, sealer or Sealer(load_keys(None)), settling=settling, view=view, varies=varies
+        merged,
+        rules,
+        claims,
+        sealer or Sealer(load_keys(None)),
+        settling=settling,
+        view=view,
+        varies=varies,
+        heard=heard,
+        warnings=[doubt for part in merged if part.name in heard for doubt in part.doubts or ()],
     )
 
 
@@ -151,11 +164,16 @@ class Catalog:
         varies: bool = False,
         profile: Profile | None = None,
         chosen_from: "Catalog | None" = None,
+        heard: Collection[str] = (),
+        doubts: ProfileDoubts | None = None,
         warnings: Iterable[str] = (),
     ) -> None:
         """`profile`: what chose the parts, `chosen_from` another catalogue, which has told its own warnings; `warnings`
-        are about that choice."""
+        are further ones."""
         self.profile = profile
+        self._heard = heard
+        """Upstreams whose tools are known."""
+        self._doubts = doubts
         self.parts = tuple(parts)
         """The entries of each upstream."""
         self.view = view
@@ -439,6 +457,10 @@ class Catalog:
             part = yield from choose_part(common, budget, rules, known.get(common.name))
             parts += [] if part is None else [part]
         renamed, warnings = yield from rename_parts(parts, rules)
+        known_tools = KnownTools(self.parts, self._rules.upstreams, self._heard)
+        doubts = None if previous is None else previous._doubts
+        if doubts is None or not doubts.still_right(rules, known_tools):
+            doubts = yield from doubts_of_profile(rules, renamed, known_tools, {budget, self._rules.budget})
         return Catalog(
             renamed,
             structs.replace(self._rules, budget=budget),
@@ -449,7 +471,9 @@ class Catalog:
             varies=True,
             profile=rules.profile,
             chosen_from=self,
-            warnings=warnings,
+            heard=self._heard,
+            doubts=doubts,
+            warnings=(*warnings, *doubts.sentences),
         )
 
     def of_server(self, view: View, part: UpstreamEntries | None) -> "Catalog":

@@ -37,6 +37,8 @@ class ToolChoice(Struct, frozen=True):
     """By original name."""
     always: frozenset[str]
     """Visible names of those that are shown in search mode, too."""
+    met: frozenset[str]
+    """Entries of the profile's settings that mean any tool of the upstream, shown or not."""
     warnings: tuple[str, ...]
 
 
@@ -145,33 +147,36 @@ def choose_tools(
 ) -> Generator[int, None, ToolChoice]:
     """The tools of one upstream that are shown, and how."""
     others = {} if common is source else {each.original: each.visible for each in common.shown[Kind.TOOL]}
-    found = _Found()
+    found = _Found(rules)
     for count, each in enumerate(source.shown[Kind.TOOL], 1):
         other = others.get(each.original, each.visible)
-        found.take(
-            each, (each.visible,) if other == each.visible else (each.visible, other), rules, source.rule.sign_in
-        )
+        found.take(each, (each.visible,) if other == each.visible else (each.visible, other), source.rule.sign_in)
         if not count % STEP:
             yield STEP
     yield len(source.shown[Kind.TOOL]) % STEP
-    return found.choice(rules.name)
+    return found.choice()
 
 
 class _Found:
     """The tools that were chosen so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: ProfileRules) -> None:
+        self._rules = rules
+        self._meets = rules.entries.meets()
         self._tools: list[VisibleEntry] = []
         self._wanted: dict[str, str] = {}
         self._fixed: dict[str, FixedArguments] = {}
         self._always: list[str] = []
         self._hidden: list[str] = []
 
-    def take(self, tool: VisibleEntry, names: Sequence[str], rules: ProfileRules, sign_in: SignInTool) -> None:
+    def take(self, tool: VisibleEntry, names: Sequence[str], sign_in: SignInTool) -> None:
         """Look at one tool, which is known by `names`."""
+        rules = self._rules
         if sign_in is SignInTool.LISTED:  # without it nobody would learn that more is to come
             self._tools.append(tool)
             return
+        for name in names:
+            self._meets.look_at(name)
         if not rules.shows_tool(names):
             return
         override = rules.override(names)
@@ -194,16 +199,17 @@ class _Found:
         if (new := rules.new_name(names)) is not None and new != tool.visible:
             self._wanted[tool.visible] = new
 
-    def choice(self, profile: str) -> ToolChoice:
+    def choice(self) -> ToolChoice:
         """What was found."""
         warnings = []
         if self._hidden:
             more = "" if len(self._hidden) <= 3 else f" and {len(self._hidden) - 3} more"
             warnings.append(
-                f"profile {profile}: left out, since an argument of theirs cannot be fixed: "
+                f"profile {self._rules.name}: left out, since an argument of theirs cannot be fixed: "
                 f"{', '.join(self._hidden[:3])}{more}"
             )
-        return ToolChoice(tuple(self._tools), self._wanted, self._fixed, frozenset(self._always), tuple(warnings))
+        always = frozenset(self._always)
+        return ToolChoice(tuple(self._tools), self._wanted, self._fixed, always, self._meets.met(), tuple(warnings))
 
 
 def _loaded_at_once(meta: Raw | None) -> Raw:

@@ -102,6 +102,8 @@ class UpstreamEntries:
         self.snapshot = snapshot
         self.name = snapshot.upstream
         self.warnings: list[str] = []
+        self.doubts: Sequence[str] | None = None
+        """Sentences about settings that name tools which it does not have; None: nobody has looked."""
         self.rule, self.budget, self.claims = rule, budget, claims
         self.always = NOTHING
         """Visible names of the tools that are shown in search mode, too."""

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Final
 
-from config.name_globs import NameChoice
+from config.name_globs import EachGlob, NameChoice
 from config.profile_settings import Profile, ToolOverride
 from hub.catalog.view import home_of
 
@@ -20,6 +20,8 @@ class ProfileRules:
         self._tools = NameChoice(profile.tools)
         self._always = NameChoice(profile.always)
         self._has_always = bool(profile.always)
+        self.entries = EachGlob((*profile.tools, *profile.always), (*profile.rename, *profile.override))
+        """Everything by which it means tools."""
 
     def __repr__(self) -> str:
         return f"<ProfileRules {self.name}>"

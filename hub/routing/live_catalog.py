@@ -348,7 +348,7 @@ class LiveCatalog:
 
     def _build(self, old: Mapping[View, Catalog]) -> Generator[int, None, dict[View, Catalog]]:
         snapshots = [upstream.snapshot for upstream in self.upstreams.values()]
-        projects, profiles = list(self._projects.items()), dict(self._profile_rules)
+        projects, profiles, heard = list(self._projects.items()), dict(self._profile_rules), self._heard()
         common = yield from merge_in_steps(
             snapshots,
             self._now(self._rules),
@@ -357,6 +357,7 @@ class LiveCatalog:
             settling=any(upstream.settling for upstream in self.upstreams.values()),
             provisional=not self._claims_count,
             varies=bool(projects) or bool(profiles) or self._varies,
+            heard=heard,
             previous=old[EVERYTHING],
         )
         if self.claims.changed:
@@ -373,6 +374,7 @@ class LiveCatalog:
                 settling=is_settling,
                 provisional=is_settling,
                 varies=True,
+                heard=heard,
                 previous=old.get(view),
             )
         for view in (*map(profile_view, profiles), *_of_profiles(old)):
@@ -392,6 +394,11 @@ class LiveCatalog:
         for view in [view for view in old if view.search]:
             if structs.replace(view, search=False) in new:
                 _made_of(new, view)
+
+    def _heard(self) -> frozenset[str]:
+        """The upstreams whose tools are known, once all have had their chance to say so."""
+        upstreams = self.upstreams.items() if self._claims_count else ()
+        return frozenset(name for name, upstream in upstreams if upstream.knows_tools)
 
     def _now(self, rules: Rules) -> Rules:
         """`rules`, and which upstreams show a tool for signing in at this moment."""

@@ -52,7 +52,7 @@ class Files:
             raise self.answer
         return self.answer
 
-    settling, has_reported = False, True
+    settling, has_reported, knows_tools = False, True, True
 
     def ttl_ms(self, kind):
         return 60_000

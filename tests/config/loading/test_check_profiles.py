@@ -1,5 +1,7 @@
 """`[profiles.NAME]`: what may stand there, and what is said of all else."""
 
+from textwrap import dedent
+
 import pytest
 import tomlkit
 from hypothesis import HealthCheck, given, settings
@@ -16,10 +18,10 @@ from hub.catalog.profile_rules import ProfileRules
 SERVER = '[upstreams.github]\ncommand = "x"\n'
 
 
-def load(tmp_path, text, environ=None, name="hubd.toml"):
+def load(tmp_path, text, environ=None, name="hubd.toml", **options):
     path = tmp_path / name
     path.write_text(text)
-    return load_all(path, environ or {})
+    return load_all(path, environ or {}, **options)
 
 
 def problems(tmp_path, text, environ=None):
@@ -170,11 +172,64 @@ def test_what_is_said_of_a_tool_is_hinted_at_below_its_name(tmp_path, text, mean
     ]
 
 
+def warnings(folder, text):
+    return [f"{each.line}: {each.text}" for each in load(folder, text).warnings]
+
+
 def test_a_server_that_is_not_there_is_a_warning(tmp_path):
-    found = load(tmp_path, f'{SERVER}[profiles.p]\nservers = ["gihub", "hub"]\n')
-    assert [f"{each.line}: {each.text}" for each in found.warnings] == [
-        '4: there is no server "gihub" here, unless a project has one of that name'
+    found = warnings(tmp_path, f'{SERVER}[profiles.p]\nservers = ["gihub", "hub", "x"]\n')
+    there_is_no = "4: there is no server"
+    unless = "here, unless a project has one of that name"
+    assert found == [
+        f'{there_is_no} "gihub" {unless}; did you mean "github"?',
+        f'{there_is_no} "x" {unless}',
     ]
+
+
+def test_entries_that_are_of_no_server_are_warnings_with_what_is_meant(tmp_path):
+    text = """
+    [profiles.p]
+    tools = ["gihub__*", "!githib__x", "github__*", "*__x", "git*", "create_issue", "hub__x", "long-1a2b3c4d__x"]
+    rename = { gitub__a = "b" }
+    [profiles.p.override.zzz__a]
+    description = "x"
+    """
+    no_server = "no server here has tools of such names, unless a project has one that does"
+    assert sorted(warnings(tmp_path, SERVER + dedent(text))) == [
+        f"5: {no_server}: 'gihub__*' (did you mean 'github__*'?), '!githib__x' (did you mean 'github__x'?)",
+        f"6: {no_server}: 'gitub__a' (did you mean 'github__a'?)",
+        f"7: {no_server}: 'zzz__a'",
+    ]
+
+
+def test_former_ids_prefixes_disabled_and_left_out_servers_are_servers(tmp_path):
+    text = """
+    prefix = "gh"
+    aliases = ["hubgit"]
+    [upstreams.off]
+    command = "x"
+    disabled = true
+    [upstreams.out]
+    command = "x"
+    env = { A = "${SURELY_NOT_SET}" }
+    [profiles.p]
+    tools = ["gh__*", "hubgit__*", "off__*", "out__*"]
+    """
+    found = load(tmp_path, SERVER + dedent(text), partly=True)
+    assert [*found.config.upstreams] == ["github", "off"]
+    assert not found.warnings
+    [found] = warnings(tmp_path, f'{SERVER}prefix = "gh"\n[profiles.p]\ntools = ["github__*"]\n')
+    assert found.endswith(": 'github__*' (did you mean 'gh__*'?)")
+    bare = '[upstreams.bare]\ncommand = "x"\nprefix = ""\n[profiles.p]\ntools = ["any__*"]\n'
+    assert not warnings(tmp_path, SERVER + bare)
+
+
+def test_such_warnings_name_few_and_nothing_unprintable(tmp_path):
+    entries = "".join(f'"x{number}__\\u0007{"y" * 200}", ' for number in range(20))
+    [found] = warnings(tmp_path, f"{SERVER}[profiles.p]\ntools = [{entries}]\n")
+    assert found.endswith(" and 12 more")
+    assert found.isprintable()
+    assert len(found) < 1_500
 
 
 def test_profiles_stand_in_the_main_file_only(tmp_path):

@@ -1,12 +1,15 @@
 """What `hubd status` and `hubd reload` say of profiles."""
 
 import pytest
+import trio
+import trio.testing
 from msgspec import structs
 
 from config.profile_settings import Profile
 from hub.daemon.api import DaemonApi
 from hub.daemon.reload import Outcome
 from hub.link.interface import Identity
+from hub.wire.jsonrpc import Failure
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house
 
@@ -65,3 +68,57 @@ async def test_status_says_what_each_profile_shows_and_to_how_many(autojump_cloc
         assert small.tokens == row.tokens
         assert (unused.hosts, unused.tools) == (0, 2)
         assert unused.tokens > small.tokens + 90, "its own instructions count"
+
+
+async def settled():
+    """Let changes of servers reach the catalogues."""
+    await trio.sleep(0.5)
+    await trio.testing.wait_all_tasks_blocked()
+
+
+@pytest.mark.covers("EP-3")
+async def test_a_profile_that_names_no_tool_is_doubted_while_that_is_so(autojump_clock, caplog):
+    files, notes = FakeUpstream(tools=["read", "write"]), FakeUpstream(tools=["take"])
+    notes.refuses = True
+    profiles = {"p": Profile(tools=("files__raed", "notes__*")), "none": Profile(tools=())}
+    raed = "profile p: entries of its `tools` mean no tool: 'files__raed' (did you mean 'files__read'?)"
+    empty = "profile none: shows no tool, since its `tools` is an empty list; without that setting it shows all"
+
+    async with a_house({"files": files, "notes": notes}, profiles=profiles) as house:
+
+        async def doubts():
+            await settled()
+            return list((await house.api.status()).warnings)
+
+        assert await doubts() == [raed, empty], "what may be of a server that is away is not doubted"
+        notes.refuses = False
+        await trio.sleep(100)
+        assert await doubts() == [raed, empty]
+        for _ in range(3):  # it comes and goes
+            notes.refuses = True
+            await notes.conversation.close()
+            assert await doubts() == [raed, empty]
+            await trio.sleep(3)
+            notes.refuses = False
+            await trio.sleep(300)
+            assert await doubts() == [raed, empty]
+
+        files.lists["tools"][0]["name"] = "raed"
+        await files.conversation.tell("notifications/tools/list_changed")
+        assert await doubts() == [empty], "mended"
+        logged = [record.getMessage() for record in caplog.records if record.getMessage().startswith("profile ")]
+        assert logged == [raed, empty], "once"
+
+
+async def test_a_server_that_has_not_listed_its_tools_makes_no_doubts(autojump_clock):
+    notes = FakeUpstream(tools=["take"])
+    notes.on["tools/list"] = lambda message, conversation: Failure(-32603, "not now")
+    upstreams = {"notes": {"rename": {"give": "g"}}}
+    profiles = {"p": Profile(tools=("notes__give",))}
+    async with a_house({"notes": notes}, profiles=profiles, upstreams=upstreams) as house:
+        await settled()
+        assert (await house.api.status()).warnings == ()
+        del notes.on["tools/list"]
+        await trio.sleep(60)
+        await settled()
+        assert len((await house.api.status()).warnings) == 3, "of the profile, which shows nothing, and of `rename`"

@@ -27,7 +27,7 @@ def snapshot(name, *tools):
 class Side:
     """An upstream that lists what is in `snapshot`."""
 
-    settling, has_reported = False, True
+    settling, has_reported, knows_tools = False, True, True
 
     def __init__(self, name):
         self.snapshot = snapshot(name, "echo")

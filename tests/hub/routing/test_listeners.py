@@ -27,7 +27,7 @@ A, B = "note://a", "note://b"
 class Side:
     """An upstream that agrees to everything but what is in `verdicts`."""
 
-    settling, has_reported = False, True
+    settling, has_reported, knows_tools = False, True, True
 
     def __init__(self, name, *uris):
         lists = dict.fromkeys(Kind, ()) | {Kind.RESOURCE: tuple(ListEntry(uri, {"uri": raw(uri)}) for uri in uris)}

@@ -31,7 +31,7 @@ def snapshot(name, *tools):
 
 
 class Side:
-    settling, has_reported = False, True
+    settling, has_reported, knows_tools = False, True, True
 
     def __init__(self, name, count):
         self.snapshot = snapshot(name, *(f"tool_{number}" for number in range(count)))

@@ -1,0 +1,274 @@
+"""Entries of settings that mean no tool, and profiles that show none: sentences for the operator. Pure.
+
+Only of servers whose tools are known: an entry that may mean a tool of another one is not doubted. What begins with the
+id of no server at all is told where the configuration is read (`config.loading.check_profiles`).
+
+Sentences name few entries, and what is near them is looked for among few tools, whatever servers list. What looks at
+many tools pauses between them: it is a generator that yields the number of those it has looked at.
+"""
+
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from itertools import islice
+from operator import is_
+from typing import Final
+
+from msgspec import Struct
+
+from config.name_globs import ALL, EachGlob, NameChoice, NameStarts, fixed_start, is_wild
+from config.names import RESERVED
+from hub.catalog.chosen_entries import ChosenEntries
+from hub.catalog.entries import UpstreamEntries, UpstreamRule
+from hub.catalog.names import name_id
+from hub.catalog.profile_rules import ProfileRules
+from hub.wire.mcp import Kind
+
+STEP: Final = 100
+"""Tools that are looked at without a pause."""
+MAX_TOLD: Final = 8
+"""Entries that a sentence names."""
+MAX_QUOTED: Final = 60
+"""Characters of each."""
+CLOSE: Final = 0.7
+"""Similarity above which a name is probably meant by another one."""
+MAX_COMPARED: Final = 300
+"""Names that one entry is compared with, to find what is near it."""
+
+
+class KnownTools(Struct, frozen=True):
+    """What a profile chooses from."""
+
+    parts: Sequence[UpstreamEntries]
+    rules: Sequence[UpstreamRule]
+    heard: Collection[str]
+    """Upstreams whose tools are known."""
+
+
+class ProfileDoubts(Struct, frozen=True):
+    """Sentences about a profile, and what they were made of."""
+
+    rules: ProfileRules
+    known: KnownTools
+    sentences: tuple[str, ...]
+
+    def still_right(self, rules: ProfileRules, known: KnownTools) -> bool:
+        """True if the same sentences would come of these."""
+        before = self.known
+        return (
+            self.rules is rules
+            and len(before.parts) == len(known.parts)
+            and all(map(is_, before.parts, known.parts))
+            and before.rules == known.rules
+            and before.heard == known.heard
+        )
+
+
+# --- profiles ---------------------------------------------------------------------------------------------------------
+
+
+def doubts_of_profile(
+    rules: ProfileRules, chosen: Sequence[ChosenEntries], known: KnownTools, budgets: Collection[int]
+) -> Generator[int, None, ProfileDoubts]:
+    """The doubts about a profile: `chosen` is what it makes of what is `known`, in names of these `budgets`."""
+    away = [each for each in known.rules if rules.shows_server(each.name) and each.name not in known.heard]
+    waiting, all_servers = starts_of(away, budgets), starts_of(known.rules, budgets)
+    met = frozenset[str]().union(*(part.choice.met for part in chosen))
+    hints = _Hints(rules, chosen, known.parts)
+    sentences: list[str] = []
+    for setting, what in _WHAT.items():
+        lost = [
+            each
+            for each in getattr(rules.profile, setting)
+            if (meant := _met_as(each, setting)) != "*"
+            and meant not in met
+            and not waiting.fit(each)
+            and not _is_of_nobody(each, all_servers)
+        ]
+        yield len(getattr(rules.profile, setting))
+        if lost:
+            lost = list(dict.fromkeys(lost))
+            yield from hints.read()
+            told = []
+            for entry in lost[:MAX_TOLD]:
+                told.append(_quoted(entry) + hints.of(entry))
+                yield STEP
+            sentences.append(f"{what}: {_and_more(told, len(lost))}")
+    if not any(part.entries(Kind.TOOL, ui=False) for part in chosen):
+        sentences[:0] = _why_nothing(rules, known, chosen, met, is_any_away=bool(away))
+    return ProfileDoubts(rules, known, tuple(f"profile {rules.name}: {sentence}" for sentence in sentences))
+
+
+_GLOBS: Final = ("tools", "always")
+_WHAT: Final = {
+    "tools": "entries of its `tools` mean no tool",
+    "always": "entries of its `always` mean no tool",
+    "rename": "its `rename` names tools that are not there",
+    "override": "its `override` names tools that are not there",
+}
+"""The settings of a profile that name tools, by visible names."""
+
+
+def _met_as(entry: str, setting: str) -> str:
+    return entry.removeprefix("!") if setting in _GLOBS else entry
+
+
+def _why_nothing(
+    rules: ProfileRules, known: KnownTools, chosen: Sequence[ChosenEntries], met: frozenset[str], *, is_any_away: bool
+) -> Iterator[str]:
+    """The reason why a profile shows no tool, unless servers are away, or nobody has any."""
+    tools = rules.profile.tools
+    given = [entry for entry in tools if not entry.startswith("!")]
+    if not any(part.shown[Kind.TOOL] for part in known.parts):
+        return
+    if not tools:
+        yield "shows no tool, since its `tools` is an empty list; without that setting it shows all"
+    elif is_any_away or not {*(rule.name for rule in known.rules), RESERVED}.issuperset(rules.profile.servers):
+        return  # of servers that are not there the configuration warns
+    elif not any(part.source.shown[Kind.TOOL] for part in chosen):
+        yield "shows no tool, since none of its `servers` has any"
+    elif given and met.isdisjoint(given):
+        yield "shows no tool, since no entry of its `tools` means one"
+    elif any(part.choice.warnings for part in chosen):
+        yield "shows no tool, since arguments of those that it chooses cannot be fixed"
+    elif not any(part.choice.tools for part in chosen):
+        yield "shows no tool, since entries of its `tools` that begin with ! take away all that is there"
+    else:
+        yield "shows no tool to a model: those that it chooses are for user interfaces"
+
+
+def starts_of(rules: Iterable[UpstreamRule], budgets: Iterable[int]) -> NameStarts:
+    """What begins the visible names of these upstreams' tools, or did under their former names."""
+    found = list(rules)
+    named = [(rule, budget) for rule in found if rule.prefix != "" for budget in budgets]
+    ids = (id for rule, budget in named for id in (rule.sid(budget), *(name_id(each, budget) for each in rule.aliases)))
+    return NameStarts(ids, any_name=any(rule.prefix == "" for rule in found))
+
+
+def _is_of_nobody(entry: str, servers: NameStarts) -> bool:
+    return "__" in fixed_start(entry.removeprefix("!")) and not servers.fit(entry)
+
+
+class _Hints:
+    """What is probably meant by entries of a profile that mean nothing."""
+
+    def __init__(
+        self, rules: ProfileRules, chosen: Sequence[ChosenEntries], everything: Sequence[UpstreamEntries]
+    ) -> None:
+        self._sources = [part.source for part in chosen]
+        self._others = [part for part in everything if not rules.shows_server(part.name)]
+        self._new_names = {new: old for old, new in rules.profile.rename.items()}
+        self._meant: dict[str, str] | None = None
+        """Visible names by others that the same tools have; "": there are several such tools."""
+
+    def read(self) -> Generator[int, None, None]:
+        """Read what is needed for all hints."""
+        if self._meant is not None:
+            return
+        self._meant = {}
+        for part in self._sources:
+            start = "" if part.rule.prefix == "" else f"{part.sid}__"
+            visible = {}
+            for each in part.shown[Kind.TOOL]:
+                visible[each.original] = each.visible
+                for name in (each.original, f"{start}{each.original}"):
+                    self._meant[name] = each.visible if self._meant.get(name, each.visible) == each.visible else ""
+            for name, route in part.former(Kind.TOOL).items():
+                self._meant.setdefault(name, visible[route.original])
+            yield len(visible)
+
+    def of(self, entry: str) -> str:
+        """The hint at what is meant by an entry, as it follows the entry; "": there is none."""
+        name = entry.removeprefix("!")
+        if hidden := self._hidden_server(name):
+            return f' (its `servers` leaves "{hidden}" out)'
+        if name in self._new_names:
+            return f" (a new name; write {_quoted(self._new_names[name])})"
+        meant = (self._of_glob(name) if is_wild(name) else (self._meant or {}).get(name)) or self._near(name)
+        return f" (did you mean {_quoted(meant)}?)" if meant else ""
+
+    def _hidden_server(self, name: str) -> str:
+        choice = NameChoice((name,))
+        for part in self._others:
+            fits = starts_of([part.rule], [part.budget]).fit(name)
+            if fits and any(each.visible in choice for each in part.shown[Kind.TOOL]):
+                return part.name
+        return ""
+
+    def _of_glob(self, glob: str) -> str:
+        """The same glob behind the id of a server, if it means names as that server itself has them."""
+        choice = NameChoice((glob,))
+        for part in self._sources:
+            if any(each.original in choice for each in part.shown[Kind.TOOL]):
+                return f"{part.sid}__{glob}"
+        return ""
+
+    def _near(self, name: str) -> str:
+        """The name most like it: among those of the server whose id begins it, or else of all."""
+        for part in self._sources:
+            start = f"{part.sid}__"
+            if part.rule.prefix != "" and name.startswith(start):
+                rests = (each.visible.removeprefix(start) for each in part.shown[Kind.TOOL])
+                return "".join(start + each for each in _nearest(name[len(start) :], rests))
+        return "".join(_nearest(name, (each.visible for part in self._sources for each in part.shown[Kind.TOOL])))
+
+
+def _nearest(name: str, known: Iterable[str]) -> list[str]:
+    """The one that is most like `name`, if any is."""
+    few = [each for each in islice(known, MAX_COMPARED) if len(each) <= MAX_QUOTED]
+    return get_close_matches(name.replace("*", "").replace("?", "")[:MAX_QUOTED], few, 1, CLOSE)
+
+
+# --- upstreams --------------------------------------------------------------------------------------------------------
+
+
+def doubts_of_upstream(part: UpstreamEntries) -> Generator[int, None, list[str]]:
+    """Sentences about settings of one upstream that name tools which it does not have."""
+    rule = part.rule
+    if rule.tools == ALL and not rule.rename and not rule.describe:
+        return []
+    own = [entry.key for entry in part.snapshot.lists.get(Kind.TOOL, ())]
+    globs = EachGlob(rule.tools)
+    meets = globs.meets()
+    for count, name in enumerate(own, 1):
+        meets.look_at(name)
+        if not count % STEP:
+            yield STEP
+    met, names = meets.met(), frozenset(own)
+    lost = {
+        "entries of `tools` mean no tool of it": [
+            each for each in dict.fromkeys(rule.tools) if each != "*" and each.removeprefix("!") not in met
+        ],
+        "`rename` names tools that it does not have": [name for name, _ in rule.rename if name not in names],
+        "`describe` names tools that it does not have": [name for name, _ in rule.describe if name not in names],
+    }
+    visible = {each.visible: each.original for each in part.shown[Kind.TOOL]} if any(lost.values()) else {}
+    found = []
+    for what, entries in lost.items():
+        told = []
+        for entry in entries[:MAX_TOLD]:
+            meant = _meant_own(entry.removeprefix("!"), "" if rule.prefix == "" else f"{part.sid}__", visible, own)
+            told.append(_quoted(entry) + (f" (did you mean {_quoted(meant)}?)" if meant else ""))
+            yield STEP
+        if told:
+            found.append(f"{part.name}: {what}: {_and_more(told, len(entries))}")
+    return found
+
+
+def _meant_own(name: str, start: str, visible: Mapping[str, str], own: Sequence[str]) -> str:
+    """The upstream's own name that is meant by one which it does not have; "": who knows. `start`: what begins its
+    names where hosts see them."""
+    if known := visible.get(name) or visible.get(f"{start}{name}"):
+        return known
+    rest = name.removeprefix(start)
+    if is_wild(name) and rest != name:
+        return rest
+    return "".join(_nearest(rest, own))
+
+
+def _quoted(name: str) -> str:
+    return repr(name[:MAX_QUOTED])
+
+
+def _and_more(told: Sequence[str], count: int) -> str:
+    more = f" and {count - len(told)} more" if count > len(told) else ""
+    return f"{', '.join(told)}{more}"
