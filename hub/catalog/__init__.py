@@ -6,7 +6,8 @@ Read in this order: `view` (what one endpoint shows), `catalog` (a snapshot of o
 (other names and descriptions of tools), `instructions` (texts for the model), `token_cost` (what they and the tools
 cost it), `sign_in_tool` (what an upstream shows that says nothing of itself before a person has signed in), `search`
 (how a model finds tools that it is not shown). Of profiles: `profile_choice` (which one a host is shown),
-`profile_rules` and `chosen_entries` (what it makes of the entries), `fixed_arguments` (of tools).
+`profile_rules` and `chosen_entries` (what it makes of the entries), `fixed_arguments` (of tools), `unmatched` (settings
+that name tools which are not there).
 
 A visible name leads to the upstream that it came from, whatever has changed meanwhile.
 """
