@@ -82,7 +82,8 @@ async def answer(
 ) -> Reply | None:
     """Carry out a request that `take_on` gave `scope`, when it is its turn by `pace`, and end it.
 
-    None: it was cancelled, and gets no answer, unless it was cancelled by `RunningRequests.cut_off`.
+    It is answered by what `host` is shown when its turn comes. None: it was cancelled, and gets no answer, unless
+    by `RunningRequests.cut_off`.
 
     Errors of the hub fail this request and nothing else: the answer carries a `ref`, under which the log has the rest.
     """
@@ -90,6 +91,7 @@ async def answer(
         with scope:
             if pace is not None:
                 await pace.next()
+            exchange.view = host.view  # a reload, or another project, may have changed it since the request came
             return await router.dispatch(request, exchange)
     except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
         return _failed(request, error)

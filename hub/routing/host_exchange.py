@@ -92,7 +92,8 @@ class HostExchange:
     """One running request of one host. Satisfies `hub.link.interface.Exchange`.
 
     `send` is the stream that answers this request, `host` whom to ask on it; None: a modern one, which is asked by
-    results, or nobody. `view` is what the host is shown, `named` the profile that its endpoint names, if it names one.
+    results, or nobody. `view` is what the host is shown when its turn comes, `named` the profile that its endpoint
+    names, if it names one.
     """
 
     __slots__ = (

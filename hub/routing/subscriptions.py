@@ -97,7 +97,7 @@ class Subscriptions:
         session = self._sessions.get(tenant)
         if session is None:
             session = self._sessions[tenant] = LegacySubscription(self._live, exchange, host)
-        session.exchange = exchange
+        session.exchange, session.view = exchange, exchange.view
         if uri in session.held:
             return NOTHING
         if uri not in session.wanted and self._watched(tenant) >= MAX_WATCHED:

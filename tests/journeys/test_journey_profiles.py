@@ -8,7 +8,12 @@ import trio.testing
 from msgspec import structs
 
 from config.profile_settings import Profile, ToolOverride
+from hub.catalog.view import profile_view
+from hub.downstream import request_pipeline as pipeline
+from hub.downstream.http.endpoint import Endpoint
+from hub.downstream.lines import connection
 from hub.link.interface import Identity
+from hub.wire.mcp import L4, SUBSCRIPTION_KEY
 from tests.journeys.pairs import Pair
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house
@@ -328,3 +333,100 @@ async def test_a_resource_that_is_hidden_while_its_server_is_asked_is_not_watche
         await fakes["notes"].conversation.tell("notifications/resources/updated", {"uri": "note://today"})
         await cursor.result("ping")
         assert cursor.of("notifications/resources/updated") == []
+
+
+# --- a reload between the arrival of a request and its turn -----------------------------------------------------------
+
+
+@pytest.fixture
+def reload_first(monkeypatch):
+    """Have other profiles applied between the arrival of the next request with that method, and its turn."""
+
+    def arm(house, method, **profiles):
+        def applied(request):
+            if profiles and request.method == method:
+                house.hub.apply(structs.replace(house.hub.config, profiles=profiles.copy()))
+                profiles.clear()
+
+        async def line_answered(host, router, request, *more):
+            applied(request)
+            return await pipeline.answer(host, router, request, *more)
+
+        async def post_answered(self, inbound):
+            applied(inbound.post.message)
+            await answer_post(self, inbound)
+
+        answer_post = Endpoint.answer
+        monkeypatch.setattr(connection, "answer", line_answered)
+        monkeypatch.setattr(Endpoint, "answer", post_answered)
+
+    return arm
+
+
+WATCHED = {"notifications": {"toolsListChanged": True, "resourceSubscriptions": ["note://today"]}}
+
+
+async def watch(pair, host):
+    """Ask to be told of a resource, and of tools; the answer of a legacy host."""
+    if pair.from_legacy:
+        return await host.ask("resources/subscribe", {"uri": "note://today"})
+    await host.start("subscriptions/listen", WATCHED)
+    await trio.sleep(5)
+    return None
+
+
+async def change(fake, name):
+    """Have a server say that its tools have changed, and the note as well."""
+    fake.lists["tools"].append({"name": name, "inputSchema": {"type": "object"}})
+    if fake.version == L4:
+        await fake.conversation.tell(LISTED)
+    for id in [id for id, wanted in fake.conversation.listens.items() if wanted.get("toolsListChanged")]:
+        await fake.conversation.tell(LISTED, {"_meta": {SUBSCRIPTION_KEY: id}})
+    await fake.touch("note://today")
+    await trio.sleep(1)
+    await trio.testing.wait_all_tasks_blocked()
+
+
+@pytest.mark.covers("EP-4", "EP-8")
+async def test_who_subscribes_as_a_profile_comes_hears_nothing_of_what_that_hides(pair, autojump_clock, reload_first):
+    fakes = servers(pair)
+    async with pair.house(fakes, profiles={"other": Profile()}) as (house, _):
+        cursor = await pair.host(house, identity=CURSOR)
+        assert len(await cursor.names()) == 4
+        method = "resources/subscribe" if pair.from_legacy else "subscriptions/listen"
+        reload_first(house, method, coding=CODING)
+        answer = await watch(pair, cursor)
+        assert answer is None or "error" in answer
+        told = len(cursor.of(LISTED))
+        await change(fakes["notes"], "hidden")
+        assert len(cursor.of(LISTED)) == told
+        assert cursor.of("notifications/resources/updated") == []
+        assert list(house.hub.supervisor.upstreams["notes"].host_subscriptions) == []
+        await change(fakes["github"], "shown")
+        assert len(cursor.of(LISTED)) == told + 1
+        assert await cursor.names() == ["github__create_issue", "github__shown"]
+
+
+@pytest.mark.covers("EP-8")
+async def test_who_subscribes_as_a_profile_goes_hears_of_what_that_hid(pair, autojump_clock, reload_first):
+    fakes = servers(pair)
+    async with pair.house(fakes, profiles={"coding": CODING}) as (house, _):
+        cursor = await pair.host(house, identity=CURSOR)
+        assert await cursor.names() == ["github__create_issue"]
+        method = "resources/subscribe" if pair.from_legacy else "subscriptions/listen"
+        reload_first(house, method, other=Profile())
+        answer = await watch(pair, cursor)
+        assert answer is None or "result" in answer
+        told = len(cursor.of(LISTED))
+        await change(fakes["notes"], "shown")
+        assert len(cursor.of(LISTED)) == told + 1
+        assert [each["uri"] for each in cursor.of("notifications/resources/updated")] == ["note://today"]
+
+
+async def test_a_session_that_is_shown_another_view_subscribes_by_that_from_then_on(autojump_clock):
+    async with a_house(servers(Pair("LL", "lines")), profiles={"coding": CODING}) as house:
+        host = await house.host("lines")
+        await host.result("resources/subscribe", {"uri": "gh://issues"})
+        [attached] = house.hub.hosts
+        attached.view = profile_view("coding")  # as a host that has a project now, before what it watches is looked at
+        assert "not found" in (await host.error("resources/subscribe", {"uri": "note://today"}))["message"]

@@ -172,25 +172,22 @@ class Endpoint:
         if isinstance(identity, EarlyReply):
             response.reply(identity.status, identity.body, identity.headers)
             return None
-        shown = view
         if identity.host not in self.hosts.known_labels:
             self.hosts.host_comes(view, identity.host, identity.profile or view.profile)
-        if self.hosts.profiles.in_use or view.profile or identity.profile:
-            if not opens(identity, view):
-                response.reply(404, NOTHING_HERE)
-                return None
-            shown = self.hosts.profiles.choose(view, identity.host, identity.profile or view.profile)
+        if not opens(identity, view):
+            response.reply(404, NOTHING_HERE)
+            return None
         if request.method != "POST":
             if request.method not in ("GET", "DELETE"):
                 raise not_allowed()
-            return Inbound(request, response, identity, view, shown)
+            return Inbound(request, response, identity, view)
         if len(request.body) > LARGE_BYTES:
             await trio.lowlevel.cancel_shielded_checkpoint()  # to put it together took long enough for one step
         try:
-            return Inbound(request, response, identity, view, shown, self._posts.read(request.headers, request.body))
+            return Inbound(request, response, identity, view, self._posts.read(request.headers, request.body))
         except RemoteProtocolError as error:
             if is_batch(request.body):
-                return Inbound(request, response, identity, view, shown)
+                return Inbound(request, response, identity, view)
             raise Refused(400, error.failure, id=error.id) from None
 
     async def _identity_of(self, request: HttpRequest) -> Identity | EarlyReply:
@@ -199,6 +196,13 @@ class Endpoint:
         if not isinstance(found, Identity | EarlyReply):
             found = await found.decide() or request.identity or FORBIDDEN
         return found
+
+    def _shown(self, inbound: Inbound) -> View:
+        """What the host of a request of no session is shown now: the part of its profile, if it has one."""
+        view, identity = inbound.view, inbound.identity
+        if not (self.hosts.profiles.in_use or view.profile or identity.profile):
+            return view
+        return self.hosts.profiles.choose(view, identity.host, identity.profile or view.profile)
 
     async def answer(self, inbound: Inbound) -> None:
         """Answer a request that was read.
@@ -220,8 +224,9 @@ class Endpoint:
         message = post.message
         if isinstance(message, Request):
             if post.metadata is not None:
-                check_arguments(message, request.headers, self._router, inbound.shown)
-                await self._modern(inbound, message, post.metadata, post.accept)
+                shown = self._shown(inbound)
+                check_arguments(message, request.headers, self._router, shown)
+                await self._modern(inbound, shown, message, post.metadata, post.accept)
                 return
             if message.method == INITIALIZE:  # one of neither era gets told what it lacks
                 self._initialize(inbound, message)
@@ -243,12 +248,14 @@ class Endpoint:
 
     # --- modern -------------------------------------------------------------------------------------------------------
 
-    async def _modern(self, inbound: Inbound, request: Request, metadata: Metadata, accept: Accepted) -> None:
+    async def _modern(
+        self, inbound: Inbound, shown: View, request: Request, metadata: Metadata, accept: Accepted
+    ) -> None:
         caller = Caller(inbound.identity, metadata.version, metadata.capabilities, metadata.log_level)
         if request.method == LISTEN and not accept.events:
             text = "A subscription is answered with events; Accept must allow text/event-stream"
             raise refused(406, text, id=request.id)
-        host = StatelessHost(self.hosts.requests, inbound.identity.principal, inbound.shown)
+        host = StatelessHost(self.hosts.requests, inbound.identity.principal, shown)
         reply_to = ModernAnswer(inbound.response, accept)
         reply: Reply | trio.CancelScope | None = admit(host, self._router, request, caller)
         if isinstance(reply, trio.CancelScope):
@@ -269,9 +276,7 @@ class Endpoint:
     ) -> Reply | None:
         """Wait for the answer to a modern request; None: the host left."""
         token = progress_token(request.params)
-        exchange = HostExchange(
-            caller, reply_to.send, progress_token=token, view=inbound.shown, named=inbound.view.profile
-        )
+        exchange = HostExchange(caller, reply_to.send, progress_token=token, view=host.view, named=inbound.view.profile)
         if request.method == LISTEN:
             self._soon = {reply_to: 0.0, **self._soon}
         else:

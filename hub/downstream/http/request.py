@@ -38,8 +38,6 @@ class Inbound(Struct, frozen=True):
     identity: Identity
     view: View
     """The part of the catalogue that its path names."""
-    shown: View
-    """The part that the host is shown there: that of its profile, if it has one."""
     post: "Post | None" = None
     """The POSTed message; None: a batch, or no POST."""
 

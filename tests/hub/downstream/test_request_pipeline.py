@@ -9,9 +9,10 @@ import pytest
 import trio
 
 import hub
+from hub.catalog.view import profile_view
 from hub.daemon.api import OPERATOR, DaemonApi
 from hub.downstream.hosts import Hosts
-from hub.downstream.request_pipeline import serve, take_on
+from hub.downstream.request_pipeline import answer, serve, take_on
 from hub.downstream.stateless_host import StatelessHost
 from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller
@@ -152,3 +153,15 @@ async def test_a_stateless_host_counts_for_its_principal_unless_the_hub_asks_by_
     with pytest.raises(Overloaded):
         await serve(StatelessHost(hosts.requests, ALICE.principal), router, waits, exchange)
     nursery.cancel_scope.cancel()
+
+
+async def test_a_request_is_answered_by_what_its_host_is_shown_when_its_turn_comes(router):
+    hosts = Hosts()
+    host = StatelessHost(hosts.requests, ALICE.principal)
+    exchange = HostExchange(Caller(ALICE, L4, {}), lambda message, *, vital=False: None)
+    request = Request(1, TOOLS_CALL, {"name": raw("echo")})
+    taken = take_on(host, router, request, exchange.caller)
+    host.view = profile_view("coding")
+    await answer(host, router, request, exchange, taken)
+    [(seen, _)] = router.seen
+    assert seen.view == profile_view("coding")
