@@ -24,7 +24,7 @@ from hub.catalog.search.hub_tools import HubTools
 from hub.catalog.search.index import SearchIndex
 from hub.catalog.search.meta_tools import meta_tools, only_reads
 from hub.catalog.sign_in_tool import SignInTool
-from hub.catalog.token_cost import TokenCost, cost_of
+from hub.catalog.token_cost import ShownCost, TokenCost, cost_of, shown_cost
 from hub.catalog.unmatched import KnownTools, ProfileDoubts, doubts_of_profile, doubts_of_upstream
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View
@@ -182,6 +182,7 @@ class Catalog:
         self._emitters: dict[str, Change] = {}
         self._instructions: str | None = None
         self._costs: Mapping[str, TokenCost] | None = None
+        self._shown_cost: ShownCost | None = None
         self._digests: dict[Kind, str] = {}
         self._routes: dict[Kind, dict[str, Route]] = {}
         self.index: SearchIndex | None = None
@@ -410,7 +411,8 @@ class Catalog:
         the `always` ones. All can be called."""
         found = copy(self)
         found.view, found.index, found._own = view, None, HubTools(meta_tools(self.tool_counts(), reads=self._reads()))
-        found._whole, found._digests, found._costs, found._varies = self, {}, None, True
+        found._whole, found._digests, found._varies = self, {}, True
+        found._costs = found._shown_cost = None
         found._hidden = dict(self._hidden)
         for part, shown in self.findable():
             unlisted = frozenset(each.visible for each in shown if each.visible not in always)
@@ -494,6 +496,13 @@ class Catalog:
             yield from self._own.tool_bytes().items()
         for part in self.parts:
             yield from part.tool_bytes(self._hidden_of(Kind.TOOL, part)).items()
+
+    @property
+    def shown_cost(self) -> ShownCost:
+        """The cost of all that a host is shown by it."""
+        if self._shown_cost is None:
+            self._shown_cost = shown_cost((size for _, size in self.tool_bytes()), self.instructions)
+        return self._shown_cost
 
     @property
     def instructions(self) -> str:

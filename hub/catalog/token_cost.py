@@ -5,7 +5,7 @@ description and input schema (the members that hosts show to models). That is ri
 better for sums. Hosts add text of their own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -36,6 +36,20 @@ class TokenCost(Struct, frozen=True):
     def largest_tokens(self) -> int:
         """About how many tokens the most expensive one takes."""
         return tokens_of(self.largest_bytes)
+
+
+class ShownCost(Struct, frozen=True):
+    """The cost of all that a host is shown."""
+
+    tools: int = 0
+    tokens: int = 0
+    """About how many tokens these and the instructions take."""
+
+
+def shown_cost(sizes: Iterable[int], instructions: str) -> ShownCost:
+    """The cost of tools of these sizes, and of the instructions."""
+    found = list(sizes)
+    return ShownCost(len(found), tokens_of(sum(found) + text_bytes(instructions)))
 
 
 def tokens_of(bytes: int) -> int:

@@ -6,6 +6,7 @@ from os import EX_OK
 from typing import TYPE_CHECKING, Any
 
 from hub.cli.client.commands import session
+from hub.cli.profiles.session import session_as
 from hub.cli.render.screen import UNLIMITED, Table, styled
 from hub.cli.subcommand import Output, UsageError, add, add_config, as_json, client, nearest
 from hub.control.errors import ControlFailed
@@ -24,7 +25,7 @@ def add_commands(commands: Any) -> None:
     only.add_argument("--cost", action="store_true", help="about how many tokens they take in a model's context")
     only.add_argument("--unused", action="store_true", help="those that nobody called in the last 30 days")
     only.add_argument("--pick", metavar="PROFILE", help="choose in an editor what a profile shows; a host's label, too")
-    tools.add_argument("--profile", metavar="PROFILE", help="as the hosts of a profile see them")
+    tools.add_argument("--profile", metavar="PROFILE", help="as the hosts of a profile see them; a host's label, too")
     add_config(tools)
 
 
@@ -41,26 +42,53 @@ def _tools(options: argparse.Namespace) -> int:
         return _unused(options)
     if options.cost and options.name is None and options.profile is None:
         return _costs(options)
-    with session(options, options.profile) as hub:
-        found = hub.items("tools/list", "tools")
+    with session_as(options, options.profile) as hub:
+        found, instructions = hub.items("tools/list", "tools"), hub.instructions
     one = next((tool for tool in found if tool.get("name") == options.name), None)
     if one is not None:
         found = [one]
     elif options.name is not None:
         with client() as control:
-            found = _tools_of(options.name, found, control.request(STATUS).upstreams)
-    if options.cost:
-        return _costs_of(options, found)
+            found = _tools_of(options.name, found, control.request(STATUS).upstreams, options.profile)
     output: Output = options.output
+    if options.profile is not None and not output.json and (searched := _searched(options.profile)):
+        output.note(searched)
+    if options.cost:
+        return _costs_of(options, found, instructions if options.name is None else "")
     if options.json:
         print(as_json(found))
     elif one is not None:
         _show(one, output)
+    elif not found and options.name is None:
+        output.note(_none(options.profile))
     else:
         output.screen.show(*tools(found))
         if output.screen.width != UNLIMITED:  # else each line is a tool, for programs
             output.screen.show(styled(f"{len(found)} {'tool' if len(found) == 1 else 'tools'}", "dim"))
     return EX_OK
+
+
+def _none(profile: str | None) -> str:
+    """What is said where there are no tools."""
+    if profile is None:
+        return "no server has any tools; `hubd status` shows how they are"
+    return (
+        f"the profile {profile} shows no tools: its `servers` and `tools` choose none of those that there are now; "
+        f"`hubd tools --pick {profile}` lists them to choose from"
+    )
+
+
+def _searched(profile: str) -> str:
+    """What the hosts of a profile are shown in place of its tools; "": these."""
+    from hub.cli.render.tables import about
+    from hub.control.methods import STATUS
+
+    with client() as control:
+        row = next((each for each in control.request(STATUS).profiles if each.name == profile), None)
+    if row is None or row.search != "on":
+        return ""
+    shown = f"{row.tools} tools, {about(row.tokens)} tokens"
+    return f"hosts of the profile {profile} are shown {shown}, and find these by searching (search mode)"
 
 
 def _refuse_together(options: argparse.Namespace) -> None:
@@ -113,12 +141,14 @@ def status_and_uses(options: argparse.Namespace) -> "tuple[Status, ToolUses]":
         return control.request(STATUS), control.request(TOOL_USE)
 
 
-def _costs_of(options: argparse.Namespace, tools: list[dict[str, Any]]) -> int:
-    from hub.cli.render.costs import costs_of, tool_costs
+def _costs_of(options: argparse.Namespace, tools: list[dict[str, Any]], instructions: str) -> int:
+    from hub.cli.render.costs import costs_of, listed_json, tool_costs
 
-    found, output = costs_of(tools), options.output
+    found, output = costs_of(tools, instructions), options.output
     if options.json:
-        print(as_json({"tools": found}))
+        print(as_json(listed_json(found)))
+    elif not tools:
+        output.note(_none(options.profile))
     else:
         output.screen.show(*tool_costs(found))
     return EX_OK
@@ -143,7 +173,9 @@ def _show(tool: dict[str, Any], output: Output) -> None:
     screen.show("", example(name, schema))
 
 
-def _tools_of(name: str, tools: list[dict[str, Any]], upstreams: "Sequence[UpstreamRow]") -> list[dict[str, Any]]:
+def _tools_of(
+    name: str, tools: list[dict[str, Any]], upstreams: "Sequence[UpstreamRow]", profile: str | None
+) -> list[dict[str, Any]]:
     """The tools whose names begin with `name`.
 
     Raises:
@@ -157,6 +189,9 @@ def _tools_of(name: str, tools: list[dict[str, Any]], upstreams: "Sequence[Upstr
         meant = nearest(name, known) or f"there are: {', '.join(known) or 'none'}"
         raise ControlFailed(f"no tool begins with {name}, and no server has this name; {meant}")
     if not found and row is not None:
-        why = (row.last_error or "").partition("\n")[0] or "`hubd tools` lists all there are"
+        whole = "`hubd tools` lists all there are"
+        if profile is not None:
+            whole = f"the profile {profile} leaves them out, `hubd tools {name}` shows them"
+        why = (row.last_error or "").partition("\n")[0] or whole
         raise ControlFailed(f"no tool begins with {name}, which is {row.state}: {why}")
     return found

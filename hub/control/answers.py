@@ -84,6 +84,7 @@ class ProfileRow(Struct, frozen=True, kw_only=True):
     hosts: int = 0
     """Attached hosts that are shown it."""
     tools: int = 0
+    """Tools that these hosts' models are shown, unless one of them is in search mode by itself."""
     tokens: int = 0
     """About how many tokens these and the instructions take."""
     search: str = "auto"
@@ -187,6 +188,10 @@ class Status(Struct, frozen=True, kw_only=True):
     """About how many tokens the instructions of all servers take."""
     profiles: tuple[ProfileRow, ...] = ()
     """Those that are configured."""
+    all_tools: int = 0
+    """Tools that hosts are shown that no profile chooses for."""
+    all_tokens: int = 0
+    """About how many tokens these and the instructions take."""
 
 
 class Cleared(Struct, frozen=True):

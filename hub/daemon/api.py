@@ -112,6 +112,8 @@ class DaemonApi:
             replica=UNSET if membership is None else membership.status(),
             profiles=profiles,
             instructions_tokens=tokens_of(text_bytes(hub.live.everything.instructions)),
+            all_tools=hub.live.everything.shown_cost.tools,
+            all_tokens=hub.live.everything.shown_cost.tokens,
         )
 
     def _upstream(self, upstream: Upstream) -> UpstreamRow:
@@ -136,10 +138,8 @@ class DaemonApi:
 
     def _host(self, view: View, row: HostRow) -> HostRow:
         """The row with what the host is shown, and what that costs."""
-        catalog = self._hub.live.of(view)
-        costs = catalog.costs().values()
-        size = sum(cost.bytes for cost in costs) + text_bytes(catalog.instructions)
-        return structs.replace(row, tools=sum(cost.tools for cost in costs), tokens=tokens_of(size))
+        cost = self._hub.live.of(view).shown_cost
+        return structs.replace(row, tools=cost.tools, tokens=cost.tokens)
 
     def _unresolved(self) -> Iterator[UpstreamRow]:
         """Upstreams that the files name and the hub leaves out."""

@@ -13,7 +13,6 @@ from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.profile_choice import ProfileChoice
 from hub.catalog.search.modes import SearchModes
-from hub.catalog.token_cost import text_bytes, tokens_of
 from hub.catalog.view import View, profile_view
 from hub.control.answers import ProfileRow
 from hub.downstream.hosts import Host, Hosts
@@ -21,6 +20,9 @@ from hub.routing.listeners import ListenStream
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.subscriptions import Subscriptions
 from hub.wire.mcp import Kind
+
+NO_LABEL = ""
+"""Of a host for which nothing but its profile decides."""
 
 
 class ProfileHosts:
@@ -97,13 +99,12 @@ class ProfileHosts:
         return rows
 
     def _row(self, name: str, profile: Profile) -> ProfileRow:
-        catalog = self._live.of(profile_view(name))
-        costs = catalog.costs().values()
+        cost = self._live.of(self._modes.view_for(profile_view(name), NO_LABEL)).shown_cost
         return ProfileRow(
             name=name,
             hosts=sum(host.view.profile == name for host in self._hosts),
-            tools=sum(cost.tools for cost in costs),
-            tokens=tokens_of(sum(cost.bytes for cost in costs) + text_bytes(catalog.instructions)),
+            tools=cost.tools,
+            tokens=cost.tokens,
             search=profile.search,
         )
 

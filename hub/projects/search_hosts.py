@@ -11,7 +11,6 @@ import trio
 
 from config.saved_state import Memory
 from hub.catalog.search.modes import HostLimits, SearchModes
-from hub.catalog.token_cost import text_bytes, tokens_of
 from hub.catalog.view import EVERYTHING, View
 from hub.downstream.hosts import Hosts
 from hub.projects.profile_hosts import ProfileHosts
@@ -75,10 +74,8 @@ class SearchHosts:
         view = self._hosts.profiles.choose_whole(place, label, named)
         if not self._modes.is_open(view, label):
             return False
-        catalog = self._live.of(view)
-        sizes = dict(catalog.tool_bytes())
-        tokens = tokens_of(sum(sizes.values()) + text_bytes(catalog.instructions))
-        if (text := self._modes.decide(view, label, len(sizes), tokens)) is None:
+        cost = self._live.of(view).shown_cost
+        if (text := self._modes.decide(view, label, cost.tools, cost.tokens)) is None:
             return False
         log.info("%s", text)
         self._memory.put(SECTION, "on", self._modes.remembered[:MAX_KEPT])

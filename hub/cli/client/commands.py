@@ -53,6 +53,8 @@ def _add_call(commands: Any) -> None:
     call.add_argument(
         "--json", metavar="ARGUMENTS", dest="object", help="all arguments as a JSON object; - reads stdin"
     )
+    text = "call as the hosts of a profile do: its names, its fixed arguments, and nothing that it leaves out"
+    call.add_argument("--profile", metavar="PROFILE", help=text)
     call.add_argument("--raw", action="store_true", help="print the whole result as JSON, and ask nothing")
 
 
@@ -106,11 +108,12 @@ def session(options: argparse.Namespace, profile: str | None = None) -> Iterator
 def _call(options: argparse.Namespace) -> int:
     from hub.cli.client.answers import result
     from hub.cli.client.connection import Refused
-    from hub.cli.client.starting import once_connected, owns
+    from hub.cli.client.starting import anyone, once_connected, owns
+    from hub.cli.profiles.session import session_as, why_refused
     from hub.wire.printable import printable
 
     output: Output = options.output
-    with session(options) as hub:
+    with session_as(options, options.profile) as hub:
         tool = options.name
 
         def act() -> Object:
@@ -119,9 +122,10 @@ def _call(options: argparse.Namespace) -> int:
             return _called(tool, arguments, hub, quiet=output.json)
 
         try:
-            answer = once_connected(act, owns(options.name))
+            # a profile may have given the tool a name that does not say whose it is
+            answer = once_connected(act, owns(options.name) if options.profile is None else anyone)
         except Refused as refused:
-            why = _why(refused, tool, hub)
+            why = _why(refused, tool, hub) if options.profile is None else why_refused(refused, tool, hub, options)
             if options.raw:
                 print(as_json({"error": {**refused.error, "message": why}}))
                 return EX_FAILED

@@ -58,8 +58,10 @@ class HubSession:
         self._send({"hubd": 1, "host": label, **({} if profile is None else {"profile": profile})})
         client = {"name": "hubd", "version": HUBD_VERSION}
         params = {"protocolVersion": L4, "capabilities": person.capabilities, "clientInfo": client}
-        self.capabilities: Object = self.request("initialize", params).get("capabilities") or {}
+        welcome = self.request("initialize", params)
+        self.capabilities: Object = welcome.get("capabilities") or {}
         """The capabilities of the hub, that is, of all its servers."""
+        self.instructions = str(welcome.get("instructions") or "")
         self.notify("notifications/initialized")
 
     def request(self, method: str, params: Mapping[str, Any] | None = None) -> Object:

@@ -20,8 +20,10 @@ _REMOVED: Final = """\
   did                 "removed\"
   dry_run, files, hub as of `hubd add`"""
 _LISTED: Final = """\
-  profiles  of each: name, hosts (labels), attached (hosts that are shown it), tools, tokens,
-            search (the setting)"""
+  profiles   of each: name, hosts (labels), attached (hosts that are shown it), tools, tokens,
+             search (the setting)
+  others     what hosts without a profile are shown: tools, tokens
+  searching  the attached hosts in search mode: host, label, profile, tools, tokens"""
 
 
 def add_commands(commands: Any) -> None:
@@ -62,7 +64,7 @@ def _profiles(options: argparse.Namespace) -> int:
 
     evidence = gathered(options)
     options.output.set(**profiles_json(evidence.status, evidence.profiles))
-    options.output.show(*profiles(evidence.status, evidence.profiles, evidence.uses.tools))
+    options.output.show(*profiles(evidence.status, evidence.profiles))
     return EX_OK
 
 

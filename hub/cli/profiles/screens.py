@@ -4,21 +4,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from config.profile_settings import Profile
-from hub.cli.profiles.choice import tokens
 from hub.cli.profiles.pick_list import extent
 from hub.cli.profiles.suggestion import Limits
+from hub.cli.render.costs import host_name
 from hub.cli.render.screen import Block, Cell, Table, styled
 from hub.cli.render.tables import about
 from hub.control.answers import Status
 from hub.control.tool_use import ToolUse
 
 
-def profiles(status: Status, configured: Mapping[str, Profile], tools: Sequence[ToolUse]) -> list[Block]:
-    """`hubd profiles`."""
-    whole = f"{len(tools)} tools, {about(tokens(tools))} tokens"
+def profiles(status: Status, configured: Mapping[str, Profile]) -> list[Block]:
+    """`hubd profiles`: what the hosts of each are shown, and those that are shown something else."""
+    whole = f"{status.all_tools} tools, {about(status.all_tokens)} tokens"
+    searching = _searching(status)
     if not status.profiles:
         return [
-            f"no profiles: every host is shown all there is, {whole}",
+            f"no profiles: hosts are shown all there is, {whole} with instructions",
+            *searching,
             "`hubd profile suggest HOST` makes one for a host; with `hubd tools --pick NAME` you choose yourself",
         ]
     rows: list[tuple[Cell, ...]] = [
@@ -34,9 +36,22 @@ def profiles(status: Status, configured: Mapping[str, Profile], tools: Sequence[
     ]
     heads = ("PROFILE", "FOR", "ATTACHED", "TOOLS", "TOKENS", "SEARCH")
     table = Table(heads, rows, shorten=("FOR", "PROFILE"), drop=("SEARCH", "ATTACHED"))
-    if any(each.name == "default" for each in status.profiles):
-        return [table]
-    return [table, "", styled(f"all other hosts: {whole}", "dim")]
+    others: list[Block] = []
+    if all(each.name != "default" for each in status.profiles):
+        others = ["", styled(f"all other hosts: {whole}", "dim")]
+    return [table, *others, *(["", *searching] if searching else [])]
+
+
+def _searching(status: Status) -> list[Block]:
+    """The attached hosts that are shown less than their profile has, since they find tools by searching."""
+    forced = {each.name for each in status.profiles if each.search == "on"}
+    found = {
+        f"search mode: {host_name(each)} is shown {each.tools or 0} tools, {about(each.tokens or 0)} tokens, and finds "
+        "the others by searching": None
+        for each in sorted(status.hosts, key=host_name)
+        if each.search and each.profile not in forced
+    }
+    return [styled(text, "dim") for text in found]
 
 
 def profiles_json(status: Status, configured: Mapping[str, Profile]) -> dict[str, Any]:
@@ -52,7 +67,19 @@ def profiles_json(status: Status, configured: Mapping[str, Profile]) -> dict[str
                 "search": each.search,
             }
             for each in status.profiles
-        ]
+        ],
+        "others": {"tools": status.all_tools, "tokens": status.all_tokens},
+        "searching": [
+            {
+                "host": each.host,
+                "label": each.label,
+                "profile": each.profile,
+                "tools": each.tools,
+                "tokens": each.tokens,
+            }
+            for each in status.hosts
+            if each.search
+        ],
     }
 
 

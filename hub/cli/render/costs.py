@@ -1,12 +1,12 @@
 """`hubd tools --cost` as blocks of a screen, and a warning about hosts that are shown more than they take."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
-from hub.catalog.token_cost import tokens_of, tool_bytes
+from hub.catalog.token_cost import ShownCost, shown_cost, text_bytes, tokens_of, tool_bytes
 from hub.cli.client.commands import LABEL
 from hub.cli.render.screen import Block, Cell, Table, styled
 from hub.cli.render.tables import about
@@ -28,9 +28,11 @@ def costs(data: Status, uses: ToolUses) -> list[Block]:
         (styled(each.name, "name"), _tools(each), _about(each.tokens), *_unused(each, unused), _largest(each))
         for each in _servers(data)
     ]
+    nothing = () if unused is None else (None,)
     if data.instructions_tokens:
-        nothing = () if unused is None else (None,)
         servers.append((styled("instructions", "dim"), None, about(data.instructions_tokens), *nothing, None))
+    if servers and data.all_tools:
+        servers.append((styled(_together(data), "bold"), data.all_tools, about(data.all_tokens), *nothing, None))
     blocks: list[Block] = []
     if servers:
         heads = ("SERVER", "TOOLS", "TOKENS", *(() if unused is None else (f"UNUSED {uses.days} DAYS",)), "LARGEST")
@@ -44,6 +46,11 @@ def costs(data: Status, uses: ToolUses) -> list[Block]:
     if warning := warning_of(data.hosts):
         blocks += ["", styled("warning: ", "warning") + warning]
     return blocks or ["no server has any tools; `hubd status` shows how they are"]
+
+
+def _together(data: Status) -> str:
+    """The name of the row of what hosts without a profile are shown; servers of projects are not in it."""
+    return "together" if all("@" not in each.name for each in _servers(data)) else "outside of projects"
 
 
 def _unused(upstream: UpstreamRow, unused: Mapping[str, tuple[int, int]] | None) -> tuple[Cell, ...]:
@@ -83,24 +90,57 @@ def costs_json(data: Status, uses: ToolUses) -> dict[str, Any]:
         }
         for each in _hosts(data)
     ]
-    return {"servers": servers, "instructions_tokens": data.instructions_tokens, "hosts": hosts, "since": uses.since}
+    return {
+        "servers": servers,
+        "instructions_tokens": data.instructions_tokens,
+        "together": {"tools": data.all_tools, "tokens": data.all_tokens},
+        "hosts": hosts,
+        "since": uses.since,
+    }
 
 
-def costs_of(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The cost of each tool as the hub lists it, the most expensive first."""
+class ListedCosts(Struct, frozen=True):
+    """The cost of tools as the hub lists them."""
+
+    tools: tuple[tuple[str, int], ...]
+    """Names and tokens, the most expensive first."""
+    instructions_tokens: int
+    """0: there are none, or they are not meant."""
+    together: ShownCost
+
+
+def costs_of(tools: Iterable[Mapping[str, Any]], instructions: str = "") -> ListedCosts:
+    """The cost of these tools, and of the instructions that come with them."""
     sizes = {
         str(tool.get("name")): tool_bytes(
             str(tool.get("name")), {name: Raw(msgspec.json.encode(value)) for name, value in tool.items()}
         )
         for tool in tools
     }
-    return [{"name": name, "tokens": tokens_of(sizes[name])} for name in sorted(sizes, key=lambda name: -sizes[name])]
+    found = tuple((name, tokens_of(sizes[name])) for name in sorted(sizes, key=lambda name: -sizes[name]))
+    return ListedCosts(found, tokens_of(text_bytes(instructions)), shown_cost(sizes.values(), instructions))
 
 
-def tool_costs(found: Sequence[Mapping[str, Any]]) -> list[Block]:
-    """`hubd tools NAME --cost`."""
-    rows = [(styled(each["name"], "name"), about(each["tokens"])) for each in found]
-    return [Table(("TOOL", "TOKENS"), rows, shorten=("TOOL",))] if rows else []
+def listed_json(found: ListedCosts) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "tools": [{"name": name, "tokens": tokens} for name, tokens in found.tools],
+        "instructions_tokens": found.instructions_tokens,
+        "together": {"tools": found.together.tools, "tokens": found.together.tokens},
+    }
+
+
+def tool_costs(found: ListedCosts) -> list[Block]:
+    """`hubd tools NAME --cost`, and of a profile."""
+    rows: list[tuple[Cell, ...]] = [(styled(name, "name"), about(tokens)) for name, tokens in found.tools]
+    if not rows:
+        return []
+    if found.instructions_tokens:
+        rows.append((styled("instructions", "dim"), about(found.instructions_tokens)))
+    if len(rows) > 1:
+        tools = f"together, {found.together.tools} {'tool' if found.together.tools == 1 else 'tools'}"
+        rows.append((styled(tools, "bold"), about(found.together.tokens)))
+    return [Table(("TOOL", "TOKENS"), rows, shorten=("TOOL",))]
 
 
 def warning_of(hosts: Iterable[HostRow]) -> str:
@@ -160,10 +200,14 @@ def _hosts(data: Status) -> Iterator[HostRow]:
             yield each
 
 
+def host_name(host: HostRow) -> str:
+    """The host as it calls itself, and its label if that is another."""
+    return host.host if host.label in ("", host.host) else f"{host.host} ({host.label})"
+
+
 def _host(host: HostRow) -> tuple[Cell, ...]:
-    name = host.host if host.label in ("", host.host) else f"{host.host} ({host.label})"
     chosen = host.profile or (host.endpoint if host.endpoint != "/mcp" else "default")
-    return name, chosen, host.tools, _about(host.tokens)
+    return host_name(host), chosen, host.tools, _about(host.tokens)
 
 
 def _limit(host: HostRow) -> str:

@@ -8,7 +8,7 @@ from msgspec.structs import astuple
 
 from cache.statistics import StoreStatistics
 from hub.cli.render.cache import brief
-from hub.cli.render.costs import warning_of
+from hub.cli.render.costs import host_name, warning_of
 from hub.cli.render.screen import Block, Cell, Table, styled
 from hub.cli.render.sign_ins import sign_in_notes
 from hub.cli.render.tables import about, duration, size, times
@@ -261,10 +261,10 @@ def _hosts(hosts: Sequence[HostRow]) -> list[Block]:
     if rows:
         drop = ("VERSION", "ENDPOINT", "QUESTIONS", "TRANSPORT", "ATTACHED", "RUNNING", "IDLE", "TOOLS", "TOKENS")
         blocks.append(Table(_HOST_HEADS, rows, shorten=("HOST", "ENDPOINT"), least=NAME_CELLS, drop=drop))
-    if searching := sorted({_host_name(host) for host in hosts if host.search}):
+    if searching := sorted({host_name(host) for host in hosts if host.search}):
         blocks.append(styled(f"search mode, where tools are found by searching: {', '.join(searching)}", "dim"))
     if quiet:
-        names = Counter(_host_name(host) for host in quiet)
+        names = Counter(host_name(host) for host in quiet)
         listed = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in sorted(names.items()))
         noun = "host" if len(quiet) == 1 else "hosts"
         blocks.append(styled(f"{len(quiet)} HTTP {noun} without a stream or a call for a minute: {listed}", "dim"))
@@ -276,15 +276,11 @@ def _is_quiet(host: HostRow) -> bool:
     return host.transport == "http" and not used and host.idle_s >= QUIET_S
 
 
-def _host_name(host: HostRow) -> str:
-    return host.host if host.label in ("", host.host) else f"{host.host} ({host.label})"
-
-
 def _host(host: HostRow) -> "Sequence[Cell]":
     tokens = None if host.tokens is None else about(host.tokens)
     ages = duration(host.attached_s), duration(host.idle_s)
     return (
-        _host_name(host),
+        host_name(host),
         host.transport,
         host.version,
         host.endpoint,

@@ -43,7 +43,9 @@ def test_a_hub_that_is_only_starting_is_waited_for(env):
     assert (files["name"], files["tools"], files["largest"]["name"]) == ("files", 1, "files__read")
     assert files["tokens"] > 5
     assert json.loads(told(env, "tools", "files", "--cost", "--json")) == {
-        "tools": [{"name": "files__read", "tokens": files["tokens"]}]
+        "tools": [{"name": "files__read", "tokens": files["tokens"]}],
+        "instructions_tokens": 0,
+        "together": {"tools": 1, "tokens": files["tokens"]},
     }
     assert told(env, "tools", "--cost").splitlines()[1].split()[:2] == ["files", "1"]
 

@@ -160,10 +160,83 @@ def test_what_was_called_is_suggested_once_there_are_calls_enough(hub):
 
 
 def test_without_profiles_the_next_command_is_named(hub):
-    assert told(hub, "profiles", "--json") == {"profiles": []}
+    assert told(hub, "profiles", "--json")["profiles"] == []
     said = told(hub, "profiles")
-    assert "every host is shown all there is, 135 tools" in said
+    assert "hosts are shown all there is, 135 tools" in said
     assert "hubd profile suggest HOST" in said
+    assert "search mode" not in said
+    with Windsurf(hub) as host:
+        assert len(host.names()) == 2
+        assert "search mode: test (windsurf) is shown 2 tools, " in told(hub, "profiles")
+        (found,) = told(hub, "profiles", "--json")["searching"]
+        assert (found["label"], found["profile"], found["tools"]) == ("windsurf", None, 2)
+
+
+def test_every_command_shows_the_same_cost(hub):
+    table = '[profiles.mine]\nhosts = ["cline"]\nservers = ["files"]\n[profiles.finds]\nsearch = "on"\n'
+    hub.config.write_text(f"{SERVERS}\n{table}")
+    told(hub, "reload")
+
+    def costs(found):
+        return found["tools"], found["tokens"]
+
+    with Windsurf(hub, "cline"), Windsurf(hub, "claude-code"), Host(hub, host="x", profile="finds") as searching:
+        searching.ask(0, "initialize", INITIALIZE)
+        assert searching.receive()["id"] == 0
+        status, listed = told(hub, "profiles", "--json"), told(hub, "tools", "--cost", "--json")
+        shown = {each["label"]: costs(each) for each in listed["hosts"]}
+        assert shown == {
+            each["label"]: costs(each) for each in json.loads(hubd(hub, "status", "--json").stdout)["hosts"]
+        }
+    rows = {each["name"]: costs(each) for each in status["profiles"]}
+    assert shown == {"cline": rows["mine"], "x": rows["finds"], "claude-code": costs(status["others"])}
+    assert costs(listed["together"]) == costs(status["others"])
+    assert costs(told(hub, "tools", "--profile", "mine", "--cost", "--json")["together"]) == rows["mine"]
+    assert rows["finds"][0] == 2
+    said = told(hub, "tools", "--profile", "finds", "--cost")
+    assert "hosts of the profile finds are shown 2 tools, " in said
+
+
+def test_a_label_stands_for_its_profile_and_one_without_says_what_it_is_shown(hub):
+    hub.config.write_text(
+        f'{SERVERS}\n[profiles.mine]\nhosts = ["cline"]\nservers = ["files"]\n[profiles.no]\ntools = []\n'
+    )
+    told(hub, "reload")
+    assert len(told(hub, "tools", "--profile", "cline", "--json")) == 3
+    assert "cline is a label of the profile mine" in told(hub, "tools", "--profile", "cline")
+    said = told(hub, "tools", "--profile", "windsurf", code=1)
+    assert "windsurf has no profile of its own, so it is shown all there is: `hubd tools`" in said
+    assert "`hubd profile suggest windsurf` makes one" in said
+    assert 'did you mean "mine"?' in told(hub, "tools", "--profile", "mne", code=1)
+    for more in ((), ("--cost",)):
+        said = told(hub, "tools", "--profile", "no", *more)
+        assert "the profile no shows no tools" in said
+        assert "`hubd tools --pick no`" in said
+    said = told(hub, "tools", "mail", "--profile", "mine", code=1)
+    assert "the profile mine leaves them out, `hubd tools mail` shows them" in said
+
+
+def test_a_call_as_a_host_of_a_profile(hub):
+    more = '[profiles.mine.rename]\nfiles__read = "look"\n'
+    hub.config.write_text(f'{SERVERS}\n[profiles.mine]\nhosts = ["cline"]\nservers = ["files"]\n{more}')
+    told(hub, "reload")
+    assert hubd(hub, "call", "look").returncode == 1
+    called = hubd(hub, "call", "--profile", "mine", "look", "text=a")
+    assert called.returncode == 0
+    assert json.loads(called.stdout)["name"] == "read"
+    hidden = hubd(hub, "call", "mail__send", "--profile", "mine")
+    assert hidden.returncode == 1
+    assert "the profile mine leaves it out" in hidden.stderr
+    with Host(hub, profile="mine") as host:
+        host.ask(0, "initialize", INITIALIZE)
+        host.receive()
+        host.ask(1, "tools/call", {"name": "mail__send", "arguments": {}})
+        heard = host.receive()["error"]
+    raw = hubd(hub, "call", "mail__send", "--profile", "mine", "--raw")
+    assert json.loads(raw.stdout)["error"] == heard
+    unknown = hubd(hub, "call", "--profile", "mine", "nothing")
+    assert "leaves it out" not in unknown.stderr
+    assert "There is no profile 'nope'" in hubd(hub, "call", "--profile", "nope", "look").stderr
 
 
 def test_a_profile_of_several_hosts_is_changed_with_a_warning_and_keeps_the_rest(hub):

@@ -5,7 +5,7 @@ from msgspec import structs
 
 from config.hosts.facts import all_hosts
 from hub.cli.render import status as screen
-from hub.cli.render.costs import costs, costs_json, costs_of, over_limit, remedy_of, tool_costs, warning_of
+from hub.cli.render.costs import costs, costs_json, costs_of, listed_json, over_limit, remedy_of, tool_costs, warning_of
 from hub.control.answers import HostRow, LargestTool, Status, UpstreamRow
 from hub.control.tool_use import ToolUse, ToolUses
 from tests.support.terminal import drawn, widest
@@ -25,6 +25,8 @@ DATA = Status(
     upstreams=(server("files", 14, 1139, "search_files"), server("github", 101, 24_100, "create"), server("off", 0, 0)),
     hosts=(host("cursor", 115, 25_900), host("windsurf", 115, 25_900), host("windsurf", 115, 25_900)),
     instructions_tokens=500,
+    all_tools=115,
+    all_tokens=25_739,
 )
 
 USES = ToolUses(
@@ -47,6 +49,7 @@ def test_servers_hosts_and_what_helps():
         "github          101  ~24 000  2 (~6 900)      create ~6 000\n"
         "files            14   ~1 100  1 (~90)         search_files ~280\n"
         "instructions      -     ~500  -               -\n"
+        "together        115  ~26 000  -               -\n"
         "\n"
         "HOST          PROFILE  TOOLS   TOKENS  LIMIT\n"
         "x (cursor)    default    115  ~26 000  -\n"
@@ -71,7 +74,8 @@ def test_a_young_record_says_so_and_without_one_nothing_is_called_unused():
 
 
 def test_nothing_is_said_of_the_use_of_a_project_s_servers():
-    data = Status(upstreams=(server("db@shop-1f3a5c07", 3, 300, "query"), *DATA.upstreams))
+    data = structs.replace(DATA, upstreams=(server("db@shop-1f3a5c07", 3, 300, "query"), *DATA.upstreams), hosts=())
+    assert drawn(*costs(data, USES), width=80).splitlines()[-1].startswith("outside of projects    115")
     assert drawn(*costs(data, USES), width=80).splitlines()[3].split() == [
         "db@shop-1f3a5c07",
         "3",
@@ -85,7 +89,7 @@ def test_nothing_is_said_of_the_use_of_a_project_s_servers():
 
 def test_nothing_to_show():
     assert "no server has any tools" in drawn(*costs(Status(), ToolUses()))
-    assert tool_costs([]) == []
+    assert tool_costs(costs_of([])) == []
 
 
 def test_for_programs():
@@ -95,6 +99,7 @@ def test_for_programs():
     assert [each["name"] for each in found["servers"]] == ["github", "files"]
     assert found["servers"][1]["largest"] == {"name": "files__search_files", "tokens": 284}
     assert found["instructions_tokens"] == 500
+    assert found["together"] == {"tools": 115, "tokens": 25_739}
     assert [(each["label"], each["tool_limit"], each["spare_tokens"]) for each in found["hosts"]] == [
         ("cursor", None, None),
         ("windsurf", 100, 20_000),
@@ -151,6 +156,24 @@ def test_the_tools_of_one_server_the_most_expensive_first():
     small = {"name": "a__small", "inputSchema": {}}
     large = {"name": "a__large", "description": "x" * 400, "inputSchema": {}, "_meta": {"dev.hubd/server": "a" * 999}}
     found = costs_of([small, large])
-    assert [each["name"] for each in found] == ["a__large", "a__small"]
-    assert 100 < found[0]["tokens"] < 120
-    assert drawn(*tool_costs(found)) == "TOOL      TOKENS\na__large    ~110\na__small      ~9\n"
+    assert [name for name, _ in found.tools] == ["a__large", "a__small"]
+    assert 100 < found.tools[0][1] < 120
+    assert found.together.tokens in (found.tools[0][1] + found.tools[1][1], found.tools[0][1] + found.tools[1][1] - 1)
+    assert drawn(*tool_costs(found)) == (
+        "TOOL               TOKENS\na__large             ~110\na__small               ~9\ntogether, 2 tools    ~120\n"
+    )
+
+
+def test_the_instructions_that_come_with_tools_count():
+    tool = {"name": "a__small", "inputSchema": {}}
+    found = costs_of([tool], "x" * 400)
+    assert drawn(*tool_costs(found)).splitlines()[1:] == [
+        "a__small              ~9",
+        "instructions        ~100",
+        "together, 1 tool    ~110",
+    ]
+    assert listed_json(found) == {
+        "tools": [{"name": "a__small", "tokens": 9}],
+        "instructions_tokens": 100,
+        "together": {"tools": 1, "tokens": 109},
+    }

@@ -1,0 +1,87 @@
+"""A session with the hub as a host of a profile, which is named by itself or by the label of a host."""
+
+import argparse
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from hub.cli.client.commands import session
+from hub.cli.client.connection import Refused
+from hub.cli.subcommand import Output, client, nearest
+from hub.control.errors import ControlFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from config.profile_settings import Profile
+    from hub.cli.client.connection import HubSession
+
+
+@contextmanager
+def session_as(options: argparse.Namespace, name: str | None) -> "Iterator[HubSession]":
+    """A session as a host of the profile `name`, or of the one that hosts with this label have; None: of no profile.
+
+    Raises:
+        HubNotRunning, ControlFailed, NotUnderstood: as `session`; the text says what `name` is, if it is no profile.
+    """
+    with ExitStack() as stack:
+        try:
+            hub = stack.enter_context(session(options, name))
+        except Refused as refused:
+            if name is None:
+                raise
+            hub = stack.enter_context(session(options, _profile_of(options, name, refused)))
+        yield hub
+
+
+def _profile_of(options: argparse.Namespace, name: str, refused: Refused) -> str:
+    """The profile of the hosts with the label `name`.
+
+    Raises:
+        ControlFailed: there is none.
+    """
+    from config.errors import ConfigError
+    from config.hosts.facts import all_hosts
+    from config.loading.assemble import load_all
+
+    try:
+        profiles = load_all(getattr(options, "config", None), os.environ, partly=True).config.profiles
+    except ConfigError:
+        raise refused from None
+    found = next((each for each, profile in profiles.items() if name in profile.hosts), None)
+    if found is not None:
+        output: Output = options.output
+        if not output.json:  # what these commands print for programs is the answer alone
+            output.note(f"{name} is a label of the profile {found}")
+        return found
+    if name in all_hosts():
+        raise ControlFailed(_without(name, profiles))
+    meant = nearest(name, [*profiles, *all_hosts()])
+    raise ControlFailed(f"{refused}{f'; {meant}' if meant else ''}")
+
+
+def _without(label: str, profiles: "Mapping[str, Profile]") -> str:
+    """What hosts are shown whose label no profile lists."""
+    from config.profile_settings import DEFAULT_PROFILE
+
+    shown = "all there is: `hubd tools`"
+    if DEFAULT_PROFILE in profiles:
+        shown = "the profile default: `hubd tools --profile default`"
+    return f"{label} has no profile of its own, so it is shown {shown}; `hubd profile suggest {label}` makes one"
+
+
+def why_refused(refused: Refused, tool: str, hub: "HubSession", options: argparse.Namespace) -> str:
+    """What a host of the profile hears of a call that is refused; for people also whether the profile is why."""
+    from hub.control.methods import TOOLS
+    from hub.wire.mcp import INVALID_PARAMS
+
+    if options.raw or refused.error.get("code") != INVALID_PARAMS:
+        return str(refused)
+    if any(each.get("name") == tool for each in hub.items("tools/list", "tools")):
+        return str(refused)
+    with client() as control:
+        if not any(each.get("name") == tool for each in control.request(TOOLS)):
+            return str(refused)
+    shows = f"`hubd tools --profile {options.profile}` shows what it has"
+    return f"{refused} (the profile {options.profile} leaves it out, or gives it another name: {shows})"
