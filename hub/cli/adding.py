@@ -3,7 +3,7 @@
 import argparse
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.editing import MEMBERS, changed
@@ -97,8 +97,20 @@ def _add(options: argparse.Namespace) -> int:
         change(trial)
         if not trial.problems():
             say_kept(new.keep(), options.output)
+    return added(options, options.name, values, change)
+
+
+def added(
+    options: argparse.Namespace, name: str, values: dict[str, Any], change: "Callable[[Draft], tuple[str, str]]"
+) -> int:
+    """Make the change by which a new server is added, and say which profiles leave it out; the exit code."""
+    from hub.cli.profiles.left_out import say_left_out
+
     waits = values.get("disabled") is not True
-    return changed(options, change, doubts_of(options.name, values), waits=waits, offers=True)
+    code = changed(options, change, doubts_of(name, values), waits=waits, offers=True)
+    if options.output.member("did") == "added" and not options.dry_run:
+        say_left_out(options, name, values)
+    return code
 
 
 def _is_listed(options: argparse.Namespace) -> bool:

@@ -4,5 +4,6 @@
 profile remove`. Pure: `choice` (a set of tools as settings of a profile, and back), `suggestion` (what a host might
 need), `pick_list` (the list in the editor), `arrival` (how hosts come to be shown a profile), `screens`. `evidence`
 gathers what the hub, its configuration and earlier imports know, `ways_in` the entries of hosts and their tokens;
-`writing` puts a profile into hubd.toml, `session` is a session as a host of one.
+`writing` puts a profile into hubd.toml, `session` is a session as a host of one, `left_out` tells which profiles do not
+show a new server.
 """

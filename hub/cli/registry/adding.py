@@ -12,7 +12,6 @@ from config.registry.names import Source, id_of, source_of, split
 from config.registry.questions import Answers
 from config.registry.refusals import NotRunnable
 from config.registry.ways import Way
-from hub.cli.editing import changed
 from hub.cli.registry.asking import answers
 from hub.cli.registry.choosing import NotAdded, chosen_registry, chosen_way, is_asked
 from hub.cli.registry.finding import Found, find, judge
@@ -70,7 +69,7 @@ def add_listed(options: argparse.Namespace, own: Mapping[str, Any]) -> int:
 def write(options: argparse.Namespace, id: str, settings: Mapping[str, Any], new: "NewSecrets") -> int:
     """Write a new upstream, and keep its secrets first; the exit code."""
     from config.editing.draft import Draft
-    from hub.cli.adding import doubts_of
+    from hub.cli.adding import added
     from hub.cli.secret_commands import say_kept
 
     options = argparse.Namespace(**{**vars(options), "name": id})
@@ -85,8 +84,7 @@ def write(options: argparse.Namespace, id: str, settings: Mapping[str, Any], new
         change(trial)
         if not trial.problems():
             say_kept(new.keep(), options.output)
-    waits = settings.get("disabled") is not True
-    return changed(options, change, doubts_of(id, dict(settings)), waits=waits, offers=True)
+    return added(options, id, dict(settings), change)
 
 
 def with_own(settings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,65 @@
+"""Profiles that leave a new server out: what `hubd add` says of them."""
+
+import argparse
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from config.name_globs import is_wild
+from config.profile_settings import Profile
+
+MAX_SAID: Final = 4
+"""Profiles that are told with what to change; of further ones only the names."""
+SEPARATOR: Final = "__"
+
+
+def say_left_out(options: argparse.Namespace, name: str, values: Mapping[str, Any]) -> None:
+    """Note which profiles do not show the new server `name`, and what to change. `values`: its settings."""
+    from config.errors import ConfigError
+    from config.loading.assemble import load_all
+
+    try:
+        profiles = load_all(options.config, os.environ, partly=True).config.profiles
+    except ConfigError:  # which was said when it was changed
+        return
+    prefix = values.get("prefix", name)
+    found = list(left_out_by(profiles, name, prefix if isinstance(prefix, str) else name))
+    if not found:
+        return
+    told = [f"{profile} (add {remedy})" for profile, remedy in found[:MAX_SAID]]
+    told += [profile for profile, _ in found[MAX_SAID:]]
+    noun = "profile" if len(found) == 1 else "profiles"
+    options.output.note(
+        f"hosts of the {noun} {', '.join(told)} are not shown {name}; `hubd tools --pick PROFILE` changes that, too"
+    )
+
+
+def left_out_by(profiles: Mapping[str, Profile], name: str, prefix: str) -> Iterator[tuple[str, str]]:
+    """The profiles that cannot show a tool of the server `name`, each with what to add. Pure.
+
+    `prefix`: what the visible names of its tools begin with; "": nothing, so that nobody knows them yet.
+    """
+    for each, profile in profiles.items():
+        wanted = []
+        if profile.servers and name not in profile.servers:
+            wanted.append(f'"{name}" to `servers`')
+        if prefix and not may_choose(profile.tools, f"{prefix}{SEPARATOR}"):
+            wanted.append(f'"{prefix}{SEPARATOR}*" to `tools`')
+        if wanted:
+            yield each, " and ".join(wanted)
+
+
+def may_choose(globs: tuple[str, ...], start: str) -> bool:
+    """True if globs may choose a name that begins with `start`. Pure."""
+    given = [glob for glob in globs if not glob.startswith("!")]
+    away = [glob[1:] for glob in globs if glob.startswith("!")]
+    if any(glob.endswith("*") and not is_wild(glob[:-1]) and start.startswith(glob[:-1]) for glob in away):
+        return False
+    return any(_may(glob, start) for glob in given) if given else bool(away)
+
+
+def _may(glob: str, start: str) -> bool:
+    if not is_wild(glob):
+        return glob.startswith(start)
+    literal = glob[: min(at for mark in "*?" if (at := glob.find(mark)) >= 0)]
+    return literal.startswith(start) or start.startswith(literal)
