@@ -1,8 +1,9 @@
 """Index of the tools that one view shows, and the rank of each for a query: BM25 over the parts of their definitions.
 
-A word counts by where it stands: in a name twice, in an argument's name by half (`WEIGHTS`); how often it stands there
-and how long the definition is count as in BM25 (Robertson and Zaragoza, 2009). A name that the query holds comes first,
-whatever its rank.
+A word counts by where it stands: in a name twice, in an argument's name by half; how often it stands there and how
+long the definition is count as in BM25 (Robertson and Zaragoza, 2009). A name that the query holds comes first,
+whatever its rank. Weights and limits were chosen by queries, most of which were written before: see
+`tests/data/search/README.md`.
 
 Definitions and queries come from anybody: what is read of each is cut first.
 """
@@ -17,12 +18,14 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from hub.catalog.search.words import query_words, words
-from hub.wire.jsonrpc import peek_object, peek_str
+from hub.catalog.search.words import EXACT, query_words, words
+from hub.wire.jsonrpc import peek_array, peek_object, peek_str
 
-NAME, SERVER, DESCRIPTION, ARGUMENT, ARGUMENT_TEXT = WEIGHTS = 2.0, 1.0, 1.0, 0.5, 0.25
+NAME, SERVER, DESCRIPTION, ARGUMENT, ARGUMENT_TEXT = 2.0, 1.0, 1.0, 0.5, 0.25
 """Weight of a word in the name of a tool, in that of its server, in its description, in the name of an argument, and
 in the description of one."""
+TITLE, CHOICE = 0.5, 0.25
+"""Weight of a word in the title of a tool, and in a value that an argument may have."""
 K1: Final = 1.2
 B: Final = 0.75
 """The usual parameters of BM25: how soon a repeated word counts no more, and how much long texts count less."""
@@ -36,6 +39,10 @@ MAX_ARGUMENT_CHARS: Final = 400
 MAX_TEXT_BYTES: Final = 64 << 10
 """Bytes of a description that are decoded; one beyond that counts as empty."""
 MAX_ARGUMENTS: Final = 100
+MAX_CHOICE_CHARS: Final = 400
+"""Characters that are read of the values that arguments may have."""
+MAX_TITLE_BYTES: Final = 2 << 10
+"""Bytes of hints that are opened for the title in them."""
 MAX_ARGUMENT_NAME_CHARS: Final = 2_000
 """Characters that are read of the names of all arguments together."""
 MAX_SCHEMA_BYTES: Final = 64 << 10
@@ -76,6 +83,8 @@ class SearchIndex:
         self._total = 0.0
         self._places: dict[str, list[tuple[int, float]]] = {}
         """By word, the tools that have it and its weight there."""
+        self._weights: dict[float, float] = {}
+        """Each weight that occurs, to be kept once."""
         self._of_server: dict[str, set[int]] = {}
         """By word of a server's name or title, the server's tools."""
         self._by_name: dict[str, list[int]] = {}
@@ -95,10 +104,10 @@ class SearchIndex:
         self.tools.append(tool)
         weights, work = _weights(tool, title)
         for word, weight in weights.items():
-            self._places.setdefault(word, []).append((at, weight))
+            self._places.setdefault(word, []).append((at, self._weights.setdefault(weight, weight)))
         for word in words(_server_text(tool, title)):
             self._of_server.setdefault(word, set()).add(at)
-        length = sum(weights.values())
+        length = sum(weight for word, weight in weights.items() if word[0] != EXACT)
         self._lengths.append(length)
         self._total += length
         for name in {tool.name.lower(), tool.original.lower()}:
@@ -141,10 +150,10 @@ class SearchIndex:
         scores: dict[int, float] = {}
         count = len(self.tools)
         mean = self._total / count if count else 1.0
-        asked = query_words(query, self._places)[:MAX_QUERY_WORDS]
-        for word in asked:
+        asked = dict(islice(query_words(query, self._places).items(), MAX_QUERY_WORDS))
+        for word, factor in asked.items():
             places = self._places.get(word, ())
-            rarity = log(1 + (count - len(places) + 0.5) / (len(places) + 0.5))
+            rarity = factor * log(1 + (count - len(places) + 0.5) / (len(places) + 0.5))
             for at, weight in places:
                 norm = K1 * (1 - B + B * self._lengths[at] / mean)
                 scores[at] = scores.get(at, 0.0) + rarity * weight * (K1 + 1) / (weight + norm)
@@ -186,14 +195,16 @@ def _grams(name: str) -> set[str]:
 
 def _weights(tool: FoundTool, title: str) -> tuple[dict[str, float], int]:
     """By word, its weight in a tool; and the work that this was, in words."""
-    names, texts = _arguments(tool.fields.get("inputSchema"))
+    names, texts, choices = _arguments(tool.fields.get("inputSchema"))
     description = text_of(tool.fields.get("description"))
     fields = (
         (tool.original[:MAX_NAME_CHARS], NAME),
         (_server_text(tool, title), SERVER),
+        (_title(tool), TITLE),
         (description, DESCRIPTION),
         (names, ARGUMENT),
         (texts, ARGUMENT_TEXT),
+        (choices, CHOICE),
     )
     found: Counter[str] = Counter()
     opened = ((tool.fields.get("inputSchema"), MAX_SCHEMA_BYTES), (tool.fields.get("description"), MAX_TEXT_BYTES))
@@ -221,20 +232,43 @@ def text_of(value: Raw | None) -> str:
     return (peek_str(value) or "")[:MAX_TEXT_CHARS]
 
 
-def _arguments(schema: Raw | None) -> tuple[str, str]:
-    """Names of the arguments, and what is said of them."""
-    names: list[str] = []
-    texts: list[str] = []
+def _title(tool: FoundTool) -> str:
+    """What a tool is called for people, of its own or, as before 2025-06-18, among its hints."""
+    title = tool.fields.get("title")
+    if title is None and (hints := tool.fields.get("annotations")) is not None and _is_opened(hints, MAX_TITLE_BYTES):
+        title = peek_object(hints).get("title")
+    return text_of(title)[:MAX_NAME_CHARS]
+
+
+def _arguments(schema: Raw | None) -> tuple[str, str, str]:
+    """Names of the arguments, what is said of them, and the values that they may have."""
     if schema is None or not _is_opened(schema, MAX_SCHEMA_BYTES):
-        return "", ""
-    room, name_room = MAX_ARGUMENT_CHARS, MAX_ARGUMENT_NAME_CHARS
+        return "", "", ""
+    names, texts = _Cut(MAX_ARGUMENT_NAME_CHARS), _Cut(MAX_ARGUMENT_CHARS)
+    choices = _Cut(MAX_CHOICE_CHARS)
     properties = peek_object(peek_object(schema).get("properties"))
-    for name, property in list(properties.items())[:MAX_ARGUMENTS]:
-        names.append(name[: min(MAX_NAME_CHARS, name_room)])
-        name_room -= len(names[-1])
-        if not room:
-            continue
-        text = text_of(peek_object(property).get("description"))[:room]
-        texts.append(text)
-        room -= len(text)
-    return " ".join(names), " ".join(texts)
+    for name, property in islice(properties.items(), MAX_ARGUMENTS):
+        names.add(name[:MAX_NAME_CHARS])
+        if texts.room or choices.room:
+            members = peek_object(property)
+            texts.add(text_of(members.get("description")))
+            for choice in peek_array(members.get("enum")) if choices.room else ():
+                choices.add(peek_str(choice) or "")
+    return names.text, texts.text, choices.text
+
+
+class _Cut:
+    """Texts together, up to a number of characters."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self._texts: list[str] = []
+
+    def add(self, text: str) -> None:
+        if self.room and text:
+            self._texts.append(text[: self.room])
+            self.room -= len(self._texts[-1])
+
+    @property
+    def text(self) -> str:
+        return " ".join(self._texts)

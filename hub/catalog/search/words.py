@@ -1,11 +1,15 @@
 """Words of a text, as the index compares them: in lower case, without their endings. Pure.
 
+Where an ending is left out, the word as it was written follows, marked: people who say "issues" rather want
+`list_issues` than `get_issue`, though both have to do with an "issu".
+
 Names of tools are words that were written together: `createIssue`, `create_issue` and `create-issue` are "create" and
 "issue". Texts without spaces between words (Chinese, Japanese, Korean) become every two neighbouring characters.
 """
 
 import re
 from collections.abc import Container, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -13,6 +17,12 @@ MAX_WORD_CHARS: Final = 40
 """Characters of a word that count; hashes and data are longer."""
 MAX_RUN_CHARS: Final = 200
 """Characters of words written together that are taken apart."""
+MAX_STEMS: Final = 2_048
+"""Words whose stems are kept at hand: texts use the same ones again and again."""
+EXACT: Final = "="
+"""Mark in front of a word as it was written; no word begins so."""
+EXACT_WEIGHT: Final = 0.5
+"""How much more a word of a query counts where it is written in the same way."""
 _RUN: Final = re.compile(r"[^\W_]+")
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _CJK: Final = re.compile(r"[぀-ヿ㐀-䶿一-鿿가-힯豈-﫿\U00020000-\U0003ffff]+")
@@ -21,37 +31,50 @@ _SHORTEST_STEM: Final = 3
 
 
 def words(text: str) -> Iterator[str]:
-    """The words of `text`, each without its ending, in order; of `fileName` also the whole, first."""
+    """The words of `text` in order, each without its ending and, if it has one, as it was written, marked `EXACT`; of
+    `fileName` also the whole, first."""
     for whole, parts in _groups(text):
-        yield whole
-        yield from parts
+        for form in (whole, *parts):
+            word = stem(form)
+            yield word
+            if word != form:
+                yield EXACT + form
 
 
-def query_words(text: str, known: Container[str]) -> list[str]:
-    """The words by which a query is answered, each once: without fillers, unless there is nothing else.
+def query_words(text: str, known: Container[str]) -> dict[str, float]:
+    """The words by which a query is answered, and how much each counts: no fillers, unless there is nothing else.
 
     Of `GitHub` the parts count only if the whole is not `known`.
     """
-    found: dict[str, None] = {}
+    found: dict[str, float] = {}
+    fillers: dict[str, float] = {}
     for whole, parts in _groups(text):
-        found.update(dict.fromkeys(parts if parts and whole not in known else (whole,)))
-    return [word for word in found if word not in _FILLERS] or list(found)
+        for form in parts if parts and stem(whole) not in known else (whole,):
+            word = stem(form)
+            counted = fillers if word in _FILLERS else found
+            if word == form:
+                counted[word] = 1 + EXACT_WEIGHT
+            else:
+                counted.setdefault(word, 1.0)
+                counted[EXACT + form] = EXACT_WEIGHT
+    return found or fillers
 
 
 def _groups(text: str) -> Iterator[tuple[str, Sequence[str]]]:
-    """The words of `text`; with one that is written together out of several, these."""
+    """The words of `text` in lower case; with one that is written together out of several, these."""
     for match in _RUN.finditer(text):
         run = match[0]
         if not run.isascii():
             for word in _other_words(run):
                 yield word, ()
         elif run.islower() or run.isdigit() or run.isupper():
-            yield stem(run[:MAX_WORD_CHARS].lower()), ()
+            yield run[:MAX_WORD_CHARS].lower(), ()
         else:
-            parts = [stem(part[:MAX_WORD_CHARS].lower()) for part in _PART.findall(run[:MAX_RUN_CHARS])]
-            yield stem(run[:MAX_WORD_CHARS].lower()), parts if len(parts) > 1 else ()
+            parts = [part[:MAX_WORD_CHARS].lower() for part in _PART.findall(run[:MAX_RUN_CHARS])]
+            yield run[:MAX_WORD_CHARS].lower(), parts if len(parts) > 1 else ()
 
 
+@lru_cache(maxsize=MAX_STEMS)
 def stem(word: str) -> str:
     """`word`, in lower case, without an English ending: "creates", "creating" and "creation" are "creat".
 

@@ -39,6 +39,6 @@ def counts() -> dict[str, int]:
     return {server: len(tools) for server, tools in servers().items()}
 
 
-def queries() -> list[tuple[str, list[str]]]:
-    """What people ask for, and the tools any of which would do."""
-    return [(each["query"], each["tools"]) for each in json.loads((DATA / "queries.json").read_text())]
+def queries(name: str = "queries") -> list[tuple[str, list[str]]]:
+    """What people ask for, and the tools any of which would do; `heldout`: what the ranking was not made by."""
+    return [(each["query"], each["tools"]) for each in json.loads((DATA / f"{name}.json").read_text())]

@@ -11,9 +11,9 @@ from hub.wire.jsonrpc import raw
 from tests.hub.catalog.search.corpus import counts, index, queries, servers
 
 
-def share_found(most: int) -> float:
+def share_found(most: int, name: str = "queries") -> float:
     """The share of queries for which one of the right tools is among the first `most`."""
-    asked = queries()
+    asked = queries(name)
     return sum(any(tool.name in right for tool in index().search(query, most)) for query, right in asked) / len(asked)
 
 
@@ -21,12 +21,22 @@ def test_the_corpus_is_large_enough() -> None:
     assert len(servers()) >= 12
     assert len(index()) >= 300
     assert len(queries()) == 60
+    assert len(queries("heldout")) >= 60
+    assert {name.partition("__")[0] for _, right in queries("heldout") for name in right} == set(servers())
+    known = {tool.name for tool in index().tools}
+    assert all(right and known.issuperset(right) for _, right in (*queries(), *queries("heldout")))
 
 
 @pytest.mark.covers("ES-1")
 @pytest.mark.parametrize(("most", "share"), [(1, 0.5), (5, 0.75), (10, 0.8)])
 def test_queries_in_words_of_people_find_their_tools(most: int, share: float) -> None:
     assert share_found(most) >= share
+
+
+@pytest.mark.covers("ES-1")
+@pytest.mark.parametrize(("most", "share"), [(1, 0.37), (3, 0.56), (5, 0.63), (10, 0.72)])
+def test_queries_that_the_ranking_was_not_made_by_find_their_tools(most: int, share: float) -> None:
+    assert share_found(most, "heldout") >= share
 
 
 @pytest.mark.covers("ES-2")

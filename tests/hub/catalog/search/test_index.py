@@ -29,6 +29,23 @@ def test_words_of_arguments_count() -> None:
         assert [tool.original for tool in index.search(word, 5)] == ["show"]
 
 
+def test_titles_and_values_of_arguments_count() -> None:
+    index = SearchIndex()
+    index.add(found_tool("m", "a", title="Screenshot"))
+    index.add(found_tool("m", "b", annotations={"title": "Recorder"}))
+    schema = {"type": "object", "properties": {"format": {"enum": ["jpeg", 3]}}}
+    index.add(found_tool("m", "c", inputSchema=schema))
+    for word, found in (("screenshot", ["a"]), ("recorder", ["b"]), ("jpeg", ["c"])):
+        assert [tool.original for tool in index.search(word, 5)] == found
+
+
+@pytest.mark.parametrize(("query", "first"), [("the issue", "get_issue"), ("the issues", "get_issues")])
+def test_a_word_that_is_written_in_the_same_way_counts_more(query: str, first: str) -> None:
+    index = an_index(("a", "get_issues", "x"), ("a", "get_issue", "x"))
+    assert [tool.original for tool in index.search(query, 1)] == [first]
+    assert len(index.search(query, 5)) == 2
+
+
 @pytest.mark.parametrize(
     "query", ["git__log", "call git__log on the wiki", "GIT__LOG", "`log`", '"log" of the wiki page', "log"]
 )
@@ -78,9 +95,9 @@ def test_slips_of_the_pen_are_near() -> None:
 def test_hostile_definitions_are_cut() -> None:
     index = SearchIndex()
     many = {f"p{at}": {"description": "d" * 1_000} for at in range(4_000)}
-    index.add(
-        found_tool("s" * 1_000, "n" * 100_000, description="w " * 1_000_000, inputSchema={"properties": many}), "t" * 99
-    )
+    schema = {"properties": {"x": {"enum": [f"{at}" * 9 for at in range(900)]}, **many}}
+    members = {"title": "t" * 10_000, "annotations": {"title": "t" * 10_000}, "description": "w " * 1_000_000}
+    index.add(found_tool("s" * 1_000, "n" * 100_000, inputSchema=schema, **members), "t" * 99)
     index.add(found_tool("s", "b", description=["no text"], inputSchema=3))
     index.add(found_tool("s", "c", inputSchema={"properties": [1]}))
     assert len(index) == 3

@@ -6,11 +6,11 @@ from hub.catalog.search.words import query_words, stem, words
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("create_issue", ["creat", "issue"[:-1]]),
-        ("create-pull.request", ["creat", "pull", "request"]),
-        ("createIssue", ["createissu", "creat", "issu"]),
+        ("create_issue", ["creat", "=create", "issu", "=issue"]),
+        ("list-pull.requests", ["list", "pull", "request", "=requests"]),
+        ("createIssue", ["createissu", "=createissue", "creat", "=create", "issu", "=issue"]),
         ("HTTPServer", ["httpserv" + "er", "http", "server"]),
-        ("API-post-page", ["api", "post", "pag"]),
+        ("API-post-page", ["api", "post", "pag", "=page"]),
         ("検索する", ["検索", "索す", "する"]),
         ("字", ["字"]),
         ("Ticket作成", ["ticket", "作成"]),
@@ -45,13 +45,18 @@ def test_words_that_only_look_like_forms_stay_apart(one: str, other: str) -> Non
 
 
 def test_fillers_do_not_count_unless_there_is_nothing_else() -> None:
-    assert query_words("How can I send a message, please?", ()) == ["send", "messag"]
-    assert query_words("what is it", ()) == ["what", "i" + "s", "it"]
+    assert list(query_words("How can I send a message, please?", ())) == ["send", "messag", "=message"]
+    assert list(query_words("what is it", ())) == ["what", "is", "it"]
 
 
 def test_a_word_that_is_known_as_a_whole_does_not_count_by_its_parts() -> None:
-    assert query_words("GitHub", {"github"}) == ["github"]
-    assert query_words("GitHub", ()) == ["git", "hub"]
+    assert list(query_words("GitHub", {"github"})) == ["github"]
+    assert list(query_words("GitHub", ())) == ["git", "hub"]
+
+
+def test_each_word_of_a_query_counts_alike_with_an_ending_or_without() -> None:
+    asked = query_words("list files", ())
+    assert asked["list"] == asked["fil"] + asked["=files"]
 
 
 def test_a_long_word_is_cut() -> None:
