@@ -89,6 +89,8 @@ class ProfileRow(Struct, frozen=True, kw_only=True):
     """About how many tokens these and the instructions take."""
     search: str = "auto"
     """The setting: `auto`, `on` or `off`."""
+    warnings: tuple[str, ...] = ()
+    """Sentences about it; they are among those of the whole hub, too."""
 
 
 class ProjectRow(Struct, frozen=True, kw_only=True):

@@ -99,13 +99,15 @@ class ProfileHosts:
         return rows
 
     def _row(self, name: str, profile: Profile) -> ProfileRow:
-        cost = self._live.of(self._modes.view_for(profile_view(name), NO_LABEL)).shown_cost
+        catalog = self._live.of(self._modes.view_for(profile_view(name), NO_LABEL))
+        cost = catalog.shown_cost
         return ProfileRow(
             name=name,
             hosts=sum(host.view.profile == name for host in self._hosts),
             tools=cost.tools,
             tokens=cost.tokens,
             search=profile.search,
+            warnings=catalog.warnings,
         )
 
     def _move(self, host: Host, view: View, before: Catalog) -> None:

@@ -24,6 +24,7 @@ CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
     daemons.daemon,
     daemons.limits,
     daemons.search_mode,
+    daemons.profiles,
     daemons.root,
     daemons.upstreams,
     daemons.other_daemons,

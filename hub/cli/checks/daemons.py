@@ -86,6 +86,13 @@ def search_mode(examined: Examined) -> Iterator[Finding]:
         yield Finding("search", "note", who, why, fix)
 
 
+def profiles(examined: Examined) -> Iterator[Finding]:
+    """What is doubtful about profiles, as the hub sees the tools of its servers."""
+    rows = () if examined.status is None else examined.status.profiles
+    for warning in dict.fromkeys(warning for row in rows for warning in row.warnings):
+        yield Finding("profile", "warning", warning, "its hosts are not shown what it says", "correct it (`hubd edit`)")
+
+
 def root(examined: Examined) -> Iterator[Finding]:
     """A hub that has, or would have, the rights of root."""
     status = examined.status

@@ -21,7 +21,7 @@ _REMOVED: Final = """\
   dry_run, files, hub as of `hubd add`"""
 _LISTED: Final = """\
   profiles   of each: name, hosts (labels), attached (hosts that are shown it), tools, tokens,
-             search (the setting)
+             search (the setting), warnings
   others     what hosts without a profile are shown: tools, tokens
   searching  the attached hosts in search mode: host, label, profile, tools, tokens"""
 

@@ -39,7 +39,8 @@ def profiles(status: Status, configured: Mapping[str, Profile]) -> list[Block]:
     others: list[Block] = []
     if all(each.name != "default" for each in status.profiles):
         others = ["", styled(f"all other hosts: {whole}", "dim")]
-    return [table, *others, *(["", *searching] if searching else [])]
+    warnings = [styled("warning: ", "warning") + text for each in status.profiles for text in each.warnings]
+    return [table, *others, *(["", *searching] if searching else []), *warnings]
 
 
 def _searching(status: Status) -> list[Block]:
@@ -65,6 +66,7 @@ def profiles_json(status: Status, configured: Mapping[str, Profile]) -> dict[str
                 "tools": each.tools,
                 "tokens": each.tokens,
                 "search": each.search,
+                "warnings": list(each.warnings),
             }
             for each in status.profiles
         ],

@@ -450,6 +450,16 @@ def test_hosts_that_find_tools_by_searching(case):
     assert case.found(daemons.search_mode) == []
 
 
+def test_profiles_that_name_what_is_not_there(case):
+    told = "profile coding: entries of its `tools` mean no tool: 'x'"
+    case.status = {"version": "1", "profiles": [{"name": "coding", "warnings": [told]}, {"name": "other"}]}
+    found = case.one(daemons.profiles)
+    assert (found.level, found.what) == ("warning", told)
+    assert found in checks.findings(case.examined())
+    case.status["profiles"] = []
+    assert case.found(daemons.profiles) == []
+
+
 def test_a_daemon_whose_address_another_user_holds(case):
     listen = {"url": "http://127.0.0.1:40001/mcp", "wanted": "127.0.0.1:8765", "squatted": True}
     case.status = {"version": "1", "listen": listen}

@@ -91,6 +91,7 @@ async def test_a_profile_that_names_no_tool_is_doubted_while_that_is_so(autojump
             return list((await house.api.status()).warnings)
 
         assert await doubts() == [raed, empty], "what may be of a server that is away is not doubted"
+        assert [row.warnings for row in (await house.api.status()).profiles] == [(raed,), (empty,)]
         notes.refuses = False
         await trio.sleep(100)
         assert await doubts() == [raed, empty]

@@ -145,6 +145,7 @@ def test_for_programs(hub):
         "tools": 5,
         "search": "auto",
     }
+    assert row["warnings"] == []
     assert told(hub, "profile", "suggest", "windsurf", "--write", "--json")["did"] == "unchanged"
 
 
