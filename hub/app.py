@@ -155,7 +155,9 @@ class Hub:
 
     def _make_bridge(self, states: RequestStates, config: HubConfig) -> EraBridge:
         parking = ParkedCalls(states, ttl_s=config.park_ttl_s, total_s=config.park_total_s, budget=self.budget)
-        tasks = Tasks(states, self.sealer, self.supervisor.upstreams, ttl_s=config.park_ttl_s, shows=self.live.shows)
+        tasks = Tasks(
+            states, self.sealer, self.supervisor.upstreams, ttl_s=config.park_ttl_s, shows=self.live.shows_tool
+        )
         return EraBridge(states, parking, tasks, self.hosts.visits, on_lost=config.on_lost)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

@@ -92,6 +92,12 @@ class ChosenEntries(UpstreamEntries):
         """The route to one entry, with the arguments that the profile fixes."""
         return Route(self.name, original, fixed=self.choice.fixed.get(original) if kind is Kind.TOOL else None)
 
+    def shows_tool(self, tool: str) -> bool:
+        """True if the profile shows the tool, or would if it were listed now."""
+        if any(each.original == tool for each in self.source.shown[Kind.TOOL]):
+            return any(each.original == tool for each in self.choice.tools)
+        return self.profile.shows_tool(self.source.names_of(tool) | self.common.names_of(tool))
+
     def chunk(self, kind: Kind, host_version: str, *, ui: bool, hidden: frozenset[str] = NOTHING) -> bytes:
         """As of all entries, and the very bytes of the source where they are the same."""
         if self.shown[kind] is self.source.shown[kind]:

@@ -138,6 +138,16 @@ class UpstreamEntries:
         """The route to one of its entries."""
         return Route(self.name, original)
 
+    def names_of(self, tool: str) -> set[str]:
+        """The visible names, here, of a tool that may not be listed now, by its own name."""
+        listed = {each.visible for each in self.shown[Kind.TOOL] if each.original == tool}
+        own = dict(self.rule.rename).get(tool, tool)
+        return listed or {own if self._bare else visible_name("tool", self.sid, own, self.budget)}
+
+    def shows_tool(self, tool: str) -> bool:
+        """True if a tool of that own name is shown here whenever it is listed."""
+        return True
+
     def still_right(self, snapshot: Snapshot, rule: UpstreamRule, budget: int, claims: UriClaims) -> bool:
         """True if the same entries would come of these."""
         return (

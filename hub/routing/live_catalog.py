@@ -157,7 +157,14 @@ class LiveCatalog:
     def shows(self, view: View, upstream: str) -> bool:
         """True if the profile of `view` does not leave the upstream out."""
         rules = self._profile_rules.get(view.profile)
-        return rules is None or rules.shows_server(upstream)
+        return not view.profile if rules is None else rules.shows_server(upstream)
+
+    def shows_tool(self, view: View, upstream: str, tool: str) -> bool:
+        """True if the profile of `view` leaves out neither the upstream nor what that calls `tool`, listed or not."""
+        if not view.profile or not self.shows(view, upstream):
+            return not view.profile
+        parts = self.of(structs.replace(view, search=False)).parts
+        return any(part.shows_tool(tool) for part in parts if part.name == upstream)
 
     def find_view(self, name: str) -> View | None:
         """The view of the endpoint /mcp/<name>; None: there is none."""

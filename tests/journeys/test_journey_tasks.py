@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
+from msgspec import structs
 
 from config.profile_settings import Profile
 from hub.wire.jsonrpc import Failure, raw
-from hub.wire.mcp import L4, MODERN, Era
+from hub.wire.mcp import L4, MODERN, Era, Kind
 from tests.journeys.pairs import Pair
 from tests.support.fakes import Conversation, FakeUpstream
 from tests.support.house import ALICE, BOB, a_house
@@ -559,18 +561,78 @@ async def test_nobody_learns_of_the_tasks_of_others(place: Any, autojump_clock: 
         assert await alice.error("tasks/get", {"taskId": id}) == errors[0]
 
 
-async def test_a_profile_without_the_server_hides_its_tasks(place: Any, autojump_clock: object) -> None:
+NARROW = {"server": Profile(servers=("other",)), "tool": Profile(tools=("!*__slow",))}
+REQUESTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("tasks/get", {}),
+    ("tasks/update", {"inputResponses": {}}),
+    ("tasks/cancel", {}),
+)
+
+
+@pytest.mark.covers("EP-4")
+@pytest.mark.parametrize("without", list(NARROW))
+async def test_a_profile_without_the_server_or_the_tool_hides_its_tasks(
+    place: Any, autojump_clock: object, without: str
+) -> None:
     fake = TaskServer(place[1], soon)
-    narrow = Profile(servers=("other",))
-    async with a_house({"files": fake, "other": FakeUpstream()}, profiles={"narrow": narrow}) as house:
-        alice = await house.host(place[0], MODERN, capabilities=EXTENSION, identity=ALICE)
-        bound = await house.host(place[0], MODERN, capabilities=EXTENSION, identity=ALICE, endpoint="~narrow")
+    profiles = {"narrow": NARROW[without], "renamed": Profile(rename={"files__slow": "wait_for_it"})}
+    async with a_house({"files": fake, "other": FakeUpstream()}, profiles=profiles) as house:
+        alice, bound, renamed = [
+            await house.host(place[0], MODERN, capabilities=EXTENSION, identity=ALICE, endpoint=endpoint)
+            for endpoint in ("", "~narrow", "~renamed")
+        ]
         id = await begin(alice)
-        for method, more in (("tasks/get", {}), ("tasks/update", {"inputResponses": {}}), ("tasks/cancel", {})):
-            hidden = await bound.error(method, {"taskId": id, **more})
-            assert hidden == await bound.error(method, {"taskId": "u-1", **more})
+
+        async def refuse(host: Any) -> None:
+            for method, more in REQUESTS:
+                hidden = await host.error(method, {"taskId": id, **more})
+                assert hidden == await host.error(method, {"taskId": "u-1", **more})
+            await host.start("subscriptions/listen", {"notifications": {"taskIds": [id]}})
+            await trio.sleep(5)
+            assert host.of("notifications/subscriptions/acknowledged")[-1]["notifications"] == {"taskIds": []}
+            assert host.of("notifications/tasks") == []
+
+        await refuse(bound)
         assert tasks_of(fake, "tasks/cancel") == []
-        assert (await look(alice, id))["status"] == "working"
+        assert (await look(renamed, id))["status"] == "working", "it is shown, by another name"
+
+        fake.lists["tools"] = [{"name": "echo", "inputSchema": {"type": "object"}}]
+        house.hub.supervisor.upstreams["files"].mark_stale((Kind.TOOL,))
+        await house.hub.lists.refresh("files", Kind.TOOL)
+        await trio.sleep(5)
+        assert "files__slow" not in await alice.names()
+        await refuse(bound)
+        for host in (alice, renamed):
+            assert (await look(host, id))["status"] != "", "it is not listed any more, and goes on"
+
+
+@pytest.mark.covers("EP-4", "EP-8")
+async def test_who_listens_to_a_task_hears_no_more_of_it_once_a_profile_hides_its_tool(
+    place: Any, autojump_clock: object
+) -> None:
+    fake = TaskServer(place[1], soon)
+    async with a_house({"files": fake}, profiles={"coding": Profile(hosts=(ALICE.host,))}) as house:
+        host = await house.host(place[0], MODERN, capabilities=EXTENSION, identity=ALICE)
+        id = await begin(host)
+        await host.start("subscriptions/listen", {"notifications": {"taskIds": [id]}})
+        await trio.testing.wait_all_tasks_blocked()
+        assert [each["status"] for each in host.of("notifications/tasks")] == ["working"]
+        hidden = Profile(hosts=(ALICE.host,), tools=("!files__slow",))
+        house.hub.apply(structs.replace(house.hub.config, profiles={"coding": hidden}))
+        polls = len(tasks_of(fake, "tasks/get"))
+        await trio.sleep(60)
+        assert len(host.of("notifications/tasks")) == 1
+        assert len(tasks_of(fake, "tasks/get")) == polls
+        assert (await host.error("tasks/get", {"taskId": id}))["code"] == -32602
+
+
+async def test_a_profile_that_is_no_more_shows_no_task(autojump_clock: object) -> None:
+    fake = TaskServer(MODERN, soon)
+    async with a_house({"files": fake}, profiles={"coding": Profile()}) as house:
+        host = await house.host("lines", MODERN, capabilities=EXTENSION, identity=ALICE, endpoint="~coding")
+        id = await begin(host)
+        house.hub.apply(structs.replace(house.hub.config, profiles={}))
+        assert (await host.error("tasks/get", {"taskId": id}))["code"] == -32602
 
 
 @pytest.mark.covers("E-6", "X-10", "X-13")

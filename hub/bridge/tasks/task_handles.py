@@ -97,7 +97,7 @@ Show = Callable[[Reply, str, str, str, Viewer], Reply]
 
 class TaskHandles:
     """Tasks of one hub that hosts poll. `run` must be running. `ttl_s`: how long an upstream waits for an answer.
-    `shows`: whether a view has an upstream in it.
+    `shows`: whether a view has a tool of an upstream in it, by the upstream's own name of it.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class TaskHandles:
         ttl_s: float,
         run: str = "",
         is_elsewhere: Callable[[str], bool],
-        shows: Callable[[View, str], bool],
+        shows: Callable[[View, str, str], bool],
     ) -> None:
         self._run = run
         self._is_elsewhere = is_elsewhere
@@ -224,9 +224,11 @@ class TaskHandles:
         upstream = self._upstreams.get(ticket.u)
         if upstream is None or upstream.config.tasks == "off":
             return None
-        if viewer.view.server not in ("", ticket.u) or not self._shows(viewer.view, ticket.u):
-            return None
-        return ticket if ticket.p == viewer.caller.identity.principal else None
+        return ticket if ticket.p == viewer.caller.identity.principal and self._is_shown(ticket, viewer) else None
+
+    def _is_shown(self, ticket: TaskTicket, viewer: Viewer) -> bool:
+        """True if a host is shown the tool that began the task: what is left out for it has no tasks either."""
+        return viewer.view.server in ("", ticket.u) and self._shows(viewer.view, ticket.u, ticket.n)
 
     def run_of(self, id: str) -> str:
         """The run that alone knows the task `id`; "": any does, or there is none."""
@@ -286,7 +288,7 @@ class TaskHandles:
     # --- telling unasked ----------------------------------------------------------------------------------
 
     async def listen(self, ids: list[str], stream: TaskListener) -> list[str]:
-        """Notify `stream` of changes of these tasks, as far as its host may see them."""
+        """Notify `stream` of changes of these tasks, as far as its host may see them, and as long."""
         found = {id: self._open(id, stream) for id in ids[:MAX_TOLD]}
         known = {id: ticket for id, ticket in found.items() if ticket is not None and not self._is_elsewhere(ticket.r)}
         if known and self._nursery is not None:
@@ -315,14 +317,14 @@ class TaskHandles:
     async def _tell_on(self, id: str, ticket: TaskTicket, stream: TaskListener) -> None:
         told: dict[str, Raw] = {}
         misses = 0
-        while misses <= MAX_MISSES:
+        while misses <= MAX_MISSES and self._is_shown(ticket, stream):
             pause_s = POLL_S
             try:
                 found = await self._look(id, ticket, stream)
             except (HubError, RemoteProtocolError):
                 misses += 1
             else:
-                if isinstance(found, Failure):
+                if isinstance(found, Failure) or not self._is_shown(ticket, stream):  # by now
                     return
                 misses = 0
                 params = open_object(raw(found))

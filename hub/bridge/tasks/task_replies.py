@@ -50,9 +50,9 @@ class Tasks:
         upstreams: Mapping[str, Upstream],
         *,
         ttl_s: float,
-        shows: Callable[[View, str], bool],
+        shows: Callable[[View, str, str], bool],
     ) -> None:
-        """`shows`: whether a view has an upstream in it."""
+        """`shows`: whether a view has a tool of an upstream in it, by the upstream's own name of it."""
         self.handles = TaskHandles(
             sealer, upstreams, ttl_s=ttl_s, run=states.run, is_elsewhere=states.is_elsewhere, shows=shows
         )

@@ -53,7 +53,11 @@ class Fake:
 def tasks(fake: Fake) -> Tasks:
     sealer = Sealer(b"k" * 32)
     return Tasks(
-        RequestStates(sealer, wall=lambda: 0.0), sealer, {"files": fake}, ttl_s=900, shows=lambda view, upstream: True
+        RequestStates(sealer, wall=lambda: 0.0),
+        sealer,
+        {"files": fake},
+        ttl_s=900,
+        shows=lambda view, upstream, tool: True,
     )
 
 
