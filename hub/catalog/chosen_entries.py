@@ -17,12 +17,11 @@ from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry, q
 from hub.catalog.fixed_arguments import CannotFix, FixedArguments, without
 from hub.catalog.profile_rules import UNCHANGED, ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
+from hub.catalog.steps import STEP
 from hub.catalog.token_cost import tool_bytes
 from hub.wire.jsonrpc import peek_object, raw
 from hub.wire.mcp import Kind
 
-STEP: Final = 100
-"""Tools that are looked at without a pause."""
 _SCHEMA: Final = "inputSchema"
 _NO_NAMES: Final[Mapping[str, str]] = {}
 

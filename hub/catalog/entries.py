@@ -14,6 +14,7 @@ from hub.catalog.apps import for_model, for_views, is_for_model, is_for_views
 from hub.catalog.fixed_arguments import FixedArguments
 from hub.catalog.instructions import one_line
 from hub.catalog.names import NameKind, name_id, visible_name
+from hub.catalog.naming_rules import UpstreamRule
 from hub.catalog.renames import renamed, with_words
 from hub.catalog.rewrite import UI_KEYS, localise_meta
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool, sign_in_tool
@@ -47,32 +48,6 @@ class Route(Struct, frozen=True):
     """It is the hub's own tool that has a person sign in there."""
     fixed: FixedArguments | None = None
     """The arguments of the tool that the profile of a host fixes."""
-
-
-class UpstreamRule(Struct, frozen=True):
-    """Naming rule of one upstream, from the configuration."""
-
-    name: str
-    prefix: str | None = None
-    """The server id in visible names. None: `name`; "": names and URIs appear as they are."""
-    aliases: tuple[str, ...] = ()
-    """Former names, by which hosts may still ask."""
-    apps: bool = False
-    """True if its user interfaces are shown on the common endpoint."""
-    tools: tuple[str, ...] = ALL
-    """Globs over its own names of tools; others do not exist for hosts."""
-    rename: tuple[tuple[str, str], ...] = ()
-    """Own names of tools, and those that hosts see in their place behind the prefix."""
-    describe: tuple[tuple[str, str], ...] = ()
-    """Own names of tools, and their descriptions in place of the upstream's."""
-    trusted: bool = False
-    """Its tools are believed when they say that they only read."""
-    sign_in: SignInTool = SignInTool.NONE
-    """The tool that has a person sign in there."""
-
-    def sid(self, budget: int) -> str:
-        """The server id in visible names of so many characters."""
-        return name_id(self.prefix or self.name, budget)
 
 
 class VisibleEntry(Struct, frozen=True):

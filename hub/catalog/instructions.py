@@ -5,11 +5,13 @@ are needed search by little else.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
 from msgspec import Struct
+
+from hub.wire.mcp import Kind
 
 MAX_INSTRUCTIONS: Final = 2000
 """Bytes in all: there are hosts that cut what is longer than 2 KiB."""
@@ -50,6 +52,14 @@ class ServerWords(Struct, frozen=True):
         who, what = (self.prefix, about) if self.prefix else (about or self.name, "")
         said = "; ".join(filter(None, (what, self.offers)))
         return f"{who}: {said}" if said else who
+
+
+def offered(counts: Mapping[Kind, int]) -> str:
+    """What a server offers, counted: its tools, or else its prompts or its resources; "": none of these."""
+    kind = next((kind for kind in (Kind.TOOL, Kind.PROMPT, Kind.RESOURCE) if counts[kind]), None)
+    if kind is None:
+        return ""
+    return f"{counts[kind]} {kind.value if counts[kind] != 1 else kind.value.removesuffix('s')}"
 
 
 def instructions(own: str, servers: Sequence[ServerWords]) -> str:

@@ -18,13 +18,13 @@ from msgspec import Struct
 from config.name_globs import ALL, EachGlob, NameChoice, NameStarts, fixed_start, is_wild
 from config.names import RESERVED
 from hub.catalog.chosen_entries import ChosenEntries
-from hub.catalog.entries import UpstreamEntries, UpstreamRule
+from hub.catalog.entries import UpstreamEntries
 from hub.catalog.names import name_id
+from hub.catalog.naming_rules import UpstreamRule
 from hub.catalog.profile_rules import ProfileRules
+from hub.catalog.steps import STEP
 from hub.wire.mcp import Kind
 
-STEP: Final = 100
-"""Tools that are looked at without a pause."""
 MAX_TOLD: Final = 8
 """Entries that a sentence names."""
 MAX_QUOTED: Final = 60

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from cache.resource_cache import ResourceCache
 from config.settings import HubConfig, UpstreamConfig
-from hub.catalog.catalog import Rules
-from hub.catalog.entries import UpstreamRule
+from hub.catalog.naming_rules import Rules, UpstreamRule
 from hub.catalog.view import home_of
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 import trio
 
-from hub.catalog.catalog import MAX_TTL_MS, SETTLING_TTL_MS
+from hub.catalog.list_result import MAX_TTL_MS, SETTLING_TTL_MS
 from hub.catalog.view import View
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.routing.live_catalog import ListChange, LiveCatalog

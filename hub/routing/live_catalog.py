@@ -19,11 +19,14 @@ import trio
 from msgspec import Struct, structs
 
 from config.profile_settings import Profile
-from hub.catalog.catalog import Catalog, Rules, finish, merge, merge_in_steps, next_of
-from hub.catalog.entries import UpstreamRule
+from hub.catalog.catalog import Catalog
+from hub.catalog.choosing import choose
+from hub.catalog.merging import merge, merge_in_steps
+from hub.catalog.naming_rules import Rules, UpstreamRule
 from hub.catalog.profile_choice import find_profile
 from hub.catalog.profile_rules import ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
+from hub.catalog.steps import finish, next_of
 from hub.catalog.token_cost import TokenCost
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View, home_of, profile_view, server_view
@@ -147,7 +150,7 @@ class LiveCatalog:
         rules, base = self._profile_rules.get(view.profile), self._catalogs.get(view.base)
         whole = structs.replace(view, search=False)
         if rules is not None and base is not None and whole not in self._catalogs:
-            self._catalogs[whole] = finish(base.chosen(whole, rules, None))
+            self._catalogs[whole] = finish(choose(base, whole, rules, None))
         return _of(self._catalogs, view)
 
     def profile_of(self, view: View) -> Profile | None:
@@ -240,7 +243,7 @@ class LiveCatalog:
         for name, rules in _read_profiles(profiles, self._profile_rules).items():
             if rules is not self._profile_rules.get(name):
                 view, looked_at = profile_view(name), 0
-                steps = self.everything.chosen(view, rules, None)
+                steps = choose(self.everything, view, rules, None)
                 while isinstance(step := next_of(steps), int):
                     looked_at += step
                     if looked_at >= SLICE:
@@ -389,7 +392,7 @@ class LiveCatalog:
                 rules = profiles[view.profile]
                 prepared = self._prepared.get(view)
                 known = old.get(view) if prepared is None else prepared[1]
-                catalogs[view] = yield from catalogs[view.base].chosen(view, rules, known)
+                catalogs[view] = yield from choose(catalogs[view.base], view, rules, known)
                 yield SLICE
         return catalogs
 
@@ -397,7 +400,7 @@ class LiveCatalog:
         """Make what hosts were shown for the first time meanwhile, and other faces of what there is."""
         for view in _of_profiles(old):
             if view not in new and view.profile in self._profile_rules and view.base in new:
-                new[view] = finish(new[view.base].chosen(view, self._profile_rules[view.profile], old[view]))
+                new[view] = finish(choose(new[view.base], view, self._profile_rules[view.profile], old[view]))
         for view in [view for view in old if view.search]:
             if structs.replace(view, search=False) in new:
                 _made_of(new, view)

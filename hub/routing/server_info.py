@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from hub.catalog.catalog import SETTLING_TTL_MS
+from hub.catalog.list_result import SETTLING_TTL_MS
 from hub.link.interface import NOTHING, Caller
 from hub.wire.hub_loops import EXPERIMENTAL, NO_HUBS, HubChain, announcement
 from hub.wire.jsonrpc import Failure, Reply, Result, raw

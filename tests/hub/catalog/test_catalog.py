@@ -8,8 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub.catalog.catalog import SIGN_IN_TTL_MS, Catalog, Rules, merge
-from hub.catalog.entries import Route, UpstreamRule, quote_some
+from hub.catalog.catalog import Catalog
+from hub.catalog.entries import Route, quote_some
+from hub.catalog.list_result import SIGN_IN_TTL_MS
+from hub.catalog.merging import merge
+from hub.catalog.naming_rules import Rules, UpstreamRule
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import server_view

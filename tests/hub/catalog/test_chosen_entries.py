@@ -6,11 +6,13 @@ import pytest
 from msgspec import Raw, structs
 
 from config.profile_settings import Profile, ToolOverride
-from hub.catalog.catalog import Rules, finish, merge
-from hub.catalog.entries import UpstreamRule
+from hub.catalog.choosing import choose
 from hub.catalog.fixed_arguments import FixedArguments
+from hub.catalog.merging import merge
+from hub.catalog.naming_rules import Rules, UpstreamRule
 from hub.catalog.profile_rules import ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
+from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import profile_view
 from hub.wire.jsonrpc import raw
@@ -37,7 +39,7 @@ def chosen(profile, *snapshots, previous=None, **rules):
     """The catalogue that a profile makes of upstreams."""
     named = tuple(rules.get(each.upstream, UpstreamRule(each.upstream)) for each in snapshots)
     everything = merge(snapshots, Rules(named), UriClaims())
-    return finish(everything.chosen(profile_view("p"), ProfileRules("p", profile), previous))
+    return finish(choose(everything, profile_view("p"), ProfileRules("p", profile), previous))
 
 
 def names(catalog, version=L4, **more):
@@ -156,8 +158,8 @@ def test_the_tool_for_signing_in_is_shown_whatever_is_chosen():
 def test_what_does_not_change_is_taken_over():
     everything = merge((A, B), Rules((UpstreamRule("a"), UpstreamRule("b"))), UriClaims())
     rules = ProfileRules("p", Profile(tools=("!*y",), rename={"a__x": "n"}))
-    before = finish(everything.chosen(profile_view("p"), rules, None))
-    after = finish(everything.chosen(profile_view("p"), rules, before))
+    before = finish(choose(everything, profile_view("p"), rules, None))
+    after = finish(choose(everything, profile_view("p"), rules, before))
     assert [one is other for one, other in zip(before.parts, after.parts, strict=True)] == [True, True]
     assert not after.differs(before, Kind.TOOL)
 
@@ -165,12 +167,12 @@ def test_what_does_not_change_is_taken_over():
 def test_the_bytes_of_what_a_profile_leaves_as_it_is_are_made_once():
     everything = merge((A, B), Rules((UpstreamRule("a"), UpstreamRule("b"))), UriClaims())
     rules = ProfileRules("p", Profile(tools=("!b__z",), override={"b__x": ToolOverride(description="new " * 50)}))
-    catalog = finish(everything.chosen(profile_view("p"), rules, None))
+    catalog = finish(choose(everything, profile_view("p"), rules, None))
     for kind in (Kind.TOOL, Kind.RESOURCE):
         pairs = list(zip(catalog.parts, everything.parts, strict=True))
         made = [one.chunk(kind, L4, ui=False) is other.chunk(kind, L4, ui=False) for one, other in pairs]
         assert made == [True, kind is Kind.RESOURCE]
-    alone = finish(merge((B,), Rules((UpstreamRule("b"),)), UriClaims()).chosen(profile_view("p"), rules, None))
+    alone = finish(choose(merge((B,), Rules((UpstreamRule("b"),)), UriClaims()), profile_view("p"), rules, None))
     sizes = {name: size for part in catalog.parts for name, size in part.tool_bytes().items()}
     assert sizes.keys() == {"a__x", "a__y", "b__x"}
     assert sizes["b__x"] == alone.parts[0].tool_bytes()["b__x"] > sizes["a__x"] + 200

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.catalog.catalog import Rules, merge
-from hub.catalog.entries import Route, UpstreamRule
+from hub.catalog.entries import Route
+from hub.catalog.merging import merge
+from hub.catalog.naming_rules import Rules, UpstreamRule
 from hub.catalog.renames import renamed
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import server_view

@@ -4,10 +4,12 @@ import pytest
 from msgspec import Raw
 
 from config.profile_settings import Profile, ToolOverride
-from hub.catalog.catalog import Rules, finish, merge
-from hub.catalog.entries import UpstreamRule
+from hub.catalog.choosing import choose
+from hub.catalog.merging import merge
+from hub.catalog.naming_rules import Rules, UpstreamRule
 from hub.catalog.profile_rules import ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
+from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import profile_view
 from hub.wire.jsonrpc import raw
@@ -36,7 +38,7 @@ def everything(*snapshots, heard=None, previous=None, claims=None, budget=50, **
 def doubts(profile, *snapshots, **more):
     """The warnings about the profile p."""
     catalog = everything(*(snapshots or (GITHUB, FILES)), **more)
-    made = finish(catalog.chosen(profile_view("p"), ProfileRules("p", profile), None))
+    made = finish(choose(catalog, profile_view("p"), ProfileRules("p", profile), None))
     assert all(each.startswith("profile p: ") for each in made.warnings)
     return [each.removeprefix("profile p: ") for each in made.warnings]
 
@@ -162,13 +164,13 @@ def test_doubts_go_when_they_are_mended_and_are_kept_while_nothing_differs():
     profile, claims = ProfileRules("p", Profile(tools=("files__*", "github__fork"))), UriClaims()
 
     def chosen(catalog, previous):
-        return finish(catalog.chosen(profile_view("p"), profile, previous))
+        return finish(choose(catalog, profile_view("p"), profile, previous))
 
     first = everything(GITHUB, FILES, claims=claims)
     doubted = chosen(first, None)
     assert len(doubted.warnings) == 1
     same = chosen(everything(GITHUB, FILES, claims=claims, previous=first), doubted)
-    assert same._doubts is doubted._doubts
+    assert same.doubts is doubted.doubts
     away = chosen(everything(GITHUB, FILES, claims=claims, previous=first, heard=["files"]), doubted)
     assert away.warnings == ()
     mended = everything(snapshot("github", "fork"), FILES, claims=claims, previous=first)

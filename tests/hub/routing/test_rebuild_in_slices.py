@@ -8,10 +8,11 @@ import trio.testing
 from msgspec import Raw
 
 from config.profile_settings import Profile, ToolOverride
-from hub.catalog.catalog import Rules, finish, merge
-from hub.catalog.chosen_entries import STEP
-from hub.catalog.entries import UpstreamRule
+from hub.catalog.choosing import choose
+from hub.catalog.merging import merge
+from hub.catalog.naming_rules import Rules, UpstreamRule
 from hub.catalog.profile_rules import ProfileRules
+from hub.catalog.steps import STEP, finish
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, profile_view, server_view
 from hub.link.sealing import Sealer
@@ -90,11 +91,11 @@ def test_no_step_of_a_profile_looks_at_more_than_so_many_tools(servers, tools, p
         return True
 
     rules.shows_tool = shows_tool
-    steps = everything.chosen(CODING, rules, None)
+    steps = choose(everything, CODING, rules, None)
     for _ in steps:
         most, looked_at = max(most, looked_at), 0
     assert 0 < most <= max(STEP, min(tools, STEP))
-    again = everything.chosen(CODING, rules, None)
+    again = choose(everything, CODING, rules, None)
     assert len(finish(again).parts) == servers
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hub.catalog.entries import UpstreamRule
+from hub.catalog.naming_rules import UpstreamRule
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import View
 from hub.wire.mcp import L1, L4, MODERN, Kind

@@ -1,0 +1,81 @@
+"""Merging: the catalogue of a view is made of the upstreams' snapshots, and of what is still right of the last one.
+
+Entries come in the order of the configuration, then in the upstream's own, so the same entries make the same lists
+whoever connected first. `merge_in_steps` is for many of them. Pure, but for what the claims learn.
+"""
+
+from collections.abc import Collection, Generator, Iterable, Sequence
+from typing import Any
+
+from hub.catalog.catalog import Catalog, Making
+from hub.catalog.entries import UpstreamEntries
+from hub.catalog.name_table import NameTable
+from hub.catalog.naming_rules import Rules
+from hub.catalog.steps import finish
+from hub.catalog.unmatched import doubts_of_upstream
+from hub.catalog.uri_claims import UriClaims
+from hub.catalog.view import EVERYTHING, View
+from hub.link.sealing import Sealer, load_keys
+from hub.wire.mcp import Snapshot
+
+
+def merge_in_steps(
+    snapshots: Iterable[Snapshot],
+    rules: Rules,
+    claims: UriClaims,
+    *,
+    sealer: Sealer | None = None,
+    view: View = EVERYTHING,
+    settling: bool = False,
+    provisional: bool = False,
+    varies: bool = False,
+    heard: Collection[str] = (),
+    previous: Catalog | None = None,
+) -> Generator[int, None, Catalog]:
+    """The catalogue of `snapshots`; those of upstreams without a rule are left out.
+
+    `claims` learns the configuration and every listed URI. `provisional` keeps listed URIs from being claimed: for
+    catalogues made before all upstreams had their chance, so that claims go by configuration order and not by arrival.
+    `settling` says that upstreams are still to come; `heard` are those whose tools are known, so that settings which
+    name others can be doubted; `previous` saves work. Without a `sealer`, cursors end with this catalogue. Pauses after
+    each upstream, and yields the number of its entries.
+    """
+    claims.configure(
+        [rule.name for rule in rules.upstreams],
+        aliases={alias: rule.name for rule in rules.upstreams for alias in rule.aliases},
+        bare=next((rule.name for rule in rules.upstreams if rule.prefix == ""), None),
+    )
+    by_name = {snapshot.upstream: snapshot for snapshot in snapshots}
+    present = [(rule, by_name[rule.name]) for rule in rules.upstreams if rule.name in by_name]
+    for rule, snapshot in present:
+        claims.locate(rule.name, local=snapshot.local)
+    listing = claims.copy() if provisional else claims
+    known = {} if previous is None else {part.name: part for part in previous.parts}
+    merged: list[UpstreamEntries] = []
+    for rule, snapshot in present:
+        part = known.get(rule.name)
+        if part is None or not part.still_right(snapshot, rule, rules.budget, listing):
+            part = UpstreamEntries(snapshot, rule, rules.budget, listing)
+            yield sum(map(len, part.shown.values()))
+        if part.doubts is None and part.name in heard:
+            part.doubts = yield from doubts_of_upstream(part)
+        merged.append(part)
+    names = NameTable(merged)
+    return Catalog(
+        merged,
+        names,
+        Making(rules, claims, sealer or Sealer(load_keys(None)), settling, heard),
+        view=view,
+        varies=varies,
+        warnings=[*(each for part in merged for each in _warnings_of(part, heard)), *names.warnings],
+    )
+
+
+def _warnings_of(part: UpstreamEntries, heard: Collection[str]) -> Sequence[str]:
+    """The warnings of an upstream, with doubts about its settings if its tools are known."""
+    return (*part.warnings, *(part.doubts or ())) if part.name in heard else part.warnings
+
+
+def merge(snapshots: Iterable[Snapshot], rules: Rules, claims: UriClaims, **options: Any) -> Catalog:
+    """`merge_in_steps` without a pause."""
+    return finish(merge_in_steps(snapshots, rules, claims, **options))
