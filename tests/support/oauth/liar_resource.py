@@ -84,7 +84,8 @@ class Protected(Pages):
         message = json.loads(body) if body else {}
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
         found = self.known(token) if token else None
-        state.note("mcp", method=message.get("method", method), token=token[-4:] or None, good=found is not None)
+        who, is_good = (found or {}).get("sub"), found is not None
+        state.note("mcp", method=message.get("method", method), token=token[-4:] or None, good=is_good, sub=who)
         age_s = time.time() - found.get("made", 0) if found else 0  # noqa: TID251
         if found is None or lie == "res-401-always" or (lie == "res-401-fresh" and age_s < FRESH_S):
             return self.challenge(401, "invalid_token" if token else "", state.args.scope)
