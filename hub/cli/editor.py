@@ -40,6 +40,9 @@ def edit(options: argparse.Namespace) -> int:
         while problems := _edited(editor, copy, draft, output):
             say_problems(problems, output)
             if not edit_again(output):
+                if draft.text() == was:
+                    shutil.rmtree(folder)
+                    return output.fail(EX_CONFIG, f"{draft.main} was left as it is, and has these mistakes")
                 return output.fail(EX_CONFIG, f"{draft.main} was left as it is; your text is in {copy}")
         if draft.text() == was:
             output.set(did="unchanged", dry_run=False, files=[])

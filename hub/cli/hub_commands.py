@@ -128,8 +128,11 @@ def _status(options: argparse.Namespace) -> int:
     from hub.control.methods import STATUS, read
 
     output: Output = options.output
-    with client() as hub:
-        answer = hub.request_json(STATUS)
+    try:
+        with client() as hub:
+            answer = hub.request_json(STATUS)
+    except HubNotRunning as error:
+        return output.fail(EX_UNAVAILABLE, _not_running(error))
     if options.watch:
         return _watch(output, answer)
     if options.json:
@@ -137,6 +140,23 @@ def _status(options: argparse.Namespace) -> int:
     else:
         output.screen.show(*status(read(STATUS, answer)))
     return EX_OK
+
+
+def _not_running(error: HubNotRunning) -> str:
+    """What is said where no hub runs: if it could not start, what is to be mended first."""
+    import os
+
+    from config.errors import ConfigError
+    from config.loading.assemble import load_all
+
+    try:
+        load_all(None, os.environ, partly=True)
+    except ConfigError as problem:
+        return (
+            f"no hub is running, and none starts until the configuration is right: {problem}; correct it there, or by "
+            "`hubd edit`, then `hubd start`"
+        )
+    return str(error)
 
 
 def _watch(output: Output, answer: Any) -> NoReturn:

@@ -122,7 +122,10 @@ class Output:
 
     def _tell(self, text: str) -> None:
         """Print a sentence on standard error; on a terminal it is wrapped between words."""
-        print(wrapped(text, self.progress), file=sys.stderr)
+        screen = Screen.of(
+            sys.stderr, os.environ, "never"
+        )  # not that of live lines, which adds movements of the cursor
+        print(wrapped(text, screen), file=sys.stderr)
 
     def end(self) -> None:
         """Print the object, if there is one. An error alone takes one line, as a record of `hubd logs` does."""

@@ -1,6 +1,10 @@
 """The use of tools, as the control socket tells of it. Pure."""
 
+from collections.abc import Iterable
+
 from msgspec import Struct
+
+from hub.catalog.token_cost import BYTES_PER_TOKEN, tokens_of
 
 
 class ToolUse(Struct, frozen=True, kw_only=True):
@@ -13,6 +17,8 @@ class ToolUse(Struct, frozen=True, kw_only=True):
     """The server's own name of it."""
     tokens: int = 0
     """About how many tokens its definition takes in a model's context."""
+    bytes: int = 0
+    """The size that this is of: sums are made of these, since each number of tokens is rounded up."""
     calls: dict[str, int] = {}
     """By label, the calls of hosts in the last days."""
     last: str | None = None
@@ -28,3 +34,8 @@ class ToolUses(Struct, frozen=True, kw_only=True):
     today: str = ""
     days: int = 30
     """The last days whose calls are told."""
+
+
+def tokens_together(tools: Iterable[ToolUse]) -> int:
+    """About how many tokens these tools take."""
+    return tokens_of(sum(each.bytes or BYTES_PER_TOKEN * each.tokens for each in tools))

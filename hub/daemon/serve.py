@@ -6,6 +6,7 @@ there are no sockets (`hub.daemon.stdio_host`).
 
 import logging
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -89,7 +90,7 @@ def _run(options: ServeOptions) -> int:
         serve = serve_stdio if options.stdio else partial(serve_daemon, shown=not options.detached, own_log=own_log)
         trio.run(partial(serve, secrets=secrets), loaded, partial(configuration, options, started_with))
     except ConfigError as error:
-        return _failed(os.EX_CONFIG, error)
+        return _failed(os.EX_CONFIG, error, _remedy(options) if error.diagnostics else "")
     except AlreadyRunning as error:
         return _failed(os.EX_TEMPFAIL, error)
     except CannotListen as error:
@@ -185,6 +186,12 @@ def _address(tcp: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _failed(code: int, error: Exception) -> int:
-    print(f"hubd: {printable(str(error), keep=chr(10))}", file=sys.stderr)  # noqa: T201
+def _remedy(options: ServeOptions) -> str:
+    """What to do about a mistake in a file."""
+    edit = "hubd edit" if options.config is None else f"hubd edit --config {shlex.quote(str(options.config))}"
+    return f"; the hub does not start until that is right: correct it there, or by `{edit}`"
+
+
+def _failed(code: int, error: Exception, remedy: str = "") -> int:
+    print(f"hubd: {printable(f'{error}{remedy}', keep=chr(10))}", file=sys.stderr)  # noqa: T201
     return code

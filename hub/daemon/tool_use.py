@@ -22,6 +22,7 @@ def tool_uses(live: LiveCatalog, usage: ToolUsage) -> ToolUses:
                 server=route.upstream,
                 tool=route.original,
                 tokens=tokens_of(size),
+                bytes=size,
                 calls=use.calls,
                 last=use.last or None,
             )

@@ -255,4 +255,4 @@ def _last_words() -> str:
     except OSError:
         return "and its log cannot be read"
     last = next((line for line in reversed(lines) if line.strip()), "it said nothing")
-    return f"{last.strip()[:1000]} (log: {path})"
+    return f"{last.strip().removeprefix('hubd: ')[:1000]} (log: {path})"

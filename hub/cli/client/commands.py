@@ -113,6 +113,7 @@ def _call(options: argparse.Namespace) -> int:
     from hub.wire.printable import printable
 
     output: Output = options.output
+    failed: tuple[Object, str] | None = None
     with session_as(options, options.profile) as hub:
         tool = options.name
 
@@ -126,10 +127,13 @@ def _call(options: argparse.Namespace) -> int:
             answer = once_connected(act, owns(options.name) if options.profile is None else anyone)
         except Refused as refused:
             why = _why(refused, tool, hub) if options.profile is None else why_refused(refused, tool, hub, options)
-            if options.raw:
-                print(as_json({"error": {**refused.error, "message": why}}))
-                return EX_FAILED
-            return output.fail(EX_FAILED, printable(why, keep="\n"))
+            failed = refused.error, why
+    if failed is not None:
+        error, why = failed
+        if options.raw:
+            print(as_json({"error": {**error, "message": why}}))
+            return EX_FAILED
+        return output.fail(EX_FAILED, printable(why, keep="\n"))
     if options.raw:
         print(as_json(answer))
     else:

@@ -84,8 +84,3 @@ def _own_prefix(server: str, by_server: dict[str, list[str]]) -> str:
     own = all(name.startswith(prefix) for name in by_server[server])
     others = (name for other, names in by_server.items() if other != server for name in names)
     return prefix if own and not any(name.startswith(prefix) for name in others) else ""
-
-
-def tokens(tools: Iterable[ToolUse]) -> int:
-    """About how many tokens these tools take."""
-    return sum(each.tokens for each in tools)

@@ -74,6 +74,7 @@ def _suggest(options: argparse.Namespace) -> int:
     from hub.cli.profiles.screens import comments
     from hub.cli.profiles.suggestion import suggested
     from hub.cli.profiles.writing import may_change, new_settings, say_arrivals, write
+    from hub.control.tool_use import tokens_together
 
     output: Output = options.output
     evidence, host = gathered(options), options.host
@@ -95,14 +96,15 @@ def _suggest(options: argparse.Namespace) -> int:
         hosts=hosts,
         **choice.settings(),
         shown=len(taken),
-        tokens=sum(each.tokens for each in taken),
+        tokens=tokens_together(taken),
         why=suggestion.why,
     )
     if before is not None and (others := [each for each in before.hosts if each != host]):
         output.warn(f"the profile {name} is that of {', '.join(others)}, too")
     if len(taken) == len(tools) and before is None:
         output.set(did="unchanged")
-        output.say(f"nothing has to be left out for {host}: {suggestion.why}, {len(tools)} tools")
+        nothing = "was written" if options.write else "is suggested"
+        output.say(f"nothing has to be left out for {host}, so nothing {nothing}: {suggestion.why}, {len(tools)} tools")
         output.note(f"to choose yourself: hubd tools --pick {name}")
         return EX_OK
     said = comments(host, suggestion.why, taken, tools, limits)

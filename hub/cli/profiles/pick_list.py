@@ -12,9 +12,8 @@ from typing import Final
 from msgspec import Struct
 
 from config.profile_settings import DEFAULT_PROFILE
-from hub.cli.profiles.choice import tokens
 from hub.cli.render.tables import about
-from hub.control.tool_use import ToolUse
+from hub.control.tool_use import ToolUse, tokens_together
 from hub.wire.printable import printable
 
 CLOSE: Final = 0.7
@@ -47,7 +46,7 @@ def pick_list(name: str, hosts: Sequence[str], tools: Sequence[ToolUse], chosen:
     for server, group in groupby(tools, lambda each: each.server):
         found = list(group)
         lines.append(
-            f"# {server}: {len(found)} {'tool' if len(found) == 1 else 'tools'}, {about(tokens(found))} tokens"
+            f"# {server}: {len(found)} {'tool' if len(found) == 1 else 'tools'}, {about(tokens_together(found))} tokens"
         )
         for each in found:
             mark = "" if each.name in chosen else "#"
@@ -58,11 +57,11 @@ def pick_list(name: str, hosts: Sequence[str], tools: Sequence[ToolUse], chosen:
 
 def extent(taken: Sequence[ToolUse], tools: Sequence[ToolUse]) -> str:
     """How much of all is shown."""
-    whole = f"{len(tools)} tools, {about(tokens(tools))} tokens"
+    whole = f"{len(tools)} tools, {about(tokens_together(tools))} tokens"
     return (
         f"all of {whole}"
         if len(taken) == len(tools)
-        else f"{len(taken)} tools, {about(tokens(taken))} tokens, of {whole}"
+        else f"{len(taken)} tools, {about(tokens_together(taken))} tokens, of {whole}"
     )
 
 

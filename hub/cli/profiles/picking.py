@@ -16,6 +16,7 @@ from hub.cli.profiles.pick_list import Picked, pick_list, picked
 from hub.cli.profiles.suggestion import suggested
 from hub.cli.profiles.writing import new_settings, write
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, agreed
+from hub.control.tool_use import tokens_together
 
 LIKE: Final = 0.8
 """Similarity above which a new name is taken for a misspelt one."""
@@ -89,7 +90,7 @@ def _taken(
         if not agreed(question, default=False):
             return _unchanged(output, "nothing was changed")
     taken = [each for each in tools if each.name in set(found.names)]
-    output.set(**choice.settings(), shown=len(taken), tokens=sum(each.tokens for each in taken))
+    output.set(**choice.settings(), shown=len(taken), tokens=tokens_together(taken))
     return write(options, name, settings, hosts)
 
 

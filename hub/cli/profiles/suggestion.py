@@ -11,9 +11,8 @@ from typing import Final
 from msgspec import Struct
 
 from config.name_globs import NameChoice
-from hub.cli.profiles.choice import tokens
 from hub.cli.render.tables import about
-from hub.control.tool_use import ToolUse, ToolUses
+from hub.control.tool_use import ToolUse, ToolUses, tokens_together
 
 MIN_CALLS: Final = 20
 """Calls of a host that tell what it needs."""
@@ -29,7 +28,7 @@ class Limits(Struct, frozen=True):
     def hold(self, found: Sequence[ToolUse]) -> bool:
         """True if so many tools are not too many."""
         too_many = self.tools is not None and len(found) > self.tools
-        return not too_many and (self.tokens is None or tokens(found) <= self.tokens)
+        return not too_many and (self.tokens is None or tokens_together(found) <= self.tokens)
 
     def __str__(self) -> str:
         told = [] if self.tools is None else [f"{self.tools} tools"]
@@ -71,7 +70,7 @@ def _by_size(chosen: Iterable[ToolUse]) -> list[list[ToolUse]]:
     servers: dict[str, list[ToolUse]] = {}
     for each in chosen:
         servers.setdefault(each.server, []).append(each)
-    return sorted(servers.values(), key=lambda found: (len(found), tokens(found)))
+    return sorted(servers.values(), key=lambda found: (len(found), tokens_together(found)))
 
 
 def _smallest_servers(chosen: Iterable[ToolUse], limits: Limits, called: Sequence[ToolUse]) -> list[ToolUse]:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from hub.cli.render.screen import Block, Table, styled
 from hub.cli.render.tables import about
-from hub.control.tool_use import ToolUse, ToolUses
+from hub.control.tool_use import ToolUse, ToolUses, tokens_together
 
 NOT_KEPT: Final = "calls are not counted (`[usage] keep = false` in hubd.toml), so nobody knows what is unused"
 
@@ -19,11 +19,10 @@ def unused_of(uses: ToolUses) -> list[ToolUse]:
 
 def by_server(uses: ToolUses) -> dict[str, tuple[int, int]]:
     """Of each server whose tools are told, the number of those that nobody called, and their tokens."""
-    found = {each.server: (0, 0) for each in uses.tools}
+    found: dict[str, list[ToolUse]] = {each.server: [] for each in uses.tools}
     for each in unused_of(uses):
-        tools, tokens = found[each.server]
-        found[each.server] = tools + 1, tokens + each.tokens
-    return found
+        found[each.server].append(each)
+    return {server: (len(tools), tokens_together(tools)) for server, tools in found.items()}
 
 
 def unused(uses: ToolUses, name: str | None = None) -> list[Block]:
@@ -35,7 +34,7 @@ def unused(uses: ToolUses, name: str | None = None) -> list[Block]:
     if not shown:
         return [f"every one of {len(among)} tools was called in the last {uses.days} days" if among else "no tools"]
     rows = [(styled(each.name, "name"), about(each.tokens), each.last) for each in shown]
-    whole = f"{len(shown)} of {len(among)} tools, {about(sum(each.tokens for each in shown))} tokens: not called "
+    whole = f"{len(shown)} of {len(among)} tools, {about(tokens_together(shown))} tokens: not called "
     return [
         Table(("TOOL", "TOKENS", "LAST CALL"), rows, shorten=("TOOL",), drop=("LAST CALL",)),
         "",

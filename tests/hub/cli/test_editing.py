@@ -426,6 +426,14 @@ def test_edit_keeps_what_is_wrong_out(home, tmp_path, text, code, expected):
     assert copy.parent.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_file_that_was_broken_and_is_left_so_is_not_kept_twice(home, tmp_path):
+    (there := tmp_path / "tmp").mkdir()
+    home.write("[upstreams")
+    said = home.run("edit", code=78, EDITOR="true", TMPDIR=str(there))
+    assert f"{home.file} was left as it is, and has these mistakes" in said
+    assert list(there.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("command", "expected"),
     [

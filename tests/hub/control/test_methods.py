@@ -70,7 +70,7 @@ MEMBERS = {
     "sign_out": "accounts",
     "tool_use": "tools since today days",
     "profiles": "name hosts tools tokens search",
-    "tools": "name server tool tokens calls last",
+    "tools": "name server tool tokens bytes calls last",
 }
 """In the order in which they are printed. Programs read them: a name is not changed."""
 

@@ -466,5 +466,6 @@ def test_a_host_is_told_which_configuration_the_hub_refuses_to_start_with(tmp_pa
     config.write_text(text)
     done = subprocess.run([HUBD, "connect"], env=env, capture_output=True, text=True, timeout=60, stdin=subprocess.PIPE)
     assert done.returncode == 78
-    assert f"hubd connect: the hub did not start: hubd: {config}, line" in done.stderr
+    assert f"hubd connect: the hub did not start: {config}, line" in done.stderr
     assert says in done.stderr
+    assert "the hub does not start until that is right: correct it there, or by `hubd edit`" in done.stderr

@@ -194,6 +194,8 @@ def test_every_command_shows_the_same_cost(hub):
     assert costs(listed["together"]) == costs(status["others"])
     assert costs(told(hub, "tools", "--profile", "mine", "--cost", "--json")["together"]) == rows["mine"]
     assert rows["finds"][0] == 2
+    (big,) = [each for each in listed["servers"] if each["name"] == "big"]
+    assert (big["unused"], big["unused_tokens"]) == (big["tools"], big["tokens"])
     said = told(hub, "tools", "--profile", "finds", "--cost")
     assert "hosts of the profile finds are shown 2 tools, " in said
 
@@ -235,6 +237,9 @@ def test_a_call_as_a_host_of_a_profile(hub):
         heard = host.receive()["error"]
     raw = hubd(hub, "call", "mail__send", "--profile", "mine", "--raw")
     assert json.loads(raw.stdout)["error"] == heard
+    with Terminal([HUBD, "call", "mail__send", "--profile", "mine"], hub.env, columns=60) as terminal:
+        code, out = terminal.end()
+    assert (code, widest(out) <= 60, "\\x1b" in out) == (1, True, False)
     unknown = hubd(hub, "call", "--profile", "mine", "nothing")
     assert "leaves it out" not in unknown.stderr
     assert "There is no profile 'nope'" in hubd(hub, "call", "--profile", "nope", "look").stderr
