@@ -80,6 +80,8 @@ def reload_hub(
     except HubNotRunning:
         output.set(hub="none")
         output.say("no hub is running; the next one will read it")
+        if servers:
+            output.note(f"`hubd start` starts one, and `hubd status` shows then how {' and '.join(servers)} does")
         return EX_OK
     with hub:
         config = hub.request(STATUS).config

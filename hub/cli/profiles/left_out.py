@@ -8,8 +8,8 @@ from typing import Any, Final
 from config.name_globs import is_wild
 from config.profile_settings import Profile
 
-MAX_SAID: Final = 4
-"""Profiles that are told with what to change; of further ones only the names."""
+MAX_SAID: Final = 8
+"""Profiles that are named; of further ones only their number."""
 SEPARATOR: Final = "__"
 
 
@@ -23,28 +23,29 @@ def say_left_out(options: argparse.Namespace, name: str, values: Mapping[str, An
     except ConfigError:  # which was said when it was changed
         return
     prefix = values.get("prefix", name)
-    found = list(left_out_by(profiles, name, prefix if isinstance(prefix, str) else name))
-    if not found:
-        return
-    told = [f"{profile} (add {remedy})" for profile, remedy in found[:MAX_SAID]]
-    told += [profile for profile, _ in found[MAX_SAID:]]
-    noun = "profile" if len(found) == 1 else "profiles"
-    options.output.note(
-        f"hosts of the {noun} {', '.join(told)} are not shown {name}; `hubd tools --pick PROFILE` changes that, too"
-    )
+    by_remedy: dict[str, list[str]] = {}
+    for profile, remedy in left_out_by(profiles, name, prefix if isinstance(prefix, str) else name):
+        by_remedy.setdefault(remedy, []).append(profile)
+    for remedy, found in by_remedy.items():
+        noun, whose = ("profile", "its") if len(found) == 1 else ("profiles", "their")
+        told = ", ".join(found[:MAX_SAID]) + (f" and {len(found) - MAX_SAID} more" if len(found) > MAX_SAID else "")
+        options.output.note(
+            f"hosts of the {noun} {told} are not shown {name}: add {remedy.format(whose=whose)}, or choose with `hubd "
+            f"tools --pick {found[0]}`"
+        )
 
 
 def left_out_by(profiles: Mapping[str, Profile], name: str, prefix: str) -> Iterator[tuple[str, str]]:
-    """The profiles that cannot show a tool of the server `name`, each with what to add. Pure.
+    """The profiles that cannot show a tool of the server `name`, each with what to add to `{whose}` settings. Pure.
 
     `prefix`: what the visible names of its tools begin with; "": nothing, so that nobody knows them yet.
     """
     for each, profile in profiles.items():
         wanted = []
         if profile.servers and name not in profile.servers:
-            wanted.append(f'"{name}" to `servers`')
+            wanted.append(f'"{name}" to {{whose}} `servers`')
         if prefix and not may_choose(profile.tools, f"{prefix}{SEPARATOR}"):
-            wanted.append(f'"{prefix}{SEPARATOR}*" to `tools`')
+            wanted.append(f'"{prefix}{SEPARATOR}*" to {{whose}} `tools`')
         if wanted:
             yield each, " and ".join(wanted)
 

@@ -85,8 +85,8 @@ def _extent(labels: Sequence[str], after: Status) -> str:
 
 
 def _shown(host: HostRow) -> str:
-    how = ", found by searching" if host.search else ""
-    return f"{host.tools} tools, {about(host.tokens or 0)} tokens{how}"
+    how = "in search mode: " if host.search else ""
+    return f"{how}{host.tools} tools, {about(host.tokens or 0)} tokens"
 
 
 def named_by(name: str, before: Status, ways: WaysIn) -> Iterator[str]:

@@ -83,10 +83,19 @@ def answers(
             values[asked.key] = tuple(_kept(text, asked, server, new) for text in texts)
         elif default:
             values[asked.key] = (Piece(default),)
+            if _is_path(slot, asked, default) and not os.path.lexists(default):
+                text = f"{default} is what the publisher offers, and nothing is there"
+                options.output.warn(f"{asked.key}: {text}; --input {asked.key}=PATH names something of yours")
     if lacking := missing(way.slots, values):
         keys = ", ".join(f"{asked.key}{_why(asked)}" for asked in lacking)
         raise UsageError(f"these have to be said: {keys}; pass --input KEY=VALUE for each")
     return Answers(values)
+
+
+def _is_path(slot: Slot, asked: Asked, default: str) -> bool:
+    """True if a default is a path, by its format or, of an argument, by its looks: few publishers say the format."""
+    looks = slot.place == "argument" and default.startswith("/") and default.count("/") > 1
+    return asked.input.format == "filepath" or looks
 
 
 def _why(asked: Asked) -> str:

@@ -100,7 +100,8 @@ def _state(name: str, source: Source, versions: Sequence[Listed]) -> State:
 
 def _show(states: Sequence[State], asked: int, output: Output) -> None:
     if not states:
-        output.say(f"{'the server' if asked == 1 else f'all {asked} servers'} of registries: nothing newer")
+        which = "the server that" if asked == 1 else f"any of {asked} servers that"
+        output.say(f"there is nothing newer of {which} came from a registry")
         return
     rows = [(each.name, each.source.version, each.newest or None, _about(each)) for each in states]
     output.show(Table(("SERVER", "HAS", "NEWEST", "NOTE"), rows, shorten=("NOTE",)))

@@ -248,7 +248,9 @@ def test_one_that_is_only_not_there_yet_is_no_failure(capsys):
 @pytest.mark.covers("FH-6")
 def test_without_a_hub_the_file_is_written_and_that_is_said(tmp_path):
     home = Home(tmp_path)
-    assert "no hub is running; the next one will read it" in home.run("add", "x", "--", "no-such-command")
+    said = home.run("add", "x", "--", "no-such-command")
+    assert "no hub is running; the next one will read it" in said
+    assert "`hubd start` starts one, and `hubd status` shows then how x does" in said
     home.run("disable", "x")
     assert "no hub is running; the next one will read it" in home.run("enable", "x")
     assert os.path.exists(home.config)

@@ -69,7 +69,7 @@ MEMBERS = {
     "sign_in_status": "accounts",
     "sign_out": "accounts",
     "tool_use": "tools since today days",
-    "profiles": "name hosts tools tokens search",
+    "profiles": "name hosts tools tokens search warnings",
     "tools": "name server tool tokens bytes calls last",
 }
 """In the order in which they are printed. Programs read them: a name is not changed."""

@@ -40,21 +40,29 @@ def test_what_is_to_be_added():
         "there": Profile(servers=("time",)),
     }
     assert list(left_out_by(profiles, "time", "time")) == [
-        ("some", '"time" to `servers`'),
-        ("both", '"time" to `servers` and "time__*" to `tools`'),
+        ("some", '"time" to {whose} `servers`'),
+        ("both", '"time" to {whose} `servers` and "time__*" to {whose} `tools`'),
     ]
-    assert dict(left_out_by(profiles, "time", "")) == {"some": '"time" to `servers`', "both": '"time" to `servers`'}
-    assert dict(left_out_by(profiles, "time", "t"))["both"].endswith('"t__*" to `tools`')
+    assert dict(left_out_by(profiles, "time", "")) == {
+        "some": '"time" to {whose} `servers`',
+        "both": '"time" to {whose} `servers`',
+    }
+    assert dict(left_out_by(profiles, "time", "t"))["both"].endswith('"t__*" to {whose} `tools`')
 
 
 def test_what_hubd_add_says_of_them(tmp_path):
     home = Home(tmp_path)
-    home.write('[profiles.small]\ntools = ["files__*"]\n[profiles.other]\nservers = ["files"]\n[profiles.whole]\n')
+    home.write(
+        '[profiles.small]\ntools = ["files__*"]\n[profiles.other]\nservers = ["files"]\n'
+        '[profiles.third]\nservers = ["files"]\n[profiles.whole]\n'
+    )
     said = home.run("add", "time", "--", "true")
     assert (
-        'hubd: note: hosts of the profiles small (add "time__*" to `tools`), other (add "time" to `servers`) are not '
-        "shown time; `hubd tools --pick PROFILE` changes that, too\n"
+        'hubd: note: hosts of the profile small are not shown time: add "time__*" to its `tools`, or choose with `hubd '
+        "tools --pick small`\n"
+        'hubd: note: hosts of the profiles other, third are not shown time: add "time" to their `servers`, or choose '
+        "with `hubd tools --pick other`\n"
     ) in said
-    assert "are not shown" not in home.run("add", "files", "--", "true")
+    assert "the profile other" not in home.run("add", "files", "--", "true")
     assert "are not shown" not in home.run("add", "more", "--dry-run", "--", "true")
     assert "are not shown" not in home.run("add", "files", "--", "true", code=1)

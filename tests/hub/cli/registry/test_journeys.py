@@ -298,6 +298,14 @@ def test_an_address_where_there_is_no_registry(home, recorded):
         assert "is [registries.official] url right?" in said.replace("\n", " ")
 
 
+def test_a_path_that_only_the_publisher_has_is_warned_of(home, tmp_path):
+    said = home.run("add", FILES, "--package", "npm", "--yes", "--disabled")
+    assert "warning: target_dir: /Users/username/Desktop is what the publisher offers, and nothing is there" in said
+    assert "--input target_dir=PATH names something of yours" in said
+    said = home.run("add", FILES, "--package", "npm", "--yes", "--as", "b", "--disabled", "--input", "target_dir=/a")
+    assert "the publisher offers" not in said
+
+
 def test_nothing_is_found(home):
     said = home.run("add", "io.example/nothing", "--yes", code=1)
     assert "no registry has io.example/nothing; `hubd search nothing` looks for names like it" in said
@@ -454,7 +462,7 @@ def test_outdated_says_what_is_newer_deprecated_gone(home, recorded):
     assert "no server came from a registry" in home.run("outdated")
     for name in ("io.example/everything", "io.github.example/pinned"):
         home.run("add", name, "--yes", "--disabled", *(("--input", "token=x") if "pinned" in name else ()))
-    assert "all 2 servers of registries: nothing newer" in home.run("outdated")
+    assert "there is nothing newer of any of 2 servers that came from a registry" in home.run("outdated")
     recorded.add(newer("monorepo", "0.7.0", lambda text: text))
     recorded.entries = [each for each in recorded.entries if each["server"]["name"] != "io.github.example/pinned"]
     said = home.run("outdated")
@@ -478,7 +486,7 @@ def test_a_version_ahead_of_the_newest_stays(home, recorded):
     recorded.add(newer("monorepo", "0.7.0-beta.1", lambda text: text))
     home.run("add", "io.example/everything@0.7.0-beta.1", "--yes", "--disabled")
     recorded.add(newer("monorepo", "0.6.3", lambda text: text))
-    assert "the server of registries: nothing newer" in home.run("outdated")
+    assert "there is nothing newer of the server that came from a registry" in home.run("outdated")
     said = home.run("update", "everything", "--yes")
     assert "has 0.7.0-beta.1, which is ahead of the newest that is named, 0.6.3" in said
     assert home.upstreams()["everything"]["source"].endswith("@0.7.0-beta.1")
