@@ -35,10 +35,15 @@ def call(hub: SigningHub, token: str | None, tool: str) -> Called:
     return told(Post(hub.hub, tool, {}, token=token or hub.hub.token).answer()[1])
 
 
+def address(asked: Called) -> str:
+    """The address of the page that a host was told of."""
+    (url,) = re.findall(r"http://\S+/oauth/begin/[\w-]+", asked.text)
+    return str(url)
+
+
 def sign_in(asked: Called, user: str) -> None:
     """Open the page that a host was told of."""
-    (url,) = re.findall(r"http://\S+/oauth/begin/[\w-]+", asked.text)
-    with urllib.request.urlopen(url, timeout=60) as answer:
+    with urllib.request.urlopen(address(asked), timeout=60) as answer:
         (link,) = re.findall(r'<a href="([^"]+)"', answer.read().decode())
     assert "Signed in for notes" in walk_to_the_end(html.unescape(link), user=user).text
 
@@ -72,3 +77,33 @@ def test_everybody_acts_by_the_own_sign_in(oauth, tmp_path, across):
         sign_in(call(hub, eve, "notes__read"), "eve")
         assert call(hub, eve, "notes__read").is_good
     assert not notes.asked("EVIL")
+
+
+@pytest.mark.covers("SEC-05", "SEC-61")
+def test_two_tokens_are_two_people(oauth, tmp_path):
+    """Each is asked at an address of its own, and no call of one goes by the sign-in of the other."""
+    notes = oauth.liar(behind=oauth.oidc_provider("--ttl", "3600"))
+    settings = 'oauth.account = "each"\nacross_principals = true'
+
+    def called_as(*asking):
+        before = len(notes.asked("mcp"))
+        for token in asking:
+            assert call(hub, token, "notes__read").is_good
+        return [entry["sub"] for entry in notes.asked("mcp")[before:] if entry["method"] == "tools/call"]
+
+    with signing_hub(tmp_path, {"notes": notes.url}, notes=settings) as hub:
+        hub.until_refused()
+        bob, eve = token_of(hub, "bob"), token_of(hub, "eve")
+        of_bob, of_eve = (call(hub, token, "notes__sign_in") for token in (bob, eve))
+        address_of_bob, address_of_eve = (address(asked) for asked in (of_bob, of_eve))
+        assert address_of_bob != address_of_eve
+        sign_in(of_bob, "bob")
+        refused = call(hub, eve, "notes__read")
+        assert "needs you to sign in" in refused.text
+        assert address(refused) == address_of_eve, "it is the own one that is still open"
+        assert called_as(bob) == ["bob"]
+        sign_in(of_eve, "eve")
+        assert called_as(eve, bob, eve) == ["eve", "bob", "eve"]
+    with signing_hub(tmp_path, {"notes": notes.url}, notes=settings) as hub:
+        assert called_as(bob, eve) == ["bob", "eve"]
+        assert call(hub, None, "notes__read").is_error, "the owner has signed in nowhere"
