@@ -46,7 +46,7 @@ MCP is at /mcp (all servers) and /mcp/NAME (one of them), for hosts that send th
 """
 NOT_FOUND: Final = EarlyReply(404, NOTHING_HERE)
 NOT_FOUND_HERE: Final = EarlyReply(
-    404, b'{"error":"There is nothing at this path; MCP is at /mcp and /mcp/<upstream>"}'
+    404, b'{"error":"There is nothing at this path; MCP is at /mcp, /mcp/<upstream> and /mcp/~<profile>"}'
 )
 ALIVE: Final = EarlyReply(200, b"")
 STOPPING: Final = EarlyReply(503, b"", (("Retry-After", "1"),))

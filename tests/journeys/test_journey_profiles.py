@@ -280,6 +280,28 @@ async def test_a_token_of_one_profile_opens_that_and_nothing_else(path, opens, a
         else:
             refused = await host.http("POST", b"{}", {"content-type": "application/json"})
             assert refused.status == 404
+            said = json.loads(refused.body)
+            assert said["error"].startswith(
+                'The token that was sent opens the profile "coding" of this hub and nothing'
+            )
+            assert "Use the URL of the hub that ends in /mcp, or in /mcp/~coding." in said["error_description"]
+            for unknown in ("/mcp/~none", "/mcp/none", "/mcp/~", "/mcp/~coding~"):
+                nothing = await Host(house.endpoint, bound, unknown).http("POST", b"{}")
+                assert (nothing.status, nothing.body) == (404, refused.body), "it does not tell what else there is"
+            for method in ("GET", "DELETE", "PUT"):
+                assert (await host.http(method, b"")).body == refused.body
+
+
+@pytest.mark.covers("EP-1")
+async def test_a_token_of_a_profile_that_is_no_more_is_told_so(autojump_clock):
+    bound = Identity("alice", "codex", "gone")
+    async with a_house({"github": FakeUpstream()}, profiles={"coding": CODING}) as house:
+        refused = await Host(house.endpoint, bound, "/mcp/~gone").http("POST", b"{}")
+        assert refused.status == 404
+        said = json.loads(refused.body)
+        assert "has no such profile any more" in said["error"]
+        assert "hubd token new" in said["error_description"]
+        assert "coding" not in str(said)
 
 
 @pytest.mark.covers("EP-4")

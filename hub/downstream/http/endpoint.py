@@ -22,7 +22,6 @@ from hub.downstream.hosts import Hosts, Router
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.refusal import (
     NEITHER,
-    NOTHING_HERE,
     RETRY_AFTER,
     Refused,
     admit,
@@ -30,6 +29,7 @@ from hub.downstream.http.refusal import (
     is_modern_notification,
     no_session,
     not_allowed,
+    nothing_here,
     refused,
 )
 from hub.downstream.http.reply import SSE_AFTER_S, Accepted, Answer, BatchAnswer, LegacyAnswer, ModernAnswer, accepted
@@ -160,23 +160,16 @@ class Endpoint:
         Raises:
             Refused: the request is malformed.
         """
-        path = request.path
-        view = EVERYTHING
-        if path != "/mcp":
-            found = self._router.find_view(path.removeprefix("/mcp/")) if path.startswith("/mcp/") else None
-            if found is None:
-                response.reply(404, NOTHING_HERE)
-                return None
-            view = found
         identity = request.identity or await self._identity_of(request)
         if isinstance(identity, EarlyReply):
             response.reply(identity.status, identity.body, identity.headers)
             return None
+        view = self._view_at(request.path)
+        if view is None or not opens(identity, view):  # with the same words, or a token tells which profiles there are
+            response.reply(404, nothing_here(identity.profile, is_own=request.path == f"/mcp/~{identity.profile}"))
+            return None
         if identity.host not in self.hosts.known_labels:
             self.hosts.host_comes(view, identity.host, identity.profile or view.profile)
-        if not opens(identity, view):
-            response.reply(404, NOTHING_HERE)
-            return None
         if request.method != "POST":
             if request.method not in ("GET", "DELETE"):
                 raise not_allowed()
@@ -189,6 +182,12 @@ class Endpoint:
             if is_batch(request.body):
                 return Inbound(request, response, identity, view)
             raise Refused(400, error.failure, id=error.id) from None
+
+    def _view_at(self, path: str) -> View | None:
+        """The view that a path names; None: there is none."""
+        if path == "/mcp":
+            return EVERYTHING
+        return self._router.find_view(path.removeprefix("/mcp/")) if path.startswith("/mcp/") else None
 
     async def _identity_of(self, request: HttpRequest) -> Identity | EarlyReply:
         """The sender of a request that no guard has seen, or why it is refused."""

@@ -22,6 +22,7 @@ from hub.wire.jsonrpc import (
     Reply,
     Request,
     RequestId,
+    encode,
     encode_response,
     peek_object,
     peek_str,
@@ -31,11 +32,27 @@ from hub.wire.mcp import ALL_VERSIONS, HEADER_MISMATCH, INVALID_REQUEST, MODERN_
 RETRY_AFTER: Final = (("Retry-After", "1"),)
 ALLOW: Final = (("Allow", "GET, POST, DELETE"),)
 NOTHING_HERE: Final = (
-    b'{"error":"There is nothing at this path; MCP is at /mcp and /mcp/<upstream>","error_description":"This hub has no'
-    b" sign-in. It asks for a token: run `hubd token` and send what it prints as `Authorization: Bearer TOKEN` to /mcp"
-    b' or /mcp/<upstream>"}'
+    b'{"error":"There is nothing at this path; MCP is at /mcp, /mcp/<upstream> and /mcp/~<profile>",'
+    b'"error_description":"This hub has no sign-in. It asks for a token: run `hubd token` and send what it prints as'
+    b' `Authorization: Bearer TOKEN` to /mcp or /mcp/<upstream>"}'
 )
 """Body of each 404. Clients that look for a sign-in show `error_description` to people."""
+
+
+def nothing_here(profile: str, *, is_own: bool = False) -> bytes:
+    """The body of the 404 to a token that opens one `profile` and nothing else; "": to any other. `is_own`: the path is
+    that of the profile, so the profile is no more."""
+    if not profile:
+        return NOTHING_HERE
+    bound = f'The token that was sent opens the profile "{profile}" of this hub and nothing else'
+    another = "another token: whoever runs the hub makes one with `hubd token new NAME`"
+    if is_own:
+        why = f"{bound}, and the hub has no such profile any more"
+        what = f"Whoever runs the hub can put the profile back into hubd.toml. Otherwise you need {another}"
+    else:
+        why = f"{bound}, and this URL is not that of the profile"
+        what = f"Use the URL of the hub that ends in /mcp, or in /mcp/~{profile}. For other URLs you need {another}"
+    return encode({"error": why, "error_description": f"{why}. {what}."})
 
 
 class Refused(Exception):
