@@ -7,7 +7,10 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+MAX_KEY: Final = 256
+"""Characters of a key that a diagnostic shows."""
 
 
 class Diagnostic(NamedTuple):
@@ -23,7 +26,8 @@ class Diagnostic(NamedTuple):
 
     def __str__(self) -> str:
         where = str(self.file) if self.line is None else f"{self.file}, line {self.line}"
-        return f"{where}: {dotted(self.keys)}: {self.text}" if self.keys else f"{where}: {self.text}"
+        keys = dotted([key if len(key) <= MAX_KEY else f"{key[:MAX_KEY]}…" for key in self.keys])
+        return f"{where}: {keys}: {self.text}" if keys else f"{where}: {self.text}"
 
 
 def dotted(keys: Sequence[str]) -> str:

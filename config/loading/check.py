@@ -76,7 +76,13 @@ def problems_of_bounds(values: Struct, above: Keys = ()) -> Iterator[Problem]:
             yield Problem(keys, _expected(value, declared.setting))
 
 
+MAX_WHOLE: Final = (1 << 63) - 1
+"""The largest whole number of any setting: programs that read it as JSON know no larger ones."""
+
+
 def _is_within_bounds(value: Any, setting: Setting) -> bool:
+    if isinstance(value, int) and abs(value) > MAX_WHOLE:
+        return False
     if value is None or (setting.min is None and setting.above is None):
         return True
     is_low = value < setting.min if setting.above is None else value <= setting.above
@@ -85,6 +91,8 @@ def _is_within_bounds(value: Any, setting: Setting) -> bool:
 
 
 def _expected(value: float, setting: Setting) -> str:
+    if isinstance(value, int) and abs(value) > MAX_WHOLE:
+        return f"is too large a number: {MAX_WHOLE} is the most for any setting"
     low, high, unit = setting.min, setting.max, setting.unit
     if low is not None and high is not None:
         between = f"{_size(low)} to {_size(high)}, in" if unit == "bytes" else f"{low} to {high}"

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from config.errors import quoted
 from config.loading.check_access import LABEL
 from config.loading.safe_reading import Keys, Problem
 from config.name_globs import MAX_CHARS, NameStarts, fixed_start, problem_of
@@ -45,7 +46,7 @@ def problems_of_profiles(profiles: Mapping[str, Profile], budget: int) -> Iterat
         keys = ("profiles", name)
         if not PROFILE_NAME.fullmatch(name):
             yield Problem(keys, f"cannot be the name of a profile: {PROFILE_NAME_RULE}")
-        for label in dict.fromkeys(profile.hosts):
+        for label in filter(LABEL.fullmatch, dict.fromkeys(profile.hosts)):
             if (other := labels.setdefault(label, name)) != name:
                 text = f'"{label}" is a host of the profile {other}, too; a host has one profile: take it out of one'
                 yield Problem((*keys, "hosts"), text)
@@ -62,11 +63,14 @@ def warnings_of_profiles(profiles: Mapping[str, Profile], servers: Mapping[str, 
         (*ids.values(), *former, RESERVED), any_name=any(each.prefix == "" for each in servers.values())
     )
     for name, profile in profiles.items():
-        for server in dict.fromkeys(profile.servers):
-            if server not in servers and server != RESERVED:
-                text = f'there is no server "{server}" here, unless a project has one of that name'
-                near = get_close_matches(server[:MAX_CHARS], list(servers), 1)
-                yield Problem(("profiles", name, "servers"), f'{text}; did you mean "{near[0]}"?' if near else text)
+        keys = ("profiles", name, "servers")
+        unknown = [each for each in dict.fromkeys(profile.servers) if each not in servers and each != RESERVED]
+        for server in unknown[:MAX_TOLD]:
+            text = f"there is no server {quoted(server[:MAX_QUOTED])} here, unless a project has one of that name"
+            near = get_close_matches(server[:MAX_QUOTED], list(servers), 1)
+            yield Problem(keys, f"{text}; did you mean {quoted(near[0])}?" if near else text)
+        if len(unknown) > MAX_TOLD:
+            yield Problem(keys, f"there are no servers of {len(unknown) - MAX_TOLD} more of these names")
         for setting in ("tools", "always", "rename", "override"):
             lost = [entry for entry in getattr(profile, setting) if _is_of_nobody(entry, starts)]
             if lost:
@@ -93,7 +97,7 @@ def _listed(entries: Sequence[str], ids: Mapping[str, str]) -> str:
     told = []
     for entry in entries[:MAX_TOLD]:
         id, mark, rest = entry.removeprefix("!").partition("__")
-        near = get_close_matches(id[:MAX_CHARS], sorted(known), 1)
+        near = get_close_matches(id[:MAX_QUOTED], sorted(known), 1)
         meant = f" (did you mean {(known[near[0]] + mark + rest)[:MAX_QUOTED]!r}?)" if near else ""
         told.append(f"{entry[:MAX_QUOTED]!r}{meant}")
     more = f" and {len(entries) - MAX_TOLD} more" if len(entries) > MAX_TOLD else ""

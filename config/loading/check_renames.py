@@ -4,12 +4,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from config.errors import quoted
 from config.loading.safe_reading import Problem
 from config.names import RESERVED
 from config.settings import UpstreamConfig
 
 NEW_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 """The form of a name that the configuration gives to a tool."""
+MAX_QUOTED: Final = 80
+"""Characters of a name that a problem shows."""
 ID_ROOM: Final = 18
 """Characters of a visible name that a server id leaves (`hub.catalog.names`)."""
 
@@ -18,15 +21,16 @@ def problems_of_renames(upstream: UpstreamConfig) -> Iterator[Problem]:
     """Problems of `rename` that are seen in one upstream alone."""
     taken: dict[str, str] = {}
     for own, new in upstream.rename.items():
-        keys = ("rename", own)
+        keys, name = ("rename", own), quoted(new[:MAX_QUOTED])
         if not NEW_NAME.fullmatch(new):
-            yield Problem(keys, f'"{new}" cannot name a tool: a letter, then letters, digits, "_" and "-"')
+            yield Problem(keys, f'{name} cannot name a tool: a letter, then letters, digits, "_" and "-"')
         elif new.startswith(f"{RESERVED}__"):
             yield Problem(
-                keys, f'"{new}" begins with "{RESERVED}__", as tools of the hub itself do; choose another name'
+                keys, f'{name} begins with "{RESERVED}__", as tools of the hub itself do; choose another name'
             )
         elif (other := taken.setdefault(new, own)) != own:
-            yield Problem(keys, f'"{new}" is the new name of "{other}" already; choose another name')
+            text = f"{name} is the new name of {quoted(other[:MAX_QUOTED])} already; choose another name"
+            yield Problem(keys, text)
 
 
 def problems_of_new_names(upstreams: Mapping[str, UpstreamConfig], budget: int) -> Iterator[tuple[str, Problem]]:
@@ -39,10 +43,10 @@ def problems_of_new_names(upstreams: Mapping[str, UpstreamConfig], budget: int) 
         prefix = name if upstream.prefix is None else upstream.prefix
         room = budget if prefix == "" else budget - min(len(prefix), budget - ID_ROOM) - len("__")
         for own, new in upstream.rename.items():
-            keys = ("rename", own)
+            keys, visible = ("rename", own), quoted(new[:MAX_QUOTED])
             if len(new) > room:
-                text = f'"{new}" has {len(new)} characters, and the visible name has room for {room} (name_budget)'
+                text = f"{visible} has {len(new)} characters, and the visible name has room for {room} (name_budget)"
                 yield name, Problem(keys, f"{text}; choose a shorter name")
             elif prefix == "" and (owner := ids.get(new.partition("__")[0], name)) != name and "__" in new:
-                text = f'"{new}" is a name that tools of "{owner}" have, since this upstream has no prefix'
+                text = f'{visible} is a name that tools of "{owner}" have, since this upstream has no prefix'
                 yield name, Problem(keys, f"{text}; choose another name")

@@ -190,6 +190,7 @@ _WORDS: Final = {
     "str": "text in quotes",
     "str | null": "text in quotes",
     "int": "a whole number",
+    "int | null": "a whole number",
     "float": "a number",
     "bool": "true or false",
     "array": "a list",

@@ -4,11 +4,18 @@ A new name stands in place of the own one, behind the prefix of the upstream. Wh
 comes later, that tool keeps it: the rename counts for nothing, until the name is free again.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from msgspec import Raw
 
 from hub.wire.jsonrpc import raw
+
+MAX_TOLD: Final = 8
+"""Renames that cannot be, of which sentences tell."""
+MAX_QUOTED: Final = 60
+"""Characters of a name in these."""
 
 
 def renamed(
@@ -21,19 +28,24 @@ def renamed(
     """
     here = dict(zip(originals, names, strict=True))
     active = {own: new for own, new in wanted.items() if own in here and len(new) <= budget}
-    warnings = [
-        f"{own!r} keeps its name, since {new!r} is longer than {budget} characters (name_budget)"
+    refused = [
+        f"{own[:MAX_QUOTED]!r} keeps its name, since {new[:MAX_QUOTED]!r} is longer than {budget} characters "
+        "(name_budget)"
         for own, new in wanted.items()
         if own in here and len(new) > budget
     ]
-    while True:
-        kept = {name for own, name in here.items() if own not in active}
-        taken = {own: new for own, new in active.items() if new in kept}
-        if not taken:
-            break
-        warnings += [f"{own!r} keeps its name, since another tool is called {new!r}" for own, new in taken.items()]
-        active = {own: new for own, new in active.items() if own not in taken}
-    return [active.get(own, name) for own, name in here.items()], warnings
+    by_new = {new: own for own, new in active.items()}
+    kept = {name for own, name in here.items() if own not in active}
+    failing = deque(own for own, new in active.items() if new in kept)
+    while failing:
+        own = failing.popleft()
+        if (new := active.pop(own, None)) is None:
+            continue
+        refused.append(f"{own[:MAX_QUOTED]!r} keeps its name, since another tool is called {new!r}")
+        if (other := by_new.get(here[own])) is not None:  # it was to have the name that this one keeps
+            failing.append(other)
+    more = [f"{len(refused) - MAX_TOLD} more tools keep their names"] if len(refused) > MAX_TOLD else []
+    return [active.get(own, name) for own, name in here.items()], refused[:MAX_TOLD] + more
 
 
 def with_words(fields: dict[str, Raw], own: str, visible: str, descriptions: Mapping[str, str]) -> dict[str, Raw]:

@@ -107,6 +107,13 @@ def test_what_looks_like_a_secret_is_masked_where_it_is_shown(tmp_path):
         (f'always = ["{"a" * 300}"]', "4: profiles.p.always: has an entry of 300 characters"),
         ('search = "yes"', "4: profiles.p.search: must be one of"),
         ("name_budget = 20", "4: profiles.p.name_budget: must be from 32 to 64 characters, not 20"),
+        (
+            "max_tools = " + "9" * 4000,
+            "4: profiles.p.max_tools: is too large a number: 9223372036854775807 is the most",
+        ),
+        ("name_budget = " + "9" * 4000, "4: profiles.p.name_budget: is too large a number"),
+        ('name_budget = "x"', "4: profiles.p.name_budget: expected a whole number, not text in quotes"),
+        ('hosts = ["x\\u001b", "x\\u001b"]', "4: profiles.p.hosts: a label is printable ASCII without spaces"),
         ("max_tools = 0", "4: profiles.p.max_tools: must be a number of tools"),
         (f'instructions = "{"é" * 1001}"', "4: profiles.p.instructions: takes 2002 bytes, and 2000 are the most"),
         ('rename = { a__b = "1x" }', "4: profiles.p.rename.a__b: expected a name"),
@@ -186,6 +193,14 @@ def test_a_server_that_is_not_there_is_a_warning(tmp_path):
     ]
 
 
+def test_few_of_many_unknown_servers_are_told_and_nothing_unprintable(tmp_path):
+    servers = ", ".join(f'"{number}\\u001b[2J{"y" * 300}"' for number in range(1_000))
+    found = warnings(tmp_path, f"{SERVER}[profiles.p]\nservers = [{servers}]\n")
+    assert len(found) == 9
+    assert found[-1] == "4: there are no servers of 992 more of these names"
+    assert all(each.isprintable() and len(each) < 200 for each in found)
+
+
 def test_entries_that_are_of_no_server_are_warnings_with_what_is_meant(tmp_path):
     text = """
     [profiles.p]
@@ -230,6 +245,27 @@ def test_such_warnings_name_few_and_nothing_unprintable(tmp_path):
     assert found.endswith(" and 12 more")
     assert found.isprintable()
     assert len(found) < 1_500
+
+
+def test_problems_of_hostile_names_are_short_and_printable(tmp_path):
+    evil = "\\u001b[2J" + "x" * 10_000
+    text = f"""
+    [profiles."{evil}"]
+    hosts = ["{evil}"]
+    rename = {{ "github__{evil}" = "{evil}" }}
+    [profiles."{evil}2"]
+    hosts = ["{evil}"]
+    [profiles.p.override."{evil}"]
+    fix = {{ "{evil}" = nan }}
+    [upstreams.other]
+    command = "x"
+    rename = {{ "a{evil}" = "{evil}", "b{evil}" = "hub__{evil}" }}
+    """
+    with pytest.raises(ConfigError) as refused:
+        load(tmp_path, SERVER + dedent(text))
+    texts = [str(each).removeprefix(str(tmp_path)) for each in refused.value.diagnostics]
+    assert len(texts) >= 6
+    assert all(each.isprintable() and len(each) < 1_000 for each in texts), texts
 
 
 def test_profiles_stand_in_the_main_file_only(tmp_path):

@@ -138,3 +138,34 @@ def test_no_two_tools_ever_have_one_name(names, wanted):
         assert len(set(found)) == len(order)
         for own, name in zip(order, found, strict=True):
             assert name in (own, wanted.get(own))
+
+
+def by_trying(names, wanted):
+    """The names of tools, found by letting renames fail until none is left that has to."""
+    active = {own: new for own, new in wanted.items() if own in names}
+    while taken := [own for own, new in active.items() if new in {name for name in names if name not in active}]:
+        active = {own: new for own, new in active.items() if own not in taken}
+    return [active.get(own, own) for own in names]
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.sampled_from("abcdefgh")), st.sets(st.sampled_from("abcdefg")))
+def test_renames_hold_as_if_each_was_tried(wanted, names):
+    unique = {own: new for new, own in {new: own for own, new in wanted.items()}.items()}
+    found, _ = renamed(sorted(names), sorted(names), unique, 50)
+    assert found == by_trying(sorted(names), unique)
+    assert len(set(found)) == len(found)
+
+
+def test_a_long_chain_of_renames_falls_at_once_and_few_are_told():
+    names = [f"t{number}" for number in range(20_000)]
+    wanted = {name: f"t{number + 1}" for number, name in enumerate(names[:-1])}
+    found, told = renamed(names, names, wanted, 50)
+    assert found == names
+    assert len(told) == 9
+    assert told[-1] == "19991 more tools keep their names"
+
+
+def test_warnings_quote_the_beginning_of_what_is_long():
+    _, told = renamed(["\x1b[2J" + "x" * 500], ["\x1b[2J" + "x" * 500], {"\x1b[2J" + "x" * 500: "y" * 500}, 50)
+    assert len(told[0]) < 300
+    assert told[0].isprintable()
