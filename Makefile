@@ -70,9 +70,10 @@ fuzz: .venv/.dev ## 10 000 malformed inputs per entry point
 soak: .venv/.dev ## 2 000 random worlds of hosts, servers and people, and acts at every step; SEEDS=n for another number
 	@HUBD_SEEDS=$(or $(SEEDS),2000) $(BIN)/pytest -n auto tests/simulation tests/journeys tests/cache/test_properties.py
 
-load: .venv/.dev deps ## reloads and kills under load, the long form, and what sharing saves
+load: .venv/.dev deps ## reloads and kills under load, the long form, what sharing saves and what sign-ins take
 	@HUBD_LOAD=full $(BIN)/pytest -q -s tests/load
 	@$(BIN)/python tests/load/sharing.py
+	@$(BIN)/python tests/load/oauth_memory.py
 
 steps: .venv/.dev ## the longest step of the hub's loop under floods of values that cost much to read
 	@$(BIN)/python tests/guard/longest_steps.py
