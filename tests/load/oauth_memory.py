@@ -45,7 +45,7 @@ def with_tokens(directory: Path, notes: Part, count: int, token: str) -> Taken:
     """A hub that signs in nowhere."""
     directory.mkdir()
     urls = dict.fromkeys(names(count), notes.url)
-    headers = {name: f'headers = {{ Authorization = "Bearer {token}" }}' for name in urls}
+    headers = dict.fromkeys(urls, f'headers = {{ Authorization = "Bearer {token}" }}')
     with signing_hub(directory, urls, **headers) as hub:
         return taken(hub, count)
 

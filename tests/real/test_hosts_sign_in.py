@@ -98,11 +98,13 @@ def test_a_host_signs_in_and_calls_a_tool(oauth, tmp_path, client, kind):
             assert host.wait_for(r"^RESULT (.*)$")[1] == f"hello from {client}"
 
 
-@pytest.mark.parametrize("kind", ["oidc_provider", "django_toolkit"])
+@pytest.mark.parametrize("kind", SERVERS)
 def test_mcp_remote_signs_in_and_passes_calls_on(oauth, tmp_path, kind):
     with team(oauth, tmp_path / "hub", kind) as hub:
         env = {**os.environ, "MCP_REMOTE_CONFIG_DIR": str(tmp_path / "mcp-auth"), "NO_COLOR": "1", "PATH": "/nowhere"}
         known = ["--static-oauth-client-info", json.dumps(hub.known)] if hub.known else []
+        if kind == "glewlwyd":
+            known = ["--static-oauth-client-metadata", json.dumps({"token_endpoint_auth_method": hub.method})]
         with running([NODE, MCP_REMOTE, hub.hub.url, *known], tmp_path / "remote.log", env=env, merged=True) as remote:
             page = remote.wait_for(r"^(http://127\.0\.0\.1:\d+/\S+)$")[1]
             walker, back = hub.sign_in(page, "http://localhost:")
