@@ -6,7 +6,6 @@ from os import EX_OK
 from typing import TYPE_CHECKING, Any
 
 from hub.cli.client.commands import session
-from hub.cli.profiles.session import session_as
 from hub.cli.render.screen import UNLIMITED, Table, styled
 from hub.cli.subcommand import Output, UsageError, add, add_config, as_json, client, nearest
 from hub.control.errors import ControlFailed
@@ -42,6 +41,8 @@ def _tools(options: argparse.Namespace) -> int:
         return _unused(options)
     if options.cost and options.name is None and options.profile is None:
         return _costs(options)
+    from hub.cli.profiles.session import session_as
+
     with session_as(options, options.profile) as hub:
         found, instructions = hub.items("tools/list", "tools"), hub.instructions
     one = next((tool for tool in found if tool.get("name") == options.name), None)

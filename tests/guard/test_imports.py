@@ -1,4 +1,4 @@
-"""What a hub does not import that serves calls of servers that need no sign-in."""
+"""What is not imported where it is not needed: it would cost each start of a hub or a command."""
 
 import json
 import signal
@@ -73,3 +73,10 @@ def test_only_commands_that_ask_a_registry_import_a_client_of_the_web(tmp_path: 
         done = subprocess.run([sys.executable, "-c", told, *words], env=env, capture_output=True, text=True, timeout=60)
         said[words[0]] = done.stderr.strip().rpartition("\n")[2]
     assert said == {"add": "False", "outdated": "False", "remove": "False", "search": "True"}
+
+
+def test_the_words_of_commands_are_read_without_what_carries_them_out() -> None:
+    told = "import sys; import hub.cli.parser; print(*sorted(sys.modules.keys() & set(sys.argv[1:])))"
+    heavy = ("httpx", "msgspec", "rich", "tomlkit", "trio", "typing_extensions", "yaml")
+    done = subprocess.run([sys.executable, "-c", told, *heavy], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == []
