@@ -9,6 +9,7 @@ that are longer than any sensible one are chosen by `ALL` only.
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from functools import cache
 from typing import Final
 
 ALL: Final = ("*",)
@@ -47,13 +48,17 @@ class NameChoice:
 
 
 class EachGlob:
-    """Some globs, each by itself: which of them mean a name. A `!` in front is not part of them. Never changes."""
+    """Some globs but `ALL`, each by itself: which of them mean a name. A `!` in front is not part of them. Never
+    changes."""
 
     def __init__(self, globs: Iterable[str], names: Iterable[str] = ()) -> None:
         """`names`, too, but as they are: `*`, `?` and `!` are characters there."""
         bare = {glob.removeprefix("!") for glob in globs}
         self.plain = frozenset((*names, *(glob for glob in bare if not is_wild(glob))))
-        self.wild = {glob: (fixed_start(glob), re.compile(_pattern(glob), re.DOTALL)) for glob in bare if is_wild(glob)}
+        self.wild = {glob: fixed_start(glob) for glob in bare if is_wild(glob) and glob not in ALL}
+        """What begins the names that each of the others means."""
+        self.means = cache(lambda glob: re.compile(_pattern(glob), re.DOTALL).fullmatch)
+        """The function that tells whether a glob means a name; made when it is first needed."""
 
     def __repr__(self) -> str:
         return f"<EachGlob of {len(self.plain)} names and {len(self.wild)} globs>"
@@ -67,7 +72,7 @@ class MetGlobs:
     """Those of some globs that mean a name which has been looked at."""
 
     def __init__(self, globs: EachGlob) -> None:
-        self._plain, self._left = globs.plain, dict(globs.wild)
+        self._globs, self._left = globs, dict(globs.wild)
         self._met: set[str] = set()
 
     def __repr__(self) -> str:
@@ -77,13 +82,10 @@ class MetGlobs:
         """Note those that mean `name`."""
         if len(name) > MAX_CHARS:
             return
-        if name in self._plain:
+        if name in self._globs.plain:
             self._met.add(name)
-        new = [
-            glob
-            for glob, (start, all) in self._left.items()
-            if name.startswith(start) and all.fullmatch(name) is not None
-        ]
+        means = self._globs.means
+        new = [glob for glob, start in self._left.items() if name.startswith(start) and means(glob)(name) is not None]
         for glob in new:
             self._met.add(glob)
             del self._left[glob]

@@ -7,6 +7,7 @@ same, or ask for it; such a tool cannot be shown.
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Raw
@@ -18,6 +19,9 @@ from hub.wire.jsonrpc import RemoteProtocolError, encode, open_object, peek_arra
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _FURTHER: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
 _FURTHER_NAMED: Final = ("dependentRequired", "dependentSchemas", "dependencies")
+_NAMES: Final = ("propertyNames",)
+_PATTERNS: Final = "patternProperties"
+_ANCHORS: Final = ("$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor")
 _SHOWING: Final = ("default", "examples")
 """Members that may show values of the whole."""
 
@@ -70,7 +74,11 @@ def without(schema: Raw | None, names: Collection[str]) -> Raw:
             raise CannotFix(f'its input schema names no "{name}" at the top level')
     if any(reference in members for reference in _REFERENCES):
         raise CannotFix("its input schema is defined somewhere else (`$ref`)")
-    for keyword in (*_FURTHER, *_FURTHER_NAMED):
+    if _members(members.get(_PATTERNS)):
+        raise CannotFix(f"its input schema may say more of the same under `{_PATTERNS}`")
+    if any(_mentions(properties[name], _ANCHORS) for name in names):
+        raise CannotFix("other parts of its input schema may refer to what it says of the argument")
+    for keyword in (*_FURTHER, *_FURTHER_NAMED, *_NAMES):
         if keyword in members and _mentions(members[keyword], (*names, *_REFERENCES)):
             raise CannotFix(f"its input schema says more of the same under `{keyword}`")
     for keyword in _SHOWING:
@@ -82,7 +90,11 @@ def without(schema: Raw | None, names: Collection[str]) -> Raw:
         members["required"] = Raw(encode(needed))
         if not needed:
             del members["required"]
-    return raw(members)
+    left = raw(members)
+    is_named = any(keyword in members for keyword in ("$id", "id"))
+    if any(_needs(reference, names, is_named=is_named) for reference in _references_in(left)):
+        raise CannotFix("other parts of its input schema refer to what it says of the argument")
+    return left
 
 
 def _members(value: Raw | None) -> dict[str, Raw]:
@@ -99,6 +111,32 @@ def _mentions(value: Raw, words: Collection[str]) -> bool:
     except READ_ERRORS:
         return True
     return any(text in words for text in _texts(found))
+
+
+def _needs(reference: str, names: Collection[str], *, is_named: bool) -> bool:
+    """True if a reference may lead to one of these arguments, or to the whole schema, which has them no more;
+    `is_named`: that has a URI of its own, which references may begin with."""
+    base, _, fragment = unquote(reference).partition("#")
+    if fragment in ("", "/"):
+        return is_named or not base
+    _, keyword, *rest = f"{fragment}/".split("/")
+    return keyword == "properties" and rest[0].replace("~1", "/").replace("~0", "~") in ("", *names)
+
+
+def _references_in(schema: Raw) -> Iterator[str]:
+    """The references in a schema that can be read; in one that cannot, that to the whole of it."""
+    try:
+        left = [msgspec.json.decode(schema)]
+    except READ_ERRORS:
+        yield "#"
+        return
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            yield from (text for key in _REFERENCES if isinstance(text := each.get(key), str))
+            left += each.values()
+        elif isinstance(each, list):
+            left += each
 
 
 def _texts(value: Any) -> Iterator[str]:

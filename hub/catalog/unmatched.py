@@ -126,7 +126,7 @@ def _why_nothing(
         return  # of servers that are not there the configuration warns
     elif not any(part.source.shown[Kind.TOOL] for part in chosen):
         yield "shows no tool, since none of its `servers` has any"
-    elif given and met.isdisjoint(given):
+    elif given and "*" not in given and met.isdisjoint(given):
         yield "shows no tool, since no entry of its `tools` means one"
     elif any(part.choice.warnings for part in chosen):
         yield "shows no tool, since arguments of those that it chooses cannot be fixed"

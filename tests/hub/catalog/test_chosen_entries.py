@@ -218,3 +218,48 @@ def test_hostile_names_meet_globs_in_bounded_time():
     catalog = chosen(Profile(tools=globs), snapshot("a", *hostile))
     assert names(catalog) == []
     assert len(names(chosen(Profile(tools=("*__*", *globs)), snapshot("a", *hostile)))) == len(hostile)
+
+
+@pytest.mark.covers("EP-5")
+@pytest.mark.parametrize("cycle", [("a__x", "a__y"), ("a__x", "b__z", "a__y"), ("a__x",)])
+def test_names_that_go_round_are_given_to_nobody(cycle):
+    rename = dict(zip(cycle, (*cycle[1:], cycle[0]), strict=True))
+    catalog = chosen(Profile(rename=rename), A, B)
+    assert names(catalog) == ["a__x", "a__y", "b__x", "b__z"]
+    for name in cycle:
+        assert original(catalog, name) == tuple(name.split("__")), "what was allowed by a name stays what it was"
+    told = [f"{name!r}" for name in sorted(cycle)]
+    expected = f"profile p: tools are not renamed, because others have the names: {', '.join(told)}"
+    assert catalog.warnings == ((expected,) if len(cycle) > 1 else ())
+
+
+@pytest.mark.covers("EP-4", "EP-5")
+def test_a_name_of_what_is_left_out_leads_to_what_has_it_now_and_nowhere_else():
+    profile = Profile(rename={"a__x": "a__y", "b__x": "b__z"}, tools=("a__x", "b__x"))
+    catalog = chosen(profile, A, B, a=UpstreamRule("a", aliases=("old",)))
+    assert names(catalog) == ["a__y", "b__z"]
+    assert original(catalog, "a__y") == original(catalog, "a__x") == original(catalog, "old__x") == ("a", "x")
+    assert original(catalog, "old__y") is None, "the tool that is left out is not there by its former name"
+
+
+def test_a_tool_that_two_upstreams_list_under_one_name_is_renamed_once():
+    sides = snapshot("a", "x"), snapshot("c", "a__x", "n")
+    catalog = chosen(Profile(rename={"a__x": "new"}), *sides, c=UpstreamRule("c", ""))
+    assert names(catalog) == ["new", "n"]
+    assert original(catalog, "new") == original(catalog, "a__x") == ("a", "x")
+    assert names(catalog, MODERN, ui=True) == names(catalog)
+
+
+def test_thousands_of_entries_of_each_setting_choose_as_they_say():
+    many = [f"t{number}" for number in range(1_000)]
+    profile = Profile(
+        tools=(*(f"a__{name}" for name in many[:500]), *(f"!a__{name}" for name in many[250:750])),
+        always=tuple(f"a__{name}" for name in many),
+        rename={f"a__{name}": f"n{name}" for name in many},
+        override={f"a__{name}": ToolOverride(fix={"a": name}) for name in many},
+    )
+    catalog = chosen(profile, snapshot("a", *many))
+    assert names(catalog) == [f"n{name}" for name in many[:250]]
+    assert catalog.always == {f"n{name}" for name in many[:250]}
+    assert all(catalog.route(Kind.TOOL, name).fixed is not None for name in names(catalog))
+    assert catalog.warnings == ()

@@ -123,3 +123,70 @@ def test_a_fixed_argument_leaves_the_schema():
 def test_a_tool_whose_schema_says_it_otherwise_cannot_be_shown(schema):
     with pytest.raises(CannotFix):
         without(None if schema is None else Raw(json.dumps(schema).encode()), ("owner",))
+
+
+PLAIN = {"type": "object", "properties": {"owner": {"type": "string"}, "to": {"type": "string"}, "a/b~%": {}}}
+
+
+def changed(**members):
+    return Raw(json.dumps({**PLAIN, **members}).encode())
+
+
+def to(reference):
+    return {"properties": {**PLAIN["properties"], "to": {"type": "array", "items": {"$ref": reference}}}}
+
+
+@pytest.mark.covers("EP-6")
+@pytest.mark.parametrize(
+    "members",
+    [
+        to("#/properties/owner"),
+        to("#/properties/owner/x"),
+        to("#/properties/%6fwner"),
+        to("#/properties"),
+        to("#"),
+        to(""),
+        {**to("https://x.example/s"), "$id": "https://x.example/s"},
+        {**to("https://x.example/s#/properties/owner"), "$id": "https://x.example/s"},
+        {"$defs": {"d": {"anyOf": [{"$dynamicRef": "#/properties/owner"}]}}},
+        {"properties": {**PLAIN["properties"], "owner": {"$anchor": "o"}}},
+        {"patternProperties": {"^own": {"type": "string"}}},
+        {"propertyNames": {"enum": ["owner", "to"]}},
+    ],
+    ids=json.dumps,
+)
+def test_what_other_parts_of_a_schema_need_cannot_be_fixed(members):
+    with pytest.raises(CannotFix):
+        without(changed(**members), ["owner"])
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        to("#/$defs/owner"),
+        to("#/properties/owners"),
+        to("#owner"),
+        to("https://x.example/s"),
+        {"patternProperties": {}},
+        {"propertyNames": {"pattern": "^[a-z]+$"}},
+        {"properties": {**PLAIN["properties"], "$ref": {"type": "string"}}},
+    ],
+    ids=json.dumps,
+)
+def test_what_does_not_lead_to_the_argument_stays(members):
+    schema = json.loads(bytes(without(changed(**members), ["owner"])))
+    expected = {**PLAIN, **members}
+    expected["properties"] = {name: value for name, value in expected["properties"].items() if name != "owner"}
+    assert schema == expected
+
+
+def test_a_name_is_found_however_a_reference_writes_it():
+    for reference in ("#/properties/a~1b~0%25", "#/properties/a~1b~0%25/items"):
+        with pytest.raises(CannotFix):
+            without(changed(**to(reference)), ["a/b~%"])
+
+
+def test_a_schema_too_deep_to_be_read_cannot_be_fixed():
+    deep = b'{"a":' * 5_000 + b"1" + b"}" * 5_000
+    with pytest.raises(CannotFix):
+        without(Raw(b'{"properties":{"owner":{},"to":%b}}' % deep), ["owner"])

@@ -117,6 +117,7 @@ def test_what_begins_with_no_servers_id_is_left_to_the_configuration():
     [
         (Profile(tools=()), "its `tools` is an empty list; without that setting it shows all"),
         (Profile(tools=("files__x", "!*y")), "no entry of its `tools` means one"),
+        (Profile(tools=("*", "!*")), "entries of its `tools` that begin with ! take away all that is there"),
         (Profile(tools=("!*",)), "entries of its `tools` that begin with ! take away all that is there"),
         (Profile(servers=("none",)), "none of its `servers` has any"),
         (Profile(servers=("hub",)), "none of its `servers` has any"),
