@@ -63,6 +63,8 @@ def _add_serve(commands: Any) -> None:
     serve.add_argument(
         "--stdio", action="store_true", help="serve the program that started this, on standard input and output"
     )
+    text = "with --stdio: show that program what [profiles.NAME] of the configuration shows"
+    serve.add_argument("--profile", metavar="NAME", help=text)
 
 
 def _add_cache(commands: Any) -> None:
@@ -90,10 +92,13 @@ def _serve(options: argparse.Namespace) -> int:
             split_listen(options.listen)
         except Problem as problem:
             raise UsageError(f"--listen: {problem}") from None
+    if options.profile is not None and not options.stdio:
+        text = "--profile goes with --stdio; the hosts of this hub name theirs in `hubd connect --profile NAME`, or in "
+        raise UsageError(text + "the URL /mcp/~NAME")
     from hub.daemon.options import ServeOptions
     from hub.daemon.serve import run_serve
 
-    named = ("config", "listen", "auth", "stdio", "detached")
+    named = ("config", "listen", "auth", "stdio", "profile", "detached")
     return run_serve(ServeOptions(**{name: getattr(options, name) for name in named}))
 
 

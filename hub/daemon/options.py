@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 from config.errors import ConfigError
 from config.loading.assemble import Loaded, load_all
 from config.loading.check import check_hub
+from config.loading.check_profiles import profile_problem
 from config.loading.safe_reading import Problem
 from config.settings import HubConfig, UpstreamConfig
 
@@ -21,6 +22,8 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     listen: str | None = None
     auth: str | None = None
     stdio: bool = False
+    profile: str | None = None
+    """The profile that the host on standard input and output is shown; None: its user names none."""
     detached: bool = False
     """`hubd connect` started it: nobody reads its output, and its standard input takes its exit code."""
 
@@ -52,6 +55,16 @@ def checked(config: HubConfig) -> HubConfig:
     except Problem as problem:
         raise ConfigError(f"{'.'.join(problem.keys)}: {problem}") from None
     return config
+
+
+def refuse_profile(name: str, config: HubConfig) -> None:
+    """Refuse a profile of the command line that is not there.
+
+    Raises:
+        ConfigError: it is not; the text names those that are.
+    """
+    if problem := profile_problem(name, config.profiles):
+        raise ConfigError(f"--profile: {problem}")
 
 
 def demo_config() -> HubConfig:

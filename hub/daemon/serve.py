@@ -27,7 +27,7 @@ from hub.daemon import logs, systemd
 from hub.daemon.daemon import Daemon
 from hub.daemon.hardening import harden, raise_fd_limit
 from hub.daemon.http_listener import CannotListen, HttpListener, listen
-from hub.daemon.options import ServeOptions, checked, configuration
+from hub.daemon.options import ServeOptions, checked, configuration, refuse_profile
 from hub.daemon.root_warning import ADVICE, ROOT, is_root
 from hub.daemon.setup import (
     keys_for,
@@ -87,7 +87,11 @@ def _run(options: ServeOptions) -> int:
             log.warning("%s is not started until its references can be resolved: %s", diagnostic.unresolved, diagnostic)
         if not loaded.sources:
             log.info("no configuration found: serving the demo until %s exists", loaded.files[0])
-        serve = serve_stdio if options.stdio else partial(serve_daemon, shown=not options.detached, own_log=own_log)
+        serve = partial(serve_daemon, shown=not options.detached, own_log=own_log)
+        if options.stdio:
+            if options.profile is not None:
+                refuse_profile(options.profile, loaded.config)
+            serve = partial(serve_stdio, profile=options.profile)
         trio.run(partial(serve, secrets=secrets), loaded, partial(configuration, options, started_with))
     except ConfigError as error:
         return _failed(os.EX_CONFIG, error, _remedy(options) if error.diagnostics else "")

@@ -12,6 +12,7 @@ from config.hub_paths import state_path
 from config.loading.assemble import Loaded
 from config.saved_state import Memory
 from hub.app import Hub
+from hub.catalog.view import EVERYTHING, profile_view
 from hub.daemon.reload import Reloader
 from hub.daemon.setup import keys_for, kill_orphans, last_known, store_for, wall
 from hub.daemon.signals import obey, received
@@ -25,8 +26,12 @@ from upstreams.journal.redact import CommonSecrets
 from upstreams.transports.stdio.orphans import adopt
 
 
-async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded], *, secrets: CommonSecrets) -> None:
-    """Serve until the host has gone or a signal comes. `secrets` as in `hub.daemon.serve`."""
+async def serve_stdio(
+    loaded: Loaded, read: Callable[[], Loaded], *, secrets: CommonSecrets, profile: str | None = None
+) -> None:
+    """Serve until the host has gone or a signal comes. `secrets` as in `hub.daemon.serve`; `profile`: the one that the
+    host is shown, by the word of its user. If a reload takes that away, it is shown nothing."""
+    view = EVERYTHING if profile is None else profile_view(profile)
     keys = keys_for(loaded.config, None)
     store = store_for(loaded, keys)
     environment = CurrentEnvironment(loaded.environ)
@@ -59,6 +64,6 @@ async def serve_stdio(loaded: Loaded, read: Callable[[], Loaded], *, secrets: Co
                     nursery.start_soon(keep_going, "Sharing with other hubs", partial(store.run, hub.reads))
                 await nursery.start(hub.run)
                 nursery.start_soon(keep_going, "Following the configuration", reloader.run)
-                await serve_lines(stdio, Identity(OWNER, "stdio"), hub.router, hub.hosts, transport="stdio")
+                await serve_lines(stdio, Identity(OWNER, "stdio"), hub.router, hub.hosts, view=view, transport="stdio")
                 stop()
             life.cancel_scope.cancel()

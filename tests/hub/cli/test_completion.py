@@ -74,6 +74,8 @@ def names(*words, ask=asked):
         (("status", "--color", "=", "al"), ["always"]),
         (("status", "--color", "="), ["auto", "always", "never"]),
         (("serve", "--auth", ""), ["token", "oauth", "proxy", "none"]),
+        (("serve", "--stdio", "--pro"), ["--profile"]),
+        (("serve", "--stdio", "--profile", ""), ["coding"]),
         (("install", "claude-d"), ["claude-desktop"]),
         (("update", "t"), ["time"]),
         (("profile", "remove", ""), ["coding"]),

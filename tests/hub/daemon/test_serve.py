@@ -243,6 +243,39 @@ def test_a_stop_waits_for_calls_over_http_and_from_the_command_line(tmp_path):
         assert hub.process.stop() == 0
 
 
+@pytest.mark.covers("EP-1")
+def test_the_profile_of_a_hub_on_stdio_is_what_its_command_line_says(tmp_path):
+    (config := tmp_path / "hubd.toml").write_text(
+        upstream("scripted", {"tools": ["read", "write"]})
+        + '[profiles.reading]\ntools = ["*__read"]\n[profiles.writing]\nhosts = ["stdio"]\ntools = ["*__write"]\n'
+    )
+    env, serve = own_directories(tmp_path), [HUBD, "serve", "--config", config]
+    for profile, shown in (["--profile", "reading"], "read"), (["--profile=default"], "read, write"), ([], "write"):
+        with running([*serve, "--stdio", *profile], tmp_path / "log", env=env) as process:
+            for id, (method, params) in enumerate([("initialize", INITIALIZE), ("tools/list", {})]):
+                message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+                process.write(json.dumps(message).encode() + b"\n")
+                answer = json.loads(process.wait_for(rf'.*"id":{id}\b.*')[0])
+            names = ", ".join(each["name"].removeprefix("scripted__") for each in answer["result"]["tools"])
+            assert names == shown
+
+    def refused(*arguments):
+        done = subprocess.run([*serve, *arguments], env=env, input="", capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stderr
+
+    code, said = refused("--stdio", "--profile", "nothing")
+    assert (code, said) == (
+        78,
+        "hubd: --profile: there is no profile 'nothing'; there are: default, reading, writing\n",
+    )
+    code, said = refused("--profile", "reading")
+    assert code == 2
+    assert "--profile goes with --stdio" in said
+    code, said = refused("--stdio", "--profile", "reading", "--upstream", "scripted")
+    assert code == 2
+    assert "--upstream" in said
+
+
 @pytest.mark.covers("F-D-02", "I-8")
 def test_a_second_signal_ends_a_hub_on_stdio_and_its_children(tmp_path):
     script = {"start": [["deafen"]], "on": {"tools/call:stuck": [["hang"]]}}
