@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from hub.cli.client.commands import session
-from hub.cli.client.connection import Refused
 from hub.cli.subcommand import Output, client, nearest
 from hub.control.errors import ControlFailed
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from config.profile_settings import Profile
-    from hub.cli.client.connection import HubSession
+    from hub.cli.client.connection import HubSession, Refused
 
 
 @contextmanager
@@ -25,6 +24,8 @@ def session_as(options: argparse.Namespace, name: str | None) -> "Iterator[HubSe
     Raises:
         HubNotRunning, ControlFailed, NotUnderstood: as `session`; the text says what `name` is, if it is no profile.
     """
+    from hub.cli.client.connection import Refused
+
     with ExitStack() as stack:
         try:
             hub = stack.enter_context(session(options, name))
@@ -35,7 +36,7 @@ def session_as(options: argparse.Namespace, name: str | None) -> "Iterator[HubSe
         yield hub
 
 
-def _profile_of(options: argparse.Namespace, name: str, refused: Refused) -> str:
+def _profile_of(options: argparse.Namespace, name: str, refused: "Refused") -> str:
     """The profile of the hosts with the label `name`.
 
     Raises:
@@ -71,7 +72,7 @@ def _without(label: str, profiles: "Mapping[str, Profile]") -> str:
     return f"{label} has no profile of its own, so it is shown {shown}; `hubd profile suggest {label}` makes one"
 
 
-def why_refused(refused: Refused, tool: str, hub: "HubSession", options: argparse.Namespace) -> str:
+def why_refused(refused: "Refused", tool: str, hub: "HubSession", options: argparse.Namespace) -> str:
     """What a host of the profile hears of a call that is refused; for people also whether the profile is why."""
     from hub.control.methods import TOOLS
     from hub.wire.mcp import INVALID_PARAMS
