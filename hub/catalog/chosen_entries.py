@@ -13,12 +13,13 @@ from typing import Final
 
 from msgspec import Raw, Struct, structs
 
-from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry, quote_some
+from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry, mirrors_of, quote_some
 from hub.catalog.fixed_arguments import CannotFix, FixedArguments, without
 from hub.catalog.profile_rules import UNCHANGED, ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.steps import STEP
 from hub.catalog.token_cost import tool_bytes
+from hub.wire.http.mcp_headers import Mirror
 from hub.wire.jsonrpc import peek_object, raw
 from hub.wire.mcp import Kind
 
@@ -113,7 +114,7 @@ class ChosenEntries(UpstreamEntries):
             }
         return super().tool_bytes(hidden)
 
-    def _all_shown(self) -> dict[Kind, tuple[VisibleEntry, ...]]:
+    def _all_shown(self) -> Generator[int, None, dict[Kind, tuple[VisibleEntry, ...]]]:
         tools = self.choice.tools
         if self.names:
             tools = tuple(
@@ -123,7 +124,18 @@ class ChosenEntries(UpstreamEntries):
         all_tools = self.source.shown[Kind.TOOL]
         if len(tools) == len(all_tools) and all(map(is_, tools, all_tools)):
             tools = all_tools  # so that they are recognised
+        yield from ()
         return {**self.source.shown, Kind.TOOL: tools}
+
+    def _all_mirrors(self) -> Generator[int, None, dict[str, tuple[Mirror, ...]]]:
+        """As of all entries; only what the profile changes is looked at."""
+        same, known = set(map(id, self.source.shown[Kind.TOOL])), self.source.mirrors
+        tools = self.shown[Kind.TOOL]
+        yield from ()
+        found = mirrors_of(each for each in tools if id(each) not in same)
+        return {
+            each.visible: known[each.visible] for each in tools if each.visible in known and id(each) in same
+        } | found
 
 
 def choose_part(
@@ -139,8 +151,7 @@ def choose_part(
         if known is not None and known.source.still_right(common.snapshot, common.rule, budget, common.claims):
             source = known.source
         else:
-            source = UpstreamEntries(common.snapshot, common.rule, budget, common.claims)
-            yield len(source.shown[Kind.TOOL])
+            source = yield from UpstreamEntries.in_steps(common.snapshot, common.rule, budget, common.claims)
     if known is not None and known.is_of(source, rules, common):
         return known
     choice = yield from choose_tools(source, rules, common)

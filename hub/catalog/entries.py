@@ -1,10 +1,11 @@
 """Entries of one upstream as hosts see them: visible names and URIs, and their bytes for each revision.
 
-Made anew for each snapshot; `hub.catalog.catalog` puts the entries of all upstreams together.
+Made anew for each snapshot, at once or in steps between which others have their turn; `hub.catalog.merging` puts the
+entries of all upstreams together.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Raw, Struct
@@ -18,6 +19,7 @@ from hub.catalog.naming_rules import UpstreamRule
 from hub.catalog.renames import renamed, with_words
 from hub.catalog.rewrite import UI_KEYS, localise_meta
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool, sign_in_tool
+from hub.catalog.steps import STEP, finish
 from hub.catalog.token_cost import tool_bytes
 from hub.catalog.uri_claims import UriClaims
 from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirrored
@@ -74,6 +76,21 @@ class UpstreamEntries:
         *,
         scoped: bool = False,
     ) -> None:
+        self._begin(snapshot, rule, budget, claims, scoped)
+        finish(self._read())
+
+    @staticmethod
+    def in_steps(
+        snapshot: Snapshot, rule: UpstreamRule, budget: int, claims: UriClaims, *, scoped: bool = False
+    ) -> "Generator[int, None, UpstreamEntries]":
+        """The same, with pauses; yields the number of entries that were looked at."""
+        made = UpstreamEntries.__new__(UpstreamEntries)
+        made._begin(snapshot, rule, budget, claims, scoped)
+        yield from made._read()
+        yield sum(map(len, made.shown.values())) % STEP
+        return made
+
+    def _begin(self, snapshot: Snapshot, rule: UpstreamRule, budget: int, claims: UriClaims, scoped: bool) -> None:
         self.snapshot = snapshot
         self.name = snapshot.upstream
         self.warnings: list[str] = []
@@ -91,20 +108,30 @@ class UpstreamEntries:
         """By the visible name of a renamed tool, that which it has by itself."""
         self._chunks: dict[tuple[Kind, str, bool, frozenset[str]], bytes] = {}
         self._tool_bytes: dict[str, int] | None = None
-        self.shown = self._all_shown()
-        self._index()
-        self._releases = claims.releases
 
-    def _index(self) -> None:
+    def _read(self) -> Generator[int, None, None]:
+        """Read the snapshot. Where others give up claims in a pause, it has to be read again for the next catalogue."""
+        others = 0
+        for looked_at in self._reading():
+            before = self.claims.releases
+            yield looked_at
+            others += self.claims.releases - before
+        self._releases = self.claims.releases - others
+
+    def _reading(self) -> Generator[int, None, None]:
+        self.shown = yield from self._all_shown()
+        yield from self._index()
+
+    def _index(self) -> Generator[int, None, None]:
         """Make the tables by visible name."""
-        self.routes = {
-            kind: {each.visible: self.route_of(kind, each.original) for each in its} for kind, its in self.shown.items()
-        }
+        self.routes: dict[Kind, dict[str, Route]] = {}
+        for kind, its in self.shown.items():
+            self.routes[kind] = {each.visible: self.route_of(kind, each.original) for each in its}
         if self.rule.sign_in is SignInTool.LISTED:
             self.routes[Kind.TOOL] = self.route_of_sign_in
         self.apps = () if self._bare or not self.rule.apps else self._for_views()
         """Tools under their bare names, as user interfaces of this upstream call them."""
-        self.mirrors = {each.visible: found for each in self.shown[Kind.TOOL] if (found := _mirrors(each.fields))}
+        self.mirrors = yield from self._all_mirrors()
         """The arguments of tools that modern hosts repeat in headers, by visible name."""
         self.varies = bool(self.apps) or any(each.app_only for each in self.shown[Kind.TOOL])
         """True if hosts with user interfaces see more than those without."""
@@ -137,6 +164,12 @@ class UpstreamEntries:
         if self._scoped is None:
             self._scoped = UpstreamEntries(self.snapshot, self.rule, self.budget, self.claims, scoped=True)
         return self._scoped
+
+    def scoping(self) -> Generator[int, None, None]:
+        """Make `scoped` with pauses; yields the number of entries that were looked at."""
+        if self._scoped is None:
+            made = yield from UpstreamEntries.in_steps(self.snapshot, self.rule, self.budget, self.claims, scoped=True)
+            self._scoped = self._scoped or made
 
     @property
     def server_id(self) -> str:
@@ -228,18 +261,21 @@ class UpstreamEntries:
 
     # --- made once per snapshot ---
 
-    def _all_shown(self) -> dict[Kind, tuple[VisibleEntry, ...]]:
+    def _all_shown(self) -> Generator[int, None, dict[Kind, tuple[VisibleEntry, ...]]]:
         entries = {kind: self._distinct(kind) for kind in Kind}
         names = {kind: [entry.key for entry in its] for kind, its in entries.items()}
         if not self._bare:
-            names[Kind.TOOL] = self._visible_names("tool", names[Kind.TOOL])
-            names[Kind.PROMPT] = self._visible_names("prompt", names[Kind.PROMPT])
+            names[Kind.TOOL] = yield from self._visible_names("tool", names[Kind.TOOL])
+            names[Kind.PROMPT] = yield from self._visible_names("prompt", names[Kind.PROMPT])
         if self.rule.rename:
             names[Kind.TOOL] = self._rename(names[Kind.TOOL], [entry.key for entry in entries[Kind.TOOL]])
         if not self._identity:
             uris, templates = self.claims.relist(self.name, names[Kind.RESOURCE], names[Kind.TEMPLATE])
             names[Kind.RESOURCE], names[Kind.TEMPLATE] = uris, templates
-        return {kind: self._shown(kind, names[kind], entries[kind]) for kind in Kind}
+        shown: dict[Kind, tuple[VisibleEntry, ...]] = dict.fromkeys(Kind, ())
+        for kind in filter(names.get, Kind):
+            shown[kind] = yield from self._shown(kind, names[kind], entries[kind])
+        return shown
 
     def _rename(self, names: Sequence[str], originals: Sequence[str]) -> list[str]:
         """The visible names of tools, as the configuration has them."""
@@ -264,9 +300,13 @@ class UpstreamEntries:
         self.warnings.append(f"{self.name}: lists the same {kind.value} more than once; the first of each is used")
         return [entry for entry in entries if distinct[entry.key] is entry]
 
-    def _visible_names(self, kind: NameKind, originals: Sequence[str]) -> list[str]:
+    def _visible_names(self, kind: NameKind, originals: Sequence[str]) -> Generator[int, None, list[str]]:
         sid, budget = self.sid, self.budget
-        names = [visible_name(kind, sid, original, budget) for original in originals]
+        names: list[str] = []
+        for at in range(0, len(originals), STEP):
+            names += [visible_name(kind, sid, original, budget) for original in originals[at : at + STEP]]
+            if len(names) % STEP == 0:
+                yield STEP
         if len(set(names)) == len(names):
             return names
         counts = Counter(names)
@@ -275,13 +315,17 @@ class UpstreamEntries:
             for name, original in zip(names, originals, strict=True)
         ]
 
-    def _shown(self, kind: Kind, names: Sequence[str], entries: Sequence[ListEntry]) -> tuple[VisibleEntry, ...]:
+    def _shown(
+        self, kind: Kind, names: Sequence[str], entries: Sequence[ListEntry]
+    ) -> Generator[int, None, tuple[VisibleEntry, ...]]:
         shown: dict[str, VisibleEntry] = {}
         left_out: list[str] = []
         reserved: list[str] = []
         descriptions = dict(self.rule.describe)
         changes = kind is Kind.TOOL and (self.rule.describe or self.rule.rename)
-        for name, entry in zip(names, entries, strict=True):
+        for at, (name, entry) in enumerate(zip(names, entries, strict=True), 1):
+            if not at % STEP:
+                yield STEP
             fields, app_only = entry.fields, False
             if kind is Kind.TOOL and name.startswith(HUB_TOOLS) and not self._identity:
                 reserved.append(entry.key)
@@ -303,6 +347,14 @@ class UpstreamEntries:
         if reserved:
             self.warnings.append(f"{_reserved(self.name, reserved)}; a prefix gives them other names")
         return tuple(shown.values())
+
+    def _all_mirrors(self) -> Generator[int, None, dict[str, tuple[Mirror, ...]]]:
+        found: dict[str, tuple[Mirror, ...]] = {}
+        for at in range(0, len(tools := self.shown[Kind.TOOL]), STEP):
+            found |= mirrors_of(some := tools[at : at + STEP])
+            if len(some) == STEP:
+                yield STEP
+        return found
 
     def _for_views(self) -> tuple[VisibleEntry, ...]:
         tools = [
@@ -337,6 +389,11 @@ def quote_some(names: Sequence[str]) -> str:
 def _reserved(upstream: str, names: Sequence[str]) -> str:
     """The warning of an upstream's tools whose names are the hub's."""
     return f"{upstream}: left out, since names that begin with {HUB_TOOLS} are the hub's: {quote_some(names)}"
+
+
+def mirrors_of(tools: Iterable[VisibleEntry]) -> dict[str, tuple[Mirror, ...]]:
+    """The arguments of these tools that modern hosts repeat in headers, by visible name."""
+    return {each.visible: found for each in tools if (found := _mirrors(each.fields))}
 
 
 def _mirrors(fields: dict[str, Raw]) -> tuple[Mirror, ...]:

@@ -37,8 +37,8 @@ def merge_in_steps(
     `claims` learns the configuration and every listed URI. `provisional` keeps listed URIs from being claimed: for
     catalogues made before all upstreams had their chance, so that claims go by configuration order and not by arrival.
     `settling` says that upstreams are still to come; `heard` are those whose tools are known, so that settings which
-    name others can be doubted; `previous` saves work. Without a `sealer`, cursors end with this catalogue. Pauses after
-    each upstream, and yields the number of its entries.
+    name others can be doubted; `previous` saves work. Without a `sealer`, cursors end with this catalogue. Pauses while
+    it reads an upstream, and yields the number of entries that it has looked at.
     """
     claims.configure(
         [rule.name for rule in rules.upstreams],
@@ -55,8 +55,7 @@ def merge_in_steps(
     for rule, snapshot in present:
         part = known.get(rule.name)
         if part is None or not part.still_right(snapshot, rule, rules.budget, listing):
-            part = UpstreamEntries(snapshot, rule, rules.budget, listing)
-            yield sum(map(len, part.shown.values()))
+            part = yield from UpstreamEntries.in_steps(snapshot, rule, rules.budget, listing)
         if part.doubts is None and part.name in heard:
             part.doubts = yield from doubts_of_upstream(part)
         merged.append(part)

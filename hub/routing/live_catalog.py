@@ -21,6 +21,7 @@ from msgspec import Struct, structs
 from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.choosing import choose
+from hub.catalog.entries import UpstreamEntries
 from hub.catalog.merging import merge, merge_in_steps
 from hub.catalog.naming_rules import Rules, UpstreamRule
 from hub.catalog.profile_choice import find_profile
@@ -39,6 +40,8 @@ log = logging.getLogger("hubd.notify")
 
 SLICE: Final = 100
 """Entries after which other tasks have their turn."""
+CATALOG: Final = 10
+"""Entries that are as much work to look at as an empty catalogue is to make."""
 _NO_CATALOG: Final = "cannot make a catalogue of what the upstreams list; the one before stays"
 
 
@@ -333,6 +336,7 @@ class LiveCatalog:
         self._changed = set()
         old = self._catalogs
         new = yield from self._build(old)
+        yield from self._make_alone(old, new)
         self._complete(new, old)
         changes = list(self._differences(old, new))
         self._catalogs, self._taken, self._prepared = new, set(), {}
@@ -350,11 +354,27 @@ class LiveCatalog:
                     log.warning("%s", warning)
 
     def _differences(self, old: dict[View, Catalog], new: dict[View, Catalog]) -> Iterator[ListChange]:
+        servers = map(server_view, self._seen_alone())
         if not self.settled.is_set():  # no host has been shown another list yet
-            yield from _changes(old, new, map(server_view, self._taken & {view.server for view in self._shown_early}))
+            yield from _changes(old, new, servers)
             return
-        others = [view for view in new if view in old and view != EVERYTHING]
-        yield from _changes(old, new, (EVERYTHING, *map(server_view, self._taken), *others))
+        others = [view for view in new if view in old and view != EVERYTHING and not view.server]
+        yield from _changes(old, new, (EVERYTHING, *servers, *others))
+
+    def _seen_alone(self) -> set[str]:
+        """Changed upstreams that hosts may have seen at an endpoint of their own."""
+        if self.settled.is_set():
+            return self._taken
+        return self._taken & {view.server for view in self._shown_early}
+
+    def _make_alone(self, *all_catalogs: dict[View, Catalog]) -> Generator[int, None, None]:
+        """Make the catalogues of changed upstreams at endpoints of their own, so that only comparing them is left."""
+        for name in list(self._seen_alone()):
+            for catalogs in all_catalogs:
+                if (part := _part_in(catalogs, name)) is not None:
+                    yield from part.scoping()
+                _of(catalogs, server_view(name))
+                yield CATALOG
 
     def _build(self, old: Mapping[View, Catalog]) -> Generator[int, None, dict[View, Catalog]]:
         snapshots = [upstream.snapshot for upstream in self.upstreams.values()]
@@ -457,7 +477,11 @@ def _made_of(catalogs: dict[View, Catalog], view: View) -> Catalog:
 
 def _server_in(catalogs: dict[View, Catalog], view: View) -> Catalog:
     """Make the catalogue of a single server from those that have it, and keep it among them."""
-    known = (part for catalog in catalogs.values() for part in catalog.parts)
-    catalog = catalogs[EVERYTHING].of_server(view, next((part for part in known if part.name == view.server), None))
-    catalogs[view] = catalog
+    catalog = catalogs[view] = catalogs[EVERYTHING].of_server(view, _part_in(catalogs, view.server))
     return catalog
+
+
+def _part_in(catalogs: Mapping[View, Catalog], server: str) -> UpstreamEntries | None:
+    """The entries of a server, in the first catalogue that has it."""
+    known = (part for catalog in catalogs.values() for part in catalog.parts)
+    return next((part for part in known if part.name == server), None)

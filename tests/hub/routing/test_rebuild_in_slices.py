@@ -7,8 +7,11 @@ import trio
 import trio.testing
 from msgspec import Raw
 
+import hub.catalog.entries
 from config.profile_settings import Profile, ToolOverride
+from hub.catalog.catalog import Catalog
 from hub.catalog.choosing import choose
+from hub.catalog.entries import UpstreamEntries
 from hub.catalog.merging import merge
 from hub.catalog.naming_rules import Rules, UpstreamRule
 from hub.catalog.profile_rules import ProfileRules
@@ -17,7 +20,7 @@ from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, profile_view, server_view
 from hub.link.sealing import Sealer
 from hub.routing.list_updates import ListUpdates
-from hub.routing.live_catalog import SLICE, LiveCatalog
+from hub.routing.live_catalog import CATALOG, SLICE, LiveCatalog
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
 
@@ -120,6 +123,62 @@ async def test_others_have_their_turn_between_slices(autojump_clock, nursery):
     assert all(turns[:-2]), "nobody sees a half"
     assert len(world.tools()) == 20 * (100 - 1)
     assert set(world.told) == {"", "~coding", *world.upstreams}
+
+
+@pytest.mark.parametrize(("servers", "tools"), [(1, 2_000), (100, 20), (200, 1)])
+async def test_no_step_reads_more_than_a_slice(servers, tools, monkeypatch, autojump_clock, nursery):
+    world = World(servers, tools)
+    nursery.start_soon(world.lists.run)
+    await trio.testing.wait_all_tasks_blocked()
+    counts = dict.fromkeys(("names", "headers", "catalogues"), 0)
+    most = dict(counts)
+
+    def count(owner, attribute, noun):
+        counted = getattr(owner, attribute)
+
+        def call(*args, **options):
+            counts[noun] += 1
+            return counted(*args, **options)
+
+        monkeypatch.setattr(owner, attribute, call)
+
+    class Steps(trio.abc.Instrument):
+        def after_task_step(self, task):
+            for noun in counts:
+                most[noun], counts[noun] = max(most[noun], counts[noun]), 0
+
+    count(hub.catalog.entries, "visible_name", "names")
+    count(hub.catalog.entries, "_mirrors", "headers")
+    count(Catalog, "of_server", "catalogues")
+    world.change_all(tools)
+    trio.lowlevel.add_instrument(steps := Steps())
+    await world.lists.freshen((), Kind.TOOL)
+    trio.lowlevel.remove_instrument(steps)
+    assert 0 < most["names"] <= 2 * SLICE
+    assert 0 < most["headers"] <= 2 * SLICE
+    assert 0 < most["catalogues"] <= 2 * SLICE // CATALOG
+    assert len(world.tools(EVERYTHING)) == servers * tools
+
+
+def test_entries_read_in_steps_are_the_same():
+    claims, rule, read = UriClaims(), UpstreamRule("s"), snapshot("s", *(f"tool_{number}" for number in range(250)))
+    claims.configure(["s"], aliases={}, bare=None)
+    steps = UpstreamEntries.in_steps(read, rule, 50, claims)
+    made = finish(steps)
+    at_once = UpstreamEntries(read, rule, 50, claims)
+    assert (made.shown, made.routes, made.mirrors) == (at_once.shown, at_once.routes, at_once.mirrors)
+    assert made.still_right(read, rule, 50, claims)
+    finish(made.scoping())
+    assert [each.visible for each in made.scoped().shown[Kind.TOOL]][:2] == ["tool_0", "tool_1"]
+
+
+def test_entries_are_read_again_if_claims_are_given_up_meanwhile():
+    claims, rule, read = UriClaims(), UpstreamRule("s"), snapshot("s", *(f"tool_{number}" for number in range(250)))
+    claims.configure(["s"], aliases={}, bare=None)
+    steps = UpstreamEntries.in_steps(read, rule, 50, claims)
+    next(steps)
+    claims.releases += 1
+    assert not finish(steps).still_right(read, rule, 50, claims)
 
 
 async def test_a_change_in_the_midst_is_not_lost_and_a_flood_is_one_rebuild(autojump_clock, nursery):
