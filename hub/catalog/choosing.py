@@ -9,7 +9,7 @@ from hub.catalog.chosen_entries import ChosenEntries, choose_part, rename_parts
 from hub.catalog.name_table import NameTable
 from hub.catalog.profile_rules import ProfileRules
 from hub.catalog.unmatched import KnownTools, doubts_of_profile
-from hub.catalog.view import View
+from hub.catalog.view import EVERYTHING, View
 from hub.wire.mcp import Kind
 
 
@@ -27,7 +27,8 @@ def choose(base: Catalog, view: View, rules: ProfileRules, previous: Catalog | N
         part = yield from choose_part(common, budget, rules, known.get(common.name))
         parts += [] if part is None else [part]
     renamed, warnings = yield from rename_parts(parts, rules)
-    tools = KnownTools(base.parts, making.rules.upstreams, making.heard)
+    heard = making.heard if base.view == EVERYTHING else ()  # nobody reads doubts about what a project adds
+    tools = KnownTools(base.parts, making.rules.upstreams, heard)
     doubts = None if previous is None else previous.doubts
     if doubts is None or not doubts.still_right(rules, tools):
         doubts = yield from doubts_of_profile(rules, renamed, tools, {budget, making.rules.budget})

@@ -8,6 +8,7 @@ import trio
 import trio.testing
 from msgspec import structs
 
+from config.profile_settings import Profile
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.wire.mcp import L4, MODERN
@@ -300,3 +301,29 @@ async def test_the_endpoint_of_one_server_waits_for_no_other(autojump_clock, tmp
         assert len(await everything.names()) == 1
         assert trio.current_time() == pytest.approx(started + 30, abs=1)
         hangs.released.set()
+
+
+@pytest.mark.parametrize(("start", "doubted_at_once"), [("lazy", True), ("eager", False)])
+async def test_what_is_remembered_is_held_against_settings_only_if_nothing_is_read(
+    autojump_clock, tmp_path, start, doubted_at_once
+):
+    """A server that is only starting may have learned what a profile names."""
+    settings = {"upstreams": {"files": {"start": start}}}
+    profiles = {"p": Profile(tools=("files__new", "files__read"))}
+
+    def doubts(house):
+        return [each for each in house.hub.live.warnings if "'files__new'" in each]
+
+    async with a_run(tmp_path, {"files": FakeUpstream(tools=["read"])}, **settings, profiles=profiles) as house:
+        await connected(house, "files")
+        assert doubts(house)
+    files = FakeUpstream(tools=["read", "new"])
+    slow = Slow(files)
+    async with a_run(tmp_path, {"files": files}, **settings, profiles=profiles) as house:
+        host = await house.host("lines", L4)
+        assert await host.names() == ["files__read"], "what is remembered"
+        assert bool(doubts(house)) is doubted_at_once
+        slow.released.set()
+        await host.call("files__read")
+        await connected(house, "files")
+        assert not doubts(house)

@@ -1,5 +1,7 @@
 """Settings that name tools which are not there, and profiles that show none."""
 
+from pathlib import Path
+
 import pytest
 from msgspec import Raw
 
@@ -11,7 +13,7 @@ from hub.catalog.profile_rules import ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view import profile_view
+from hub.catalog.view import profile_view, project_view
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
 
@@ -176,6 +178,14 @@ def test_doubts_go_when_they_are_mended_and_are_kept_while_nothing_differs():
     assert away.warnings == ()
     mended = everything(snapshot("github", "fork"), FILES, claims=claims, previous=first)
     assert chosen(mended, doubted).warnings == ()
+
+
+def test_on_top_of_a_project_nothing_is_doubted_since_nobody_reads_it():
+    project = project_view(Path("/somewhere"))
+    rules = Rules((UpstreamRule("github"),))
+    base = merge((GITHUB,), rules, UriClaims(), view=project, heard={"github"})
+    profile = ProfileRules("p", Profile(tools=("github__nothing",)))
+    assert finish(choose(base, profile_view("p", project), profile, None)).warnings == ()
 
 
 # --- settings of one upstream ---
