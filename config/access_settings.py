@@ -43,7 +43,7 @@ class AccessIssuer(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     algorithms: Annotated[tuple[Algorithm, ...], Setting(reload="live")] = ("ES256", "RS256", "EdDSA")
     """Algorithms of signatures that are accepted."""
     introspection: Annotated[Introspection, Setting(reload="live")] = Introspection()
-    """How the server is asked about tokens that cannot be read here."""
+    """The credentials by which the server is asked about tokens that cannot be read here."""
 
 
 class AccessToken(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -71,7 +71,8 @@ class TrustedProxy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     peers: Annotated[tuple[str, ...], Setting(reload="live", mask="never")] = ("127.0.0.1", "::1")
     """Addresses that the proxy connects from."""
     secret: Annotated[Secret | None, Setting(reload="live", expanded=True)] = None
-    """What the proxy sends as `X-Hubd-Proxy-Secret`: 16 or more characters, best as a reference: `${file:...}`."""
+    """The secret that the proxy sends as `X-Hubd-Proxy-Secret`: 16 or more characters, best as a reference:
+    `${file:...}`."""
     peer_uid: Annotated[tuple[int, ...], Setting(reload="live")] = ()
     """Numbers of the users that the proxy may run as on this machine, in place of `secret`."""
 

@@ -94,7 +94,8 @@ def run_child(
 
 
 class _Conversation:
-    """What is written to a program and read from it, until both its outputs end, or it has exited for a moment."""
+    """The input and output of a program, written and read, until both its outputs end, or it has exited for a
+    moment."""
 
     def __init__(self, child: "subprocess.Popen[bytes]", input: bytes, limit_bytes: int) -> None:
         self._child = child

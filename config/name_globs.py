@@ -91,12 +91,12 @@ class MetGlobs:
             del self._left[glob]
 
     def met(self) -> frozenset[str]:
-        """What was noted."""
+        """The notes so far."""
         return frozenset(self._met)
 
 
 class NameStarts:
-    """What may begin the names of tools: `<id>__` for each of some ids; `any_name`: and whatever else."""
+    """The beginnings that names of tools may have: `<id>__` for each of some ids; `any_name`: and whatever else."""
 
     def __init__(self, ids: Iterable[str], *, any_name: bool = False) -> None:
         self._starts = tuple(dict.fromkeys(f"{id}{_MARK}" for id in ids))
@@ -117,7 +117,7 @@ class NameStarts:
 
 
 _MARK: Final = "__"
-"""What stands between the id of a server and the name of its tool."""
+"""The mark between the id of a server and the name of its tool."""
 
 
 def fixed_start(glob: str) -> str:

@@ -78,11 +78,12 @@ class UpstreamOAuth(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Literal["auto", "none", "client_secret_basic", "client_secret_post", "private_key_jwt"],
         Setting(reload="reconnect"),
     ] = "auto"
-    """How the hub proves its `client_id` at the token endpoint; `auto`: as the authorization server says."""
+    """The way in which the hub proves its `client_id` at the token endpoint; `auto`: as the authorization server
+    says."""
     issuer: Annotated[str, _here(pattern=r"https?://|$")] = ""
     """The authorization server to trust, whatever the server itself names."""
     metadata_url: Annotated[str, _here(pattern=r"https?://|$")] = ""
-    """Where the metadata of `issuer` is, if it is not at one of the usual places."""
+    """The address of the metadata of `issuer`, if it is not at one of the usual places."""
     scopes: Annotated[tuple[str, ...], Setting(reload="reconnect", mask="never", instead_of=("scope",))] = ()
     """Exactly these scopes are asked for."""
     max_scopes: Annotated[tuple[str, ...], Setting(reload="reconnect", mask="never")] = ()

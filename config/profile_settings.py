@@ -35,7 +35,7 @@ class ResolvedOverride(ToolOverride, frozen=True, kw_only=True):
 
 
 class Profile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What some hosts are shown of all servers: a choice, and other names and texts."""
+    """The part of all servers that some hosts are shown: a choice, and other names and texts."""
 
     hosts: Annotated[tuple[str, ...], Setting(reload="live", mask="never", instead_of=("host", "labels"))] = ()
     """Labels of `hubd connect --host` whose hosts are shown this profile; of a token, its `host`."""

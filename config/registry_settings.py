@@ -41,7 +41,7 @@ def ordered(registries: Mapping[str, RegistryConfig]) -> dict[str, RegistryConfi
 
 
 def flaws_of(registries: Mapping[str, RegistryConfig]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """What is wrong with registries: the keys below `registries`, and the text."""
+    """The flaws of registries: the keys below `registries`, and the text."""
     if len(registries) > MAX_REGISTRIES:
         yield (), f"holds more than {MAX_REGISTRIES} registries"
     for name, registry in registries.items():

@@ -44,8 +44,8 @@ class ShownEnvironment(Struct, frozen=True, kw_only=True):
 def shown_environment(
     loaded: Loaded, name: str | None = None, config: UpstreamConfig | None = None
 ) -> ShownEnvironment:
-    """What the server `name` gets when it starts next. `config`: its settings, if they are not in `loaded`. Without a
-    name: what a server gets of which only `[defaults]` say anything."""
+    """The environment that the server `name` gets when it starts next. `config`: its settings, if they are not in
+    `loaded`. Without a name: what a server gets of which only `[defaults]` say anything."""
     config = config or (None if name is None else loaded.config.upstreams.get(name))
     settings = loaded.config.defaults if config is None else config
     patterns: Patterns = settings.pass_

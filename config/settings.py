@@ -288,7 +288,7 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     profiles: Annotated[dict[str, Profile], Setting(reload="live", instead_of=("profile", "views"))] = field(
         default_factory=dict
     )
-    """What some hosts are shown of all servers, by the name of the profile."""
+    """The part of all servers that some hosts are shown, by the name of the profile."""
     include: Annotated[tuple[str, ...], Setting(reload=None)] = ()
     """Further files, as paths or globs relative to this file; TOML or JSON, upstreams only."""
     upstreams: Annotated[

@@ -14,13 +14,13 @@ from upstreams.memory import Memory
 SECTION: Final = "last_connected"
 """The section of the memory: seconds since 1970 by `config_key`."""
 LATELY_S: Final = 86_400.0
-"""How long a server that was connected counts as one that works."""
+"""Seconds for which a server that was connected counts as one that works."""
 NOTED_AGAIN_S: Final = 900.0
 """Time after which a server that is still connected is noted again, so that the memory is seldom written."""
 
 
 class LastConnected:
-    """When servers were connected last. `wall` is the time of day in seconds."""
+    """The times at which servers were connected last. `wall` is the time of day in seconds."""
 
     def __init__(self, memory: Memory, wall: Callable[[], float]) -> None:
         self._memory = memory

@@ -39,7 +39,8 @@ RenewedHeaders = Callable[[Mapping[str, str]], Awaitable[Mapping[str, str] | Non
 
 
 class Credential(Protocol):
-    """What a session shows its server to be let in, beside the configured headers: asked for each request."""
+    """The credential that a session shows its server to be let in, beside the configured headers: asked for each
+    request."""
 
     @property
     def authorization(self) -> str:
@@ -79,10 +80,11 @@ class Credential(Protocol):
 
 
 class Credentials(Protocol):
-    """What a hub shows its upstreams."""
+    """The credentials that a hub shows its upstreams."""
 
     async def credential(self, name: str, config: UpstreamConfig, principal: str) -> Credential | None:
-        """What sessions of `principal` show an upstream; None: the configured headers are all there is."""
+        """The credential that sessions of `principal` show an upstream; None: the configured headers are all there
+        is."""
         ...
 
     async def lister(self, name: str) -> str:

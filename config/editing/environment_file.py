@@ -26,9 +26,9 @@ class Capture(Struct, frozen=True, kw_only=True):
     """None: there is no file yet."""
     after: bytes
     recorded: dict[str, str] | None
-    """What was recorded until now; None: nothing."""
+    """The variables that were recorded until now; None: nothing."""
     values: dict[str, str]
-    """What is recorded then."""
+    """The variables that are recorded then."""
     left_out: dict[str, str]
     """The reasons, by the name of a variable or directory."""
 
@@ -44,8 +44,8 @@ def environment_file(config: Path) -> Path | None:
 
 
 def capture(path: Path, environ: Mapping[str, str], config: HubConfig) -> Capture:
-    """What records `environ` for the servers of `config` in the file `path`. Variables that the user's own lines there
-    set are left to these. Blocks.
+    """The change that records `environ` for the servers of `config` in the file `path`. Variables that the user's own
+    lines there set are left to these. Blocks.
 
     Raises:
         EditError: the file cannot be read, or would be too large.

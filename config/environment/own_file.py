@@ -116,7 +116,7 @@ def _text(data: bytes) -> str:
 
 
 def _span(data: bytes) -> tuple[int, int] | None:
-    """Where the block begins and ends, with the end of its last line; None: there is none."""
+    """The places where the block begins and ends, with the end of its last line; None: there is none."""
     begins, ends, at = [], [], 0
     for line in data.splitlines(keepends=True):
         if line.strip() == BEGIN:

@@ -47,8 +47,8 @@ class Recording(Struct, frozen=True):
 def recording(
     environ: Mapping[str, str], patterns: Iterable[Patterns] = ((),), commands: Iterable[str] = ()
 ) -> Recording:
-    """What is recorded of `environ`. `patterns`: the `pass` of each server; `commands`: what servers run by a bare
-    name."""
+    """The variables of `environ` that are recorded. `patterns`: the `pass` of each server; `commands`: what servers run
+    by a bare name."""
     values: dict[str, str] = {}
     left_out: dict[str, str] = {}
     under_npm = any(name in environ for name in _MARKS_OF_NPM)

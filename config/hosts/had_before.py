@@ -19,7 +19,7 @@ class Had(Struct, frozen=True):
 
 
 class HadBefore(Remembered[list[Had]]):
-    """What every host had, by its file. Damaged records are forgotten: they only help to suggest."""
+    """The servers that every host had, by its file. Damaged records are forgotten: they only help to suggest."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, list[Had])

@@ -40,7 +40,7 @@ class NearDuplicates(Struct, frozen=True):
     names: tuple[str, ...]
     """All names in the hub, each once: first those that it has already."""
     why: str
-    """What they have in common, such as `the package @playwright/mcp`."""
+    """The thing that they have in common, such as `the package @playwright/mcp`."""
 
 
 class _Entry(Struct, frozen=True):
@@ -82,7 +82,7 @@ def _values(upstream: UpstreamConfig) -> dict[str, Any]:
 
 
 def _alike(entries: Sequence[_Entry]) -> list[tuple[str, set[str]]]:
-    """What servers have in common, and the names of those that have it; the surest first."""
+    """The things that servers have in common, and the names of those that have it; the surest first."""
     found: dict[tuple[str, frozenset[str]], set[str]] = {}
     for entry in entries:
         for why in _packages(entry.values):

@@ -30,7 +30,7 @@ class _Literal(NamedTuple):
     """A secret in its setting."""
 
     before: str
-    """What stands before it and stays: the name of an option, a word such as `Bearer`."""
+    """The text that stands before it and stays: the name of an option, a word such as `Bearer`."""
     variable: str
     """The name that it has there, or a word for where it stands."""
     value: str

@@ -132,7 +132,7 @@ def _mcp_remote(words: list[str]) -> dict[str, Any] | None:
 
 
 def _sign_in(given: Mapping[str, str], port: str) -> dict[str, Any] | None:
-    """How it signs in, as settings of the hub; None: the hub has nothing like it."""
+    """The way in which it signs in, as settings of the hub; None: the hub has nothing like it."""
     found: dict[str, Any] = {}
     if "--static-oauth-client-info" in given:
         client = _members(given["--static-oauth-client-info"], "client_id")

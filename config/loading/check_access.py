@@ -60,7 +60,7 @@ def warnings_of_access(config: HubConfig) -> Iterator[Problem]:
 def token_problem(
     name: str, principal: str, host: str, expires: str, profile: str, profiles: Collection[str]
 ) -> Problem | None:
-    """What is wrong with a token of a host, wherever it is kept; None: nothing. `profiles`: the configured ones."""
+    """The flaw of a token of a host, wherever it is kept; None: nothing. `profiles`: the configured ones."""
     if not TOKEN_NAME.fullmatch(name):
         return Problem(("name",), f"a token has a name of its own: {TOKEN_NAME_RULE}")
     if principal and not PRINCIPAL.fullmatch(principal):

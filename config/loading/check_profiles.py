@@ -84,7 +84,7 @@ def _is_of_nobody(entry: str, starts: NameStarts) -> bool:
 
 
 _MADE_ID: Final = re.compile(r"-[0-9a-f]{4}(?:[0-9a-f]{4})?$")
-"""What ends an id that the hub makes of a name that is too long, or has characters that hosts do not take."""
+"""The end of an id that the hub makes of a name that is too long, or has characters that hosts do not take."""
 MAX_TOLD: Final = 8
 """Entries that a warning names."""
 MAX_QUOTED: Final = 60

@@ -26,7 +26,7 @@ NO_POLICY: Final = (
     "this version has no rules of who may use what: whoever is let in (required_scopes, clients) may use every server. "
     "It would not obey this table, so take it out"
 )
-"""Why a file with this table is refused: who wrote it relies on it."""
+"""The reason why a file with this table is refused: who wrote it relies on it."""
 T = TypeVar("T", bound=Struct)
 Place = Callable[[Keys], Keys]
 """The keys of a setting as its file has them."""

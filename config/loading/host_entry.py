@@ -74,8 +74,8 @@ def is_hub(entry: Any) -> bool:
 
 
 def names_said(files: Iterable[Iterable["Table"]]) -> Counter[str]:
-    """How many tables of all files have or say each name, without case and kinds of dashes: as their own, as prefix or
-    as alias."""
+    """The number of tables in all files that have or say each name, without case and kinds of dashes: as their own, as
+    prefix or as alias."""
     found: Counter[str] = Counter()
     for table in (each for tables in files for each in tables):
         aliases = table.values.get("aliases")

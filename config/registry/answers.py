@@ -26,7 +26,7 @@ class Listed(Struct, frozen=True, kw_only=True):
     status: str = "active"
     """Or "deprecated", "deleted"."""
     message: str = ""
-    """Why it has that status."""
+    """The reason why it has that status."""
     published: str = ""
     """The day, as 2026-03-02; "": it is not said."""
     is_latest: bool = False

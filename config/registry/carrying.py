@@ -79,7 +79,7 @@ def _in_words(slots: Sequence[Slot], words: Sequence[str]) -> Found | None:
 
 
 def _taken(slot: Slot, words: Sequence[str], at: int, rest: int) -> tuple[int, Found] | None:
-    """How many words at `at` belong to a slot, and the answers in them; None: none do."""
+    """The number of words at `at` that belong to a slot, and the answers in them; None: none do."""
     if at >= len(words):
         return None
     word = words[at]
@@ -128,7 +128,7 @@ def _in_text(slot: Slot, text: str) -> Found | None:
 
 
 def _answer(asked: Asked, text: str) -> Piece:
-    """What was answered, where settings have `text`. What was chosen among the publisher's words is the publisher's."""
+    """The answer, where settings have `text`. What was chosen among the publisher's words is the publisher's."""
     chosen = next((each for each in asked.input.choices if text == _default(each)), None)
     return Piece(text, typed=True) if chosen is None else Piece(chosen)
 

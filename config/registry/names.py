@@ -55,7 +55,7 @@ def is_older(one: str, other: str) -> bool:
 
 
 def _rank(version: re.Match[str]) -> tuple[tuple[int, ...], bool, tuple[tuple[int, int, str], ...]]:
-    """What versions are compared by; a release comes after what led to it."""
+    """The key by which versions are compared; a release comes after what led to it."""
     numbers = tuple(int(version[part]) for part in ("major", "minor", "patch"))
     before = version["before"] or ""
     words = tuple((0, int(word), "") if word.isdecimal() else (1, 0, word) for word in before.split(".") if before)

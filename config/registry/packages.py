@@ -26,7 +26,7 @@ _HOMES: Final = {
 
 
 def npm_package(package: Package) -> str:
-    """What `npx` is told: `ID@VERSION`.
+    """The argument of `npx`: `ID@VERSION`.
 
     Raises:
         NotRunnable: it is no package of npm, or names no exact version.
@@ -40,7 +40,7 @@ def npm_package(package: Package) -> str:
 
 
 def pypi_package(package: Package, joined: str = "@") -> str:
-    """What `uvx` is told: `ID@VERSION`, or `ID==VERSION` behind `--from`.
+    """The argument of `uvx`: `ID@VERSION`, or `ID==VERSION` behind `--from`.
 
     Raises:
         NotRunnable: it is no package of PyPI, or names no exact version.

@@ -18,7 +18,7 @@ MAX_TEXT = 8192
 
 
 class Answers(Struct, frozen=True):
-    """What is known: for each key its values, of which only a repeated slot has several."""
+    """The answers that are known: for each key its values, of which only a repeated slot has several."""
 
     values: Mapping[str, tuple[Piece, ...]]
 
@@ -69,7 +69,7 @@ def default_of(slot: Slot, asked: Asked, absolute: Absolute) -> str:
 
 
 def missing(slots: Sequence[Slot], values: Mapping[str, object]) -> list[Asked]:
-    """What has to be said and is not."""
+    """The questions that have to be answered and are not."""
     return [asked for _, asked in all_asked(slots) if asked.required and asked.key not in values]
 
 

@@ -1,4 +1,4 @@
-"""What a publisher may not ask for: options of runners, and variables that decide which code runs. Pure.
+"""The things that a publisher may not ask for: options of runners, and variables that decide which code runs. Pure.
 
 Such a server is not added with the dangerous part left out: it would not work, and nobody would know why.
 """

@@ -60,7 +60,7 @@ KeyValues = Annotated[tuple[KeyValue, ...], Meta(max_length=128)]
 
 
 class Transport(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How a server is spoken to; of a remote one also where."""
+    """The way in which a server is spoken to; of a remote one also its address."""
 
     type: Word
     url: Text = ""
@@ -83,7 +83,7 @@ class Package(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Server(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a publisher says of one version of a server."""
+    """The words of a publisher about one version of a server."""
 
     name: Word
     version: Word

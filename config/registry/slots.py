@@ -73,7 +73,7 @@ def slots_of_remote(remote: Transport) -> tuple[Slot, ...]:
 
 
 def all_asked(slots: Sequence[Slot]) -> Iterator[tuple[Slot, Asked]]:
-    """What is asked, with its slot, in order."""
+    """The questions, each with its slot, in order."""
     return ((slot, asked) for slot in slots for asked in slot.asked)
 
 

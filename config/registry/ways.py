@@ -32,7 +32,7 @@ _BY_HAND: Final = {
     "go": "go install {0}@{1}",
 }
 _SAFE: Final = re.compile(r"[A-Za-z0-9@][A-Za-z0-9@._/+-]{0,199}")
-"""What may be pasted into a shell."""
+"""Text that may be pasted into a shell."""
 _HARMLESS: Final = frozenset({"-i", "--interactive", "--rm", "--init"})
 _MOUNT_KEYS: Final = frozenset({"type", "src", "source", "dst", "destination", "target", "readonly", "ro"})
 
@@ -43,7 +43,7 @@ class Way(Struct, frozen=True, kw_only=True):
     kind: str
     """npm, pypi, oci, remote; or that of a package which is not run."""
     why: str = ""
-    """Why it cannot be taken; "": it can."""
+    """The reason why it cannot be taken; "": it can."""
     command: tuple[str, ...] = ()
     """The program and its arguments before those of the slots; of a container up to where options go."""
     image: str = ""
@@ -67,7 +67,7 @@ def ways_of(server: Server, engine: str = "docker") -> list[Way]:
 
 
 def kinds_of(server: Server) -> list[str]:
-    """What it runs as, in few words, without a closer look."""
+    """The kinds it runs as, in few words, without a closer look."""
     kinds = [package.registry_type for package in server.packages] + ["remote"] * bool(server.remotes)
     return list(dict.fromkeys(kind[:16] for kind in kinds))
 

@@ -30,7 +30,7 @@ class Visit(Protocol):
 
     @property
     def message(self) -> str:
-        """What the person reads who is to go there."""
+        """The text for the person who is to go there."""
         ...
 
 
@@ -49,7 +49,7 @@ class SignInGuide(Protocol):
         ...
 
     def advice(self, upstream: str, caller: Caller) -> str:
-        """What the model is told: what the person has to do, with the address of a page if one would work now."""
+        """The text for the model: what the person has to do, with the address of a page if one would work now."""
         ...
 
 

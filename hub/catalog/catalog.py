@@ -35,7 +35,7 @@ from upstreams.inventory.freshness import in_full
 
 
 class Making(Struct, frozen=True):
-    """What a catalogue is made with, beside entries."""
+    """The things that a catalogue is made with, beside entries."""
 
     rules: Rules
     claims: UriClaims
@@ -83,7 +83,7 @@ class Catalog:
         self.index: SearchIndex | None = None
         """The index of its tools, once somebody has searched."""
         self._whole = self
-        """What its tools are found in: another catalogue, where those for finding are shown in their place."""
+        """The catalogue in which its tools are found: another one, where those for finding are shown in their place."""
         self._own: HubTools | None = None
         self.warnings = tuple(warnings)
         self.behind = join_chains(read_chain(part.snapshot.capabilities.get(EXPERIMENTAL)) for part in parts)
@@ -286,7 +286,7 @@ class Catalog:
         return self._instructions
 
     def _words(self) -> Iterator[ServerWords]:
-        """What is said of each server that offers something, or says something; in a profile, of those of which it
+        """The words about each server that offers something, or says something; in a profile, of those of which it
         shows something."""
         tools = {part.name: len(shown) for part, shown in self.findable()}
         for part in self.parts:

@@ -1,4 +1,4 @@
-"""What a profile makes of the entries of one upstream, and of all upstreams of a view. Pure.
+"""The choice that a profile makes of the entries of one upstream, and of all upstreams of a view. Pure.
 
 Tools are chosen by their visible names before renaming: those of this view and, where its name budget differs, those of
 everybody's, so that a glob means the same tool in both. New names are given last, and only if no tool of the view has
@@ -28,7 +28,7 @@ _NO_NAMES: Final[Mapping[str, str]] = {}
 
 
 class ToolChoice(Struct, frozen=True):
-    """What a profile makes of the tools of one upstream, before renaming."""
+    """The choice that a profile makes of the tools of one upstream, before renaming."""
 
     tools: tuple[VisibleEntry, ...]
     wanted: dict[str, str]
@@ -141,8 +141,8 @@ class ChosenEntries(UpstreamEntries):
 def choose_part(
     common: UpstreamEntries, budget: int, rules: ProfileRules, previous: UpstreamEntries | None
 ) -> Generator[int, None, ChosenEntries | None]:
-    """What is shown of one upstream, before renaming or as it was renamed before; None: nothing. `common` are the
-    entries of everybody, `budget` is that of a name here."""
+    """The part of one upstream that is shown, before renaming or as it was renamed before; None: nothing. `common` are
+    the entries of everybody, `budget` is that of a name here."""
     if not rules.shows_server(common.name):
         return None
     known = previous if isinstance(previous, ChosenEntries) else None
@@ -216,7 +216,7 @@ class _Found:
             self._wanted[tool.visible] = new
 
     def choice(self) -> ToolChoice:
-        """What was found."""
+        """The choice that was found."""
         warnings = []
         if self._hidden:
             more = "" if len(self._hidden) <= 3 else f" and {len(self._hidden) - 3} more"

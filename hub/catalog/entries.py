@@ -173,7 +173,7 @@ class UpstreamEntries:
 
     @property
     def server_id(self) -> str:
-        """What its tools are told by in a search: what begins their names or, without that, its name."""
+        """The word that tells its tools in a search: the beginning of their names or, without that, its name."""
         return self.name if self._bare else self.sid
 
     @property

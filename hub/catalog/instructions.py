@@ -30,7 +30,7 @@ _END: Final = re.compile(r"[.!?](?=\s)|(?=\n)")
 
 
 class ServerWords(Struct, frozen=True):
-    """What is said of one server."""
+    """The words about one server."""
 
     prefix: str
     """The beginning of the names of its tools, such as "github__*"; "": they have their own names."""
@@ -38,13 +38,13 @@ class ServerWords(Struct, frozen=True):
     title: str
     """"": it has none."""
     offers: str
-    """What it offers, counted, such as "38 tools"; "": nothing that is listed."""
+    """Its offer, counted, such as "38 tools"; "": nothing that is listed."""
     text: str
     """Its own instructions."""
 
     @property
     def about(self) -> str:
-        """What it is about, on one line; "": nobody knows."""
+        """Its subject, on one line; "": nobody knows."""
         return self.title or one_line(_first_sentence(self.text)) or ("" if self.prefix else self.name)
 
     def line(self, about: str) -> str:
@@ -55,7 +55,7 @@ class ServerWords(Struct, frozen=True):
 
 
 def offered(counts: Mapping[Kind, int]) -> str:
-    """What a server offers, counted: its tools, or else its prompts or its resources; "": none of these."""
+    """The offer of a server, counted: its tools, or else its prompts or its resources; "": none of these."""
     kind = next((kind for kind in (Kind.TOOL, Kind.PROMPT, Kind.RESOURCE) if counts[kind]), None)
     if kind is None:
         return ""

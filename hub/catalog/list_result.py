@@ -24,7 +24,7 @@ _SERVER_INFO: Final = encode({SERVER_INFO_KEY: HUB_INFO})[1:-1]
 
 
 class ListFreshness(Struct, frozen=True):
-    """How a modern host may keep a list."""
+    """The time and the scope for which a modern host may keep a list."""
 
     ttl_ms: int
     """Milliseconds for which it need not ask again."""

@@ -45,4 +45,4 @@ class Rules(Struct, frozen=True):
     page_size: int = 0
     """Entries per page of a list; 0: all in one page."""
     profiles: Mapping[str, Profile] = {}
-    """What some hosts are shown of all servers, by the name of the profile."""
+    """The part of all servers that some hosts are shown, by the name of the profile."""

@@ -11,7 +11,7 @@ UNCHANGED: Final = ToolOverride()
 
 
 class ProfileRules:
-    """What a profile makes of servers and of visible names, as they are before renaming. Never changes."""
+    """The choice that a profile makes of servers and of visible names, as they are before renaming. Never changes."""
 
     def __init__(self, name: str, profile: Profile) -> None:
         self.name = name

@@ -16,7 +16,7 @@ SIGN_IN: Final = "sign_in"
 
 
 class SignInTool(Enum):
-    """Whether an upstream has such a tool."""
+    """The state of such a tool at an upstream."""
 
     NONE = "none"
     LISTED = "listed"
@@ -41,7 +41,7 @@ def sign_in_tool(upstream: str) -> ListEntry:
 
 
 def lists_unknown_text(upstream: str) -> str:
-    """What a host is told whose user is signed in, while the lists are read by somebody who is not."""
+    """The text for a host whose user is signed in, while the lists are read by somebody who is not."""
     name, _ = home_of(upstream)
     return (
         f"The user is signed in at {name}, but its tools are not known: this hub lists them as its owner, who has to"
@@ -51,6 +51,6 @@ def lists_unknown_text(upstream: str) -> str:
 
 
 def signed_in_text(upstream: str) -> str:
-    """What a host is told that calls the tool when nobody has to sign in any more."""
+    """The text for a host that calls the tool when nobody has to sign in any more."""
     name, _ = home_of(upstream)
     return f"{name} is connected, and nobody has to sign in. List the tools again: those of {name} are there now."

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def next_of(steps: Generator[int, None, T]) -> int | T:
-    """What the next step looked at; after the last one the result."""
+    """The number that the next step looked at; after the last one the result."""
     try:
         return next(steps)
     except StopIteration as end:

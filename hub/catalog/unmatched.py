@@ -36,7 +36,7 @@ MAX_COMPARED: Final = 300
 
 
 class KnownTools(Struct, frozen=True):
-    """What a profile chooses from."""
+    """The tools that a profile chooses from."""
 
     parts: Sequence[UpstreamEntries]
     rules: Sequence[UpstreamRule]
@@ -137,7 +137,7 @@ def _why_nothing(
 
 
 def starts_of(rules: Iterable[UpstreamRule], budgets: Iterable[int]) -> NameStarts:
-    """What begins the visible names of these upstreams' tools, or did under their former names."""
+    """The beginnings of the visible names of these upstreams' tools, now or under their former names."""
     found = list(rules)
     named = [(rule, budget) for rule in found if rule.prefix != "" for budget in budgets]
     ids = (id for rule, budget in named for id in (rule.sid(budget), *(name_id(each, budget) for each in rule.aliases)))
@@ -149,7 +149,7 @@ def _is_of_nobody(entry: str, servers: NameStarts) -> bool:
 
 
 class _Hints:
-    """What is probably meant by entries of a profile that mean nothing."""
+    """The probable meaning of entries of a profile that mean nothing."""
 
     def __init__(
         self, rules: ProfileRules, chosen: Sequence[ChosenEntries], everything: Sequence[UpstreamEntries]

@@ -92,7 +92,7 @@ Ask = Callable[[str], Any]
 
 
 def completions(parser: Parser, words: Sequence[str], ask: Ask) -> list[tuple[str, str]]:
-    """What the last of `words` may become, with descriptions."""
+    """The words that the last of `words` may become, with descriptions."""
     *before, last = words or [""]
     found, start = _found(parser, *_joined(before, last), ask)
     short = ((name, text.strip().partition("\n")[0][:DESCRIPTION_CHARS]) for name, text in found)
@@ -109,7 +109,7 @@ def _joined(before: list[str], last: str) -> tuple[list[str], str]:
 
 
 def _found(parser: Parser, before: Sequence[str], last: str, ask: Ask) -> tuple[Found, str]:
-    """What may stand behind the words `before`, and how it has to begin."""
+    """The words that may stand behind `before`, and their beginning."""
     position, option, positionals = 0, None, [""]
     if "--" in before:
         return (), last
@@ -187,7 +187,7 @@ def _values(parser: Parser, option: argparse.Action, ask: Ask) -> Found:
 
 
 def _positional(parser: Parser, position: int, before: Sequence[str], last: str, ask: Ask) -> Found:
-    """What the positional argument at `position` may be; `before` are those before it."""
+    """The values that the positional argument at `position` may have; `before` are those before it."""
     actions = [action for action in parser._actions if not action.option_strings]
     if not actions or (position >= len(actions) and actions[-1].nargs not in ("*", "+")):
         return ()

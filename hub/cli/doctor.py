@@ -88,7 +88,7 @@ def _machine(options: argparse.Namespace) -> int:
 
 
 def _connected_lately() -> "Callable[[UpstreamConfig], bool]":
-    """Whether a hub was connected to a server within a day, as the last one remembers."""
+    """True if a hub was connected to a server within a day, as the last one remembers."""
     from pathlib import Path
 
     from config import directories
@@ -100,7 +100,7 @@ def _connected_lately() -> "Callable[[UpstreamConfig], bool]":
 
 
 def _sign_in_trials() -> "Mapping[str, SignInTrial]":
-    """What would become of the sign-ins that servers wait for, as the running hub finds out."""
+    """The prospects of the sign-ins that servers wait for, as the running hub finds out."""
     from hub.cli.subcommand import client
     from hub.control.errors import ControlFailed, HubNotRunning
     from hub.control.methods import SIGN_IN_TRIALS

@@ -207,8 +207,8 @@ def _say_capture(planned: "Capture", did: str, output: Output) -> None:
 def unasked_capture(
     named: Path | None, more: "Mapping[str, UpstreamConfig] | None" = None
 ) -> "tuple[Capture | None, str]":
-    """What a command that puts the hub in place records of this shell, without being asked: None, and perhaps the
-    reason, if that would take something away. Keep it under the lock of edits until it is written.
+    """The variables of this shell that a command records which puts the hub in place, without being asked: None, and
+    perhaps the reason, if that would take something away. Keep it under the lock of edits until it is written.
 
     `named`: the main file, None: the user's own; `more`: servers that are about to be written.
 

@@ -22,7 +22,7 @@ Entries = dict[str, dict[str, Any]]
 
 
 class HostEntries:
-    """What each host is to have, by the options of the command line."""
+    """The entries that each host is to have, by the options of the command line."""
 
     def __init__(self, options: argparse.Namespace, machine: "Machine") -> None:
         """
@@ -131,7 +131,7 @@ class _Door(Struct, frozen=True):
     token: str | None
     """The token that they show; None: none."""
     come: str
-    """How hosts without a token are let in there; "": they need none, or are not."""
+    """The way in which hosts without a token are let in there; "": they need none, or are not."""
 
 
 def _door(named: Path | None) -> _Door:

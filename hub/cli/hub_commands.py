@@ -148,7 +148,7 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _not_running(error: HubNotRunning) -> str:
-    """What is said where no hub runs: if it could not start, what is to be mended first."""
+    """The sentence where no hub runs: if it could not start, what is to be mended first."""
     import os
 
     from config.errors import ConfigError
@@ -285,7 +285,7 @@ def _logs(options: argparse.Namespace) -> int:
 
 
 def _log_on_disk() -> str:
-    """Where the log of a hub is that ran in the background; "": there is none."""
+    """The words on where the log of a hub is that ran in the background; "": there is none."""
     from config import directories
 
     path = Path(directories.state_dir(), "hubd.log")

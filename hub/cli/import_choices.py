@@ -117,7 +117,7 @@ def _origin(name: str, group: "NearDuplicates", config: "HubConfig") -> str:
 
 
 def _brief(values: Mapping[str, Any]) -> str:
-    """What a server runs or opens, without secrets."""
+    """The command or address of a server, without secrets."""
     from config.secret_detection import masked, secrets_in
 
     words = [str(values.get("command")), *map(str, values.get("args") or ())]

@@ -143,7 +143,7 @@ class ImportedOriginals:
         return [name for name in hoped if name in leave]
 
     def _as_running(self) -> tuple[dict[str, str], bool]:
-        """What a hub that runs says of the servers that it has; False: none runs."""
+        """The words of a hub that runs about the servers that it has; False: none runs."""
         from hub.cli.served import reasons, status_of
         from hub.control.errors import ControlFailed, HubNotRunning
 

@@ -1,4 +1,4 @@
-"""What a person types, waited for so that Ctrl-C always ends it.
+"""The input of a person, waited for so that Ctrl-C always ends it.
 
 Python acts on a signal between two of its instructions. One that comes after the last of them, and before the system
 call that waits, is acted on when that call returns: perhaps never. So each wait is a row of short ones.

@@ -61,7 +61,7 @@ def _why_not_in(project: Path, name: str, status: "Status") -> str:
 
 
 def tried(names: Sequence[str], output: Output, *, main: Path) -> "dict[str, ServerOutcome]":
-    """What becomes of servers in a hub that runs with this main file: each is waited for a while. Empty: none runs."""
+    """The outcomes of servers in a hub that runs with this main file: each is waited for a while. Empty: none runs."""
     from hub.cli.server_watch import watch
     from hub.control.errors import ControlFailed, HubNotRunning
     from hub.control.methods import RELOAD, STATUS

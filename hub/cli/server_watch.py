@@ -36,7 +36,7 @@ ABSENT: Final = "absent"
 
 
 class ServerOutcome(Struct, frozen=True, kw_only=True):
-    """What became of one server in the time that was waited for it."""
+    """The outcome for one server in the time that was waited for it."""
 
     name: str
     state: str
@@ -102,7 +102,7 @@ class ServerOutcome(Struct, frozen=True, kw_only=True):
 
     @property
     def offers(self) -> Iterator[str]:
-        """What it offers: `12 tools`, `~3 100 tokens`."""
+        """Its offer: `12 tools`, `~3 100 tokens`."""
         counts = ((self.tools, "tool"), (self.prompts, "prompt"), (self.resources, "resource"))
         for count, noun in counts:
             if count or (count == 0 and noun == "tool" and not (self.prompts or self.resources)):

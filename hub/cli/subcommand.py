@@ -82,12 +82,12 @@ class Output:
         self._members |= members
 
     def listed(self, name: str) -> list[Any]:
-        """What a list in the object for programs holds so far."""
+        """The content of a list in the object for programs so far."""
         found: list[Any] = self._members.get(name, [])
         return found
 
     def member(self, name: str) -> Any:
-        """What a member of the object for programs is so far; None: nothing was said."""
+        """The value of a member of the object for programs so far; None: nothing was said."""
         return self._members.get(name)
 
     def append(self, name: str, item: Any) -> None:

@@ -70,7 +70,7 @@ def _tools(options: argparse.Namespace) -> int:
 
 
 def _none(profile: str | None) -> str:
-    """What is said where there are no tools."""
+    """The sentence where there are no tools."""
     if profile is None:
         return "no server has any tools; `hubd status` shows how they are"
     return (
@@ -80,7 +80,7 @@ def _none(profile: str | None) -> str:
 
 
 def _searched(profile: str) -> str:
-    """What the hosts of a profile are shown in place of its tools; "": these."""
+    """The note on the tools that the hosts of a profile are shown in place of these; "": they are shown these."""
     from hub.cli.render.tables import about
     from hub.control.methods import STATUS
 

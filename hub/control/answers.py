@@ -18,7 +18,7 @@ class LargestTool(Struct, frozen=True):
 
 
 class SignInFacts(Struct, frozen=True, kw_only=True):
-    """How the hub is signed in at an upstream that wants it."""
+    """The sign-in of the hub at an upstream that wants it."""
 
     state: str = ""
     """`none`, `needed`, `asking`, `good`, `renewing` or `waiting`."""
@@ -29,9 +29,9 @@ class SignInFacts(Struct, frozen=True, kw_only=True):
     renewable: bool = False
     """It is renewed without a person."""
     note: str = ""
-    """What a person should know, for instance that a renewal failed."""
+    """The note for a person, for instance that a renewal failed."""
     command: str = ""
-    """What a person runs to sign in, such as `hubd auth notes`; "": the hub signs in as itself."""
+    """The command by which a person signs in, such as `hubd auth notes`; "": the hub signs in as itself."""
 
 
 class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):

@@ -39,14 +39,14 @@ class SignInOutcome(Struct, frozen=True, kw_only=True):
 
 
 class SignInStep(Struct, frozen=True, kw_only=True):
-    """What there is to do for a sign-in, why a person has to agree first, or how it ended."""
+    """The next step of a sign-in, the reason why a person has to agree first, or the end."""
 
     unusual: str = ""
-    """Why a person has to agree first, in sentences; then nothing was begun, and nothing follows."""
+    """The reason why a person has to agree first, in sentences; then nothing was begun, and nothing follows."""
     issuer: str = ""
     """The authorization server."""
     scope: str = ""
-    """What is asked for."""
+    """The scopes that are asked for."""
     server_url: str = ""
     """The URL of the upstream."""
     url: str = ""
@@ -83,9 +83,9 @@ class SignInAccount(Struct, frozen=True, kw_only=True):
     """It is renewed without a person."""
     scope: str = ""
     note: str = ""
-    """What a person should know, for instance that a renewal failed."""
+    """The note for a person, for instance that a renewal failed."""
     key_source: str = ""
-    """Where the key is that seals what is kept."""
+    """The place of the key that seals what is kept."""
 
 
 class SignInAccounts(Struct, frozen=True):
@@ -95,11 +95,11 @@ class SignInAccounts(Struct, frozen=True):
 
 
 class SignInTrial(Struct, frozen=True, kw_only=True):
-    """What would become of a sign-in that an upstream waits for."""
+    """The prospects of a sign-in that an upstream waits for."""
 
     upstream: str = ""
     problem: str = ""
-    """Why it cannot begin, and what to do; "": it can."""
+    """The reason why it cannot begin, and what to do; "": it can."""
     is_passing: bool = False
     """The problem may go away by itself."""
 
@@ -118,7 +118,7 @@ class SignOut(Struct, frozen=True):
 
 
 class SignedOutAccount(Struct, frozen=True, kw_only=True):
-    """What became of one account."""
+    """The outcome for one account."""
 
     upstream: str = ""
     principal: str = ""
@@ -130,6 +130,6 @@ class SignedOutAccount(Struct, frozen=True, kw_only=True):
 
 
 class SignedOut(Struct, frozen=True):
-    """What became of a logout."""
+    """The outcome of a logout."""
 
     accounts: tuple[SignedOutAccount, ...] = ()

@@ -305,7 +305,7 @@ class DaemonApi:
         return await self._signing_in.accounts(name)
 
     async def sign_in_trials(self) -> SignInTrials:
-        """What would become of the sign-ins that servers wait for; nothing is registered."""
+        """The prospects of the sign-ins that servers wait for; nothing is registered."""
         return await self._signing_in.trials()
 
     async def sign_out(self, name: str | None = None, forget: bool = False) -> SignedOut:

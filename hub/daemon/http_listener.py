@@ -234,12 +234,12 @@ class HttpListener:
         return ProxiedPersons(self._config.access.proxy, BrowserEnds())
 
     def _resource_facts(self) -> tuple[object, ...]:
-        """What tokens of authorization servers are judged by."""
+        """The facts by which tokens of authorization servers are judged."""
         config = self._config
         return config.auth, config.access, resource_of(config, *self.address)
 
     def _issued_tokens(self, config: HubConfig) -> "IssuedTokens | None":
-        """What judges tokens of authorization servers; None: none counts."""
+        """The judge of tokens of authorization servers; None: none counts."""
         if config.auth != "oauth":
             return None
         from hub.downstream.access.issued_tokens import IssuedTokens

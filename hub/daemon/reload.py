@@ -126,7 +126,7 @@ class Reloader:
 
     @property
     def loaded(self) -> Loaded:
-        """What was read last, and is in effect."""
+        """The configuration that was read last, and is in effect."""
         return self._loaded
 
     def request(self) -> None:

@@ -191,7 +191,7 @@ def _address(tcp: socket.socket) -> str:
 
 
 def _remedy(options: ServeOptions) -> str:
-    """What to do about a mistake in a file."""
+    """The remedy for a mistake in a file."""
     edit = "hubd edit" if options.config is None else f"hubd edit --config {shlex.quote(str(options.config))}"
     return f"; the hub does not start until that is right: correct it there, or by `{edit}`"
 

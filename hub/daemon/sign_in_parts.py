@@ -77,7 +77,8 @@ class SignInParts:
         return self._hub
 
     async def credential(self, name: str, config: UpstreamConfig, principal: str) -> "UpstreamCredential | None":
-        """What sessions of `principal` show an upstream; None: the configured headers are all there is."""
+        """The credential that sessions of `principal` show an upstream; None: the configured headers are all there
+        is."""
         if config.url is None:
             return None
         await load(*OF_CREDENTIALS)
@@ -122,7 +123,7 @@ class SignInParts:
         return self.sign_ins.visit(upstream, caller)
 
     def advice(self, upstream: str, caller: Caller) -> str:
-        """What the model of a host is told."""
+        """The text for the model of a host."""
         return self.sign_ins.advice(upstream, caller)
 
     # --- parts --------------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ log = logging.getLogger("hubd")
 
 MAX_TRIALS: Final = 16
 COMMANDS: Final = {"authorization_code": "hubd auth {}", "id_jag": "hubd auth --idp"}
-"""What a person runs where the hub signs in in this way."""
+"""The command that a person runs where the hub signs in in this way."""
 
 LISTED: Final = (
     "Its lists are read as you, the owner, though everybody signs in there; with across_principals = true they are"
@@ -85,7 +85,7 @@ class SignInRequests:
             yield SignInStep(issuer=begun.issuer, outcome=_told(outcome))
 
     def facts(self, name: str) -> SignInFacts | None:
-        """How the hub is signed in at an upstream, as far as it is known without asking anybody; None: it does not
+        """The sign-in of the hub at an upstream, as far as it is known without asking anybody; None: it does not
         sign in there. Cheap."""
         credential = self._parts.known(name, OWNER)
         if credential is None or credential.state == "none":
@@ -119,7 +119,7 @@ class SignInRequests:
         return _told(await self._parts.sign_ins.finish(address))
 
     async def trials(self) -> SignInTrials:
-        """What would become of the sign-ins that upstreams wait for, of some of them at least."""
+        """The prospects of the sign-ins that upstreams wait for, of some of them at least."""
         await self._parts.ready()
         waiting = [
             name

@@ -92,7 +92,7 @@ class UpstreamLoop(UpstreamUnavailable):
 
 
 class UpstreamUnresolved(UpstreamUnavailable):
-    """What its configuration refers to cannot be read now: a secret is not set, or the keyring is locked."""
+    """A reference in its configuration cannot be read now: a secret is not set, or the keyring is locked."""
 
 
 class UpstreamLost(HubError):

@@ -180,7 +180,7 @@ def _kept(
 
 
 def _sound(value: object) -> _Tools | None:
-    """What a file has kept of one upstream, if it is what this module writes; else None."""
+    """The usage that a file has kept of one upstream, if it is what this module writes; else None."""
     try:
         tools = msgspec.convert(value, _Tools)
     except msgspec.ValidationError:

@@ -88,7 +88,7 @@ class HttpRequest(Struct):
     ends: Callable[[], Ends | None] = _no_ends
     """Finds the ends of its connection; None: it is closed."""
     lease: Lease | None = None
-    """How long its sender is let in; None: for good."""
+    """The time for which its sender is let in; None: for good."""
     reply_headers: tuple[tuple[str, str], ...] = ()
     """Header fields of every reply to it."""
 

@@ -14,7 +14,7 @@ class Process(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What the kernel tells of a process."""
+    """The facts that the kernel tells of a process."""
 
     name: str
     parent: int

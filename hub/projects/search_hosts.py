@@ -91,7 +91,7 @@ def kept_modes(memory: Memory) -> SearchModes:
 
 
 def limits_of(label: str) -> HostLimits | None:
-    """What a host with this label takes; None, unless it is known to show its model all tools."""
+    """The limits of a host with this label; None, unless it is known to show its model all tools."""
     if not label:
         return None
     from config.hosts.facts import all_hosts  # not above: it reads a file, and few hubs have a host with a label

@@ -44,7 +44,7 @@ class ToolSearch:
         return said(find(index, catalog.tool_counts(), request.params.get("arguments")))
 
     async def unknown(self, name: str, catalog: Catalog) -> Result:
-        """What a model is told that calls a tool which is not there."""
+        """The text for a model that calls a tool which is not there."""
         return refused(unknown_tool(name, await self._index_of(catalog)))
 
     async def _index_of(self, catalog: Catalog) -> SearchIndex:
@@ -74,7 +74,7 @@ def said(answer: Answer) -> Result:
 
 
 def refused(text: str) -> Result:
-    """What a model is told that can mend its call."""
+    """The text for a model that can mend its call."""
     return said(Answer(text, is_error=True))
 
 

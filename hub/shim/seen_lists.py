@@ -50,7 +50,8 @@ class SeenLists:
         self._asked.update(LIST_FLAGS)
 
     def hub_changed(self, line: bytes) -> bytes | None:
-        """What the host gets now in place of a line of a hub whose announcements wait; None: the line itself."""
+        """The bytes that the host gets now in place of a line of a hub whose announcements wait; None: the line
+        itself."""
         flag = LIST_CHANGES.get(line)
         if flag is None:
             return None

@@ -40,7 +40,7 @@ def new_secrets() -> RequestSecrets:
 
 
 class AuthorizationRequest(Struct, frozen=True, kw_only=True):
-    """What an authorization server is asked for, without the secrets of one attempt."""
+    """The request to an authorization server, without the secrets of one attempt."""
 
     endpoint: str
     client_id: str

@@ -1,4 +1,5 @@
-"""Whose program is at the other end of a loopback connection, as Linux knows: `/proc/net/tcp` and `/proc/net/tcp6`.
+"""The owner of the program at the other end of a loopback connection, as Linux knows: `/proc/net/tcp` and
+`/proc/net/tcp6`.
 
 Each socket has a row there, with the uid that made it. It is the right one only while the connection is established:
 whoever sends a request and closes at once leaves a row of uid 0 without an inode, or none. Of a relay (a port forward,

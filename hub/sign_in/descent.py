@@ -1,4 +1,4 @@
-"""Which processes descend from which: what a host or a server runs is not a person at a terminal. A guard rail.
+"""The descent of processes: one that a host or a server runs is not a person at a terminal. A guard rail.
 
 A model with a shell would otherwise agree in its user's place. It can still get out of the tree of its host (`setsid`
 and the death of its parent are enough), so this keeps honest programs honest, and no others out.
@@ -42,8 +42,8 @@ SERVICE_MANAGERS: Final = frozenset(
 
 
 def why_of_a_host(asker: Process | None, shims: Iterable[Process], daemon: int, proc: Path = PROC) -> str:
-    """Why `asker` may be a program of a host, or of a server, for the log: it descends from what started one of the
-    attached `shims`, or from the hub itself; or it cannot be told. "": it is none.
+    """The reason why `asker` may be a program of a host, or of a server, for the log: it descends from what started one
+    of the attached `shims`, or from the hub itself; or it cannot be told. "": it is none.
 
     `shims` are those that were there when they attached: a number of one that has ended may be anybody's.
     """

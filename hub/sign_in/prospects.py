@@ -31,25 +31,25 @@ MAX_PROSPECTS: Final = 256
 
 
 class Prospect(Struct, frozen=True):
-    """What is known of a sign-in that has not begun."""
+    """The knowledge of a sign-in that has not begun."""
 
     at: float
     target: Target
     discovery: Discovery | None = None
     """None: there is none to begin with."""
     failure: OAuthProblem | OAuthUnavailable | None = None
-    """Why not."""
+    """The reason why not."""
     unusual: str = ""
-    """Why only a person at a terminal may begin it; "": anybody may."""
+    """The reason why only a person at a terminal may begin it; "": anybody may."""
 
     @property
     def problem(self) -> str:
-        """Why there is none to begin with, for a person."""
+        """The reason why there is none to begin with, for a person."""
         return "" if self.failure is None else str(self.failure)
 
     @property
     def retry_after_s(self) -> float:
-        """What a server said of when to ask it again, within bounds; 0: nothing."""
+        """The time after which a server said to ask it again, within bounds; 0: nothing."""
         after = self.failure.retry_after_s if isinstance(self.failure, OAuthUnavailable) else None
         return min(max(after or 0.0, 0.0), MAX_WAIT_S)
 
@@ -69,7 +69,7 @@ class Prospects:
         self._turns: Recent[tuple[str, str], trio.Lock] = Recent(MAX_PROSPECTS)
 
     def known(self, upstream: str, principal: str) -> Prospect | None:
-        """What was found out within the last minute, for the settings of now; what failed, for longer if a
+        """The prospect that was found within the last minute, for the settings of now; a failure, for longer if a
         server said so."""
         found, config = self._known.get((upstream, principal)), self._around.upstream(upstream)
         if found is None or config is None or found.target != target_of(config):
@@ -158,12 +158,12 @@ class Prospects:
         return found is None or origin(found.url or "") != origin(config.url or "")
 
     def unusual(self, upstream: str, principal: str) -> str:
-        """Why only a person at a terminal may begin this sign-in, as was found out last; "": anybody may."""
+        """The reason why only a person at a terminal may begin this sign-in, as was found out last; "": anybody may."""
         known = self._known.get((upstream, principal))
         return "" if known is None else known.unusual
 
     def why_not(self, upstream: str, principal: str) -> str | None:
-        """Why hosts are given no address; "": they are; None: that is not known."""
+        """The reason why hosts are given no address; "": they are; None: that is not known."""
         known = self.known(upstream, principal)
         return None if known is None else known.problem or known.unusual
 

@@ -48,7 +48,7 @@ class RedirectUri(NamedTuple):
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """Where browsers look for it: for `localhost` on both families, whichever they prefer."""
+        """The addresses at which browsers look for it: for `localhost` on both families, whichever they prefer."""
         hosts = ("127.0.0.1", "::1") if self.host == "localhost" else (self.host,)
         return tuple((host, self.port) for host in hosts)
 

@@ -1,4 +1,4 @@
-"""What is done with an authorization response: tokens for its code, a grant that is kept and used, and everybody told.
+"""The use of an authorization response: tokens for its code, a grant that is kept and used, and everybody told.
 
 A code works once, so this goes on in a task of its own whatever becomes of the browser or the terminal that brought it.
 """

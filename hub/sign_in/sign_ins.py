@@ -110,7 +110,7 @@ class SignIns:
         )
 
     def advice(self, upstream: str, caller: Caller) -> str:
-        """What a host's model is told of a call that needs a sign-in first."""
+        """The text for a host's model about a call that needs a sign-in first."""
         config = self._around.upstream(upstream)
         principal = None if config is None else self._account(config, caller)
         if config is None or principal is None:
@@ -185,7 +185,7 @@ class SignIns:
         )
 
     async def trial(self, upstream: str) -> SignInTrial:
-        """What would become of a sign-in of the owner's; nothing is registered, and nobody is asked to sign in.
+        """The prospects of a sign-in of the owner's; nothing is registered, and nobody is asked to sign in.
 
         Raises:
             HubError: no sign-in is made there.

@@ -1,4 +1,4 @@
-"""What the flow of a sign-in needs of the hub around it, of what is kept, and of the servers that it asks."""
+"""The needs of the flow of a sign-in: of the hub around it, of what is kept, and of the servers that it asks."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any, Protocol
@@ -23,7 +23,8 @@ class Credential(Protocol):
 
     @property
     def wanted_scope(self) -> str:
-        """What the next sign-in is to ask for, since an operation needs more than there is; "": nothing particular."""
+        """The scopes that the next sign-in is to ask for, since an operation needs more than there is; "": nothing
+        particular."""
         ...
 
     def asking(self, on: bool) -> None:
@@ -32,7 +33,7 @@ class Credential(Protocol):
 
 
 class Keeper(Protocol):
-    """What is kept of sign-ins (`upstreams.oauth.store`).
+    """The records of sign-ins (`upstreams.oauth.store`).
 
     Every method raises OAuthProblem if it cannot be read or kept.
     """
@@ -116,7 +117,7 @@ class Servers(Protocol):
         challenge: Challenge,
         redirect_of: Callable[[AuthorizationServer], Awaitable[str]],
     ) -> SignInTrial:
-        """What would become of a sign-in; nothing is registered."""
+        """The prospects of a sign-in; nothing is registered."""
         ...
 
     def document(self, base_url: str) -> dict[str, Any]:

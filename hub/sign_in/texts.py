@@ -1,4 +1,4 @@
-"""What people are told of sign-ins, beside what the parts say that failed. Pure."""
+"""The texts for people about sign-ins, beside what the parts say that failed. Pure."""
 
 NO_SUCH_SIGN_IN = (
     'This hub did not begin this sign-in, or it is over. If you began it with "hubd auth" on another machine, paste'
@@ -17,7 +17,7 @@ def forbidden_scopes(upstream: str, scopes: str) -> str:
 
 
 def sign_in_needed(upstream: str, server: str, url: str = "") -> str:
-    """What a host's model is told of a call that needs a sign-in first; `url`: where it can be begun now."""
+    """The text for a host's model about a call that needs a sign-in first; `url`: where it can be begun now."""
     at = f" at {server}" if server else ""
     way = f" or to open {url}" if url else ""
     return f'{upstream} needs you to sign in{at}. Ask the user to run "hubd auth {upstream}"{way}, then try again.'

@@ -36,7 +36,7 @@ IDENTITY_PROVIDER: Final = "the identity provider"
 
 
 class Target(NamedTuple):
-    """What the configuration says of where a sign-in leads. Nothing that was found out or got for one is used for
+    """The words of the configuration about where a sign-in leads. Nothing that was found out or got for one is used for
     another."""
 
     url: str | None

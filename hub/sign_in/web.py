@@ -1,4 +1,4 @@
-"""What browsers are answered in a sign-in: the page it begins with, the callback, and the page it ends with.
+"""The answers to browsers in a sign-in: the page it begins with, the callback, and the page it ends with.
 
 Whoever made the listener has checked `Host`. Of a browser on this machine it is checked that it is the user's own, of
 one behind a proxy that the proxy vouches for the person; nothing else that a request says is believed. Neither tickets
@@ -137,7 +137,7 @@ class Browsers:
     # --- who ----------------------------------------------------------------------------------------------------------
 
     async def _refusal(self, request: HttpRequest, ticket: Ticket, record: Record | None = None) -> str:
-        """Why the browser is not let go on; "": it is that of the person who is to sign in."""
+        """The reason why the browser is not let go on; "": it is that of the person who is to sign in."""
         unknown = texts.unknown_browser(ticket.server_name)
         if record is not None and record.cookie:
             shown = _cookie(request)

@@ -15,7 +15,7 @@ WITHIN_S: Final = 15.0
 
 
 class Use(NamedTuple):
-    """What one process has used of the machine."""
+    """The use that one process has made of the machine."""
 
     ticks: int
     """Of processor time, its children that ended included."""
@@ -24,7 +24,7 @@ class Use(NamedTuple):
 
 
 def look_at_session(session: int) -> dict[int, Use]:
-    """What each process of a session has used so far.
+    """The use that each process of a session has made of the machine so far.
 
     Blocks for some milliseconds. Empty where there is no /proc.
     """

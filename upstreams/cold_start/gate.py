@@ -73,7 +73,7 @@ class StartGate:
                 package.lot.unpark_all()
 
     def forget(self, config: UpstreamConfig) -> None:
-        """What a server runs is not installed any more."""
+        """The package that a server runs is not installed any more."""
         self._memory.put(STARTED, command_key(config), None)
         if (run := recognise(config.command, config.args)) is not None:
             self._installed.pop(run.exact, None)

@@ -162,7 +162,7 @@ def _after(runner: _Runner, words: list[str]) -> list[str] | None:
 
 
 def _installed(runner: _Runner, words: list[str]) -> tuple[list[str], list[str]]:
-    """What is installed, as it is called, and for which project."""
+    """The package that is installed, as it is called, and the project that it is for."""
     packages: list[str] = []
     places: list[str] = []
     at = 0

@@ -1,4 +1,4 @@
-"""What IP addresses are for: public, private, or never to be asked, with the IPv4 addresses inside IPv6 ones. Pure.
+"""The purposes of IP addresses: public, private, or never to be asked, with the IPv4 addresses inside IPv6 ones. Pure.
 
 The table is our own, because `ipaddress.is_global` says yes to NAT64 and 6to4 forms of loopback, to multicast and to
 ranges that were assigned later. Sources: the special-purpose registries of IANA (RFC 6890 and its updates).

@@ -145,7 +145,7 @@ class Fetcher:
             raise FetchFailed(text, sent=wire is not None and wire.sent) from None
 
     def _load(self) -> tuple["ModuleType", ssl.SSLContext]:
-        """What takes long when it is done for the first time, and no request needs before: for a thread."""
+        """Load the parts that take long at the first time, and that no request needs before: for a thread."""
         from upstreams.fetch import httpx_requests
 
         return httpx_requests, self._tls()

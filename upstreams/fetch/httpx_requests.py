@@ -28,7 +28,7 @@ ERRORS: Final = (
     httpcore.UnsupportedProtocol,
     ValueError,  # of header fields that cannot be sent
 )
-"""What `answer_to` raises when there is no answer that is one."""
+"""The errors that `answer_to` raises when there is no answer that is one."""
 _OWN: Final = {"user-agent": f"{HUB_NAME}/{HUBD_VERSION}", "accept-encoding": "identity", "connection": "close"}
 
 Fields = list[tuple[bytes, bytes]]
@@ -47,7 +47,8 @@ async def answer_to(
     tls: ssl.SSLContext,
     read: Reader,
 ) -> Fetched:
-    """What `read` makes of status, header fields and body (as it came) of the answer to one request over `wire`.
+    """The value that `read` makes of status, header fields and body (as it came) of the answer to one request over
+    `wire`.
 
     Raises:
         ERRORS, and what `wire` and `read` raise. `read` has to read to the end, or not at all.

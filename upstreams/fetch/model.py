@@ -1,4 +1,4 @@
-"""What a guarded request may ask, what comes back, and why nothing did."""
+"""The terms of a guarded request, its answer, and the reason why there was none."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -37,7 +37,7 @@ class Fetched(Struct, frozen=True):
 
 
 class FetchFailed(Exception):
-    """Why there is no answer, in words for a person: no part of an answer, no path or query, no secret.
+    """The reason why there is no answer, in words for a person: no part of an answer, no path or query, no secret.
 
     `refused`: the guard forbids this request, now and later. `sent`: the request may have arrived.
     `too_large`: there is an answer, which is larger than one may be.

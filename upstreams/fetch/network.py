@@ -13,7 +13,7 @@ from upstreams.fetch.proxies import Proxy
 from upstreams.fetch.tunnel import ProxyRefusal, open_tunnel
 
 ATTEMPT_S: Final = 3.0
-"""How long one of several addresses is tried."""
+"""Seconds for which one of several addresses is tried."""
 MAX_ATTEMPTS: Final = 4
 PIECE_BYTES: Final = 1 << 10
 """Bytes that are read at once: all that is parsed between two checkpoints. A chunk of one byte takes six, and 50 us."""

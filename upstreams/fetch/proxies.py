@@ -1,4 +1,5 @@
-"""Which proxy a request goes through, by the environment: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`. Pure.
+"""The proxy that a request goes through, by the environment: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`.
+Pure.
 
 As curl and others read them, in either case (the lower one first), empty as if unset. Loopback never goes through one.
 """

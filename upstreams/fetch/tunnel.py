@@ -48,7 +48,7 @@ async def open_tunnel(stream: trio.abc.Stream, proxy: Proxy, host: str, port: in
 
 
 def refusal(proxy: Proxy, status: int) -> str:
-    """What it means that `proxy` answers with `status` in place of a tunnel."""
+    """The meaning of an answer by which `proxy` refuses: it answers with `status` in place of a tunnel."""
     if status == 407:
         wants = "other credentials" if proxy.authorization else "a user name and a password"
         return f"the proxy {proxy.authority} wants {wants} (status 407); write them into the URL of the proxy variable"

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 LAST_ERROR_CHARS: Final = 4_000
 KEY_CHARS: Final = 200
 MAX_KEYS: Final = 500
-"""What is remembered of the lines of a process: so much of each, and so many of them."""
+"""The limits of what is remembered of the lines of a process: so much of each, and so many of them."""
 _NUMBERS: Final = re.compile(r"\d+")
 TRYING: Final = frozenset({State.CONNECTING, State.CONNECTED, State.RECONNECTING})
 

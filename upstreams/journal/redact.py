@@ -86,7 +86,7 @@ class Mask:
 
     @property
     def _pattern(self) -> re.Pattern[str] | None:
-        """What is masked; None: nothing."""
+        """The pattern of what is masked; None: nothing."""
         if self._edition != self._common.edition:
             self._compile()
         return self._compiled

@@ -91,7 +91,7 @@ class Accounts:
                 self._nursery = None
 
     def store(self) -> "GrantStore":
-        """What is kept. The first call may block briefly."""
+        """The store of what is kept. The first call may block briefly."""
         if self._made is None:
             self._made = self._store()
         return self._made
@@ -103,7 +103,8 @@ class Accounts:
         return Keeper(self.store)
 
     def credential(self, name: str, config: UpstreamConfig, principal: str) -> UpstreamCredential | None:
-        """What sessions of `principal` show the upstream; None: the configured headers are all there is."""
+        """The credential that sessions of `principal` show the upstream; None: the configured headers are all there
+        is."""
         if not signs_in(config):
             return None
         assert config.url is not None

@@ -40,11 +40,11 @@ _PARTS: Final = (
     "upstreams.oauth.step_up",
     "upstreams.oauth.tokens.id_token",
 )
-"""What is needed when an upstream wants a token, or another one."""
+"""The modules that are needed when an upstream wants a token, or another one."""
 
 
 class UpstreamCredential:
-    """What the hub shows the upstream at `url` for `principal`; an `upstreams.session.Credential`.
+    """The credential that the hub shows the upstream at `url` for `principal`; an `upstreams.session.Credential`.
 
     Cheap to make: files are read, and modules loaded, when it is first needed. `may_be_kept`: there may be a grant from
     an earlier run. `on_change` is called after each change of `state` or of the token.
@@ -70,7 +70,7 @@ class UpstreamCredential:
         self.challenge = Challenge()
         """The last one of the upstream."""
         self.wanted_scope = ""
-        """What the next sign-in is to ask for; "": what the upstream says."""
+        """The scopes that the next sign-in is to ask for; "": what the upstream says."""
         self._shared = shared
         self._now = shared.clock
         self._on_change = on_change
@@ -178,12 +178,12 @@ class UpstreamCredential:
 
     @property
     def grant(self) -> Grant | None:
-        """What is held of the sign-in."""
+        """The grant of the sign-in; None: there is none."""
         return self._standing.grant
 
     @property
     def problem(self) -> str:
-        """What a person should know: why there is no token, or why the last renewal failed."""
+        """The note for a person: why there is no token, or why the last renewal failed."""
         return self._standing.problem
 
     @property

@@ -11,7 +11,7 @@ EXTENSIONS: Final = {
     "client_credentials": "io.modelcontextprotocol/oauth-client-credentials",
     "id_jag": "io.modelcontextprotocol/enterprise-managed-authorization",
 }
-"""What is declared to an upstream by its `grant`, and to no other."""
+"""The extensions that are declared to an upstream by its `grant`, and to no other."""
 NONE: Final[dict[str, Raw]] = {}
 
 

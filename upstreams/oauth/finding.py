@@ -1,5 +1,5 @@
-"""What credentials have found out about sign-ins, by `discovery` and `registration`, which are loaded when that is
-needed first."""
+"""The findings of credentials about sign-ins, by `discovery` and `registration`, which are loaded when that is needed
+first."""
 
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What follows when an upstream refuses a token that is fresh: another one would be no better, so nothing is tried for
+"""The pause when an upstream refuses a token that is fresh: another one would be no better, so nothing is tried for
 a minute; and it is found out whether the upstream names another authorization server by now."""
 
 import logging

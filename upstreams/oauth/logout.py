@@ -15,13 +15,13 @@ REVOKE_S: Final = 5.0
 
 
 class LoggedOut(Struct, frozen=True, kw_only=True):
-    """What became of a logout."""
+    """The outcome of a logout."""
 
     was_signed_in: bool
     revoked: bool | None
     """The authorization server has ended the grant; None: it was not asked."""
     why_not: str = ""
-    """Why it has not."""
+    """The reason why it has not."""
     forgot_client: bool = False
 
 

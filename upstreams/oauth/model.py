@@ -1,4 +1,4 @@
-"""What is found out about signing in at an upstream, and what is kept of it. Pure.
+"""The facts about signing in at an upstream, those that are found out and those that are kept. Pure.
 
     Discovery = ProtectedResource (what the upstream says of itself) + AuthorizationServer (what that one says)
     OAuthClient   the hub as it is known to one authorization server
@@ -13,7 +13,8 @@ from config.setting import Secret
 
 
 class OAuthProblem(Exception):
-    """Why there is no sign-in or no token: one sentence for a person, who has to do something; without secrets.
+    """The reason why there is no sign-in or no token: one sentence for a person, who has to do something; without
+    secrets.
 
     `code`: the `error` of the answer (RFC 6749 5.2, RFC 7591 3.2.2), "" if it is not one.
     """
@@ -97,7 +98,7 @@ class OAuthClient(Struct, frozen=True, kw_only=True):
 
 
 class GrantKey(Struct, frozen=True):
-    """Whose grant, and for what. Hashable."""
+    """The key of a grant: whose it is, and for what. Hashable."""
 
     issuer: str
     resource: str
@@ -144,7 +145,7 @@ class Grant(Struct, frozen=True, kw_only=True):
     id_token: Secret | None = None
     """Who signed in, for an identity provider that vouches for people at other servers; else None."""
     note: str = ""
-    """What a person should know of it, for instance that a renewal failed."""
+    """The note on it for a person, for instance that a renewal failed."""
     sign_in_needed: bool = False
     """It cannot be renewed any more; the access token is used while it lasts."""
 

@@ -1,4 +1,4 @@
-"""How the next token is got: by a refresh token, or without a person by the hub itself or its identity provider."""
+"""The ways to the next token: by a refresh token, or without a person by the hub itself or its identity provider."""
 
 from collections.abc import Awaitable, Callable
 from typing import Protocol

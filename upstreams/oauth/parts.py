@@ -1,4 +1,5 @@
-"""What all credentials of one hub share: clocks, the store, requests, and a place for tasks that outlive who waits."""
+"""The parts that all credentials of one hub share: clocks, the store, requests, and a place for tasks that outlive who
+waits."""
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ Raises OAuthProblem, OAuthUnavailable."""
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """What is found out about sign-ins: `discovery` and `registration`, which are imported at the first use."""
+    """The ways to find out about sign-ins: `discovery` and `registration`, which are imported at the first use."""
 
     discover: Discover
     server: Callable[[UpstreamOAuth], Awaitable[AuthorizationServer]]

@@ -50,7 +50,7 @@ def until_due_s(grant: Grant, wall: float) -> float:
 
 
 class Verdict(Enum):
-    """What a failed renewal means."""
+    """The meaning of a failed renewal."""
 
     GRANT_GONE = "grant gone"
     CLIENT_GONE = "client gone"

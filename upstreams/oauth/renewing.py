@@ -32,7 +32,7 @@ LAST_S: Final = 45.0
 
 
 class Wanted(Struct, frozen=True):
-    """What a renewal is for."""
+    """The purpose of a renewal."""
 
     refused: str = ""
     """The access token that the upstream refused; "": it is only about to end."""
@@ -45,13 +45,13 @@ class Wanted(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """What became of a renewal."""
+    """The outcome of a renewal."""
 
     event: Event
     grant: Grant | None = None
     """To be used from now on; None: the one there was, if any."""
     text: str = ""
-    """Why there is no other token."""
+    """The reason why there is no other token."""
     retry_after_s: float | None = None
     unclear: bool = False
     """The server did not say why it refuses."""

@@ -120,5 +120,5 @@ class SharedRenewal:
 
 
 def _sign_in_of(grant: Grant | None) -> tuple[GrantKey, float] | None:
-    """What all generations of one sign-in have in common."""
+    """The key and time that all generations of one sign-in have in common."""
     return None if grant is None else (grant.key, grant.signed_in_at)

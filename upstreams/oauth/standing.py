@@ -23,11 +23,11 @@ class Standing:
         self.authorization = ""
         """The value of the header; "": there is none."""
         self.problem = ""
-        """What a person should know: why there is no token, or why the last renewal failed."""
+        """The note for a person: why there is no token, or why the last renewal failed."""
         self.due = -inf if may_be_kept else inf
-        """When something is to be done before a request."""
+        """The time from which something is to be done before a request."""
         self.ends = -inf
-        """When the access token ends, or was refused."""
+        """The time at which the access token ends, or was refused."""
         self.is_kept = True
         """The grant could be written."""
         self.was_unclear = False

@@ -1,4 +1,4 @@
-"""What is kept of sign-ins, as rows for people, without asking for the key."""
+"""The sign-ins that are kept, as rows for people, without asking for the key."""
 
 from msgspec import Struct
 
@@ -19,7 +19,7 @@ class AccountRow(Struct, frozen=True, kw_only=True):
     scope: str
     note: str
     key_source: str
-    """Where the key is that seals it."""
+    """The place of the key that seals it."""
 
 
 def kept_rows(store: GrantStore, wall: float) -> dict[tuple[str, str], AccountRow]:

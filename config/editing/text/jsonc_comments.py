@@ -18,7 +18,7 @@ _BEHIND = re.compile(r"(?:[ \t]++|/\*(?:[^*\n]|\*(?!/))*+\*/)*+(?://[^\r\n]*+)?"
 """Blanks and comments, up to the end of the line."""
 _COMMENT = re.compile(r"//[^\r\n]*+|/\*.*?\*/", re.S)
 _CODE: Final = re.compile(r'[\s/*]*(?:"[^"]*"\s*:|[{}\[\],]+\s*(?:\*/)?\s*$)')
-"""What a comment says if it is a member, or a part of one, that was commented out."""
+"""The text of a comment that is a member, or a part of one, that was commented out."""
 
 
 def own_text(text: str, node: Node, member: Member) -> tuple[int, int]:

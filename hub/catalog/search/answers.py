@@ -74,7 +74,7 @@ def definition(tool: FoundTool) -> str:
 
 
 def unknown_tool(name: str, index: SearchIndex) -> str:
-    """What a model is told that named a tool which is not there."""
+    """The text for a model that named a tool which is not there."""
     near = index.near(name)
     hint = f"; did you mean {' or '.join(near)}?" if near else "."
     return f"there is no tool {quoted(name)}{hint} Or search with {FIND_TOOLS}."

@@ -69,7 +69,7 @@ class FoundTool(Struct, frozen=True):
     original: str
     """As its server calls it."""
     server: str
-    """What begins the names of the server's tools or, without that, the server's name."""
+    """The beginning of the names of the server's tools or, without that, the server's name."""
     fields: dict[str, Raw]
     """The members of its definition."""
 
@@ -233,7 +233,7 @@ def text_of(value: Raw | None) -> str:
 
 
 def _title(tool: FoundTool) -> str:
-    """What a tool is called for people, of its own or, as before 2025-06-18, among its hints."""
+    """The name of a tool for people, its own or, as before 2025-06-18, among its hints."""
     title = tool.fields.get("title")
     if title is None and (hints := tool.fields.get("annotations")) is not None and _is_opened(hints, MAX_TITLE_BYTES):
         title = peek_object(hints).get("title")

@@ -14,7 +14,7 @@ _OBJECT: Final = ord("{")
 
 
 class MetaCall(Struct, frozen=True):
-    """What a meta call asks for."""
+    """The call that a meta call asks for."""
 
     name: str
     """The tool, as hosts call it."""

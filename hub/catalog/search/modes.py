@@ -14,13 +14,13 @@ from config.loading.check_profiles import OWN_LABEL
 from hub.catalog.view import View
 
 ON, OFF, AUTO = "on", "off", "auto"
-"""What a profile may say."""
+"""The values that a profile may say."""
 OFF_AT: Final = 0.8
 """Share of both limits below which it is off again."""
 
 
 class HostLimits(Struct, frozen=True):
-    """What a host that shows its model all tools takes."""
+    """The most that a host takes which shows its model all tools."""
 
     tools: int | None = None
     """The most tools; None: any number."""
@@ -62,7 +62,7 @@ class SearchModes:
 
     @property
     def remembered(self) -> list[str]:
-        """What was decided, for `kept` of the next run."""
+        """The decisions, for `kept` of the next run."""
         return sorted(self._on)
 
     def configure(self, settings: Mapping[str, str]) -> None:

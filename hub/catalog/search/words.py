@@ -22,7 +22,7 @@ MAX_STEMS: Final = 2_048
 EXACT: Final = "="
 """Mark in front of a word as it was written; no word begins so."""
 EXACT_WEIGHT: Final = 0.5
-"""How much more a word of a query counts where it is written in the same way."""
+"""The factor by which a word of a query counts more where it is written in the same way."""
 _RUN: Final = re.compile(r"[^\W_]+")
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _CJK: Final = re.compile(r"[぀-ヿ㐀-䶿一-鿿가-힯豈-﫿\U00020000-\U0003ffff]+")

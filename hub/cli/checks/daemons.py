@@ -87,7 +87,7 @@ def search_mode(examined: Examined) -> Iterator[Finding]:
 
 
 def profiles(examined: Examined) -> Iterator[Finding]:
-    """What is doubtful about profiles, as the hub sees the tools of its servers."""
+    """The doubts about profiles, as the hub sees the tools of its servers."""
     rows = () if examined.status is None else examined.status.profiles
     for warning in dict.fromkeys(warning for row in rows for warning in row.warnings):
         yield Finding("profile", "warning", warning, "its hosts are not shown what it says", "correct it (`hubd edit`)")

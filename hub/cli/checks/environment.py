@@ -17,7 +17,7 @@ from hub.control.answers import UpstreamRow
 
 CAPTURE: Final = "run `hubd env capture`"
 BUNDLES: Final = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
-"""Where distributions keep the certificates that this machine trusts, those of a company among them."""
+"""The files in which distributions keep the certificates that this machine trusts, those of a company among them."""
 NODE: Final = ("npx", "node", "npm", "pnpm", "yarn", "bunx", "bun", "tsx")
 UV: Final = ("uvx", "uv", "pipx")
 
@@ -104,7 +104,7 @@ def last_words(examined: Examined) -> Iterator[Finding]:
 
 
 def _remedy(cause: _Cause, row: UpstreamRow, config: UpstreamConfig, examined: Examined) -> tuple[str, str] | None:
-    """Why a server fails for this cause, and what mends it; None: it is not to be told."""
+    """The reason why a server fails for this cause, and the remedy; None: it is not to be told."""
     shell = examined.machine.environ
     variables = _certificates_of(config, row.last_error or "") if cause is CERTIFICATE else cause.variables
     variable = next((each for each in variables if shell.get(each)), variables[0])
@@ -171,7 +171,7 @@ def _about_certificates(variable: str, known: bool, examined: Examined) -> tuple
 
 
 def this_shell(examined: Examined) -> Iterator[Finding]:
-    """What this shell has, and servers do not get since something else was recorded, or nothing."""
+    """The variables that this shell has, and servers do not get since something else was recorded, or nothing."""
     from config.editing.environment_file import capture, environment_file
 
     if (

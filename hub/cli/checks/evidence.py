@@ -138,7 +138,7 @@ class Examined(Struct, frozen=True, kw_only=True):
     root: bool = False
     """This process has the rights of root, outside of a container."""
     trials: Callable[[], Mapping[str, SignInTrial]] = dict
-    """What would become of the sign-ins that servers wait for, by server. The hub asks others for that."""
+    """The prospects of the sign-ins that servers wait for, by server. The hub asks others for that."""
     served: frozenset[str] = frozenset()
     """Servers that work through the hub: they are connected now, or were within a day."""
 

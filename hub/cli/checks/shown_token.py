@@ -75,7 +75,7 @@ class Judge:
         self._metadata = ResourceMetadata(resource, issuers, config.access.required_scopes)
 
     async def finding(self, token: str) -> Finding:
-        """What becomes of whoever shows `token`, in the order in which a hub looks."""
+        """The outcome for whoever shows `token`, in the order in which a hub looks."""
         config = self._config
         if config.auth == "none":
             return _let_in("whoever shows it, or none, is the hub's owner", 'auth = "none" asks nobody for a token')
@@ -164,7 +164,7 @@ class Judge:
         return _let_in(f"{who}, at {place}", f"it counts until {_moment(verdict.until)}")
 
     def _place(self, verdict: Verdict, settings: AccessIssuer) -> str | None:
-        """Where the token opens the hub; None: nowhere."""
+        """The place where the token opens the hub; None: nowhere."""
         metadata, audiences = self._metadata, verdict.audiences
         if metadata.is_opened_by(audiences, MCP_PATH, settings.audiences):
             return "/mcp and all below it"

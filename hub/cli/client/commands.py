@@ -369,7 +369,7 @@ def _complete(options: argparse.Namespace) -> int:
 
 
 def _reference(name: str) -> Object:
-    """What is completed: a template of URIs, or a prompt."""
+    """The reference that is completed: a template of URIs, or a prompt."""
     if "{" in name or "://" in name:
         return {"type": "ref/resource", "uri": name}
     return {"type": "ref/prompt", "name": name}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 Concerns = Callable[["UpstreamRow"], bool]
-"""Whether a command may need this server."""
+"""True for a server that a command may need."""
 LISTING_S: Final = 5.0
 """A server that was connected so short a time before the command may still have been listing what it offers."""
 SAY_AFTER_S: Final = 1.0
@@ -39,9 +39,9 @@ def anyone(row: "UpstreamRow") -> bool:
 
 
 def once_connected(act: Callable[[], Result], concerns: Concerns) -> Result:
-    """What `act` returns. Where it is refused, and servers that it `concerns` are starting, it is done again whenever
-    one of these is connected or has failed, until none is starting or `timeouts.start` is over. What it reads of
-    standard input it has to keep.
+    """The value that `act` returns. Where it is refused, and servers that it `concerns` are starting, it is done again
+    whenever one of these is connected or has failed, until none is starting or `timeouts.start` is over. What it reads
+    of standard input it has to keep.
 
     Raises:
         Refused, UsageError: of the last time.
@@ -98,7 +98,7 @@ class _Starting:
 
 
 def doing(row: "UpstreamRow") -> str:
-    """What a server that is starting does now: `time is connecting`."""
+    """The work that a server that is starting does now: `time is connecting`."""
     if row.installing:
         since = f" for {duration(row.installing_s)}" if row.installing_s is not None else ""
         return f"{printable(row.name)} is being installed{since}"

@@ -1,4 +1,5 @@
-"""How hosts come to be shown a profile, or why they are not: sentences for whoever has written it. Pure.
+"""The ways in which hosts come to be shown a profile, or the reasons why they are not: sentences for whoever has
+written it. Pure.
 
 A host is shown the profile that its token names, else the one that its entry names, else the one that lists its label.
 """
@@ -20,7 +21,7 @@ MAX_SAID: Final = 6
 def arrivals(
     name: str, labels: Sequence[str], status: Status, ways: WaysIn, hosts: Mapping[str, Host], *, changed: bool = True
 ) -> list[str]:
-    """What is to be known of the hosts of the profile `name`, which lists these labels. `hosts`: those that are known,
+    """The sentences about the hosts of the profile `name`, which lists these labels. `hosts`: those that are known,
     by label; `changed`: the profile has just been written."""
     if not labels:
         return [] if name == DEFAULT_PROFILE else [_nobody(name, status)]
@@ -31,7 +32,7 @@ def arrivals(
 
 
 def _nobody(name: str, status: Status) -> str:
-    """How a profile without labels gets a host."""
+    """The way in which a profile without labels gets a host."""
     named = [each for each in status.hosts if each.profile == name]
     if named:
         return f"it is shown to {_them(len(named))} whose entry or token names it, and lists no label of a host"
@@ -75,7 +76,7 @@ def _otherwise(name: str, title: str, row: HostRow) -> str:
 
 
 def _away(name: str, label: str, title: str, status: Status, ways: WaysIn, *, known: bool) -> Iterator[str]:
-    """How a host without an attached one comes to be shown the profile."""
+    """The way in which a host without an attached one comes to be shown the profile."""
     for row in status.hosts:
         if row.label != label and row.profile != name and (found := known_of(row)) is not None and found.id == label:
             has = f"has the label {row.label}" if row.label else "has no label"

@@ -13,7 +13,7 @@ FEW_LEFT_OUT: Final = 3
 
 
 class Choice(Struct, frozen=True):
-    """What a profile shows."""
+    """The choice of a profile."""
 
     servers: tuple[str, ...] = ()
     """As the setting: empty, if all are shown."""

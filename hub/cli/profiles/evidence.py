@@ -1,4 +1,4 @@
-"""What is known of tools, hosts and profiles: by the running hub, its configuration, and what earlier imports noted."""
+"""The knowledge of tools, hosts and profiles: of the running hub, its configuration, and what earlier imports noted."""
 
 import argparse
 import os
@@ -36,7 +36,7 @@ class Evidence(Struct, frozen=True):
         return all_hosts().get(label)
 
     def limits(self, label: str) -> Limits:
-        """What a host takes."""
+        """The limits of a host."""
         known = self.known(label)
         return Limits() if known is None else Limits(known.tool_limit, known.spare_tokens)
 
@@ -109,7 +109,7 @@ def had_before(label: str) -> dict[str, tuple[str, ...]]:
 
 
 def choice_in(profile: Profile) -> Choice:
-    """What a profile shows."""
+    """The choice of a profile."""
     return Choice(profile.servers, profile.tools)
 
 

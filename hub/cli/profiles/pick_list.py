@@ -25,7 +25,7 @@ _HELP: Final = """\
 
 
 class Picked(Struct, frozen=True):
-    """What somebody made of the list."""
+    """The list as somebody has left it."""
 
     names: tuple[str, ...] = ()
     """The tools that are shown, in the order of the list."""
@@ -56,7 +56,7 @@ def pick_list(name: str, hosts: Sequence[str], tools: Sequence[ToolUse], chosen:
 
 
 def extent(taken: Sequence[ToolUse], tools: Sequence[ToolUse]) -> str:
-    """How much of all is shown."""
+    """The share of all that is shown."""
     whole = f"{len(tools)} tools, {about(tokens_together(tools))} tokens"
     return (
         f"all of {whole}"
@@ -91,7 +91,7 @@ def _named(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _left_out(text: str) -> Iterator[str]:
-    """What may be the names of tools that are left out."""
+    """The texts that may be names of tools that are left out."""
     for line in text.splitlines():
         if (comment := line.lstrip()).startswith("#") and (words := comment[1:].split()):
             yield words[0]

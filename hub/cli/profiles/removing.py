@@ -64,7 +64,7 @@ def _unknown(name: str, known: Sequence[str]) -> str:
 
 
 def left_with(name: str, labels: Sequence[str], before: Status, after: Status, has_default: bool) -> Iterator[str]:
-    """What the hosts of a profile that is gone are shown. Pure."""
+    """The view of the hosts of a profile that is gone. Pure."""
     if name == DEFAULT_PROFILE:
         yield "hosts without a profile of their own are shown all there is"
     elif labels:
@@ -79,7 +79,7 @@ def left_with(name: str, labels: Sequence[str], before: Status, after: Status, h
 
 
 def _extent(labels: Sequence[str], after: Status) -> str:
-    """What the attached ones are shown, where it is the same for all."""
+    """The extent of the view of the attached ones, where it is the same for all."""
     found = {_shown(each) for each in after.hosts if each.label in labels and each.tools is not None}
     return f" ({found.pop()})" if len(found) == 1 else ""
 
@@ -90,7 +90,7 @@ def _shown(host: HostRow) -> str:
 
 
 def named_by(name: str, before: Status, ways: WaysIn) -> Iterator[str]:
-    """What still names a profile that is gone. Pure."""
+    """The things that still name a profile that is gone. Pure."""
     for entry in dict.fromkeys(entry for found in ways.entries.values() for entry in found if entry.profile == name):
         yield f"the entry of a host in {entry.path} names {name} and is refused now: `hubd install` writes it anew"
     for token in dict.fromkeys(each.name for each in ways.tokens if each.profile == name):

@@ -1,4 +1,4 @@
-"""What the commands of profiles show. Pure."""
+"""The screens of the commands of profiles. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -93,7 +93,7 @@ def _labels(configured: Mapping[str, Profile], name: str) -> str | None:
 
 
 def comments(host: str, why: str, taken: Sequence[ToolUse], tools: Sequence[ToolUse], limits: Limits) -> list[str]:
-    """What a suggestion says of itself, in lines above it."""
+    """The comments of a suggestion on itself, in lines above it."""
     takes = f"; {host} takes {limits}" if str(limits) else ""
     found = [f"for {host}: {why}{takes}", extent(taken, tools)]
     if left_out := _left_out(taken, tools):

@@ -63,7 +63,7 @@ def _profile_of(options: argparse.Namespace, name: str, refused: "Refused") -> s
 
 
 def _without(label: str, profiles: "Mapping[str, Profile]") -> str:
-    """What hosts are shown whose label no profile lists."""
+    """The view of hosts whose label no profile lists."""
     from config.profile_settings import DEFAULT_PROFILE
 
     shown = "all there is: `hubd tools`"

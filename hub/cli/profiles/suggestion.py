@@ -1,4 +1,4 @@
-"""What a host might need of all tools. Pure.
+"""The tools of all that a host might need. Pure.
 
 What the host called in the last days, if it called enough to tell; else what it called nevertheless, and the servers
 that it had itself before an import, with its own choice of their tools, or else all servers. The smallest server comes
@@ -19,7 +19,7 @@ MIN_CALLS: Final = 20
 
 
 class Limits(Struct, frozen=True):
-    """What a host takes."""
+    """The limits of a host."""
 
     tools: int | None = None
     """None: no limit is known."""
@@ -41,12 +41,13 @@ class Suggestion(Struct, frozen=True):
     names: tuple[str, ...]
     """Visible names, in the order of the list."""
     why: str
-    """What they are, as a phrase."""
+    """The kind of tools they are, as a phrase."""
     by_calls: bool = False
 
 
 def suggested(host: str, uses: ToolUses, had: Mapping[str, Sequence[str]], limits: Limits) -> Suggestion:
-    """What `host`, a label, might need. `had`: the servers that it had, each with its choice of own names of tools."""
+    """The tools that `host`, a label, might need. `had`: the servers that it had, each with its choice of own names of
+    tools."""
     calls = {each.name: each.calls.get(host, 0) for each in uses.tools}
     total = sum(calls.values())
     by_calls = sorted((each for each in uses.tools if calls[each.name]), key=lambda each: -calls[each.name])

@@ -68,7 +68,7 @@ def _entries(label: str) -> Iterator[Entry]:
 
 
 def entry_of(path: Path, entry: Any) -> Entry:
-    """What an entry of the hub in this file says of what its host is shown. Pure."""
+    """The words of an entry of the hub in this file about the view of its host. Pure."""
     from config.hosts.entry import url_of
     from config.loading.host_entry import command_of
     from hub.catalog.view import PROFILE_MARK

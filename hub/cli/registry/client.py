@@ -38,7 +38,8 @@ class RegistryFailed(Exception):
 
     @property
     def advice(self) -> str:
-        """What works all the same for somebody who wants to add a server, to end the sentence; "": it is said."""
+        """The way that works all the same for somebody who wants to add a server, to end the sentence; "": it is
+        said."""
         return f"; {WITHOUT}" if self.why else ""
 
 
@@ -63,7 +64,7 @@ class Registry(Struct, frozen=True, repr_omit_defaults=True):
 
 
 class Matches(Struct, frozen=True):
-    """What a search came to."""
+    """The result of a search."""
 
     servers: list[Listed]
     more: bool
@@ -73,7 +74,7 @@ class Matches(Struct, frozen=True):
 
 
 def run(ask: Callable[["Client"], Awaitable[T]]) -> T:
-    """What `ask` comes to, with a client of its own.
+    """The result of `ask`, with a client of its own.
 
     Raises:
         RegistryFailed: as `ask` does.
@@ -88,7 +89,7 @@ def run(ask: Callable[["Client"], Awaitable[T]]) -> T:
 
 
 class Client:
-    """What registries are asked."""
+    """The questions to registries."""
 
     def __init__(self, fetcher: Fetcher) -> None:
         self._fetcher = fetcher
@@ -208,7 +209,7 @@ def _origin(url: str) -> tuple[str, str, int | None]:
 
 
 def _told(fetched: Fetched) -> str:
-    """What a status means for who asked."""
+    """The meaning of a status for who asked."""
     if fetched.status in (401, 403):
         return f"it refuses access (status {fetched.status}); say who you are with `headers` of the registry"
     if fetched.status == 429:

@@ -20,7 +20,7 @@ GONE = "gone"
 
 
 class State(Struct, frozen=True, kw_only=True):
-    """How a server stands to its registry."""
+    """The standing of a server with its registry."""
 
     name: str
     source: Source
@@ -28,7 +28,7 @@ class State(Struct, frozen=True, kw_only=True):
     status: str = "active"
     message: str = ""
     problem: str = ""
-    """Why nothing is known."""
+    """The reason why nothing is known."""
 
     @property
     def is_noteworthy(self) -> bool:

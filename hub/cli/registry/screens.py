@@ -1,4 +1,4 @@
-"""What people see of a server before it is added: what runs, what it gets, and what was said of it."""
+"""The screens about a server before it is added: its command, its input, and the words of its publisher."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ def head(found: Found) -> str:
 
 
 def status_of(found: Found) -> str:
-    """What the registry says against it; "": nothing."""
+    """The words of the registry against it; "": nothing."""
     listed = found.listed
     if listed.status == "active":
         return ""

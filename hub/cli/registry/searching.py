@@ -41,7 +41,8 @@ def search(options: argparse.Namespace) -> int:
 
 
 def _asked(registries: Sequence[Registry], words: Sequence[str]) -> tuple[Results, list[RegistryFailed]]:
-    """What each registry has, and why some do not say. Registries look for one text; it is the longest word."""
+    """The finds of each registry, and the reasons why some do not say. Registries look for one text; it is the longest
+    word."""
     longest = max(words, key=len)
     failed: list[RegistryFailed] = []
 
@@ -58,7 +59,7 @@ def _asked(registries: Sequence[Registry], words: Sequence[str]) -> tuple[Result
 
 
 def _together(failed: Sequence[RegistryFailed]) -> str:
-    """Why no registry says anything; of several that fail for one reason this is said once."""
+    """The reason why no registry says anything; of several that fail for one reason this is said once."""
     by_reason: dict[str, list[str]] = {}
     for error in failed:
         by_reason.setdefault(error.why, []).append(error.registry)

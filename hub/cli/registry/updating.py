@@ -103,7 +103,7 @@ def _asked(registry: Registry, source: Source) -> tuple[Found, Listed | None]:
 def _change(
     options: argparse.Namespace, settings: Mapping[str, Any], found: Found, old: Listed | None, new: "NewSecrets"
 ) -> Change:
-    """What the new version makes of the settings."""
+    """The settings as the new version makes them."""
     output: Output = options.output
     kind = _kind(settings)
     way = _way(found.listed, kind, settings)
@@ -194,7 +194,7 @@ def _way(listed: Listed, kind: str, settings: Mapping[str, Any]) -> Way | str:
 
 
 def _host(settings: Mapping[str, Any]) -> str:
-    """Where a remote server is."""
+    """The address of a remote server."""
     try:
         return urlsplit(str(settings.get("url", ""))).netloc
     except ValueError:
@@ -207,7 +207,7 @@ def _table(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _told(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> Iterator[str]:
-    """What is different, each command, argument, variable and header by its name; no values of variables."""
+    """The differences, each command, argument, variable and header by its name; no values of variables."""
     for name, value in changes.items():
         before = settings.get(name)
         if name == "args":

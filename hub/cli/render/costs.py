@@ -150,7 +150,7 @@ def warning_of(hosts: Iterable[HostRow]) -> str:
 
 
 def remedy_of(host: HostRow) -> str:
-    """What helps a host that is shown more than it takes."""
+    """The remedy for a host that is shown more than it takes."""
     return f"run `{command}`" if (command := _command_of(host)) else OF_ONE
 
 

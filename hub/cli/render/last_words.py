@@ -11,7 +11,7 @@ from hub.wire.printable import printable
 from upstreams.journal.last_words import error_line
 
 _MARKS: Final = re.compile(r"^[|+\s]+|^npm (?:ERR!|error) (?:(?:\d{3}|E[A-Z]+) )?\s*")
-"""What stands before the text of a line: the frame of a group of tracebacks, the name of npm."""
+"""The marks before the text of a line: the frame of a group of tracebacks, the name of npm."""
 
 
 def telling_line(lines: Sequence[str]) -> str:

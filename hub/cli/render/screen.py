@@ -39,7 +39,7 @@ STYLES: Final[Mapping[str, str]] = {
     "bold": "bold",
     "name": "cyan",
 }
-"""What a text means, and how that is drawn. Colour is never the only sign of anything."""
+"""The meanings of texts, and how each is drawn. Colour is never the only sign of anything."""
 GAP: Final = 2
 """Cells between two columns."""
 NOTE_INDENT: Final = 4

@@ -41,7 +41,7 @@ class CarryOut:
         self._undo = Undo()
         self._reached_hosts = False
         self.aftermath = "nothing was changed"
-        """What it leaves if it ends now, for people."""
+        """The state that it leaves if it ends now, for people."""
 
     def __enter__(self) -> Self:
         return self

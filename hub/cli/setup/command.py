@@ -86,7 +86,7 @@ class _Journey:
 
     @property
     def state_of_files(self) -> str:
-        """What an interruption leaves, for people."""
+        """The state that an interruption leaves, for people."""
         return "nothing was changed" if self._work is None else self._work.aftermath
 
     def run(self) -> int:

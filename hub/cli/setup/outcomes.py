@@ -19,7 +19,7 @@ Did = Literal["works", "in the hub", "sign-in needed", "does not work", "left"]
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What becomes of one server of one host."""
+    """The verdict on one server of one host."""
 
     host: str
     title: str
@@ -32,7 +32,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """The hub's name for it; "": it has none."""
     why: str = ""
     outcome: ServerOutcome | None = None
-    """What was seen when it was tried."""
+    """The outcome when it was tried."""
 
     @property
     def sign_in(self) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SetupPlan(Struct, frozen=True):
-    """What is to be written, and in which way the hub is started."""
+    """The changes that are to be written, and the way in which the hub is started."""
 
     imported: "list[Write]"
     """Files of servers that the hub takes over."""
@@ -35,7 +35,7 @@ class SetupPlan(Struct, frozen=True):
     installs: "list[Plan]"
     """The hub's entry in the file of each host."""
     leaving: "Leaving"
-    """What hosts stop starting, if the hub serves it all."""
+    """The servers that hosts stop starting, if the hub serves it all."""
     start: "Way"
 
     @property
@@ -120,8 +120,8 @@ def what_leaves(
     *,
     without_hub: bool = True,
 ) -> "Leaving":
-    """What hosts stop starting. `served`: why the hub does not serve a server, "": it does; `without_hub`: hosts count
-    that do not have the hub yet.
+    """The servers that hosts stop starting. `served`: why the hub does not serve a server, "": it does; `without_hub`:
+    hosts count that do not have the hub yet.
 
     Raises:
         EditError: a file cannot be read.

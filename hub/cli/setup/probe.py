@@ -61,7 +61,7 @@ class _Skip:
         self._is_attended = is_attended
         self._from = now_s() + SKIP_AFTER_S
         self.is_offered = False
-        """Whether Enter counts by now."""
+        """True once Enter counts."""
 
     def __call__(self) -> bool:
         """True if Enter was pressed."""

@@ -171,7 +171,7 @@ def undo(plan: "SetupPlan") -> str | None:
 
 
 def _undone(plan: "SetupPlan") -> "Iterator[Block]":
-    """How it is undone. `UNDO` takes back what every setup did, so it is not for the record of a shell alone."""
+    """The way to undo it. `UNDO` takes back what every setup did, so it is not for the record of a shell alone."""
     from config.hub_paths import backup_dir
 
     if (command := undo(plan)) is not None:

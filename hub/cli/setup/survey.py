@@ -20,7 +20,7 @@ class Unreadable(Struct, frozen=True):
 
 
 class Survey(Struct, frozen=True):
-    """What hosts have."""
+    """The servers and files of hosts."""
 
     places: "list[Place]"
     """The file of each host that gets the hub."""

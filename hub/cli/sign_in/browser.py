@@ -20,7 +20,7 @@ ONE_WORD: Final = re.compile(r"[A-Za-z0-9_./+][A-Za-z0-9_./+-]*")
 
 
 def why_elsewhere(environ: Mapping[str, str], platform: str = sys.platform) -> str:
-    """Why no browser of this machine is in front of the person at this terminal; "": one may be."""
+    """The reason why no browser of this machine is in front of the person at this terminal; "": one may be."""
     if environ.get("SSH_CONNECTION"):
         return "this terminal is reached by SSH"
     if platform != "darwin" and not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):

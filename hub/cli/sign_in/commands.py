@@ -109,7 +109,7 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
 
 
 def why_no_browser() -> str:
-    """Why the configuration wants no browser opened; "": it does not say so."""
+    """The reason why the configuration wants no browser opened; "": it does not say so."""
     from config.errors import ConfigError
     from config.loading.assemble import load_all
 

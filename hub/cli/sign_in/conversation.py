@@ -27,7 +27,7 @@ PASTE: Final = "paste the address of the page that does not load, here and nowhe
 
 
 class Wishes:
-    """What the person wants of a sign-in."""
+    """The wishes of the person for a sign-in."""
 
     def __init__(
         self,

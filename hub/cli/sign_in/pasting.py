@@ -9,7 +9,7 @@ MAX_LINE_BYTES: Final = 32 << 10
 """Longer ones are not read: no hub takes such an address."""
 ERASE: Final = b"\x7f\x08"
 END: Final = b"\x04"
-"""What a terminal sends for Ctrl-D."""
+"""The byte that a terminal sends for Ctrl-D."""
 PIECE_BYTES: Final = 4096
 
 

@@ -20,7 +20,7 @@ _CLIENT = re.compile(rf"[!-~]{{1,{MAX_CLIENT}}}")
 
 
 class Verdict(Struct, frozen=True):
-    """What a token says, once it is believed."""
+    """The content of a token that is believed."""
 
     identity: Identity
     until: float
@@ -34,7 +34,7 @@ class Verdict(Struct, frozen=True):
 
 
 def verdict_of(claims: dict[str, Any], issuer: AccessIssuer, now: float, *, is_asked: bool = False) -> Verdict | Unfit:
-    """What `claims` mean, or why they do not count now. `is_asked`: they are the answer of an introspection
+    """The meaning of `claims`, or why they do not count now. `is_asked`: they are the answer of an introspection
     (RFC 7662 2.2), which may lack the end."""
     until = _until(claims, now, is_asked=is_asked)
     if isinstance(until, Unfit):

@@ -22,7 +22,7 @@ class Issued(Protocol):
 
 
 class Proxied(Protocol):
-    """What a trusted proxy says (`trusted_proxy.ProxiedPersons`)."""
+    """The words of a trusted proxy (`trusted_proxy.ProxiedPersons`)."""
 
     def check(self, request: HttpRequest) -> Identity | EarlyReply | Undecided | None: ...
 

@@ -63,7 +63,7 @@ class Issuer:
         return bool(self.keys) and trio.current_time() < self._good_at + KEEP_S
 
     def judge(self, token: Jwt) -> Verdict | Unfit:
-        """What the token says, or why it does not count."""
+        """The content of the token, or why it does not count."""
         if token.algorithm not in self.settings.algorithms:
             return Unfit("the algorithm of its signature is not one of `algorithms` of this issuer")
         key = key_for(token, self.keys)
@@ -145,7 +145,7 @@ class Issuer:
         return bool(self.settings.introspection.client_id)
 
     async def ask(self, token: str) -> Verdict | Unfit:
-        """What the server says of a token, or why it does not count.
+        """The words of the server about a token, or why it does not count.
 
         Raises:
             CannotAsk: it does not answer now.

@@ -24,7 +24,7 @@ class CannotAsk(Exception):
 
 
 class IssuerMetadata(Struct, frozen=True):
-    """What an issuer says of itself."""
+    """The metadata of an issuer."""
 
     jwks_uri: str
     introspection_endpoint: str

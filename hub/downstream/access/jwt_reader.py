@@ -35,7 +35,7 @@ class Jwt(Struct, frozen=True):
     issuer: str
     claims: dict[str, Any]
     signed: bytes
-    """What the signature is over."""
+    """The bytes that the signature is over."""
     signature: bytes
 
     def __repr__(self) -> str:

@@ -38,7 +38,7 @@ class SigningKey(Struct, frozen=True):
     algorithm: str | None
     """The only algorithm that it is for; None: each of its type."""
     print: str
-    """What tells it from all others."""
+    """The text that tells it from all others."""
     key: Any
     """As joserfc has it."""
 

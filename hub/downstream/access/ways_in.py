@@ -55,7 +55,7 @@ def shows_token(config: HubConfig, url: str, resource: str) -> bool:
 
 
 def who_comes(config: HubConfig) -> str:
-    """How hosts without the hub's token are let in, as a clause; "": they are not."""
+    """The way in which hosts without the hub's token are let in, as a clause; "": they are not."""
     if config.auth == "oauth":
         return f"hosts sign in at {' or '.join(issuer.issuer for issuer in config.access.issuers)}"
     return "the proxy says who comes" if config.auth == "proxy" else ""

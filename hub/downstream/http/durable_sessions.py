@@ -83,7 +83,7 @@ class _Kept(Struct, array_like=True, frozen=True):
 
 
 class Shown(Struct, frozen=True):
-    """What a host was shown last."""
+    """The view that a host was shown last."""
 
     run: str = ""
     """The run of the hub that showed it."""

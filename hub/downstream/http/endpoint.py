@@ -197,7 +197,7 @@ class Endpoint:
         return found
 
     def _shown(self, inbound: Inbound) -> View:
-        """What the host of a request of no session is shown now: the part of its profile, if it has one."""
+        """The view that the host of a request of no session is shown now: that of its profile, if it has one."""
         view, identity = inbound.view, inbound.identity
         if not (self.hosts.profiles.in_use or view.profile or identity.profile):
             return view

@@ -97,13 +97,15 @@ def shown(url: str) -> str:
 
 
 def resource_places(url: Address) -> tuple[str, ...]:
-    """Where the metadata of the protected resource `url` belong, in order (RFC 9728 3.1): by its path, by its host."""
+    """The places where the metadata of the protected resource `url` belong, in order (RFC 9728 3.1): by its path, by
+    its host."""
     root = url.origin + RESOURCE
     return (root,) if url.path in ("", "/") else (root + url.path, root)
 
 
 def server_places(issuer: Address) -> tuple[str, ...]:
-    """Where the metadata of an authorization server belong, in order (RFC 8414 3, OpenID Connect Discovery 4)."""
+    """The places where the metadata of an authorization server belong, in order (RFC 8414 3, OpenID Connect Discovery
+    4)."""
     origin, path = issuer.origin, issuer.path.removesuffix("/")
     if not path:
         return origin + SERVER, origin + OPENID

@@ -30,7 +30,7 @@ _PARAMETER: Final = re.compile(
 _SCHEME: Final = re.compile(rf"(?P<scheme>{_TOKEN})(?:[ \t]++[A-Za-z0-9\-._~+/]++=*+)?{_END}")
 _BAD_SCHEME: Final = re.compile(rf"(?P<scheme>{_TOKEN})(?=[ \t,]|\Z)")
 _UNREADABLE: Final = re.compile(rf'(?:[^,"]++|{_QUOTED})*+')
-"""What cannot be read, up to a comma outside quotes, or up to a quote that nothing ends."""
+"""The part that cannot be read, up to a comma outside quotes, or up to a quote that nothing ends."""
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _ERROR: Final = re.compile(r"[!#-\[\]-~]++")
 _VISIBLE: Final = re.compile(r"[!-~]++")

@@ -29,7 +29,7 @@ MAX_QUERY_CHARS: Final = 2048
 
 
 class Terms:
-    """What a discovery goes by: the upstream, and what its operator says of it."""
+    """The terms of a discovery: the upstream, and what its operator says of it."""
 
     def __init__(self, upstream: str, url: str, settings: UpstreamOAuth, *, loopback_http: bool) -> None:
         """

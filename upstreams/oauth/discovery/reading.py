@@ -12,7 +12,7 @@ MAX_RETRY_AFTER_S: Final = 60.0
 
 
 class Fetching(Protocol):
-    """What is needed of `upstreams.fetch.fetcher.Fetcher`."""
+    """The part that is needed of `upstreams.fetch.fetcher.Fetcher`."""
 
     async def get(self, url: str, allowed: Allowed, *, headers: Mapping[str, str] | None = ...) -> Fetched: ...
 

@@ -1,4 +1,4 @@
-"""What a person reads when a sign-in cannot begin: what is wrong, and the setting that helps. Pure."""
+"""The texts for a person when a sign-in cannot begin: what is wrong, and the setting that helps. Pure."""
 
 from config.errors import dotted, quoted
 from config.secret_detection import masked_url

@@ -52,7 +52,7 @@ def has_redirect_uri(document_url: str, redirect_uri: str) -> bool:
 
 
 def flaws_of(document: dict[str, Any] | None, url: str, redirect_uri: str) -> list[str]:
-    """What is wrong with the document that was found at `url`, each as a clause about it."""
+    """The flaws of the document that was found at `url`, each as a clause about it."""
     if document is None:
         return ["is no JSON object"]
     uris = document.get("redirect_uris")

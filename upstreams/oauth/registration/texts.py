@@ -1,4 +1,4 @@
-"""What a person reads when the hub has no client id at an authorization server. Pure."""
+"""The texts for a person when the hub has no client id at an authorization server. Pure."""
 
 from config.errors import quoted
 from upstreams.oauth.discovery.addresses import shown

@@ -19,15 +19,15 @@ RedirectOf = Callable[[AuthorizationServer], Awaitable[str]]
 
 
 class SignInTrial(Struct, frozen=True, kw_only=True):
-    """What would become of a sign-in at an upstream."""
+    """The prospects of a sign-in at an upstream."""
 
     problem: str = ""
-    """Why it cannot begin, and what to do; "": it can."""
+    """The reason why it cannot begin, and what to do; "": it can."""
     is_passing: bool = False
     """The problem may go away by itself."""
     discovery: Discovery | None = None
     client: str = ""
-    """How the hub would get its client id: `configured`, `document`, `registered`."""
+    """The way in which the hub would get its client id: `configured`, `document`, `registered`."""
 
 
 async def try_sign_in(
@@ -56,7 +56,7 @@ async def try_sign_in(
 
 
 def _way_in(found: Discovery, settings: UpstreamOAuth, hub: OAuthConfig, redirect_uri: str, upstream: str) -> str:
-    """How the hub would get its client id.
+    """The way in which the hub would get its client id.
 
     Raises:
         OAuthProblem: it would get none.
@@ -76,7 +76,7 @@ def _way_in(found: Discovery, settings: UpstreamOAuth, hub: OAuthConfig, redirec
 
 
 async def check_client_document(fetch: Fetching, hub: OAuthConfig, redirect_uri: str) -> str:
-    """What is wrong with the client metadata document of `client_metadata_url`, for a person; "": nothing, or none is
+    """The flaw of the client metadata document of `client_metadata_url`, for a person; "": nothing, or none is
     configured. Authorization servers read it from elsewhere, and may see another one."""
     url = hub.client_metadata_url
     if not url:

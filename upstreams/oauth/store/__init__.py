@@ -1,4 +1,4 @@
-"""What is kept of sign-ins, sealed, in one folder that processes share.
+"""The records of sign-ins, sealed, in one folder that processes share.
 
 `grant_store` (what others use), `keeping` (the same for tasks), `clients` (client ids), `facts` (small things between
 sign-ins), `records` (the content of a file; pure), `folder` (private files that are replaced as a whole), `locks` (one

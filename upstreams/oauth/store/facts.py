@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 
 class Agreed(Struct, frozen=True):
-    """What a person said yes to in a terminal: that an upstream has its sign-ins at this issuer."""
+    """The consent of a person in a terminal: that an upstream has its sign-ins at this issuer."""
 
     upstream: str
     principal: str

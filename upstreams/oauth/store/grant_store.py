@@ -103,7 +103,7 @@ class GrantStore:
 
     @property
     def key_source(self) -> str:
-        """Where the key is: `credential`, `sealing_key`, `keyring` or `keys`."""
+        """The place of the key: `credential`, `sealing_key`, `keyring` or `keys`."""
         return self._seal.source
 
     def load(self, key: GrantKey) -> Grant | None:
@@ -191,7 +191,8 @@ class GrantStore:
         return gone
 
     def _brought_back(self, path: Path) -> Grant | None:
-        """What was set aside, if its key is there again; None: there is nothing, or it still cannot be opened."""
+        """The grant that was set aside, if its key is there again; None: there is nothing, or it still cannot be
+        opened."""
         aside = _aside(path)
         data = read_file(aside)
         if data is None:

@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 class Keeper:
-    """What the flow of a sign-in keeps and finds; `store` may block when it is called first.
+    """The store as the flow of a sign-in uses it; `store` may block when it is called first.
 
     Raises:
         OAuthProblem: something cannot be read or kept.

@@ -1,4 +1,4 @@
-"""Which folder holds what is kept of sign-ins: on file systems that several machines share, each has its own, since
+"""The folder that holds what is kept of sign-ins: on file systems that several machines share, each has its own, since
 locks there cannot be relied on, and one machine's renewal would end the other's sign-in."""
 
 import os

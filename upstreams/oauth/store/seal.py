@@ -30,7 +30,7 @@ class Seal(Protocol):
 
     @property
     def source(self) -> str:
-        """Where the key is, for `hubd auth --status`: `credential`, `sealing_key`, `keyring` or `keys`."""
+        """The place of the key, for `hubd auth --status`: `credential`, `sealing_key`, `keyring` or `keys`."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""What the hub adds to a request to prove its client id (RFC 6749 2.3, RFC 7523 2.2)."""
+"""The parts that the hub adds to a request to prove its client id (RFC 6749 2.3, RFC 7523 2.2)."""
 
 from base64 import b64encode
 from typing import Final

@@ -23,7 +23,7 @@ Fields = Sequence[tuple[str, str]]
 
 
 class Poster(Protocol):
-    """What a token endpoint needs of `upstreams.fetch.fetcher.Fetcher`."""
+    """The part that a token endpoint needs of `upstreams.fetch.fetcher.Fetcher`."""
 
     def post_form(
         self, url: str, fields: Fields, allowed: Allowed, *, headers: Mapping[str, str] = ...

@@ -143,7 +143,7 @@ class Refused:
 
 
 def _operation(body: bytes) -> str:
-    """What a message of the hub asks for: the name of a tool or prompt, else the method."""
+    """The operation that a message of the hub asks for: the name of a tool or prompt, else the method."""
     try:
         members = peek_object(body)
         return peek_str(peek_object(members["params"]).get("name")) or peek_str(members.get("method")) or ""
