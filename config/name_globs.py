@@ -56,7 +56,7 @@ class EachGlob:
         bare = {glob.removeprefix("!") for glob in globs}
         self.plain = frozenset((*names, *(glob for glob in bare if not is_wild(glob))))
         self.wild = {glob: fixed_start(glob) for glob in bare if is_wild(glob) and glob not in ALL}
-        """What begins the names that each of the others means."""
+        """The beginning of the names that each of the others means."""
         self.means = cache(lambda glob: re.compile(_pattern(glob), re.DOTALL).fullmatch)
         """The function that tells whether a glob means a name; made when it is first needed."""
 

@@ -73,7 +73,7 @@ def _without(label: str, profiles: "Mapping[str, Profile]") -> str:
 
 
 def why_refused(refused: "Refused", tool: str, hub: "HubSession", options: argparse.Namespace) -> str:
-    """What a host of the profile hears of a call that is refused; for people also whether the profile is why."""
+    """The answer to a host of the profile whose call is refused; for people also whether the profile is why."""
     from hub.control.methods import TOOLS
     from hub.wire.mcp import INVALID_PARAMS
 

@@ -8,8 +8,10 @@ import sys
 
 import pytest
 
+from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
+from hub.wire.vocabulary import LIST_FLAGS
 from tests.support.attached import hubd
-from tests.support.processes import PYTHON_1, ROOT, running
+from tests.support.processes import PYTHON_1, ROOT, free_port, running
 from tests.support.restarts import TICK, a_run, kill, state
 
 ROOTED = ROOT / "tests" / "real" / "hosts" / "rooted.py"
@@ -175,6 +177,54 @@ def test_a_host_over_http_is_told_of_the_lists_that_differ_and_of_no_others(tmp_
     with a_run(tmp_path, config(shop), port) as host.hub, host.listening():
         assert {host.hear() for _ in range(2)} == {"roots/list", CHANGED[0]}
         assert host.names() == [*BOTH[:3], "till__lend"]
+
+
+def modern(method, **params):
+    """A request of a modern host that has roots, and the header fields that repeat a part of it."""
+    capabilities = {"roots": {"listChanged": True}}
+    params["_meta"] = {VERSION_KEY: MODERN, CLIENT_CAPABILITIES_KEY: capabilities}
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": MODERN,
+        "Mcp-Method": method,
+    }
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}), headers
+
+
+def modern_names(hub):
+    """The tools that a modern host is shown."""
+    with contextlib.closing(http.client.HTTPConnection(hub.url.split("/")[2], timeout=60)) as connection:
+        connection.request("POST", "/mcp", *modern("tools/list"))
+        return [tool["name"] for tool in json.loads(connection.getresponse().read())["result"]["tools"]]
+
+
+@contextlib.contextmanager
+def modern_listening(hub):
+    """The methods of what a modern host is told of lists, as they come."""
+    body, headers = modern("subscriptions/listen", notifications=dict.fromkeys(LIST_FLAGS, True))
+    with contextlib.closing(http.client.HTTPConnection(hub.url.split("/")[2], timeout=60)) as connection:
+        connection.request("POST", "/mcp", body, headers)
+        with contextlib.closing(connection.getresponse()) as response:
+            assert response.status == 200
+            lines = iter(response.readline, b"")
+            yield (json.loads(line[5:])["method"] for line in lines if line.startswith(b"data:") and len(line) > 7)
+
+
+@pytest.mark.covers("F-H-22")
+def test_a_modern_host_over_http_is_not_asked_where_it_works_and_hears_of_what_changes(tmp_path, shop):
+    port = free_port()
+    for run in range(2):
+        with a_run(tmp_path, config(shop), port) as hub:
+            if not run:
+                succeeds(hubd(hub, "trust", shop, "--yes"))
+            with modern_listening(hub) as told:
+                assert next(told) == "notifications/subscriptions/acknowledged"
+                assert modern_names(hub) == BOTH[:2]
+                for chosen in (["one"], ["*"]):  # one announcement each, so that one too many is seen
+                    choose(hub, shop, *chosen)
+                    assert next(told) == CHANGED[0]
+                hub.process.signalled(signal.SIGKILL, patience_s=60)
 
 
 class Rooted:
