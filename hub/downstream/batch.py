@@ -5,8 +5,9 @@ from typing import Final
 
 import trio
 
-from hub.downstream.hosts import Host, Router
+from hub.downstream.host import Host
 from hub.downstream.request_pipeline import answer, overloaded, take_on
+from hub.downstream.router import Router
 from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller
 from hub.link.read_pace import ReadPace

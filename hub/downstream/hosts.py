@@ -1,138 +1,50 @@
-"""Attached hosts: a `Host` for each legacy session or line connection, all of them in `Hosts`.
-
-A `Host` is the host's side of a conversation over any transport: the result of the handshake, the running requests,
-and the notifications that belong to none of them. A modern request over HTTP carries all this itself: it has a
-`StatelessHost` (`hub.downstream.stateless_host`).
-
-What always holds: the id of a request is looked up in its own `Host` and nowhere else, so that no host can reach a
-request of another; `begin` and `end` come in pairs. The classes share a module since each needs the other.
-"""
+"""Attached hosts: a `Host` for each legacy session or line connection, all of them in `Hosts`."""
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
 
 import trio
-from msgspec import Raw, structs
 
 from hub.bridge.url_elicitation import PageVisits
 from hub.catalog.profile_choice import ProfileChoice
 from hub.catalog.view import View
 from hub.control.answers import HostRow
-from hub.downstream.host_questions import HostQuestions
+from hub.downstream.host import Host
 from hub.downstream.running_requests import RunningRequests
 from hub.link.budget import Budget
 from hub.link.flag_and_bell import DirtyFlag
-from hub.link.hub_errors import HubError, Overloaded
-from hub.link.interface import Caller, Identity, Tenant, new_conversation
-from hub.link.read_pace import ReadPace
-from hub.routing.host_exchange import HostExchange, Send, wants_log
-from hub.wire.handshake import detached
-from hub.wire.http.mcp_headers import Mirror
-from hub.wire.jsonrpc import (
-    EMPTY,
-    Failure,
-    Notification,
-    RemoteProtocolError,
-    Reply,
-    Request,
-    RequestId,
-    Response,
-    Result,
-    detach,
-    encode_notification,
-    peek_object,
-    peek_str,
-    raw,
-)
-from hub.wire.mcp import (
-    CANCELLED,
-    ELICITED,
-    INITIALIZED,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    LIST_CHANGED,
-    LISTEN,
-    LOG_LEVELS,
-    MAX_DECLARED_BYTES,
-    MESSAGE,
-    PROGRESS,
-    ROOTS_CHANGED,
-    Kind,
-)
-from hub.wire.questions.question import Question
+from hub.wire.jsonrpc import encode_notification, peek_object, peek_str, raw
+from hub.wire.mcp import ELICITED, LIST_CHANGED, Kind
 
-SESSION_IN_FLIGHT: Final = 64
 PARK_TTL_S: Final = 900.0
-MAX_NAME: Final = 100
 MAX_LABELS: Final = 1_000
 """Labels of hosts that are known at a time."""
+MAX_NAME: Final = 100
 """Characters shown of the name that a host gives itself."""
-
-
-class Router(Protocol):
-    """The part of `hub.routing.router.Router` that hosts need."""
-
-    def initialize(self, params: dict[str, Raw], view: View) -> tuple[Result, str, dict[str, Raw]]: ...
-
-    def at_once(self, request: Request, caller: Caller, view: View) -> Reply | None:
-        """The answer, if nothing need be waited for; None: only `dispatch` can tell."""
-        ...
-
-    async def dispatch(self, request: Request, exchange: HostExchange) -> Reply: ...
-
-    def failed(self, request: Request, exchange: HostExchange, error: HubError) -> Reply:
-        """The answer to a request that failed by `error`, as its host may see it."""
-        ...
-
-    def find_view(self, name: str) -> View | None:
-        """The view of the endpoint /mcp/<name>; None: there is none."""
-        ...
-
-    settled: trio.Event
-    """Set once lists are answered."""
-
-    async def wait_shown(self, view: View) -> None:
-        """Wait until the lists of `view` can be shown."""
-        ...
-
-    def digests(self, view: View) -> dict[str, str]: ...
-
-    def mirrors(self, tool: str, view: View) -> tuple[Mirror, ...]: ...
-
-    def log_level_changed(self) -> None: ...
-
-    def roots_changed(self, tenant: Tenant) -> None:
-        """The roots of a host have changed."""
-        ...
-
-    def left(self, tenant: Tenant) -> None:
-        """A conversation that lasted longer than a request is over. Called once."""
-        ...
 
 
 class Workplaces(Protocol):
     """Gives hosts that work in a project its view; `hub.projects.projects.Projects` is one. No method raises."""
 
-    async def arrived(self, host: "Host") -> None:
+    async def arrived(self, host: Host) -> None:
         """A host with a known `workplace` is about to be heard. Cancellation: it sees what everybody sees."""
         ...
 
-    def opened(self, host: "Host") -> None:
+    def opened(self, host: Host) -> None:
         """The handshake of `host` is complete, or its roots have changed."""
         ...
 
-    async def returned(self, host: "Host") -> None:
+    async def returned(self, host: Host) -> None:
         """A host that was at work in `workplace` before the hub restarted is about to be heard again; its roots may say
         otherwise. Cancellation: as for `arrived`."""
         ...
 
-    async def placed(self, host: "Host") -> None:
+    async def placed(self, host: Host) -> None:
         """Wait until `host`, if it is being asked where it works, has said so, or says nothing."""
         ...
 
-    def left(self, host: "Host") -> None: ...
+    def left(self, host: Host) -> None: ...
 
 
 OnFirst = Callable[[View, str, str], None]
@@ -197,16 +109,16 @@ class Hosts:
         if label and not any(host.identity.host == label for host in self._attached.values()):
             self._on_first(place, label, named)
 
-    def add(self, host: "Host") -> None:
+    def add(self, host: Host) -> None:
         """Attach a host. `remove` must follow."""
         self._attached[host.id] = host
 
-    def remove(self, host: "Host") -> None:
+    def remove(self, host: Host) -> None:
         """Detach a host, if it is attached."""
         if self._attached.pop(host.id, None) and self.workplaces is not None:
             self.workplaces.left(host)
 
-    def __iter__(self) -> Iterator["Host"]:
+    def __iter__(self) -> Iterator[Host]:
         return iter(list(self._attached.values()))
 
     def list_changed(self, kinds: Iterable[Kind], view: View) -> None:
@@ -224,7 +136,7 @@ class Hosts:
             if host.open and host.conversation in conversations:
                 host.tell(f"{ELICITED} {ours}", encode_notification(ELICITED, {"elicitationId": raw(ours)}))
 
-    def move(self, host: "Host", view: View, kinds: Iterable[Kind]) -> None:
+    def move(self, host: Host, view: View, kinds: Iterable[Kind]) -> None:
         """Show a host another view, in which lists of these kinds differ from what it may have seen."""
         host.view = view
         self.list_changes.set()
@@ -238,269 +150,7 @@ class Hosts:
     def status(self) -> list[HostRow]:
         """Status rows of the attached hosts."""
         now = trio.current_time()
-        return [host.status(now) for host in self._attached.values()]
-
-
-class Host:
-    """One attached host. Subclasses know its transport: how to `tell` it something."""
-
-    transport = "memory"
-
-    def __init__(
-        self,
-        id: str,
-        identity: Identity,
-        view: View,
-        hosts: Hosts,
-        workplace: Path | None = None,
-        *,
-        is_bound: bool = False,
-    ) -> None:
-        self.id = id
-        self.identity = identity
-        self.conversation = new_conversation()
-        self.endpoint = view
-        """View of the endpoint that the host uses, or of the profile that its user named."""
-        self.workplace = workplace
-        """The directory that the host works in, if known; it may be in a project."""
-        self.is_bound = is_bound
-        """The user has said where the host works; its roots are not asked for."""
-        self.hosts = hosts
-        hosts.host_comes(view, identity.host, self.named)
-        self.view = self.view_at(view)
-        """View that the host is shown: of its project, if it works in one, and of its profile, if it has one."""
-        self.caller: Caller | None = None
-        """Result of the handshake; None before it, and for hosts of the modern era."""
-        self.version = ""
-        self.client_info: Raw = EMPTY
-        self.open = False
-        """The handshake is complete, so that the host may be told things."""
-        self.outdated = False
-        """A list has changed since it came; some hosts never ask again."""
-        self._farewell: Router | None = None
-        """Router to notify when the last request of a host that left has ended."""
-        self.calls: dict[RequestId, trio.CancelScope] = {}
-        self.listens: dict[RequestId, trio.CancelScope] = {}
-        """Running `subscriptions/listen` requests, by id."""
-        self.asking = HostQuestions(hosts.park_ttl_s, hosts.asks_as)
-        self.since = self.seen = trio.current_time()
-        self.pace = ReadPace()
-        self.requests = hosts.requests
-
-    def __repr__(self) -> str:
-        state = self.version or "new"
-        return f"<{type(self).__name__} {self.identity.host} {state}, {len(self.calls)} requests in flight>"
-
-    @property
-    def log_level(self) -> str | None:
-        """The minimum level of log messages that belong to no request; None: the host wants none."""
-        return self.caller.log_level if self.caller else None
-
-    @property
-    def tenant(self) -> Tenant:
-        """Key of this conversation, for state that the router and upstreams keep for it."""
-        return Tenant(self.identity, self.conversation)
-
-    @property
-    def hears(self) -> bool:
-        """True if notifications that belong to no request reach the host at once."""
-        return True
-
-    @property
-    def session(self) -> "Host":
-        """The conversation itself, which outlives the request that asks."""
-        return self
-
-    # --- what a carrier says
-
-    def tell(self, subject: str, message: bytes) -> None:
-        """Send a notification that belongs to no request. Never blocks; an undelivered one of `subject` is replaced."""
-        raise NotImplementedError
-
-    def lists_changed(self, messages: Iterable[tuple[str, bytes]]) -> None:
-        """Tell it that lists have changed: `messages` by their methods."""
-        self.outdated = True
-        if self.open:
-            for method, message in messages:
-                self.tell(method, message)
-        self.lists_told()
-
-    def lists_told(self) -> None:
-        """Note that the host has been told of all changes of its lists. Here: nothing."""
-
-    def log(self, params: dict[str, Raw]) -> None:
-        """Pass on a log message that belongs to no request. Of undelivered ones the newest is kept."""
-        if wants_log(self.log_level, peek_str(params.get("level"))):
-            self.tell(MESSAGE, encode_notification(MESSAGE, params))
-
-    def watches(self, uri: str, *, on: bool) -> None:
-        """Note a subscription that must outlive the connection. Here: nothing, subscriptions end with it."""
-
-    def move(self, workplace: Path | None) -> None:
-        """Take note of the directory it works in; None: nobody knows it."""
-        self.workplace = workplace
-
-    @property
-    def named(self) -> str:
-        """The profile that its token or its user names; "": neither does."""
-        return self.identity.profile or self.endpoint.profile
-
-    def view_at(self, place: View) -> View:
-        """The view that the host would be shown at `place`, which is everything, a project or one server."""
-        return self.hosts.profiles.choose(place, self.identity.host, self.named)
-
-    def show(self, place: View) -> None:
-        """Show it another place from now on, by its profile."""
-        self.view = self.view_at(place)
-
-    async def wait_shown(self, router: Router) -> None:
-        """Wait until the lists that the host is shown can be answered."""
-        shown = None
-        while shown != self.view:  # which may be another one by then
-            shown = self.view
-            await router.wait_shown(shown)
-
-    # --- the handshake, and what it allows
-
-    def initialize(self, router: Router, params: dict[str, Raw]) -> Result:
-        """Agree on a revision; starts over if there was one.
-
-        Raises:
-            RemoteProtocolError: the request cannot be used.
-        """
-        for name in ("capabilities", "clientInfo"):
-            if len(memoryview(params.get(name, EMPTY))) > MAX_DECLARED_BYTES:
-                raise RemoteProtocolError(INVALID_PARAMS, f"{name} takes more than {MAX_DECLARED_BYTES} bytes")
-        result, version, capabilities = router.initialize(params, self.view)
-        had_level = self.log_level is not None
-        self.version = version
-        self.caller = Caller(self.identity, version, detached(capabilities), None, self.conversation, lasting=True)
-        self.client_info = detach(params.get("clientInfo", EMPTY))
-        self.open = False
-        self.asking.start_over()
-        if had_level:
-            router.log_level_changed()
-        return result
-
-    def end_conversation(self, router: Router) -> None:
-        """End the conversation; called once. The router is told when the last request has ended: until then upstreams
-        may work for the host."""
-        self.hosts.remove(self)
-        self.asking.host_left()
-        if self.log_level is not None:
-            router.log_level_changed()
-        self._farewell = router
-        self._report_end()
-
-    def _report_end(self) -> None:
-        if self._farewell is not None and not self.calls:
-            router, self._farewell = self._farewell, None
-            router.left(self.tenant)
-
-    def set_level(self, router: Router, params: Mapping[str, Raw]) -> Reply:
-        """Answer `logging/setLevel`."""
-        assert self.caller is not None
-        level = peek_str(params.get("level"))
-        if level not in LOG_LEVELS:
-            return Failure(INVALID_PARAMS, f"level is one of {', '.join(LOG_LEVELS)}")
-        self.caller = structs.replace(self.caller, log_level=level)
-        router.log_level_changed()
-        return Result(EMPTY)
-
-    # --- requests
-
-    def is_running(self, id: RequestId) -> bool:
-        """True if a request of this id is running."""
-        return id in self.calls or id in self.listens
-
-    def begin(self, id: RequestId, method: str = "") -> trio.CancelScope:
-        """Admit a request; the result cancels it, and `end` must follow. Subscriptions have no end and are not counted.
-
-        Raises:
-            RemoteProtocolError: a request with this id is running; it goes on unharmed.
-            Overloaded: too many are.
-        """
-        if self.is_running(id):
-            raise RemoteProtocolError(INVALID_REQUEST, "A request with this id is still running", id=id)
-        if method == LISTEN:
-            scope = self.listens[id] = trio.CancelScope()
-            return scope
-        if len(self.calls) >= SESSION_IN_FLIGHT:
-            raise Overloaded(f"{SESSION_IN_FLIGHT} requests of this session are running already; wait for one to end")
-        scope = self.calls[id] = self.requests.admit(self.identity.principal)
-        return scope
-
-    def end(self, id: RequestId) -> None:
-        """A request that `begin` admitted is over. The last one of a host that has left ends the conversation."""
-        if self.listens.pop(id, None) is not None:
-            return
-        self.requests.release(self.identity.principal, self.calls.pop(id))
-        self._report_end()
-
-    def notified(self, router: Router, message: Notification) -> None:
-        """Handle a notification. Unknown methods and ids of other hosts are ignored."""
-        if message.method == CANCELLED:
-            id = request_id(message.params.get("requestId"))
-            if id is not None and (scope := self.calls.get(id) or self.listens.get(id)):
-                scope.cancel()
-        elif message.method == PROGRESS:
-            self.asking.progressed(message.params)
-        elif self.caller is None:
-            return
-        elif message.method == INITIALIZED:
-            self.open = True
-            self.at_work()
-        elif message.method == ROOTS_CHANGED:
-            self.asking.roots_changed()
-            router.roots_changed(self.tenant)
-            self.at_work()
-
-    def at_work(self) -> None:
-        """Tell projects that the host may work in one of them now."""
-        if self.hosts.workplaces is not None:
-            self.hosts.workplaces.opened(self)
-
-    def answered(self, message: Response) -> None:
-        """Handle a response of the host. A response to no open question is dropped without an error."""
-        self.asking.answered(message)
-
-    async def ask(self, question: Question, send: Send) -> Reply:
-        """Put an upstream's question to the host, on the stream of `send`.
-
-        Satisfies `hub.routing.host_exchange.AskableHost`. Cancellation: withdraws it.
-        """
-        assert self.caller is not None, "nobody is asked before the handshake"
-        self.hosts.visits.on_question(question, self.caller)
-        return await self.asking.ask(question, self.caller, send)
-
-    def withdraw(self, send: Send) -> None:
-        """Withdraw the questions that were asked on the stream of `send`."""
-        self.asking.withdraw(send)
-
-    def cancel_all(self) -> None:
-        """Cancel all requests of the host."""
-        for scope in (*self.calls.values(), *self.listens.values()):
-            scope.cancel()
-
-    def status(self, now: float) -> HostRow:
-        """Its row in `hubd status`."""
-        info = peek_object(self.client_info)
-        name = peek_str(info.get("title")) or peek_str(info.get("name")) or self.identity.host
-        return HostRow(
-            host=name[:MAX_NAME],
-            label=self.identity.host,
-            principal=self.identity.principal,
-            transport=self.transport,
-            version=self.version or None,
-            endpoint=self.view.path,
-            profile=self.view.profile or None,
-            search=self.view.search,
-            attached_s=round(now - self.since, 1),
-            idle_s=0.0 if self.calls else round(now - self.seen, 1),
-            in_flight=len(self.calls),
-            asked=len(self.asking),
-            listening=self.hears or bool(self.listens),
-        )
+        return [_row(host, now) for host in self._attached.values()]
 
 
 def _messages(kinds: Iterable[Kind]) -> list[tuple[str, bytes]]:
@@ -509,12 +159,22 @@ def _messages(kinds: Iterable[Kind]) -> list[tuple[str, bytes]]:
     return [(method, encode_notification(method, {})) for method in methods]
 
 
-def request_id(value: Raw | None) -> RequestId | None:
-    """Read the request id in a notification."""
-    text = peek_str(value)
-    if text is not None or value is None:
-        return text
-    try:
-        return int(bytes(value))
-    except ValueError:
-        return None
+def _row(host: Host, now: float) -> HostRow:
+    """Its row in `hubd status`."""
+    info = peek_object(host.client_info)
+    name = peek_str(info.get("title")) or peek_str(info.get("name")) or host.identity.host
+    return HostRow(
+        host=name[:MAX_NAME],
+        label=host.identity.host,
+        principal=host.identity.principal,
+        transport=host.transport,
+        version=host.version or None,
+        endpoint=host.view.path,
+        profile=host.view.profile or None,
+        search=host.view.search,
+        attached_s=round(now - host.since, 1),
+        idle_s=0.0 if host.calls else round(now - host.seen, 1),
+        in_flight=len(host.calls),
+        asked=len(host.asking),
+        listening=host.hears or bool(host.listens),
+    )

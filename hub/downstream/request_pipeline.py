@@ -21,7 +21,8 @@ from typing import Final
 
 import trio
 
-from hub.downstream.hosts import Host, Router
+from hub.downstream.host import Host
+from hub.downstream.router import Router
 from hub.downstream.stateless_host import StatelessHost
 from hub.link.hub_errors import Draining, Overloaded
 from hub.link.interface import Caller

@@ -3,8 +3,10 @@
 from typing import Final
 
 import trio
+from msgspec import Raw
 
 from hub.link.hub_errors import Overloaded, Stopping
+from hub.wire.jsonrpc import RequestId, peek_str
 
 PRINCIPAL_IN_FLIGHT: Final = 256
 
@@ -72,3 +74,14 @@ class RunningRequests:
         while self._scopes:
             self._none_left = trio.Event()
             await self._none_left.wait()
+
+
+def request_id(value: Raw | None) -> RequestId | None:
+    """Read the request id in a notification."""
+    text = peek_str(value)
+    if text is not None or value is None:
+        return text
+    try:
+        return int(bytes(value))
+    except ValueError:
+        return None

@@ -15,7 +15,8 @@ from hub.catalog.profile_choice import ProfileChoice
 from hub.catalog.search.modes import SearchModes
 from hub.catalog.view import View, profile_view
 from hub.control.answers import ProfileRow
-from hub.downstream.hosts import Host, Hosts
+from hub.downstream.host import Host
+from hub.downstream.hosts import Hosts
 from hub.routing.listeners import ListenStream
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.subscriptions import Subscriptions

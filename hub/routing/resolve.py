@@ -47,21 +47,23 @@ class Resolver:
         if route.original.startswith("ui://"):
             self._affinity.note(caller.identity.principal, route.upstream, trio.current_time())
 
-    async def refresh_and_route(self, kind: Kind, name: str, exchange: HostExchange) -> Route | None:
-        """The route of a name that the catalogue lacks, after reading the list again that would have it.
+    async def named(self, kind: Kind, name: str, exchange: HostExchange) -> Route | None:
+        """The route of a name; where the catalogue lacks it, after reading the list again that would have it.
 
         Raises:
             UpstreamUnavailable: the upstream that would have it is disabled, or not configured any more.
         """
+        if route := self._live.of(exchange.view).route(kind, name):
+            return route
         await self._live.settled.wait()
         catalog = self._live.of(exchange.view)
-        if (route := catalog.route(kind, name)) is None:
-            if owner := self._suspect(name, catalog, exchange.view):
-                await self._lists.refresh(owner, kind)
-            else:
-                await self._lists.wait_for_first(catalog.unprefixed(), kind)
-            route = self._live.of(exchange.view).route(kind, name)
-        return route
+        if route := catalog.route(kind, name):
+            return route
+        if owner := self._suspect(name, catalog, exchange.view):
+            await self._lists.refresh(owner, kind)
+        else:
+            await self._lists.wait_for_first(catalog.unprefixed(), kind)
+        return self._live.of(exchange.view).route(kind, name)
 
     def _suspect(self, name: str, catalog: Catalog, view: View) -> str | None:
         """The upstream that an unknown name would belong to, or did; looking that one up raises if it is gone."""
@@ -93,8 +95,7 @@ class Resolver:
         name, uri = peek_str(ref.get("name")), peek_str(ref.get("uri"))
         match peek_str(ref.get("type")):
             case "ref/prompt" if name is not None:
-                known = self._live.of(exchange.view).route(Kind.PROMPT, name)
-                return known or await self.refresh_and_route(Kind.PROMPT, name, exchange), "name"
+                return await self.named(Kind.PROMPT, name, exchange), "name"
             case "ref/resource" if uri is not None:
                 template = self._live.of(exchange.view).route(Kind.TEMPLATE, uri)
                 routes = [template] if template else await self.resource(uri, exchange)

@@ -237,9 +237,7 @@ class Router:
             return Failure(INVALID_PARAMS, f"{request.method} needs the name of a {noun}")
         if name in META_TOOLS and kind is Kind.TOOL and not exchange.view.server:
             return await self._meta_call(name, request, exchange)
-        route = self._live.of(exchange.view).route(kind, name) or await self._resolver.refresh_and_route(
-            kind, name, exchange
-        )
+        route = await self._resolver.named(kind, name, exchange)
         if route is None:
             return Failure(INVALID_PARAMS, f"Unknown {noun}: {name}; {kind.value}/list names those there are")
         return await self._forwarder.forward(request, exchange, route, "name", kind=kind)
@@ -253,9 +251,7 @@ class Router:
             call = read_meta_call(request.params.get("arguments"))
         except BadMetaCall as error:
             return self._own(tool_search.refused(str(error)), exchange)
-        route = self._live.of(exchange.view).route(Kind.TOOL, call.name) or await self._resolver.refresh_and_route(
-            Kind.TOOL, call.name, exchange
-        )
+        route = await self._resolver.named(Kind.TOOL, call.name, exchange)
         catalog = self._live.of(exchange.view)
         if route is None:
             return self._own(await self._search.unknown(call.name, catalog), exchange)

@@ -18,7 +18,7 @@ import trio
 from hub.catalog.view import EVERYTHING, View
 from hub.downstream.access.refusals import FORBIDDEN
 from hub.downstream.batch import read_batch, run_batch, wants_answer
-from hub.downstream.hosts import Hosts, Router
+from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.refusal import (
     NEITHER,
@@ -36,6 +36,7 @@ from hub.downstream.http.reply import SSE_AFTER_S, Accepted, Answer, BatchAnswer
 from hub.downstream.http.request import Inbound, Posts
 from hub.downstream.http.session import HttpSession, HttpSessions
 from hub.downstream.request_pipeline import answer, overloaded
+from hub.downstream.router import Router
 from hub.downstream.stateless_host import StatelessHost
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Overloaded

@@ -5,9 +5,9 @@ from typing import Final
 import trio
 
 from hub.catalog.view import View
-from hub.downstream.hosts import Router
 from hub.downstream.http.session import HttpSession
 from hub.downstream.request_pipeline import overloaded, take_on
+from hub.downstream.router import Router
 from hub.downstream.stateless_host import StatelessHost
 from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller

@@ -16,10 +16,12 @@ import trio
 from msgspec import Raw
 
 from hub.catalog.view import View
-from hub.downstream.hosts import Host, Hosts, Router
+from hub.downstream.host import Host
+from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions, Past, Shown
 from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, EventStream, StreamArchive
 from hub.downstream.request_pipeline import serve
+from hub.downstream.router import Router
 from hub.downstream.stateless_host import StatelessHost
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.flag_and_bell import DirtyFlag

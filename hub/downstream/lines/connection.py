@@ -16,9 +16,11 @@ from trio.lowlevel import checkpoint
 
 from hub.catalog.view import EVERYTHING, View
 from hub.downstream.batch import read_batch, run_batch, wants_answer
-from hub.downstream.hosts import Host, Hosts, Router
+from hub.downstream.host import Host
+from hub.downstream.hosts import Hosts
 from hub.downstream.lines.preamble import VERSION
 from hub.downstream.request_pipeline import answer, overloaded, take_on
+from hub.downstream.router import Router
 from hub.link.budget import FREE_BYTES, NO_ROOM, Account
 from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, OutboxFull
 from hub.link.hub_errors import Executed, Overloaded

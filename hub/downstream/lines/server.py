@@ -15,9 +15,10 @@ import trio
 from config.loading.check_profiles import OWN_LABEL
 from hub.catalog.profile_choice import find_profile
 from hub.catalog.view import EVERYTHING, PROFILE_MARK, View
-from hub.downstream.hosts import Hosts, Router
+from hub.downstream.hosts import Hosts
 from hub.downstream.lines.connection import FLUSH_S, LineHost, serve_lines
 from hub.downstream.lines.preamble import Preamble, read_preamble
+from hub.downstream.router import Router
 from hub.link.interface import OWNER, Identity
 from hub.net.acceptor import Acceptor, share_of_descriptors
 from hub.net.peer_credentials import peer_pid, peer_uid

@@ -11,7 +11,7 @@ import trio.testing
 
 import hub.downstream.batch
 from hub.catalog.view import EVERYTHING, server_view
-from hub.downstream import hosts as registry_module
+from hub.downstream import host as host_module
 from hub.downstream.hosts import Hosts
 from hub.downstream.lines import connection as downstream
 from hub.downstream.lines.connection import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, serve_lines
@@ -259,13 +259,13 @@ async def test_ids_in_flight(host, router, hosts):
 @pytest.mark.covers("F-H-05")
 async def test_too_much_at_once(host, router):
     await host.initialize()
-    for id in range(registry_module.SESSION_IN_FLIGHT):
+    for id in range(host_module.SESSION_IN_FLIGHT):
         await host.send(call("wait", id))
     await host.send(call("echo", 999))
     reply = await host.receive()
     assert (reply["id"], reply["error"]["data"]["hub"]) == (999, "overloaded")
     router.release.set()
-    assert len({(await host.receive())["id"] for _ in range(registry_module.SESSION_IN_FLIGHT)}) == 64
+    assert len({(await host.receive())["id"] for _ in range(host_module.SESSION_IN_FLIGHT)}) == 64
 
 
 async def test_what_is_at_hand_is_not_waited_for(host, router):
