@@ -39,6 +39,10 @@ class Problem(Exception):
         self.line = line
 
 
+MAX_WARNINGS: Final = 100
+"""Warnings about one file."""
+
+
 class Findings:
     """Problems and warnings about one file, gathered so that all are told and not only the first."""
 
@@ -54,8 +58,11 @@ class Findings:
         self.problems.append(Diagnostic(self.path, line or self.line(keys), keys, text, unresolved))
 
     def warn(self, keys: Keys, text: str) -> None:
-        """Add a warning: it works, and probably not as meant."""
-        self.warnings.append(Diagnostic(self.path, self.line(keys), keys, text))
+        """Add a warning: it works, and probably not as meant. After `MAX_WARNINGS` only that there are more."""
+        if len(self.warnings) < MAX_WARNINGS:
+            self.warnings.append(Diagnostic(self.path, self.line(keys), keys, text))
+        elif len(self.warnings) == MAX_WARNINGS:
+            self.warnings.append(Diagnostic(self.path, None, (), "there are more warnings; correct these first"))
 
     @contextmanager
     def gathered(self) -> Iterator[None]:

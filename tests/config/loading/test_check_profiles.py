@@ -163,6 +163,14 @@ def test_an_unknown_setting_is_ignored_with_the_nearest_one(tmp_path):
     ]
 
 
+def test_of_many_unknown_settings_the_first_are_told(tmp_path):
+    text = "".join(f"k{number} = 1\n" for number in range(5_000))
+    found = load(tmp_path, f"{SERVER}[profiles.p]\n{text}").warnings
+    assert len(found) == 101
+    assert [found[0].keys, found[99].keys] == [("profiles", "p", "k0"), ("profiles", "p", "k99")]
+    assert str(found[100]).endswith("hubd.toml: there are more warnings; correct these first")
+
+
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
