@@ -163,10 +163,12 @@ def choose_tools(
 ) -> Generator[int, None, ToolChoice]:
     """The tools of one upstream that are shown, and how."""
     others = {} if common is source else {each.original: each.visible for each in common.shown[Kind.TOOL]}
+    meant = {own: tuple({source.with_prefix(new), common.with_prefix(new)}) for own, new in source.rule.rename}
     found = _Found(rules)
     for count, each in enumerate(source.shown[Kind.TOOL], 1):
         other = others.get(each.original, each.visible)
-        found.take(each, (each.visible,) if other == each.visible else (each.visible, other), source.rule.sign_in)
+        names = (each.visible,) if other == each.visible else (each.visible, other)
+        found.take(each, names, meant.get(each.original, ()), source.rule.sign_in)
         if not count % STEP:
             yield STEP
     yield len(source.shown[Kind.TOOL]) % STEP
@@ -185,12 +187,14 @@ class _Found:
         self._always: list[str] = []
         self._hidden: list[str] = []
 
-    def take(self, tool: VisibleEntry, names: Sequence[str], sign_in: SignInTool) -> None:
-        """Look at one tool, which is known by `names`."""
+    def take(self, tool: VisibleEntry, own: Sequence[str], meant: Sequence[str], sign_in: SignInTool) -> None:
+        """Look at one tool, which has the names `own`; `meant` are those that the configuration gives it. While its
+        server lists another tool by such a name, it does not have that, and is still what the profile means by it."""
         rules = self._rules
         if sign_in is SignInTool.LISTED:  # without it nobody would learn that more is to come
             self._tools.append(tool)
             return
+        names = tuple(dict.fromkeys((*own, *meant)))
         for name in names:
             self._meets.look_at(name)
         if not rules.shows_tool(names):
@@ -212,7 +216,7 @@ class _Found:
             self._always.append(tool.visible)
             tool = structs.replace(tool, fields={**tool.fields, "_meta": _loaded_at_once(tool.fields.get("_meta"))})
         self._tools.append(tool)
-        if (new := rules.new_name(names)) is not None and new != tool.visible:
+        if (new := rules.new_name(own)) is not None and new != tool.visible:
             self._wanted[tool.visible] = new
 
     def choice(self) -> ToolChoice:

@@ -176,6 +176,10 @@ class UpstreamEntries:
         """The word that tells its tools in a search: the beginning of their names or, without that, its name."""
         return self.name if self._bare else self.sid
 
+    def with_prefix(self, name: str) -> str:
+        """A name that the configuration gives to one of its tools, as hosts see it."""
+        return name if self._bare else f"{self.sid}__{name}"
+
     @property
     def title(self) -> str:
         """The server's title on one line; "": it has none."""
@@ -279,8 +283,7 @@ class UpstreamEntries:
 
     def _rename(self, names: Sequence[str], originals: Sequence[str]) -> list[str]:
         """The visible names of tools, as the configuration has them."""
-        prefix = "" if self._bare else f"{self.sid}__"
-        wanted = {own: f"{prefix}{new}" for own, new in self.rule.rename}
+        wanted = {own: self.with_prefix(new) for own, new in self.rule.rename}
         new, warnings = renamed(names, originals, wanted, self.budget)
         self.warnings += [f"{self.name}: {warning}" for warning in warnings]
         self._renamed = {name: before for name, before in zip(new, names, strict=True) if name != before}

@@ -39,9 +39,13 @@ class ProfileRules:
         return self._has_always and self._always.chooses(names)
 
     def override(self, names: Collection[str]) -> ToolOverride:
-        """The other texts and the fixed arguments of that tool."""
-        found = self.profile.override
-        return next((found[name] for name in names if name in found), UNCHANGED) if found else UNCHANGED
+        """The other texts and the fixed arguments of that tool: of all its names, the first counts for more."""
+        known = self.profile.override
+        found = [known[name] for name in names if name in known] if known else []
+        if len(found) < 2:
+            return found[0] if found else UNCHANGED
+        fixed = {argument: value for each in reversed(found) for argument, value in each.fix.items()}
+        return ToolOverride(description=next((each.description for each in found if each.description), ""), fix=fixed)
 
     def new_name(self, names: Collection[str]) -> str | None:
         """The name that it is given; None: it keeps its own."""

@@ -263,3 +263,34 @@ def test_thousands_of_entries_of_each_setting_choose_as_they_say():
     assert catalog.always == {f"n{name}" for name in many[:250]}
     assert all(catalog.route(Kind.TOOL, name).fixed is not None for name in names(catalog))
     assert catalog.warnings == ()
+
+
+@pytest.mark.covers("EP-6")
+def test_what_is_said_of_a_tool_by_each_of_its_names_counts():
+    everybodys = chosen(Profile(), snapshot("a", LONG))
+    [long], [short] = names(everybodys), names(chosen(Profile(name_budget=32), snapshot("a", LONG)))
+    override = {
+        long: ToolOverride(description="long", fix={"a": "long", "b": "long"}),
+        short: ToolOverride(fix={"a": "short"}),
+    }
+    catalog = chosen(Profile(name_budget=32, override=override), snapshot("a", LONG))
+    sent = json.loads(bytes(catalog.route(Kind.TOOL, short).fixed.put_into(None)))
+    assert sent == {"a": "short", "b": "long"}
+    [shown] = json.loads(bytes(catalog.page(Kind.TOOL, L4, None)))["tools"]
+    assert (shown["description"], shown["inputSchema"]["properties"]) == ("long", {})
+
+
+@pytest.mark.covers("EP-4", "EP-6", "EP-11")
+@pytest.mark.parametrize("prefix", [None, ""])
+def test_a_server_that_takes_the_new_name_of_a_tool_does_not_bring_it_back(prefix):
+    """Its tool `delete` is called `remove` by the configuration, until it lists a tool of that name."""
+    rule = UpstreamRule("a", prefix, rename=(("delete", "remove"),))
+    start = "" if prefix == "" else "a__"
+    hides, fixes = Profile(tools=(f"!{start}remove",)), Profile(override={f"{start}remove": ToolOverride(fix={"a": 1})})
+    before, after = snapshot("a", "delete", "x"), snapshot("a", "delete", "x", "remove")
+    assert names(chosen(hides, before, a=rule)) == names(chosen(hides, after, a=rule)) == [f"{start}x"]
+    for side, name in ((before, "remove"), (after, "delete"), (after, "remove")):
+        assert chosen(fixes, side, a=rule).route(Kind.TOOL, f"{start}{name}").fixed is not None, name
+    renamed = chosen(Profile(rename={f"{start}remove": "gone"}), after, a=rule)
+    assert names(renamed) == [f"{start}delete", f"{start}x", "gone"]
+    assert original(renamed, "gone") == ("a", "remove")
