@@ -7,7 +7,7 @@ A host is shown the profile that its token names, else the one that its entry na
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from config.hosts.facts import Host, hosts_that_list_once
+from config.hosts.facts import Host
 from config.profile_settings import DEFAULT_PROFILE
 from hub.cli.client.commands import LABEL
 from hub.cli.profiles.ways_in import Entry, WaysIn
@@ -23,9 +23,12 @@ def arrivals(
 ) -> list[str]:
     """The sentences about the hosts of the profile `name`, which lists these labels. `hosts`: those that are known,
     by label; `changed`: the profile has just been written."""
-    if not labels:
-        return [] if name == DEFAULT_PROFILE else [_nobody(name, status)]
-    found = [text for label in labels for text in _of(name, label, status, ways, hosts, changed=changed)]
+    found = [] if labels or name == DEFAULT_PROFILE else [_nobody(name, status)]
+    found += [text for label in labels for text in _of(name, label, status, ways, hosts)]
+    if changed:
+        attached = dict.fromkeys(each.label for each in status.hosts if each.profile == name)
+        titles = [hosts[label].title for label in attached if label in hosts and hosts[label].lists_once]
+        found += [f"restart {title}: it asks for its tools only when it starts" for title in titles]
     if len(found) > MAX_SAID:
         found[MAX_SAID:] = [f"and {len(found) - MAX_SAID} more hosts of it are not shown it now: see `hubd profiles`"]
     return found
@@ -48,15 +51,10 @@ def _them(number: int) -> str:
     return "the attached host" if number == 1 else f"the {number} attached hosts"
 
 
-def _of(
-    name: str, label: str, status: Status, ways: WaysIn, hosts: Mapping[str, Host], *, changed: bool
-) -> Iterator[str]:
+def _of(name: str, label: str, status: Status, ways: WaysIn, hosts: Mapping[str, Host]) -> Iterator[str]:
     title = hosts[label].title if label in hosts else label
     attached = [each for each in status.hosts if each.label == label]
-    elsewhere = list(dict.fromkeys(text for each in attached if (text := _otherwise(name, title, each))))
-    yield from elsewhere
-    if any(each.profile == name for each in attached) and changed and label in hosts_that_list_once():
-        yield f"restart {title}: it asks for its tools only when it starts"
+    yield from dict.fromkeys(text for each in attached if (text := _otherwise(name, title, each)))
     if not attached:
         yield from _away(name, label, title, status, ways, known=label in hosts)
 

@@ -38,7 +38,10 @@ def pick(options: argparse.Namespace) -> int:
     tools = evidence.uses.tools
     if not tools:
         return output.fail(EX_FAILED, "no server has any tools; `hubd status` shows how they are")
-    name, hosts = _profile(evidence, options.pick, output)
+    meant = _profile(evidence, options.pick, output)
+    if meant is None:
+        return _unchanged(output, "nothing was changed")
+    name, hosts = meant
     text = pick_list(name, hosts, tools, _before(evidence, name, hosts))
     folder = Path(tempfile.mkdtemp(prefix="hubd-pick-"))
     copy = folder / f"{name}.tools"
@@ -100,8 +103,9 @@ def _unchanged(output: Output, why: str) -> int:
     return EX_OK
 
 
-def _profile(evidence: Evidence, name: str, output: Output) -> tuple[str, Sequence[str]]:
-    """The profile that is meant by its name or by the label of a host, and the labels of its hosts.
+def _profile(evidence: Evidence, name: str, output: Output) -> tuple[str, Sequence[str]] | None:
+    """The profile that is meant by its name or by the label of a host, and the labels of its hosts. None: the name was
+    misspelt, somebody says.
 
     Raises:
         UsageError: a profile cannot have this name, or it is probably a misspelt one.
@@ -120,20 +124,19 @@ def _profile(evidence: Evidence, name: str, output: Output) -> tuple[str, Sequen
     if not PROFILE_NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot be the name of a profile: {PROFILE_NAME_RULE}")
     near = get_close_matches(name, [*evidence.profiles, *labels, DEFAULT_PROFILE], 1, LIKE)
-    if near and near[0] != name and not name.startswith(near[0]):
-        _refuse_unless_new(name, near[0], output)
-    return name, ()
+    is_like = bool(near) and near[0] != name and not name.startswith(near[0])
+    return None if is_like and not _is_new(name, near[0], output) else (name, ())
 
 
-def _refuse_unless_new(name: str, near: str, output: Output) -> None:
+def _is_new(name: str, near: str, output: Output) -> bool:
     """Ask whether a name that is like another one is meant.
 
     Raises:
-        UsageError: it is not, or there is nobody to ask.
+        UsageError: there is nobody to ask.
     """
     text = f'there is neither a profile nor a host {name}; did you mean "{near}"?'
-    if output.is_attended() and agreed(f"{text} Make a new profile {name}?", default=False):
-        return
+    if output.is_attended():
+        return agreed(f"{text} Make a new profile {name}?", default=False)
     raise UsageError(f"{text} Nothing was changed; for a new profile take a name that is less like it")
 
 

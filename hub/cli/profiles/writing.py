@@ -113,8 +113,9 @@ def _say_shown(name: str, status: Status, output: Output) -> None:
     row = next((each for each in status.profiles if each.name == name), None)
     if row is not None:
         hosts = f", shown to {row.hosts} attached {'host' if row.hosts == 1 else 'hosts'}" if row.hosts else ""
+        tokens = f", {about(row.tokens)} tokens with instructions" if row.tokens else ""
         tools = f"{row.tools} {'tool' if row.tools == 1 else 'tools'}" if row.tools else "no tools"
-        output.say(f"{name}: {tools}, {about(row.tokens)} tokens with instructions{hosts}")
+        output.say(f"{name}: {tools}{tokens}{hosts}")
 
 
 def say_arrivals(

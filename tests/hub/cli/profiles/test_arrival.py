@@ -31,6 +31,9 @@ def test_a_host_that_is_shown_it_needs_nothing():
 def test_a_host_that_never_asks_again_is_restarted_after_a_change():
     assert said("codex", host("codex", "mine")) == ["restart Codex: it asks for its tools only when it starts"]
     assert said("codex", host("codex", "mine"), changed=False) == []
+    status = Status(hosts=(host("codex", "default"), host("codex", "default"), host("cursor", "default")))
+    (found,) = arrivals("default", [], status, WaysIn(), all_hosts())
+    assert found.startswith("restart Codex")
 
 
 @pytest.mark.parametrize(
