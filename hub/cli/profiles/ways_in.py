@@ -58,10 +58,10 @@ def _entries(label: str) -> Iterator[Entry]:
     host = all_hosts().get(label)
     if host is None:
         return
-    with suppress(EditError):
+    with suppress(EditError, OSError):
         records = Records(installed_path())
         for place in every_user_file(host, Machine.this()):
-            with suppress(EditError, EditRefused):
+            with suppress(EditError, EditRefused, OSError):
                 entries = serverfile.entries(place.kept, text_at(place.path))
                 for key in our_entries(place, entries, records):
                     yield entry_of(place.path, entries[key])
@@ -74,11 +74,20 @@ def entry_of(path: Path, entry: Any) -> Entry:
     from hub.catalog.view import PROFILE_MARK
 
     if (url := url_of(entry)) is not None:
-        last = urlsplit(url).path.rstrip("/").rpartition("/mcp/")[2] if "/mcp/" in url else ""
+        last = _behind_mcp(url)
         profile = last.removeprefix(PROFILE_MARK) if last.startswith(PROFILE_MARK) else ""
         return Entry(path, profile=profile, server="" if profile else last, opens_url=True)
     words = command_of(entry)
     return Entry(path, _said(words, "--host"), _said(words, "--profile"), _said(words, "--upstream"))
+
+
+def _behind_mcp(url: str) -> str:
+    """What names a part of the hub in a URL; "": nothing does."""
+    try:
+        path = urlsplit(url).path.rstrip("/")
+    except ValueError:
+        return ""
+    return path.rpartition("/mcp/")[2] if "/mcp/" in path else ""
 
 
 def _said(words: list[str], option: str) -> str:

@@ -68,6 +68,8 @@ def names(*words, ask=asked):
         (("call", "files__read", ""), ["path=", "tail="]),
         (("call", "files__read", "path=x", ""), ["tail="]),
         (("call", "nobody__x", ""), []),
+        (("call", "--profile", "c"), ["coding"]),
+        (("call", "--profile", "coding", "files__read", ""), ["path=", "tail="]),
         (("status", "--wa"), ["--watch"]),
         (("status", "--color", "a"), ["auto", "always"]),
         (("status", "--color=al"), ["--color=always"]),

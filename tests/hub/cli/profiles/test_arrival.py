@@ -106,6 +106,7 @@ def test_of_many_hosts_some_are_told():
         ({"command": "hubd", "args": ["connect", "--host=a", "--profile=p"]}, Entry(FILE, "a", "p")),
         ({"command": ["hubd", "connect", "--upstream", "s", "--host"]}, Entry(FILE, server="s")),
         ({"url": "http://127.0.0.1:8765/mcp"}, Entry(FILE, opens_url=True)),
+        ({"url": "http://[x/mcp/~p"}, Entry(FILE, opens_url=True)),
         ({"url": "http://127.0.0.1:8765/mcp/~p"}, Entry(FILE, profile="p", opens_url=True)),
         ({"serverUrl": "http://127.0.0.1:8765/mcp/files?x=1"}, Entry(FILE, server="files", opens_url=True)),
     ],
