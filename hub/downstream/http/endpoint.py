@@ -237,7 +237,8 @@ class Endpoint:
         session = self._session(inbound, message)
         session.seen = trio.current_time()
         if isinstance(message, Request):
-            await self._returned(session)
+            if session.returning is not None:
+                await self._returned(session)
             await self._legacy(message, session, response, post.accept)
             return
         if isinstance(message, Notification):
@@ -338,10 +339,9 @@ class Endpoint:
         Raises:
             Refused: 404, it was ended meanwhile.
         """
-        if session.returning:
-            await session.returned()
-            if session.id not in self.sessions:
-                raise no_session()
+        await session.returned()
+        if session.id not in self.sessions:
+            raise no_session()
 
     async def _legacy(self, request: Request, session: HttpSession, response: HttpResponse, accept: Accepted) -> None:
         caller = session.caller
@@ -371,7 +371,8 @@ class Endpoint:
             messages = await read_batch(request.body, session.version, session.pace)
         except RemoteProtocolError as error:
             raise Refused(400, error.failure) from None
-        await self._returned(session)
+        if session.returning is not None:
+            await self._returned(session)
         session.seen = trio.current_time()
         reply_to = BatchAnswer(session, response, accepted(request.headers.get("accept")))
         self._soon[reply_to] = session.seen + SSE_AFTER_S

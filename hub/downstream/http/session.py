@@ -73,7 +73,7 @@ class HttpSession(Host):
         self._restoring = trio.CancelScope()
         self._is_restored = True
         """False in a revived session until its host can be told which lists differ: till then it is told of none."""
-        self._returning: trio.Event | None = None
+        self.returning: trio.Event | None = None
         """Set once the host of a revived session is shown the project that it worked in; None: it did in none."""
         self._kept_view = self.view.key
         """The view that it was shown when something was kept last."""
@@ -126,7 +126,7 @@ class HttpSession(Host):
         self._is_restored = False
         if past.was_shown.workplace and self.hosts.workplaces is not None:
             self.workplace = Path(past.was_shown.workplace)
-            self._returning = trio.Event()
+            self.returning = trio.Event()
 
     async def restore(self, router: Router) -> None:
         """Show the host its project, subscribe again to all URIs, and tell which lists may have changed meanwhile."""
@@ -139,24 +139,19 @@ class HttpSession(Host):
                     nursery.start_soon(self._subscribe_again, uri, router)
 
     async def _return(self) -> None:
-        if self._returning is None or self.hosts.workplaces is None:
+        if self.returning is None or self.hosts.workplaces is None:
             return
         try:
             with trio.move_on_after(RETURN_S):
                 await self.hosts.workplaces.returned(self)
         finally:
-            self._returning.set()
-            self._returning = None
-
-    @property
-    def returning(self) -> bool:
-        """True while the host of a revived session is not shown the project that it worked in."""
-        return self._returning is not None
+            self.returning.set()
+            self.returning = None
 
     async def returned(self) -> None:
-        """Wait until it is shown, or cannot be."""
-        if self._returning is not None:
-            await self._returning.wait()
+        """Wait until the host of a revived session is shown the project that it worked in, or cannot be."""
+        if self.returning is not None:
+            await self.returning.wait()
 
     async def _tell_differences(self, router: Router) -> None:
         await router.settled.wait()
