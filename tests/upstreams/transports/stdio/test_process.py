@@ -288,6 +288,7 @@ async def test_a_polite_child_ends_when_its_input_does(monkeypatch):
 
 async def test_a_child_that_ignores_its_input_gets_a_signal(monkeypatch):
     monkeypatch.setattr("upstreams.transports.stdio.process.CLOSE_GRACE_S", 0.05)
+    monkeypatch.setattr("upstreams.transports.stdio.process.TERM_GRACE_S", 60)
     child = Child(python("import signal; signal.pause()"), "c", os.environ)
     await child.stop()
     assert child.ending() == "was killed by SIGTERM"
