@@ -71,6 +71,8 @@ def warnings_of_profiles(profiles: Mapping[str, Profile], servers: Mapping[str, 
             yield Problem(keys, f"{text}; did you mean {quoted(near[0])}?" if near else text)
         if len(unknown) > MAX_TOLD:
             yield Problem(keys, f"there are no servers of {len(unknown) - MAX_TOLD} more of these names")
+        if unknown and {*unknown}.issuperset(profile.servers):
+            yield Problem(keys, "without any of these the profile shows nothing; without this setting it shows all")
         for setting in ("tools", "always", "rename", "override"):
             lost = [entry for entry in getattr(profile, setting) if _is_of_nobody(entry, starts)]
             if lost:

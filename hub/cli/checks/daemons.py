@@ -90,7 +90,9 @@ def profiles(examined: Examined) -> Iterator[Finding]:
     """The doubts about profiles, as the hub sees the tools of its servers."""
     rows = () if examined.status is None else examined.status.profiles
     for warning in dict.fromkeys(warning for row in rows for warning in row.warnings):
-        yield Finding("profile", "warning", warning, "its hosts are not shown what it says", "correct it (`hubd edit`)")
+        yield Finding(
+            "profile", "warning", warning, "its hosts are probably not shown what was meant", "correct it (`hubd edit`)"
+        )
 
 
 def root(examined: Examined) -> Iterator[Finding]:

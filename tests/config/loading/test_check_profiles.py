@@ -204,8 +204,9 @@ def test_a_server_that_is_not_there_is_a_warning(tmp_path):
 def test_few_of_many_unknown_servers_are_told_and_nothing_unprintable(tmp_path):
     servers = ", ".join(f'"{number}\\u001b[2J{"y" * 300}"' for number in range(1_000))
     found = warnings(tmp_path, f"{SERVER}[profiles.p]\nservers = [{servers}]\n")
-    assert len(found) == 9
-    assert found[-1] == "4: there are no servers of 992 more of these names"
+    assert len(found) == 10
+    assert found[-2] == "4: there are no servers of 992 more of these names"
+    assert found[-1] == "4: without any of these the profile shows nothing; without this setting it shows all"
     assert all(each.isprintable() and len(each) < 200 for each in found)
 
 
