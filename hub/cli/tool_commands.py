@@ -59,7 +59,7 @@ def _tools(options: argparse.Namespace) -> int:
     if options.json:
         print(as_json(found))
     elif one is not None:
-        _show(one, output)
+        _show(one, output, options.profile)
     elif not found and options.name is None:
         output.note(_none(options.profile))
     else:
@@ -155,8 +155,9 @@ def _costs_of(options: argparse.Namespace, tools: list[dict[str, Any]], instruct
     return EX_OK
 
 
-def _show(tool: dict[str, Any], output: Output) -> None:
-    """Show how a tool is called: a signature, its description, its arguments, and an example."""
+def _show(tool: dict[str, Any], output: Output, profile: str | None) -> None:
+    """Show how a tool is called: a signature, its description, its arguments, and an example. `profile`: as its hosts
+    call it."""
     from hub.cli.client.signature import arguments, example, signature
 
     name, given = str(tool.get("name")), tool.get("inputSchema")
@@ -171,7 +172,8 @@ def _show(tool: dict[str, Any], output: Output) -> None:
         screen.show("", about)
     if rows:
         screen.show("", Table(("ARGUMENT", "TYPE", "", "DESCRIPTION"), rows, shorten=("DESCRIPTION", "TYPE")))
-    screen.show("", example(name, schema))
+    shown = example(name, schema)
+    screen.show("", shown if profile is None else shown.replace("hubd call ", f"hubd call --profile {profile} ", 1))
 
 
 def _tools_of(

@@ -9,7 +9,7 @@ import pytest
 
 from config.hosts.had_before import Had
 from config.hosts.remembered import FORMAT
-from tests.support.attached import INITIALIZE, Host, hubd, upstream
+from tests.support.attached import DEMO, INITIALIZE, Host, hubd, upstream
 from tests.support.processes import HUBD
 from tests.support.terminal import Terminal, widest
 
@@ -386,6 +386,18 @@ def test_what_still_names_a_removed_profile_is_told(hub):
         assert "the token laptop opens mine and nothing else" in warning
     finally:
         hubd(hub, "token", "revoke", "laptop", "--config", hub.config)
+
+
+def test_a_call_has_the_fixed_arguments_of_its_profile(hub):
+    rules = '[profiles.p.rename]\ndemo__add = "plus"\n[profiles.p.override.demo__add]\nfix = { a = 40 }\n'
+    hub.config.write_text(f"{SERVERS}\n{DEMO}[profiles.p]\n{rules}")
+    told(hub, "reload")
+    assert hubd(hub, "restart", "demo").returncode == 0  # it waits until the server is connected
+    assert hubd(hub, "call", "--profile", "p", "plus", "b=2").stdout == "40 + 2 = 42\n"
+    refused = hubd(hub, "call", "--profile", "p", "plus", "a=1", "b=2")
+    assert (refused.returncode, refused.stderr) == (1, '"a" is fixed by profile p; leave it out\n')
+    assert hubd(hub, "call", "demo__add", "a=1", "b=2").stdout == "1 + 2 = 3\n"
+    assert "hubd call --profile p plus b=1" in told(hub, "tools", "plus", "--profile", "p")
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
