@@ -6,7 +6,18 @@ from hypothesis import strategies as st
 
 from config.errors import ConfigError
 from config.loading.assemble import load_all
-from config.name_globs import ALL, MAX_CHARS, MAX_GLOBS, MAX_WILD, NameChoice, is_wild, problem_of, union
+from config.name_globs import (
+    ALL,
+    MAX_CHARS,
+    MAX_GLOBS,
+    MAX_WILD,
+    EachGlob,
+    NameChoice,
+    NameStarts,
+    is_wild,
+    problem_of,
+    union,
+)
 
 GLOBS = st.lists(st.text("ab*?!", max_size=6), max_size=6)
 NAMES = st.text("ab!\n", max_size=8)
@@ -112,3 +123,43 @@ def test_a_setting_that_is_no_choice_is_refused_with_its_line(tmp_path):
         load_all(file, {})
     file.write_text('[upstreams.a]\ncommand = "a"\ntools = ["!delete_*"]\n')
     assert load_all(file, {}).config.upstreams["a"].tools == ("!delete_*",)
+
+
+_text = st.text("ab_*?", max_size=6)
+
+
+@given(st.lists(_text.filter(bool), max_size=8), st.lists(st.text("ab_", max_size=6), max_size=8))
+def test_a_glob_is_met_by_the_names_that_it_chooses(globs, names):
+    each = EachGlob(["*", *globs, *(f"!{glob}" for glob in globs[:2])], ["*a"])
+    meets = each.meets()
+    for name in (*names, "a" * (MAX_CHARS + 1)):
+        meets.look_at(name)
+    wanted = {glob for glob in globs if glob != "*" and any(name in NameChoice((glob,)) for name in names)}
+    assert meets.met() == wanted
+    assert each.meets().met() == frozenset(), "looking changes nothing for others"
+
+
+def test_a_name_with_a_star_in_it_is_met_by_itself_only():
+    meets = EachGlob([], ["a*", "!b"]).meets()
+    for name in ("ab", "b"):
+        meets.look_at(name)
+    assert meets.met() == frozenset()
+    for name in ("a*", "!b"):
+        meets.look_at(name)
+    assert meets.met() == {"a*", "!b"}
+
+
+@given(_text.filter(bool), st.sampled_from(["a", "b", "ab", "a_", "a__b", "_a"]), st.text("ab_", max_size=4))
+def test_what_chooses_a_name_of_a_server_fits_its_beginning(glob, id, rest):
+    if f"{id}__{rest}" in NameChoice((glob,)):
+        assert NameStarts([id]).fit(glob)
+        assert NameStarts([id]).fit(f"!{glob}")
+    assert NameStarts([], any_name=True).fit(glob)
+    assert not NameStarts([]).fit(glob)
+
+
+def test_what_cannot_be_a_name_of_a_server_does_not_fit():
+    starts = NameStarts(["github", "my-files"])
+    fitting = ["github__*", "git*", "*", "?ithub__x", "my-files__read", "!github__x", "github_*", "*__read"]
+    assert list(filter(starts.fit, fitting)) == fitting
+    assert not any(map(starts.fit, ["gihub__*", "files__read", "github", "create_issue", "hub*", "github_x*", ""]))
