@@ -206,15 +206,15 @@ class Hub:
     def _remember(self) -> None:
         self.supervisor.note_connected()
         self.usage.fold()
-        if self.live.claims.changed:
-            self.memory.put("claims", "all", self.live.claims.dump())
+        if self.live.servers.claims.changed:
+            self.memory.put("claims", "all", self.live.servers.claims.dump())
 
     # --- signing in ---------------------------------------------------------------------------------------------------
 
     def follow_sign_ins(self, guide: SignInGuide) -> None:
         """Have hosts send people who must sign in at an upstream where `guide` says. To be called before `run`."""
         self.bridge.follow_sign_ins(guide)
-        self.live.show_sign_ins()
+        self.live.servers.show_sign_ins()
 
     def visit_done(self, upstream: str, visit: str) -> None:
         """The sign-in of `visit` is done: calls that wait for it go on, and the hosts that were sent there, no others,

@@ -290,7 +290,7 @@ class Projects:
         self._stale |= [*running.project.upstreams.items()] != [*project.upstreams.items()]  # in this order
         running.project = project
         rules = [rule_of(name, config) for name, config in running.upstreams.items()]
-        self._live.show_project(view, rules, project.upstreams)
+        self._live.servers.show_project(view, rules, project.upstreams)
         running.ending.cancel()
         running.hosts.add(host)
 
@@ -326,5 +326,5 @@ class Projects:
     def _drop_project(self, running: _RunningProject) -> None:
         """Run its servers no more, from the next `_apply` on."""
         del self.shown[running.view]
-        self._live.drop_project(running.view)
+        self._live.servers.drop_project(running.view)
         self._stale = True

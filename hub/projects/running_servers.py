@@ -42,7 +42,7 @@ class RunningServers:
 
     def apply(self, config: HubConfig) -> None:
         """Run the user's servers as `config` says, and disturb only those that differ."""
-        old, new = self._live.rules, rules_of(config)
+        old, new = self._live.servers.rules, rules_of(config)
         self.config = config
         self._live.apply(new)
         self._run()

@@ -14,7 +14,8 @@ import trio
 from hub.catalog.list_result import MAX_TTL_MS, SETTLING_TTL_MS
 from hub.catalog.view import View
 from hub.link.hub_errors import UpstreamUnavailable
-from hub.routing.live_catalog import ListChange, LiveCatalog
+from hub.routing.live_catalog import LiveCatalog
+from hub.routing.view_catalogs import ListChange
 from hub.wire.mcp import CAPABILITY, Kind, Snapshot
 from upstreams.upstream import Upstream
 
@@ -74,13 +75,13 @@ class ListUpdates:
     def settle(self) -> None:
         """Answer lists from now on: every upstream has reported, or start-up took too long."""
         if not self._live.settled.is_set():
-            self._live.claim_for_good()
+            self._live.servers.claim_for_good()
             self.rebuild()
             self._live.settle()
 
     def settle_project(self, view: View) -> None:
         """Answer the lists of a project from now on."""
-        self._live.project_reported(view)
+        self._live.servers.project_reported(view)
         self.rebuild()
 
     async def freshen(self, names: Iterable[str], kind: Kind) -> None:

@@ -282,7 +282,7 @@ def at_rest(house: Street, tasks: Counter[str]) -> None:
     assert (hub.bridge.parking.statistics().running, hub.bridge.parking.statistics().parked) == (0, 0)
     assert hub.subscriptions.statistics() == SubscriptionStatistics()
     assert hub.projects.statistics() == ProjectStatistics()
-    assert hub.live.project_views == ()
+    assert hub.live.servers.projects == {}
     assert len(hub.progress) == 0
     assert len(house.endpoint.sessions) == 0
     assert all(not upstream.host_subscriptions for upstream in hub.supervisor.upstreams.values())

@@ -86,7 +86,7 @@ class Bench:
         self.router = Router(
             self.live, ListUpdates(self.live, ()), subscriptions, levels, bridge, ProgressUpkeep(0), self.usage, reading
         )
-        self.live.claim_for_good()
+        self.live.servers.claim_for_good()
         self.live.rebuild()
         if settled:
             self.live.settled.set()

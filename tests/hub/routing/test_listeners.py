@@ -83,7 +83,7 @@ class World:
         self.upstreams = {side.snapshot.upstream: side for side in sides}
         rules = Rules(tuple(UpstreamRule(name) for name in self.upstreams))
         live = LiveCatalog(self.upstreams, rules, UriClaims(), Sealer(b"k" * 32), lambda: None)
-        live.claim_for_good()
+        live.servers.claim_for_good()
         live.rebuild()
         self.settled = live.settled
         self.settled.set()

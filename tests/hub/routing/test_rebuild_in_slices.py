@@ -20,7 +20,8 @@ from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, profile_view, server_view
 from hub.link.sealing import Sealer
 from hub.routing.list_updates import ListUpdates
-from hub.routing.live_catalog import CATALOG, SLICE, LiveCatalog
+from hub.routing.live_catalog import SLICE, LiveCatalog
+from hub.routing.view_catalogs import CATALOG
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
 
