@@ -20,16 +20,15 @@ from msgspec import structs
 
 from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog
-from hub.catalog.choosing import choose
 from hub.catalog.naming_rules import Rules
 from hub.catalog.profile_choice import find_profile
-from hub.catalog.profile_rules import ProfileRules
-from hub.catalog.steps import finish, next_of
+from hub.catalog.steps import finish
 from hub.catalog.token_cost import TokenCost
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View, home_of, profile_view, server_view
 from hub.link.flag_and_bell import Bell
 from hub.link.sealing import Sealer
+from hub.routing.shown_profiles import ShownProfiles
 from hub.routing.shown_servers import ShownServers
 from hub.routing.view_catalogs import ListChange, ViewCatalogs
 from upstreams.upstream import Upstream
@@ -61,11 +60,9 @@ class LiveCatalog:
         self.settled = trio.Event()
         self._varies = False
         self.rebuilds = 0
-        self._profile_rules = _read_profiles(rules.profiles, {})
+        self._profiles = ShownProfiles(rules.profiles)
         self._catalogs = ViewCatalogs({EVERYTHING: self.servers.merge_nothing()})
         self._changed: set[str] = set()
-        self._prepared: dict[View, tuple[ProfileRules, Catalog]] = {}
-        """Catalogues of profiles that are about to be applied."""
         self._taken: set[str] = set()
         """Changed upstreams that a rebuild has begun to look at."""
         self._dirty = trio.Event()
@@ -77,8 +74,6 @@ class LiveCatalog:
 
     def __repr__(self) -> str:
         return f"<LiveCatalog {self.everything!r}, {len(self.servers.projects)} projects>"
-
-    # --- what is shown ------------------------------------------------------------------------------------------------
 
     @property
     def everything(self) -> Catalog:
@@ -103,7 +98,7 @@ class LiveCatalog:
 
     def _make(self, view: View) -> Catalog:
         """Make a catalogue of those that are there, and keep it."""
-        rules, whole = self._profile_rules.get(view.profile), structs.replace(view, search=False)
+        rules, whole = self._profiles.of(view), structs.replace(view, search=False)
         if rules is not None and view.base in self._catalogs and whole not in self._catalogs:
             finish(self._catalogs.choose(whole, rules, None))
         return self._catalogs.of(view)
@@ -114,7 +109,7 @@ class LiveCatalog:
 
     def shows(self, view: View, upstream: str) -> bool:
         """True if the profile of `view` does not leave the upstream out."""
-        rules = self._profile_rules.get(view.profile)
+        rules = self._profiles.of(view)
         return not view.profile if rules is None else rules.shows_server(upstream)
 
     def shows_tool(self, view: View, upstream: str, tool: str) -> bool:
@@ -159,30 +154,22 @@ class LiveCatalog:
         """True if `wait_complete` would not wait."""
         return self.settled.is_set() and not self.servers.settling
 
-    # --- changes ------------------------------------------------------------------------------------------------------
-
     def apply(self, rules: Rules) -> None:
         """Name servers by other rules from the next rebuild on, and choose by other profiles from now on."""
         self.servers.name_by(rules)
-        known = {**self._profile_rules, **{view.profile: made for view, (made, _) in self._prepared.items()}}
-        self._profile_rules = _read_profiles(rules.profiles, known)
+        self._profiles.apply(rules.profiles)
 
     async def prepare(self, profiles: Mapping[str, Profile]) -> None:
         """Choose what other profiles show, in slices, so that nobody waits for that when they are applied.
 
         Cancellation: it is done then.
         """
-        self._prepared = {}
-        for name, rules in _read_profiles(profiles, self._profile_rules).items():
-            if rules is not self._profile_rules.get(name):
-                view, looked_at = profile_view(name), 0
-                steps = choose(self.everything, view, rules, None)
-                while isinstance(step := next_of(steps), int):
-                    looked_at += step
-                    if looked_at >= SLICE:
-                        looked_at = 0
-                        await trio.lowlevel.checkpoint()
-                self._prepared[view] = rules, step
+        looked_at = 0
+        for step in self._profiles.prepare(profiles, self.everything):
+            looked_at += step
+            if looked_at >= SLICE:
+                looked_at = 0
+                await trio.lowlevel.checkpoint()
 
     def changed(self, upstream: str) -> None:
         """Note that an upstream's lists differ from what was last seen. Never blocks."""
@@ -263,7 +250,8 @@ class LiveCatalog:
             yield from new.make_alone(server)
         self._complete(new, old)
         changes = list(new.changes_since(old, self._seen(old, new)))
-        self._catalogs, self._taken, self._prepared = new, set(), {}
+        self._catalogs, self._taken = new, set()
+        self._profiles.forget_prepared()
         self.rebuilds += 1
         self._log_warnings(old, new)
         self._reported = {name for name, upstream in self.upstreams.items() if upstream.has_reported}
@@ -291,13 +279,11 @@ class LiveCatalog:
         return self._taken & {view.server for view in self._shown_early}
 
     def _build(self, old: ViewCatalogs) -> Generator[int, None, ViewCatalogs]:
-        profiles = dict(self._profile_rules)
-        merged = yield from self.servers.merge_in_steps(old, varies=bool(profiles) or self._varies)
-        new = ViewCatalogs(merged)
+        profiles = self._profiles.rules
+        new = ViewCatalogs((yield from self.servers.merge_in_steps(old, varies=bool(profiles) or self._varies)))
         for view in (*map(profile_view, profiles), *old.chosen):
             if view not in new and view.profile in profiles and view.base in new:
-                prepared = self._prepared.get(view)
-                known = old.get(view) if prepared is None else prepared[1]
+                known = self._profiles.prepared(view) or old.get(view)
                 yield from new.choose(view, profiles[view.profile], known)
                 yield SLICE
         return new
@@ -305,16 +291,9 @@ class LiveCatalog:
     def _complete(self, new: ViewCatalogs, old: ViewCatalogs) -> None:
         """Make what hosts were shown for the first time meanwhile, and other faces of what there is."""
         for view in old.chosen:
-            if view not in new and view.profile in self._profile_rules and view.base in new:
-                finish(new.choose(view, self._profile_rules[view.profile], old.get(view)))
+            rules = self._profiles.of(view)
+            if rules is not None and view not in new and view.base in new:
+                finish(new.choose(view, rules, old.get(view)))
         for view in old:
             if view.search and structs.replace(view, search=False) in new:
                 new.of(view)
-
-
-def _read_profiles(profiles: Mapping[str, Profile], known: Mapping[str, ProfileRules]) -> dict[str, ProfileRules]:
-    """The rules of all profiles; of those that say the same as before, the `known` ones."""
-    return {
-        name: known[name] if name in known and known[name].profile == profile else ProfileRules(name, profile)
-        for name, profile in profiles.items()
-    }
