@@ -8,7 +8,7 @@ Read in this order: `view` (what one endpoint shows), `catalog` (a snapshot of o
 cost it), `sign_in_tool` (what an upstream shows that says nothing of itself before a person has signed in), `search`
 (how a model finds tools that it is not shown). Of profiles: `profile_choice` (which one a host is shown), `choosing`,
 `profile_rules` and `chosen_entries` (what it makes of a catalogue and its entries), `fixed_arguments` (of tools),
-`unmatched` (settings that name tools which are not there).
+`unmatched` (settings that name tools which are not there), `meant_names` (what they probably mean).
 
 A visible name leads to the upstream that it came from, whatever has changed meanwhile.
 """

@@ -31,7 +31,7 @@ def choose(base: Catalog, view: View, rules: ProfileRules, previous: Catalog | N
     tools = KnownTools(base.parts, making.rules.upstreams, heard)
     doubts = None if previous is None else previous.doubts
     if doubts is None or not doubts.still_right(rules, tools):
-        doubts = yield from doubts_of_profile(rules, renamed, tools, {budget, making.rules.budget})
+        doubts = yield from doubts_of_profile(rules, renamed, tools, {budget, making.rules.budget}, doubts)
     names = NameTable(renamed, chosen_from=base.names)
     warnings += [*doubts.sentences, *(warning for part in renamed for warning in part.warnings)]
     warnings += [f"profile {rules.name}: {warning}" for warning in names.warnings]

@@ -8,8 +8,6 @@ many tools pauses between them: it is a generator that yields the number of thos
 """
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
-from itertools import islice
 from operator import is_
 from typing import Final
 
@@ -21,6 +19,7 @@ from hub.catalog.chosen_entries import ChosenEntries
 from hub.catalog.entries import UpstreamEntries
 from hub.catalog.names import name_id
 from hub.catalog.naming_rules import UpstreamRule
+from hub.catalog.meant_names import Compared, MeantNames
 from hub.catalog.profile_rules import ProfileRules
 from hub.catalog.steps import STEP
 from hub.wire.mcp import Kind
@@ -29,10 +28,6 @@ MAX_TOLD: Final = 8
 """Entries that a sentence names."""
 MAX_QUOTED: Final = 60
 """Characters of each."""
-CLOSE: Final = 0.7
-"""Similarity above which a name is probably meant by another one."""
-MAX_COMPARED: Final = 300
-"""Names that one entry is compared with, to find what is near it."""
 
 
 class KnownTools(Struct, frozen=True):
@@ -50,6 +45,8 @@ class ProfileDoubts(Struct, frozen=True):
     rules: ProfileRules
     known: KnownTools
     sentences: tuple[str, ...]
+    compared: Compared
+    """What was compared for their hints."""
 
     def still_right(self, rules: ProfileRules, known: KnownTools) -> bool:
         """True if the same sentences would come of these."""
@@ -67,13 +64,19 @@ class ProfileDoubts(Struct, frozen=True):
 
 
 def doubts_of_profile(
-    rules: ProfileRules, chosen: Sequence[ChosenEntries], known: KnownTools, budgets: Collection[int]
+    rules: ProfileRules,
+    chosen: Sequence[ChosenEntries],
+    known: KnownTools,
+    budgets: Collection[int],
+    previous: ProfileDoubts | None,
 ) -> Generator[int, None, ProfileDoubts]:
-    """The doubts about a profile: `chosen` is what it makes of what is `known`, in names of these `budgets`."""
+    """The doubts about a profile: `chosen` is what it makes of what is `known`, in names of these `budgets`. `previous`
+    saves work."""
     away = [each for each in known.rules if rules.shows_server(each.name) and each.name not in known.heard]
     waiting, all_servers = starts_of(away, budgets), starts_of(known.rules, budgets)
     met = frozenset[str]().union(*(part.choice.met for part in chosen))
-    hints = _Hints(rules, chosen, known.parts)
+    near = MeantNames(previous and previous.compared)
+    hints = _Hints(rules, chosen, known.parts, near)
     sentences: list[str] = []
     for setting, what in _WHAT.items():
         lost = [
@@ -90,12 +93,15 @@ def doubts_of_profile(
             yield from hints.read()
             told = []
             for entry in lost[:MAX_TOLD]:
-                told.append(_quoted(entry) + hints.of(entry))
+                hint = yield from hints.of(entry)
+                told.append(_quoted(entry) + hint)
                 yield STEP
             sentences.append(f"{what}: {_and_more(told, len(lost))}")
     if not any(part.entries(Kind.TOOL, ui=False) for part in chosen):
         sentences[:0] = _why_nothing(rules, known, chosen, met, is_any_away=bool(away))
-    return ProfileDoubts(rules, known, tuple(f"profile {rules.name}: {sentence}" for sentence in sentences))
+    return ProfileDoubts(
+        rules, known, tuple(f"profile {rules.name}: {sentence}" for sentence in sentences), near.compared
+    )
 
 
 _GLOBS: Final = ("tools", "always")
@@ -152,8 +158,13 @@ class _Hints:
     """The probable meaning of entries of a profile that mean nothing."""
 
     def __init__(
-        self, rules: ProfileRules, chosen: Sequence[ChosenEntries], everything: Sequence[UpstreamEntries]
+        self,
+        rules: ProfileRules,
+        chosen: Sequence[ChosenEntries],
+        everything: Sequence[UpstreamEntries],
+        near: MeantNames,
     ) -> None:
+        self._names = near
         self._sources = [part.source for part in chosen]
         self._others = [part for part in everything if not rules.shows_server(part.name)]
         self._new_names = {new: old for old, new in rules.profile.rename.items()}
@@ -176,14 +187,16 @@ class _Hints:
                 self._meant.setdefault(name, visible[route.original])
             yield len(visible)
 
-    def of(self, entry: str) -> str:
+    def of(self, entry: str) -> Generator[int, None, str]:
         """The hint at what is meant by an entry, as it follows the entry; "": there is none."""
         name = entry.removeprefix("!")
         if hidden := self._hidden_server(name):
             return f' (its `servers` leaves "{hidden}" out)'
         if name in self._new_names:
             return f" (a new name; write {_quoted(self._new_names[name])})"
-        meant = (self._of_glob(name) if is_wild(name) else (self._meant or {}).get(name)) or self._near(name)
+        meant = self._of_glob(name) if is_wild(name) else (self._meant or {}).get(name)
+        if not meant:
+            meant = yield from self._near(name)
         return f" (did you mean {_quoted(meant)}?)" if meant else ""
 
     def _hidden_server(self, name: str) -> str:
@@ -202,20 +215,21 @@ class _Hints:
                 return f"{part.sid}__{glob}"
         return ""
 
-    def _near(self, name: str) -> str:
+    def _near(self, name: str) -> Generator[int, None, str]:
         """The name most like it: among those of the server whose id begins it, or else of all."""
         for part in self._sources:
             start = f"{part.sid}__"
             if part.rule.prefix != "" and name.startswith(start):
                 rests = (each.visible.removeprefix(start) for each in part.shown[Kind.TOOL])
-                return "".join(start + each for each in _nearest(name[len(start) :], rests))
-        return "".join(_nearest(name, (each.visible for part in self._sources for each in part.shown[Kind.TOOL])))
+                found = yield from self._names.of(_plain(name[len(start) :]), rests)
+                return found and start + found
+        names = (each.visible for part in self._sources for each in part.shown[Kind.TOOL])
+        return (yield from self._names.of(_plain(name), names))
 
 
-def _nearest(name: str, known: Iterable[str]) -> list[str]:
-    """The one that is most like `name`, if any is."""
-    few = [each for each in islice(known, MAX_COMPARED) if len(each) <= MAX_QUOTED]
-    return get_close_matches(name.replace("*", "").replace("?", "")[:MAX_QUOTED], few, 1, CLOSE)
+def _plain(name: str) -> str:
+    """A name without what makes it a glob."""
+    return name.replace("*", "").replace("?", "")
 
 
 # --- upstreams --------------------------------------------------------------------------------------------------------
@@ -243,10 +257,12 @@ def doubts_of_upstream(part: UpstreamEntries) -> Generator[int, None, list[str]]
     }
     visible = {each.visible: each.original for each in part.shown[Kind.TOOL]} if any(lost.values()) else {}
     found = []
+    near = MeantNames()
     for what, entries in lost.items():
         told = []
         for entry in entries[:MAX_TOLD]:
-            meant = _meant_own(entry.removeprefix("!"), "" if rule.prefix == "" else f"{part.sid}__", visible, own)
+            start = "" if rule.prefix == "" else f"{part.sid}__"
+            meant = yield from _meant_own(entry.removeprefix("!"), start, visible, own, near)
             told.append(_quoted(entry) + (f" (did you mean {_quoted(meant)}?)" if meant else ""))
             yield STEP
         if told:
@@ -254,7 +270,9 @@ def doubts_of_upstream(part: UpstreamEntries) -> Generator[int, None, list[str]]
     return found
 
 
-def _meant_own(name: str, start: str, visible: Mapping[str, str], own: Sequence[str]) -> str:
+def _meant_own(
+    name: str, start: str, visible: Mapping[str, str], own: Sequence[str], near: MeantNames
+) -> Generator[int, None, str]:
     """The upstream's own name that is meant by one which it does not have; "": who knows. `start`: what begins its
     names where hosts see them."""
     if known := visible.get(name) or visible.get(f"{start}{name}"):
@@ -262,7 +280,7 @@ def _meant_own(name: str, start: str, visible: Mapping[str, str], own: Sequence[
     rest = name.removeprefix(start)
     if is_wild(name) and rest != name:
         return rest
-    return "".join(_nearest(rest, own))
+    return (yield from near.of(_plain(rest), own))
 
 
 def _quoted(name: str) -> str:
