@@ -116,6 +116,22 @@ class NameStarts:
         return is_wild(glob) and any(each.startswith(start) for each in self._starts)
 
 
+def may_choose(globs: tuple[str, ...], start: str) -> bool:
+    """True if `globs`, as a choice, may mean a name that begins with `start`; no globs choose nothing."""
+    given = [glob for glob in globs if not glob.startswith("!")]
+    away = [glob[1:] for glob in globs if glob.startswith("!")]
+    if any(glob.endswith("*") and not is_wild(glob[:-1]) and start.startswith(glob[:-1]) for glob in away):
+        return False
+    return any(_may(glob, start) for glob in given) if given else bool(away)
+
+
+def _may(glob: str, start: str) -> bool:
+    if not is_wild(glob):
+        return glob.startswith(start)
+    literal = fixed_start(glob)
+    return literal.startswith(start) or start.startswith(literal)
+
+
 _MARK: Final = "__"
 """The mark between the id of a server and the name of its tool."""
 

@@ -16,7 +16,7 @@ from msgspec import Raw, Struct, structs
 from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry, mirrors_of, quote_some
 from hub.catalog.fixed_arguments import CannotFix, FixedArguments, without
 from hub.catalog.profile_rules import UNCHANGED, ProfileRules
-from hub.catalog.sign_in_tool import SignInTool
+from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.steps import STEP
 from hub.catalog.token_cost import tool_bytes
 from hub.wire.http.mcp_headers import Mirror
@@ -192,7 +192,8 @@ class _Found:
         server lists another tool by such a name, it does not have that, and is still what the profile means by it."""
         rules = self._rules
         if sign_in is SignInTool.LISTED:  # without it nobody would learn that more is to come
-            self._tools.append(tool)
+            if rules.may_show_tools_of(name.removesuffix(SIGN_IN) for name in own):
+                self._tools.append(tool)
             return
         names = tuple(dict.fromkeys((*own, *meant)))
         for name in names:

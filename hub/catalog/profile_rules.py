@@ -1,9 +1,9 @@
 """The rules of one profile, read once for all names that they are asked about. Pure."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
 
-from config.name_globs import EachGlob, NameChoice
+from config.name_globs import EachGlob, NameChoice, may_choose
 from config.profile_settings import Profile, ToolOverride
 from hub.catalog.view import home_of
 
@@ -33,6 +33,10 @@ class ProfileRules:
     def shows_tool(self, names: Collection[str]) -> bool:
         """True if a tool is shown that is known by `names`: what any of them is taken away by holds for the tool."""
         return self._tools.chooses(names)
+
+    def may_show_tools_of(self, starts: Iterable[str]) -> bool:
+        """True if a tool may be shown whose name begins with one of `starts`, as far as globs can say."""
+        return any(may_choose(self.profile.tools, start) for start in starts)
 
     def is_always(self, names: Collection[str]) -> bool:
         """True if that tool is shown in search mode, too."""

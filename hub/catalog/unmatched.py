@@ -75,7 +75,7 @@ def doubts_of_profile(
     away = [each for each in known.rules if rules.shows_server(each.name) and each.name not in known.heard]
     waiting, all_servers = starts_of(away, budgets), starts_of(known.rules, budgets)
     met = frozenset[str]().union(*(part.choice.met for part in chosen))
-    near = MeantNames(previous and previous.compared)
+    near = MeantNames(None if previous is None else previous.compared)
     hints = _Hints(rules, chosen, known.parts, near)
     sentences: list[str] = []
     for setting, what in _WHAT.items():

@@ -15,6 +15,7 @@ from config.name_globs import (
     NameChoice,
     NameStarts,
     is_wild,
+    may_choose,
     problem_of,
     union,
 )
@@ -163,3 +164,28 @@ def test_what_cannot_be_a_name_of_a_server_does_not_fit():
     fitting = ["github__*", "git*", "*", "?ithub__x", "my-files__read", "!github__x", "github_*", "*__read"]
     assert list(filter(starts.fit, fitting)) == fitting
     assert not any(map(starts.fit, ["gihub__*", "files__read", "github", "create_issue", "hub*", "github_x*", ""]))
+
+
+@pytest.mark.parametrize(
+    ("globs", "may"),
+    [
+        (("*",), True),
+        (("files__*",), False),
+        (("files__*", "time__now"), True),
+        (("time__*",), True),
+        (("t*",), True),
+        (("*__read",), True),
+        (("?ime__now",), True),
+        (("times__*",), False),
+        (("time",), False),
+        (("!files__*",), True),
+        (("!time__*",), False),
+        (("!t*",), False),
+        (("!time__now",), True),
+        (("*", "!time__*"), False),
+        (("*", "!*__now"), True),
+        ((), False),
+    ],
+)
+def test_globs_that_may_choose_a_name(globs, may):
+    assert may_choose(globs, "time__") is may

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from config.name_globs import is_wild
+from config.name_globs import may_choose
 from config.profile_settings import Profile
 
 MAX_SAID: Final = 8
@@ -48,19 +48,3 @@ def left_out_by(profiles: Mapping[str, Profile], name: str, prefix: str) -> Iter
             wanted.append(f'"{prefix}{SEPARATOR}*" to {{whose}} `tools`')
         if wanted:
             yield each, " and ".join(wanted)
-
-
-def may_choose(globs: tuple[str, ...], start: str) -> bool:
-    """True if globs may choose a name that begins with `start`. Pure."""
-    given = [glob for glob in globs if not glob.startswith("!")]
-    away = [glob[1:] for glob in globs if glob.startswith("!")]
-    if any(glob.endswith("*") and not is_wild(glob[:-1]) and start.startswith(glob[:-1]) for glob in away):
-        return False
-    return any(_may(glob, start) for glob in given) if given else bool(away)
-
-
-def _may(glob: str, start: str) -> bool:
-    if not is_wild(glob):
-        return glob.startswith(start)
-    literal = glob[: min(at for mark in "*?" if (at := glob.find(mark)) >= 0)]
-    return literal.startswith(start) or start.startswith(literal)

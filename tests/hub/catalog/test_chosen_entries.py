@@ -147,12 +147,22 @@ def test_former_names_lead_to_what_is_shown_only():
     assert original(catalog, "old__y") is None
 
 
-def test_the_tool_for_signing_in_is_shown_whatever_is_chosen():
-    catalog = chosen(Profile(tools=("b__*",)), A, B, a=UpstreamRule("a", sign_in=SignInTool.LISTED))
-    assert names(catalog) == ["a__sign_in", "b__x", "b__z"]
-    assert names(chosen(Profile(servers=("b",)), A, B, a=UpstreamRule("a", sign_in=SignInTool.LISTED))) == names(
-        chosen(Profile(servers=("b",)), B)
-    )
+@pytest.mark.parametrize(
+    ("profile", "is_shown"),
+    [
+        (Profile(), True),
+        (Profile(tools=("!a__x",)), True),
+        (Profile(tools=("a__get_*", "b__*")), True),
+        (Profile(tools=("*x",)), True),
+        (Profile(tools=("b__*",)), False),
+        (Profile(tools=("*", "!a__*")), False),
+        (Profile(servers=("b",)), False),
+    ],
+)
+def test_the_tool_for_signing_in_is_shown_where_others_of_its_server_may_be(profile, is_shown):
+    found = names(chosen(profile, A, B, a=UpstreamRule("a", sign_in=SignInTool.LISTED)))
+    assert ("a__sign_in" in found) is is_shown
+    assert not {"a__x", "a__y"}.intersection(found)
 
 
 def test_what_does_not_change_is_taken_over():

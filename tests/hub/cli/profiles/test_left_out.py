@@ -1,35 +1,8 @@
 """Profiles that leave a new server out."""
 
-import pytest
-
 from config.profile_settings import Profile
-from hub.cli.profiles.left_out import left_out_by, may_choose
+from hub.cli.profiles.left_out import left_out_by
 from tests.hub.cli.test_editing import Home
-
-
-@pytest.mark.parametrize(
-    ("globs", "may"),
-    [
-        (("*",), True),
-        (("files__*",), False),
-        (("files__*", "time__now"), True),
-        (("time__*",), True),
-        (("t*",), True),
-        (("*__read",), True),
-        (("?ime__now",), True),
-        (("times__*",), False),
-        (("time",), False),
-        (("!files__*",), True),
-        (("!time__*",), False),
-        (("!t*",), False),
-        (("!time__now",), True),
-        (("*", "!time__*"), False),
-        (("*", "!*__now"), True),
-        ((), False),
-    ],
-)
-def test_globs_that_may_choose_a_name(globs, may):
-    assert may_choose(globs, "time__") is may
 
 
 def test_what_is_to_be_added():
