@@ -19,7 +19,8 @@ from hub.wire.jsonrpc import RemoteProtocolError, encode, open_object, peek_arra
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _FURTHER: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
 _FURTHER_NAMED: Final = ("dependentRequired", "dependentSchemas", "dependencies")
-_NAMES: Final = ("propertyNames",)
+_NAMES: Final = ("propertyNames", "const", "enum")
+_COUNT: Final = "minProperties"
 _PATTERNS: Final = "patternProperties"
 _ANCHORS: Final = ("$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor")
 _SHOWING: Final = ("default", "examples")
@@ -84,6 +85,7 @@ def without(schema: Raw | None, names: Collection[str]) -> Raw:
     for keyword in _SHOWING:
         if keyword in members and _mentions(members[keyword], names):
             del members[keyword]
+    members.pop(_COUNT, None)  # the fixed ones count, and only the server knows of them
     members["properties"] = raw({name: value for name, value in properties.items() if name not in names})
     if "required" in members:
         needed = [each for each in peek_array(members["required"]) if peek_str(each) not in names]

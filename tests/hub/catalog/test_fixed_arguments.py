@@ -152,12 +152,19 @@ def to(reference):
         {"properties": {**PLAIN["properties"], "owner": {"$anchor": "o"}}},
         {"patternProperties": {"^own": {"type": "string"}}},
         {"propertyNames": {"enum": ["owner", "to"]}},
+        {"const": {"owner": "acme", "to": "you"}},
+        {"enum": [{"owner": "acme"}, {"owner": "other"}]},
     ],
     ids=json.dumps,
 )
 def test_what_other_parts_of_a_schema_need_cannot_be_fixed(members):
     with pytest.raises(CannotFix):
         without(changed(**members), ["owner"])
+
+
+def test_the_least_number_of_arguments_is_the_servers_affair():
+    left = json.loads(bytes(without(changed(minProperties=2), ["owner"])))
+    assert "minProperties" not in left
 
 
 @pytest.mark.parametrize(

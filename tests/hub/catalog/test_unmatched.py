@@ -145,7 +145,7 @@ def test_nothing_is_said_of_a_profile_while_a_server_is_away_or_where_nobody_has
     assert doubts(Profile(servers=("away",))) == [], "the configuration tells that"
     assert doubts(Profile(tools=("!*",)), snapshot("github")) == []
     sign_in = UpstreamRule("github", sign_in=SignInTool.LISTED)
-    assert doubts(Profile(servers=("github",), tools=()), github=sign_in, heard={"files"}) == []
+    assert doubts(Profile(servers=("github",), tools=("github__x",)), github=sign_in, heard={"files"}) == []
 
 
 def test_few_entries_are_told_whatever_a_profile_has():
