@@ -75,7 +75,9 @@ class ViewCatalogs:
         self._catalogs[view] = yield from choose(self._catalogs[view.base], view, rules, previous)
 
     def make_alone(self, server: str) -> Generator[int, None, None]:
-        """Make the view of a single server, in steps."""
+        """Make the view of a single server, in steps, unless it is there."""
+        if server_view(server) in self._catalogs:
+            return
         if (part := self._part(server)) is not None:
             yield from part.scoping()
         self.of(server_view(server))
