@@ -65,7 +65,10 @@ class VisibleEntry(Struct, frozen=True):
 
 
 class UpstreamEntries:
-    """The entries of one upstream under the names of the common endpoint or, `scoped`, of its own (`/mcp/<name>`)."""
+    """The entries of one upstream under the names of the common endpoint or of its own (`/mcp/<name>`).
+
+    `scoped`: the entries of the common endpoint, of which these are its own.
+    """
 
     def __init__(
         self,
@@ -74,14 +77,19 @@ class UpstreamEntries:
         budget: int,
         claims: UriClaims,
         *,
-        scoped: bool = False,
+        scoped: "UpstreamEntries | None" = None,
     ) -> None:
         self._begin(snapshot, rule, budget, claims, scoped)
         finish(self._read())
 
     @staticmethod
     def in_steps(
-        snapshot: Snapshot, rule: UpstreamRule, budget: int, claims: UriClaims, *, scoped: bool = False
+        snapshot: Snapshot,
+        rule: UpstreamRule,
+        budget: int,
+        claims: UriClaims,
+        *,
+        scoped: "UpstreamEntries | None" = None,
     ) -> "Generator[int, None, UpstreamEntries]":
         """The same, with pauses; yields the number of entries that were looked at."""
         made = UpstreamEntries.__new__(UpstreamEntries)
@@ -90,7 +98,14 @@ class UpstreamEntries:
         yield sum(map(len, made.shown.values())) % STEP
         return made
 
-    def _begin(self, snapshot: Snapshot, rule: UpstreamRule, budget: int, claims: UriClaims, scoped: bool) -> None:
+    def _begin(
+        self,
+        snapshot: Snapshot,
+        rule: UpstreamRule,
+        budget: int,
+        claims: UriClaims,
+        scoped: "UpstreamEntries | None",
+    ) -> None:
         self.snapshot = snapshot
         self.name = snapshot.upstream
         self.warnings: list[str] = []
@@ -101,8 +116,9 @@ class UpstreamEntries:
         """Visible names of the tools that are shown in search mode, too."""
         self.sid = rule.sid(budget)
         """The server id in visible names."""
-        self._identity = scoped
-        self._bare = scoped or rule.prefix == ""
+        self._common = scoped
+        self._identity = scoped is not None
+        self._bare = self._identity or rule.prefix == ""
         self._scoped: UpstreamEntries | None = None
         self._renamed: dict[str, str] = {}
         """By the visible name of a renamed tool, that which it has by itself."""
@@ -162,13 +178,13 @@ class UpstreamEntries:
     def scoped(self) -> "UpstreamEntries":
         """The same entries under the upstream's own names and URIs."""
         if self._scoped is None:
-            self._scoped = UpstreamEntries(self.snapshot, self.rule, self.budget, self.claims, scoped=True)
+            self._scoped = UpstreamEntries(self.snapshot, self.rule, self.budget, self.claims, scoped=self)
         return self._scoped
 
     def scoping(self) -> Generator[int, None, None]:
         """Make `scoped` with pauses; yields the number of entries that were looked at."""
         if self._scoped is None:
-            made = yield from UpstreamEntries.in_steps(self.snapshot, self.rule, self.budget, self.claims, scoped=True)
+            made = yield from UpstreamEntries.in_steps(self.snapshot, self.rule, self.budget, self.claims, scoped=self)
             self._scoped = self._scoped or made
 
     @property
@@ -352,6 +368,12 @@ class UpstreamEntries:
         return tuple(shown.values())
 
     def _all_mirrors(self) -> Generator[int, None, dict[str, tuple[Mirror, ...]]]:
+        common, self._common = self._common, None  # which may know them, but is not kept alive
+        if common is not None:
+            pairs = list(zip(self.shown[Kind.TOOL], common.shown[Kind.TOOL], strict=False))
+            if len(pairs) == len(self.shown[Kind.TOOL]) and all(mine.original == its.original for mine, its in pairs):
+                known = common.mirrors
+                return {mine.visible: known[its.visible] for mine, its in pairs if its.visible in known}
         found: dict[str, tuple[Mirror, ...]] = {}
         for at in range(0, len(tools := self.shown[Kind.TOOL]), STEP):
             found |= mirrors_of(some := tools[at : at + STEP])

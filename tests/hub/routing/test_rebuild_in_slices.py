@@ -5,7 +5,7 @@ import random
 import pytest
 import trio
 import trio.testing
-from msgspec import Raw
+from msgspec import Raw, structs
 
 import hub.catalog.entries
 from config.profile_settings import Profile, ToolOverride
@@ -22,6 +22,7 @@ from hub.link.sealing import Sealer
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import SLICE, LiveCatalog
 from hub.routing.view_catalogs import CATALOG
+from hub.wire.http.mcp_headers import mirrored
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
 
@@ -171,6 +172,23 @@ def test_entries_read_in_steps_are_the_same():
     assert made.still_right(read, rule, 50, claims)
     finish(made.scoping())
     assert [each.visible for each in made.scoped().shown[Kind.TOOL]][:2] == ["tool_0", "tool_1"]
+
+
+@pytest.mark.parametrize("tools", [("*",), ("plain",)])
+def test_arguments_in_headers_are_known_at_both_endpoints(tools):
+    schema = raw({"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A"}}})
+    headed = ListEntry("headed", {"name": raw("headed"), "inputSchema": schema})
+    app = ListEntry("app", {"name": raw("app"), "_meta": raw({"ui": {"visibility": ["app"]}}), "inputSchema": schema})
+    plain = snapshot("s", "plain")
+    read = structs.replace(plain, lists={**plain.lists, Kind.TOOL: (app, *plain.lists[Kind.TOOL], headed)})
+    claims, rule = UriClaims(), UpstreamRule("s", tools=tools)
+    claims.configure(["s"], aliases={}, bare=None)
+    made = UpstreamEntries(read, rule, 50, claims)
+    finish(made.scoping())
+    assert set(made.mirrors) == ({"s__headed"} if tools == ("*",) else set())
+    assert {name: mirror for name, (mirror,) in made.scoped().mirrors.items()} == {
+        each.original: mirrored(schema)[0] for each in made.scoped().shown[Kind.TOOL] if each.original != "plain"
+    }
 
 
 def test_entries_are_read_again_if_claims_are_given_up_meanwhile():
