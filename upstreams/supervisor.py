@@ -350,6 +350,8 @@ class Supervisor:
         candidate = self._candidates.get(name)
         if candidate is None or candidate.upstream is not upstream:
             self._mark_reported(name)
+            if not upstream.offered.listed:
+                self._on_change(name)  # lists say that they wait for it, until they are made anew
         elif upstream.state is State.CONNECTED and upstream.offered.listed:
             log.info("%s is replaced: its successor is ready", name)
             self._replace(candidate, at_once=True)

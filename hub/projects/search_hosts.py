@@ -1,10 +1,12 @@
 """Hosts and search mode: when it is decided which of them find tools by searching.
 
-Decided at start and after each change of the configuration, once all servers have said what they offer, and when the
-first host of a label comes. In between it stays as it is, whatever servers come and go; and over restarts of the hub.
+Decided at start and after each change of the configuration, and when the first host of a label comes: at once, or as
+soon as all servers have said what they offer, or could not. In between it stays as it is, whatever servers come and go;
+and over restarts of the hub.
 """
 
 import logging
+from collections.abc import Iterable
 from typing import Final
 
 import trio
@@ -20,6 +22,8 @@ log = logging.getLogger("hubd.host")
 SECTION: Final = "search"
 """Of the memory: the hosts in search mode, each with its view."""
 MAX_KEPT: Final = 1_000
+Asked = tuple[View, str, str]
+"""A host for which it is decided: its place, its label, and the profile that it named."""
 
 
 class SearchHosts:
@@ -35,6 +39,10 @@ class SearchHosts:
         self._memory = memory
         self._due = trio.Event()
         self._due.set()
+        self._all_due = True
+        """True if it is to be decided for all hosts, and not only for those that wait."""
+        self._waiting: set[Asked] = set()
+        """Hosts that came first of their label while some server had not said what it offers."""
         live.vary(on=modes.in_use)
         hosts.before_first(self._first_comes)
 
@@ -44,6 +52,7 @@ class SearchHosts:
     def configuration_changed(self) -> None:
         """Decide anew, once all servers have said what they offer."""
         self._live.vary(on=self._modes.in_use)
+        self._all_due = True
         self._due.set()
 
     async def run(self) -> None:
@@ -55,17 +64,29 @@ class SearchHosts:
             self.decide()
 
     def decide(self) -> None:
-        """Decide for all hosts that are attached, or were."""
-        asked = {(host.view.base, host.identity.host, host.named) for host in self._hosts}
-        asked |= {(EVERYTHING, label, "") for label in self._hosts.known_labels}
-        changes = [self._decide_one(*each) for each in sorted(asked, key=str)]
-        if any(changes):
-            self._live.vary(on=self._modes.in_use)
-            self._profiles.show_modes()
+        """Decide for the hosts that wait for it; if it is due for all, for those that are attached, or were, too."""
+        asked, self._waiting = self._waiting, set()
+        if self._all_due:
+            self._all_due = False
+            asked |= {(host.view.base, host.identity.host, host.named) for host in self._hosts}
+            asked |= {(EVERYTHING, label, "") for label in self._hosts.known_labels}
+        self._decide_each(sorted(asked, key=str))
 
     def _first_comes(self, place: View, label: str, named: str) -> None:
-        """Decide for a host that is the first of its label, so that nobody's list changes by it."""
-        if self._live.complete and self._decide_one(place, label, named):
+        """Decide for a host that is the first of its label, so that nobody's list changes by it. What is shown while
+        servers start for the first time says nothing: then later."""
+        if self._live.complete:
+            self._decide_each([(place, label, named)])
+        elif self._is_open(place, label, named) and len(self._waiting) < MAX_KEPT:
+            self._waiting.add((place, label, named))
+            self._due.set()
+
+    def _is_open(self, place: View, label: str, named: str) -> bool:
+        return self._modes.is_open(self._hosts.profiles.choose_whole(place, label, named), label)
+
+    def _decide_each(self, asked: Iterable[Asked]) -> None:
+        changes = [self._decide_one(*each) for each in asked]
+        if any(changes):
             self._live.vary(on=self._modes.in_use)
             self._profiles.show_modes()
 

@@ -144,15 +144,16 @@ class LiveCatalog:
             await project.reported.wait()
 
     async def wait_complete(self) -> None:
-        """Wait until all upstreams have said what they offer, or could not."""
-        await self.settled.wait()
-        while self._dirty.is_set() or self.servers.settling:
+        """Wait until all upstreams have said what they offer, or could not, and the catalogues have it all. One that
+        is away was heard before."""
+        while self._dirty.is_set() or not self.complete:
             await self._rebuilt.wait()
 
     @property
     def complete(self) -> bool:
-        """True if `wait_complete` would not wait."""
-        return self.settled.is_set() and not self.servers.settling
+        """True if the catalogues have what all upstreams offer, but for changes of these moments."""
+        upstreams = self.upstreams.items()
+        return self.settled.is_set() and all(each.has_reported and name in self._reported for name, each in upstreams)
 
     def apply(self, rules: Rules) -> None:
         """Name servers by other rules from the next rebuild on, and choose by other profiles from now on."""
@@ -244,6 +245,7 @@ class LiveCatalog:
         self._taken |= self._changed
         self._changed = set()
         old = self._catalogs
+        reported = {name for name, upstream in self.upstreams.items() if upstream.has_reported}
         new = yield from self._build(old)
         for server in list(self._seen_alone()):  # so that comparing them is all that is left
             yield from old.make_alone(server)
@@ -254,7 +256,7 @@ class LiveCatalog:
         self._profiles.forget_prepared()
         self.rebuilds += 1
         self._log_warnings(old, new)
-        self._reported = {name for name, upstream in self.upstreams.items() if upstream.has_reported}
+        self._reported = reported
         return changes
 
     def _log_warnings(self, old: ViewCatalogs, new: ViewCatalogs) -> None:

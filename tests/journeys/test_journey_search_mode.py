@@ -19,6 +19,7 @@ from hub.wire.mcp import L4, MODERN
 from tests.hub.catalog.search.corpus import servers
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house
+from upstreams.lifecycle import State
 
 META = ["hub__find_tools", "hub__call_tool"]
 WINDSURF, CLAUDE = Identity("alice", "windsurf"), Identity("alice", "claude-code")
@@ -69,6 +70,70 @@ async def test_a_server_that_comes_and_goes_flips_nothing(autojump_clock):
         await second.leave()
         await settle()
         assert len(await (await house.host(identity=WINDSURF)).names()) == 3
+
+
+@pytest.mark.covers("ES-9")
+async def test_a_server_that_fails_keeps_nobody_from_searching(autojump_clock):
+    fake, broken = many(), FakeUpstream(tools=["x"])
+    broken.refuses = True
+    async with a_house({"files": fake, "broken": broken}) as house:
+        await settle()
+        host = await house.host(identity=WINDSURF)
+        assert await host.names() == META
+        fake.lists["tools"] = fake.lists["tools"][:3]
+        await fake.conversation.tell(CHANGED)
+        await settle()
+        assert await host.names() == META
+        house.hub.apply(structs.replace(house.hub.config, profiles={"default": Profile(tools=("*",))}))
+        await settle()
+        assert len(await host.names()) == 3, "nor from seeing all again"
+
+
+@pytest.mark.covers("ES-9")
+async def test_it_is_decided_for_a_host_that_comes_while_a_server_reconnects(autojump_clock):
+    other = FakeUpstream(tools=["x"])
+    async with a_house({"files": many(), "other": other}) as house:
+        await settle()
+        other.refuses = True
+        await other.conversation.close()
+        await trio.sleep(0.1)
+        assert house.hub.supervisor.upstreams["other"].state is not State.CONNECTED
+        host = await house.host(identity=WINDSURF)
+        assert await host.names() == META
+        other.refuses = False
+        await trio.sleep(3600)
+        assert house.hub.supervisor.upstreams["other"].state is State.CONNECTED
+        assert await host.names() == META
+        assert host.of(CHANGED) == []
+
+
+@pytest.mark.covers("ES-9")
+@pytest.mark.parametrize("comes", [True, False], ids=["it starts in the end", "it never starts"])
+async def test_nothing_is_decided_while_a_server_starts_for_the_first_time(comes, autojump_clock):
+    memory, slow, ready = Memory(None), many(60), trio.Event()
+    fakes = {"files": many(50), "slow": slow}
+    async with a_house(fakes, memory=memory) as house:
+        await settle()
+        assert await (await house.host(identity=WINDSURF)).names() == META
+
+    async def initialize(params, conversation):
+        await ready.wait()
+
+    slow.on["initialize"] = initialize
+    async with a_house(fakes, memory=memory) as house:
+        await settle()
+        host = await house.host(identity=WINDSURF)
+        assert house.hub.live.settled.is_set()
+        assert await host.names() == META, "50 tools are few enough, but there is more to come"
+        slow.on.pop("initialize")
+        if comes:
+            ready.set()
+        else:
+            slow.refuses = True
+            await trio.sleep(3600)
+        await settle()
+        assert await host.names() == META if comes else len(await host.names()) == 50
+        ready.set()
 
 
 @pytest.mark.covers("ES-9")
