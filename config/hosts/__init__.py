@@ -8,8 +8,8 @@ become upstreams), `secret_literals` (secrets in them, and references in their p
 are probably the same), `import_files` (an import as a whole; `project_import`: of a project's servers), `leaving`
 (which servers may leave their hosts then, and why others stay), `originals` (what hosts no longer start, and putting it
 back), `had_before` (servers that hosts had, with their choice of tools), `permissions` (rules of hosts that name
-tools); `remembered` is what `installed`, `originals` and `had_before` remember, `host_commands` runs those of hosts
-that change their files themselves.
+tools), `mistyped_labels` (of profiles); `remembered` is what `installed`, `originals` and `had_before` remember,
+`host_commands` runs those of hosts that change their files themselves.
 
 What always holds: deciding and writing are apart, so that what would be done can be shown; a file is written only if it
 still is what was read, with a backup; what is not ours keeps every byte. How texts are edited is in

@@ -16,6 +16,7 @@ from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, a
 if TYPE_CHECKING:
     from config.effective import ShownSetting, ShownUpstream
     from config.errors import Diagnostic
+    from config.loading.assemble import Loaded
     from config.loading.precedence import Origin
     from config.projects import Project
     from config.settings import HubConfig
@@ -172,6 +173,7 @@ def _validate(options: argparse.Namespace) -> int:
         else:
             loaded = load_all(file, os.environ)
             names, warnings = list(loaded.config.upstreams), list(loaded.warnings)
+            warnings += _doubts_of_labels(loaded)
     except ConfigError as error:
         problems, warnings = list(error.diagnostics), list(error.warnings)
         if not problems:
@@ -189,6 +191,19 @@ def _validate(options: argparse.Namespace) -> int:
         if not problems:
             print(f"ok: {len(names)} server{'s' * (len(names) != 1)}")
     return EX_CONFIG if problems else EX_OK
+
+
+def _doubts_of_labels(loaded: "Loaded") -> "list[Diagnostic]":
+    """Warnings of labels of hosts that are probably mistyped."""
+    config = loaded.config
+    if not loaded.files or not any(profile.hosts for profile in config.profiles.values()):
+        return []
+    from config.errors import Diagnostic
+    from config.hosts.mistyped_labels import mistyped_labels
+
+    in_use = {token.host or token.name for token in config.access.tokens}
+    doubts = mistyped_labels(config.profiles, in_use)
+    return [Diagnostic(loaded.files[0], None, ("profiles", name, "hosts"), text) for name, text in doubts]
 
 
 def _schema(options: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ are asked.
 import logging
 import os
 import signal
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from typing import Final
 
@@ -31,6 +31,7 @@ from hub.control.answers import (
     LargestTool,
     ListenStatus,
     Logs,
+    ProfileRow,
     Reloaded,
     Status,
     UpstreamRow,
@@ -93,7 +94,8 @@ class DaemonApi:
         """Everything `hubd status` shows."""
         hub, listener = self._hub, self._listener
         membership = None if listener is None else listener.membership
-        profiles = tuple(await hub.profiles.status())
+        doubts = self._doubts_of_labels()
+        profiles = tuple(_with_doubts(row, doubts) for row in await hub.profiles.status())
         return Status(
             version=HUBD_VERSION,
             uptime_s=round(trio.current_time() - hub.started_at, 1),
@@ -103,7 +105,7 @@ class DaemonApi:
             projects=() if hub.projects is None else tuple(hub.projects.status()),
             cache=hub.reads.statistics(),
             buffer=BufferStatus(**hub.budget.facts()),
-            warnings=tuple(self._warnings()),
+            warnings=(*self._warnings(), *(text for texts in doubts.values() for text in texts)),
             listen=UNSET if listener is None else _listen(listener),
             config=ConfigStatus() if self._reloader is None else self._reloader.status(),
             root=self._is_root,
@@ -172,6 +174,18 @@ class DaemonApi:
                 yield f"there is no profile {profile}, and a token opens nothing else: its hosts are shown nothing"
         yield from filter(None, [hub.memory.problem, hub.usage.memory.problem, hub.last_known.problem])
         yield from hub.live.warnings
+
+    def _doubts_of_labels(self) -> dict[str, list[str]]:
+        """Sentences about labels of hosts that are probably mistyped, by the name of the profile."""
+        hub, found = self._hub, dict[str, list[str]]()
+        if any(profile.hosts for profile in hub.hosts.profiles.profiles.values()):
+            from config.hosts.mistyped_labels import mistyped_labels  # not above: only profiles that name hosts need it
+
+            tokens = {token.host or token.name for token in hub.config.access.tokens}
+            in_use = {host.identity.host for host in hub.hosts} | tokens
+            for name, text in mistyped_labels(hub.hosts.profiles.profiles, in_use):
+                found.setdefault(name, []).append(f"profile {name}: hosts: {text}")
+        return found
 
     async def cache(self) -> CacheStatistics:
         """Everything `hubd cache` shows."""
@@ -350,3 +364,7 @@ def _displaced(listener: HttpListener) -> Iterator[str]:
             "do not reach it. Stop what uses that port and run `hubd stop`, or name another port with `listen` in "
             "hubd.toml"
         )
+
+
+def _with_doubts(row: ProfileRow, doubts: Mapping[str, Sequence[str]]) -> ProfileRow:
+    return structs.replace(row, warnings=(*row.warnings, *doubts.get(row.name, ())))

@@ -63,8 +63,11 @@ def _profiles(options: argparse.Namespace) -> int:
     from hub.cli.profiles.screens import profiles, profiles_json
 
     evidence = gathered(options)
-    options.output.set(**profiles_json(evidence.status, evidence.profiles))
-    options.output.show(*profiles(evidence.status, evidence.profiles))
+    output: Output = options.output
+    output.set(**profiles_json(evidence.status, evidence.profiles))
+    output.show(*profiles(evidence.status, evidence.profiles))
+    for warning in evidence.warnings:
+        output.warn(warning)
     return EX_OK
 
 

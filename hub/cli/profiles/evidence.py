@@ -24,6 +24,8 @@ class Evidence(Struct, frozen=True):
     uses: ToolUses
     profiles: Mapping[str, Profile]
     """As they are configured."""
+    warnings: tuple[str, ...] = ()
+    """Of the configuration about profiles."""
 
     @property
     def without_tools(self) -> list[str]:
@@ -85,8 +87,9 @@ def gathered(options: argparse.Namespace) -> Evidence:
     from config.loading.assemble import load_all
     from hub.cli.tool_commands import status_and_uses
 
-    profiles = load_all(options.config, os.environ, partly=True).config.profiles
-    return Evidence(*status_and_uses(options), profiles)
+    loaded = load_all(options.config, os.environ, partly=True)
+    warnings = tuple(str(each) for each in loaded.warnings if each.keys[:1] == ("profiles",))
+    return Evidence(*status_and_uses(options), loaded.config.profiles, warnings)
 
 
 def had_before(label: str) -> dict[str, tuple[str, ...]]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from config.hosts.facts import all_hosts
 from config.profile_settings import Profile
 from hub.cli.profiles.pick_list import extent
 from hub.cli.profiles.suggestion import Limits
@@ -40,7 +41,17 @@ def profiles(status: Status, configured: Mapping[str, Profile]) -> list[Block]:
     if all(each.name != "default" for each in status.profiles):
         others = ["", styled(f"all other hosts: {whole}", "dim")]
     warnings = [styled("warning: ", "warning") + text for each in status.profiles for text in each.warnings]
-    return [table, *others, *(["", *searching] if searching else []), *warnings]
+    return [table, *others, *(["", *searching] if searching else []), *warnings, *_unused_names(configured)]
+
+
+def _unused_names(configured: Mapping[str, Profile]) -> list[Block]:
+    """Hints at profiles that are named like a known host, and list it as little as any other does."""
+    labels = {label for profile in configured.values() for label in profile.hosts}
+    found = [name for name in configured if name in all_hosts() and name not in labels]
+    return [
+        styled(f'{name} is the name of a profile and of a host: only `hosts = ["{name}"]` gives it to that host', "dim")
+        for name in found
+    ]
 
 
 def _searching(status: Status) -> list[Block]:

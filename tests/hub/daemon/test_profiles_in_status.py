@@ -123,3 +123,15 @@ async def test_a_server_that_has_not_listed_its_tools_makes_no_doubts(autojump_c
         await trio.sleep(60)
         await settled()
         assert len((await house.api.status()).warnings) == 3, "of the profile, which shows nothing, and of `rename`"
+
+
+async def test_a_label_that_is_nearly_that_of_a_known_host_is_doubted_unless_a_host_has_it(autojump_clock):
+    profiles = {"small": Profile(hosts=("curser", "codex", "my-agent", "cursor-work"))}
+    text = 'profile small: hosts: no host that hubd knows has the label "curser"; did you mean "cursor"?'
+    async with a_house({"files": FakeUpstream(tools=["read"])}, profiles=profiles) as house:
+        status = await house.api.status()
+        assert status.warnings == (text,)
+        assert status.profiles[0].warnings == (text,)
+        await house.host("lines", identity=Identity("alice", "curser"))
+        status = await house.api.status()
+        assert status.warnings == status.profiles[0].warnings == ()

@@ -409,3 +409,26 @@ def test_what_is_drawn_fits(hub, columns):
                 code, out = terminal.end()
             assert code == 0
             assert widest(out) <= columns, words
+
+
+def test_what_the_configuration_says_of_profiles_is_doubted_by_profiles_and_validate_alike(hub):
+    text = """
+[profiles.small]
+hosts = ["curser"]
+servers = ["fils", "files"]
+[profiles.codex]
+tools = ["files__raed"]
+"""
+    hub.config.write_text(SERVERS + text)
+    told(hub, "reload")
+    label = 'hosts: no host that hubd knows has the label "curser"; did you mean "cursor"?'
+    server = 'there is no server "fils" here, unless a project has one of that name; did you mean "files"?'
+    whole = " ".join(told(hub, "profiles").split())
+    for each in (label, server, "'files__raed' (did you mean 'files__read'?)"):
+        assert each in whole
+    assert "codex is the name of a profile and of a host" in whole
+    assert label in " ".join(told(hub, "status").split())
+    assert label in " ".join(told(hub, "doctor", code=1).split())
+    checked = " ".join(told(hub, "validate", str(hub.config)).split())
+    assert label in checked
+    assert server in checked
