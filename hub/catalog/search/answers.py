@@ -4,6 +4,7 @@ An answer has the definitions of the best few tools, one a line, then names of f
 are bounded here, whatever servers say of their tools and whatever is asked.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
@@ -34,6 +35,12 @@ _MEMBERS: Final = ("description", "inputSchema", "annotations")
 _ROOM_FOR_MORE: Final = 4_000
 """Bytes of an answer that are for further names and the rest."""
 _ROOM_FOR_HINTS: Final = 500
+_ROOM_WITHOUT_DEFINITIONS: Final = 5_000
+"""Bytes of an answer to exact names that are for a short line about each."""
+
+
+_ONE_LINE: Final = re.compile(r"[\r\n]")
+"""Line breaks, which in JSON are only between values."""
 
 
 class Answer(Struct, frozen=True):
@@ -70,14 +77,22 @@ def definition(tool: FoundTool) -> str:
     line = encode(fields)
     with suppress(*READ_ERRORS):  # too deep: as it came
         line = msgspec.json.format(line, indent=-1)
-    return line.decode(errors="replace")
+    return _ONE_LINE.sub(" ", line.decode(errors="replace"))
 
 
 def unknown_tool(name: str, index: SearchIndex) -> str:
     """The text for a model that named a tool which is not there."""
-    near = index.near(name)
-    hint = f"; did you mean {' or '.join(near)}?" if near else "."
+    return _unknown(name, index.near(name))
+
+
+def _unknown(name: str, near: Sequence[str] = ()) -> str:
+    hint = f"; did you mean {_either(near)}?" if near else "."
     return f"there is no tool {quoted(name)}{hint} Or search with {FIND_TOOLS}."
+
+
+def _either(names: Sequence[str]) -> str:
+    """Names, which servers choose, in a sentence."""
+    return " or ".join(one_line(name, 2 * MAX_QUOTED) for name in names)
 
 
 def quoted(text: str) -> str:
@@ -95,18 +110,21 @@ def one_line(text: str, most: int) -> str:
 def _named(index: SearchIndex, names: Sequence[str]) -> Answer:
     """The definitions of tools that were asked for by name."""
     lines: list[str] = []
-    left = MAX_NAMED_BYTES - _ROOM_FOR_MORE
+    left = MAX_NAMED_BYTES - _ROOM_WITHOUT_DEFINITIONS
     found = 0
     for name in dict.fromkeys(names[:MAX_NAMED]):
         tool = index.exact(name)
         if tool is None:
-            line = unknown_tool(name, index)
-        elif _size(tool) > left or len((line := definition(tool)).encode()) > left:
-            line = f"{tool.name}: its definition is too long to be shown here."
+            line, short = unknown_tool(name, index), _unknown(name)
         else:
-            found += 1
-        left -= len(line.encode())
-        lines.append(line)
+            line = definition(tool) if _size(tool) <= left else ""
+            short = f"{quoted(tool.name)}: its definition is too long to be shown here."
+        if line and (size := len(line.encode())) <= left:
+            left -= size
+            found += tool is not None
+            lines.append(line)
+        else:
+            lines.append(short)
     if len(names) > MAX_NAMED:
         lines.append(f"Only the first {MAX_NAMED} of {len(names)} names were looked up.")
     return Answer("\n".join(lines), is_error=not found)
@@ -159,7 +177,7 @@ def _nothing(servers: Mapping[str, int], query: str, server: str | None) -> Answ
 
 def _no_server(servers: Mapping[str, int], server: str) -> Answer:
     near = near_names(server, servers)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    hint = f" Did you mean {_either(near)}?" if near else ""
     counts = server_counts(servers, _ROOM_FOR_MORE)
     return Answer(f"There is no server {quoted(server)!r}.{hint} Servers and their tools: {counts}.", is_error=True)
 
