@@ -1,9 +1,8 @@
 """The settings of profiles: what some hosts are shown of all servers. Declared as in `settings`."""
 
-from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from config.name_globs import ALL
 from config.setting import Secret, Setting
@@ -21,7 +20,8 @@ class ToolOverride(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     description: Annotated[str, Setting(reload="live", mask="never", instead_of=("describe", "descriptions"))] = ""
     """The description, in place of the server's."""
     fix: Annotated[dict[str, Any], Setting(reload="live", expanded=True, instead_of=("fixed",))] = {}
-    """Arguments with values that hosts neither see nor send: the hub puts them in. Texts may hold variables."""
+    """Arguments with values that hosts neither see nor send: the hub puts them in. Texts may hold ${VAR},
+    ${file:path}, ${secret:NAME} and ${credential:NAME}, no ${cmd:ARGV}; while one has no value the tool is left out."""
 
     def __repr__(self) -> str:
         return f"<ToolOverride that fixes {', '.join(self.fix) or 'nothing'}>"  # values may be secrets
@@ -31,7 +31,10 @@ class ResolvedOverride(ToolOverride, frozen=True, kw_only=True):
     """An override among whose fixed values are some that files do not say themselves."""
 
     read: Annotated[tuple[Secret, ...], Setting(reload="live")] = ()
-    """The values that variables and files gave, wherever in `fix` they stand now: masked in all that servers say."""
+    """The values that references gave, wherever in `fix` they stand now: masked in all that servers say."""
+    unread: Annotated[dict[str, str], Setting(reload="live", mask="never")] = {}
+    """Arguments whose references have no value now, each with the reason and what to do. The tool is not shown, since
+    without them it would be called with what a host sends."""
 
 
 class Profile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -61,17 +64,3 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """New names of tools by their visible names; both can be called, the new one is listed."""
     override: Annotated[dict[str, ToolOverride], Setting(reload="live")] = {}
     """Tools that are described otherwise, or have arguments with fixed values, by visible name before renaming."""
-
-
-def with_given(profiles: Mapping[str, Profile], given: Mapping[tuple[str, ...], Sequence[str]]) -> dict[str, Profile]:
-    """The profiles, with what variables and files gave to fixed arguments; `given`: by the keys of settings."""
-    found = dict(profiles)
-    for name, profile in profiles.items():
-        noted = {
-            tool: ResolvedOverride(description=override.description, fix=override.fix, read=tuple(map(Secret, values)))
-            for tool, override in profile.override.items()
-            if (values := given.get(("profiles", name, "override", tool, "fix")))
-        }
-        if noted:
-            found[name] = structs.replace(profile, override={**profile.override, **noted})
-    return found

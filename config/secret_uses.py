@@ -1,5 +1,5 @@
 """The servers that use a secret of `hubd secret`: those whose settings name it, disabled ones and those of allowed
-projects among them."""
+projects among them; and the profiles that fix arguments with it."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,9 +19,13 @@ _USE: Final = re.compile(r"(?<!\$)\$\{secret:([A-Za-z0-9_.-]{1,64})\}")
 
 
 def secret_uses(named: Path | None, environ: Mapping[str, str]) -> dict[str, list[str]]:
-    """The names of servers by the secret that they use, as the files of the configuration say it. Blocks."""
+    """The names of servers, and of profiles as `profile NAME`, by the secret that they use, as the files of the
+    configuration say it. Blocks."""
     found: dict[str, list[str]] = {}
-    _add(found, gather(named, environ).sources, "")
+    gathered = gather(named, environ)
+    _add(found, gathered.sources, "")
+    for profile, secret in _fixed({} if gathered.main is None else gathered.main.settings.get("profiles")):
+        found.setdefault(secret, []).append(f"profile {profile}")
     for root, sources in _projects(environ):
         _add(found, sources, f" of {root}")
     return found
@@ -42,6 +46,15 @@ def _add(found: dict[str, list[str]], sources: Iterable[Source], where: str) -> 
         values = [entry.table.values for entry in (*stack.saying, *stack.shadowed)]
         for secret in sorted({secret for text in _texts(values) for secret in _USE.findall(text)}):
             found.setdefault(secret, []).append(name + where)
+
+
+def _fixed(profiles: Any) -> Iterator[tuple[str, str]]:
+    """The profiles that fix arguments with a secret, and which."""
+    for name, profile in profiles.items() if isinstance(profiles, dict) else ():
+        overrides = profile.get("override") if isinstance(profile, dict) else None
+        each = overrides.values() if isinstance(overrides, dict) else ()
+        texts = _texts([override.get("fix") for override in each if isinstance(override, dict)])
+        yield from ((name, secret) for secret in sorted({secret for text in texts for secret in _USE.findall(text)}))
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -105,10 +105,10 @@ def system_keyring() -> SystemKeyring:
     return _keyring_of(Path(directories.state_dir()))
 
 
-def hasty_keyring() -> SystemKeyring:
-    """The same, for a number of requests by a process that goes on: they wait a minute together, and those after them
-    begin anew."""
-    return SystemKeyring(Path(directories.state_dir()), total_s=PATIENCE_S)
+def hasty_keyring(total_s: float = PATIENCE_S) -> SystemKeyring:
+    """The same, for a number of requests by a process that goes on: they wait `total_s` seconds together, and those
+    after them begin anew."""
+    return SystemKeyring(Path(directories.state_dir()), total_s=total_s)
 
 
 @cache

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from config.errors import ConfigError, Diagnostic
+from config.fixed_values import with_given
 from config.loading.all_files import Gathered, gather
 from config.loading.check import (
     problems_of_hub,
@@ -22,13 +23,12 @@ from config.loading.check import (
     warnings_of_upstream,
 )
 from config.loading.check_oauth import problems_of_oauth_in_fleet
-from config.loading.check_profiles import warnings_of_profiles
+from config.loading.check_profiles import warnings_of_profiles, warnings_of_unread
 from config.loading.check_renames import problems_of_new_names
 from config.loading.convert import UPSTREAM, convert, convert_known, nearest
 from config.loading.one_file import resolved, resolved_settings
 from config.loading.precedence import Origin, Stack, makes_sense, stacks
 from config.loading.safe_reading import Findings, Keys, Problem
-from config.profile_settings import with_given
 from config.setting import reveal
 from config.setting_facts import declarations
 from config.settings import HubConfig, ServerSettings, UpstreamConfig
@@ -130,7 +130,7 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     main = gathered.main
     if main is not None:
         values, config = convert_known(resolved_settings(main), HubConfig, main.findings, tuple)
-        config = msgspec.structs.replace(config, profiles=with_given(config.profiles, main.given))
+        config = msgspec.structs.replace(config, profiles=with_given(config.profiles, main.given, main.unread))
         for problem in problems_of_hub(config):
             main.findings.wrong(problem.keys, str(problem))
         for warning in () if main.findings.problems else warnings_of_hub(config):
@@ -144,7 +144,7 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     for name, stack in found.items():
         origins |= origins_of(name, stack)
     if main is not None:
-        for warning in warnings_of_profiles(config.profiles, upstreams):
+        for warning in (*warnings_of_profiles(config.profiles, upstreams), *warnings_of_unread(config.profiles)):
             main.findings.warn(warning.keys, str(warning))
     if main is not None and not upstreams and not main.findings.problems:
         main.findings.warn((), "names no upstreams; add [upstreams.NAME] with `command` or `url`")

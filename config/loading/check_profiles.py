@@ -6,11 +6,10 @@ Everything that a profile makes the hub do for each tool of each view is bounded
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from config.errors import quoted
+from config.fixed_values import MAX_FIXED_BYTES, NOT_READ_YET, json_size, unread_arguments
 from config.loading.check_access import LABEL
 from config.loading.safe_reading import Keys, Problem
 from config.name_globs import MAX_CHARS, NameStarts, fixed_start, problem_of
@@ -27,7 +26,6 @@ MAX_ENTRIES: Final = 1_000
 """Most entries of a list or table of a profile."""
 MAX_FIXED: Final = 64
 """Most fixed arguments of a tool."""
-MAX_FIXED_BYTES: Final = 64 << 10
 MAX_DESCRIPTION_BYTES: Final = 16 << 10
 MAX_INSTRUCTIONS_BYTES: Final = 2_000
 """All instructions of the hub together; what servers say gets what is left."""
@@ -80,6 +78,23 @@ def warnings_of_profiles(profiles: Mapping[str, Profile], servers: Mapping[str, 
                 yield Problem(("profiles", name, setting), f"{text}: {_listed(lost, ids)}")
 
 
+def warnings_of_unread(profiles: Mapping[str, Profile]) -> Iterator[Problem]:
+    """Warnings about fixed arguments without a value, whose tools are left out. One a tool, so that a file of many such
+    lines fills no log."""
+    told: dict[Keys, int] = {}
+    for keys, why in unread_arguments(profiles):
+        if why == NOT_READ_YET:
+            continue
+        told[keys[:-1]] = told.get(keys[:-1], 0) + 1
+        if told[keys[:-1]] == 1 and len(told) <= MAX_TOOLS_TOLD:
+            yield Problem(
+                keys, f"{why}. Until that is mended profile {keys[1]} leaves {quoted(keys[3][:MAX_QUOTED])} out"
+            )
+    if len(told) > MAX_TOOLS_TOLD:
+        text = f"{len(told) - MAX_TOOLS_TOLD} more tools are left out, since fixed arguments of theirs have no value"
+        yield Problem(("profiles",), text)
+
+
 def _is_of_nobody(entry: str, starts: NameStarts) -> bool:
     id, mark, _ = fixed_start(entry.removeprefix("!")).partition("__")
     return bool(mark) and not _MADE_ID.search(id) and not starts.fit(entry)
@@ -91,6 +106,8 @@ MAX_TOLD: Final = 8
 """Entries that a warning names."""
 MAX_QUOTED: Final = 60
 """Characters of each."""
+MAX_TOOLS_TOLD: Final = 16
+"""Tools whose fixed arguments have no value that are told one by one."""
 
 
 def _listed(entries: Sequence[str], ids: Mapping[str, str]) -> str:
@@ -175,22 +192,12 @@ def _problems_of_override(override: ToolOverride) -> Iterator[Problem]:
         return
     total = 0
     for argument, value in override.fix.items():
-        encoded = _encoded(value)
-        total += 0 if encoded is None else len(encoded)
-        if encoded is None:
+        bytes_here = json_size(value)
+        total += bytes_here or 0
+        if bytes_here is None:
             yield Problem(("fix", argument), "is no value that JSON can hold")
     if total > MAX_FIXED_BYTES:
         yield Problem(("fix",), f"takes {total} bytes, and {MAX_FIXED_BYTES} are the most")
-
-
-def _encoded(value: Any) -> bytes | None:
-    """The value as JSON; None: it has no such form."""
-    try:
-        data = msgspec.json.encode(value)
-        again = msgspec.json.decode(data)
-    except (TypeError, ValueError, OverflowError, RecursionError):  # DecodeError and UnicodeError are ValueErrors
-        return None
-    return data if again == value else None  # `nan` and `inf` become null
 
 
 def _size(text: str) -> int:

@@ -8,6 +8,7 @@ file is read without ever knowing them.
 import re
 import tomllib
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
@@ -161,3 +162,12 @@ def _lines_of_yaml(node: Any, path: Keys = ()) -> Iterator[tuple[Keys, int]]:
         below = (*path, str(at) if key is None else str(key.value))
         yield below, (key or value).start_mark.line + 1
         yield from _lines_of_yaml(value, below)
+
+
+def with_text_days(value: Any) -> Any:
+    """`value` with days of TOML as texts, the form that they have in JSON."""
+    if isinstance(value, dict):
+        return {key: with_text_days(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [with_text_days(each) for each in value]
+    return value.isoformat() if isinstance(value, date) else value

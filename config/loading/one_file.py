@@ -8,7 +8,6 @@ is the work of `assemble`. Nothing here raises: what is wrong is among the file'
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import date
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from msgspec import Struct
 
 from config.hub_paths import config_file
 from config.loading.convert import HUB, NO_POLICY, POLICY
-from config.loading.document import parse
+from config.loading.document import parse, with_text_days
 from config.loading.host_files import SUFFIXES, Table, is_dialect, refuse_crowd, servers
 from config.loading.safe_reading import Content, Findings, Keys, Problem, decoded, fetch, refuse_large
 from config.loading.variables import NO_NUL, Missing, Unresolved, Variables
@@ -50,6 +49,8 @@ class Source:
         self.settings: dict[str, Any] = {}
         self.given: dict[Keys, list[str]] = {}
         """Values that variables and files gave to settings of any form, by the keys of those."""
+        self.unread: dict[Keys, dict[str, str]] = {}
+        """The entries of such settings that have no value now, each with the reason and what to do."""
         self.text = ""
         self.data = b""
         """The content of the file; empty if another text was read in its place."""
@@ -112,7 +113,7 @@ def read_source(
 
 def _tables(tree: dict[str, Any], findings: Findings) -> tuple[list[Table], dict[str, Any]]:
     """The upstreams of a hubd.toml, and its other settings."""
-    settings = {key: _with_text_days(value) for key, value in tree.items() if key != "$schema"}  # for editors
+    settings = {key: with_text_days(value) for key, value in tree.items() if key != "$schema"}  # for editors
     tables = settings.pop("upstreams", {})
     if not isinstance(tables, dict):
         raise Problem(("upstreams",), "expected tables: write [upstreams.NAME]")
@@ -125,15 +126,6 @@ def _tables(tree: dict[str, Any], findings: Findings) -> tuple[list[Table], dict
         else:
             findings.wrong(keys, "a server needs a name of its own: write [upstreams.NAME] above this")
     return found, settings
-
-
-def _with_text_days(value: Any) -> Any:
-    """`value` with days of TOML as texts, the form that they have in JSON."""
-    if isinstance(value, dict):
-        return {key: _with_text_days(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_with_text_days(each) for each in value]
-    return value.isoformat() if isinstance(value, date) else value
 
 
 def _refuse_settings(source: Source) -> None:
@@ -217,24 +209,29 @@ def _resolved(values: Mapping[str, Any], type: type[Struct], above: Keys, source
 
 
 def _resolved_deeply(values: Mapping[str, Any], keys: Keys, source: Source) -> Iterator[tuple[str, Any]]:
-    """`values` with variables replaced in all texts; without those of which one cannot be resolved."""
-
+    """`values` with variables replaced in all texts; without those of which one cannot be resolved. One that leads to
+    what is not there costs its own entry only (`Source.unread`)."""
     given: list[str] = []
+    unread: dict[str, str] = {}
 
     def expanded(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: expanded(each) for key, each in value.items()}
         if isinstance(value, list):
             return [expanded(each) for each in value]
-        return source.variables.expand(value, given) if isinstance(value, str) else value
+        return source.variables.expand_fixed(value, given) if isinstance(value, str) else value
 
     for name, value in values.items():
         try:
             yield name, expanded(value)
+        except Missing as error:
+            unread[name] = str(error)
         except Unresolved as error:
             source.findings.wrong((*keys, name), str(error))
     if given:
         source.given[keys] = given
+    if unread:
+        source.unread[keys] = unread
 
 
 def _resolvable(values: Mapping[str, Any], source: Source) -> Iterator[tuple[str, Any]]:

@@ -1,7 +1,8 @@
 """`${VAR}`, `${VAR:-default}`, `${env:VAR}`, `${file:path}` in configuration values. `$${` stands for a plain `${`.
 
 In the strings of servers there are also `${secret:NAME}`, `${credential:NAME}` and `${cmd:ARGV}`. They are not replaced
-here, but marked (`config.references`): their values are read when the server starts.
+here, but marked (`config.references`): their values are read when the server starts. So are the first two in arguments
+that a profile fixes, whose values the hub reads with its configuration.
 
 Beside the environment there are the names that editors provide: `${userHome}`, `${/}`, and in files of a project
 `${workspaceFolder}`.
@@ -32,6 +33,7 @@ _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<inner>[^{}]*)\}|\$\{")
 _VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.S)
 FORMS: Final = "${VAR}, ${VAR:-default}, ${env:VAR} or ${file:path}"
 SERVER_FORMS: Final = f"{FORMS.replace(' or', ',')}, ${{secret:NAME}}, ${{credential:NAME}} or ${{cmd:ARGV}}"
+FIXED_FORMS: Final = f"{FORMS.replace(' or', ',')}, ${{secret:NAME}} or ${{credential:NAME}}"
 NO_NUL: Final = "holds a NUL character, which no program can be given"
 
 
@@ -80,15 +82,36 @@ class Variables:
             raise Unresolved(NO_NUL)
         return _REFERENCE.sub(self._replace_or_mark, text) if "${" in text else text
 
+    def expand_fixed(self, text: str, given: list[str]) -> str:
+        """`text` of an argument that a profile fixes, likewise. `given` as for `expand`.
+
+        Raises:
+            Missing: as `expand`; or there is no secret of a name.
+            Unresolved: as `expand`; or it asks for a program to be run.
+        """
+        if NUL in text:
+            raise Unresolved("holds a NUL character, which no text here can have")
+        return _REFERENCE.sub(partial(self._replace_or_mark_fixed, given=given), text) if "${" in text else text
+
     def _replace_or_mark(self, match: re.Match[str]) -> str:
-        try:
-            reference = None if match["inner"] is None else read(match["inner"])
-        except Malformed as error:
-            raise Unresolved(str(error)) from None
-        if reference is not None:
+        if (reference := _reference(match)) is not None:
             return marked(self._deferred(reference))
         if NUL in (text := self._replace(match, SERVER_FORMS)):
             raise Unresolved(NO_NUL)
+        return text
+
+    def _replace_or_mark_fixed(self, match: re.Match[str], given: list[str]) -> str:
+        if (reference := _reference(match)) is not None:
+            if reference.kind == "cmd":
+                text = f"`{reference}` runs a program, and counts only in the settings of servers"
+                advice = "run `hubd secret set NAME` with what that prints, and write ${secret:NAME} here"
+                raise Unresolved(f"{text}: {advice}")
+            reference = self._deferred(reference)
+            if reference.kind == "secret" and not reference.version:
+                raise Missing(f"there is no secret {reference.text}: run `hubd secret set {reference.text}`")
+            return marked(reference)
+        if NUL in (text := self._replace(match, FIXED_FORMS, given)):
+            raise Missing(f"what `{match[0]}` leads to holds a NUL character, which no text here can have")
         return text
 
     def _deferred(self, reference: Reference) -> Reference:
@@ -187,6 +210,18 @@ class Variables:
     def _keep(self, path: Path, data: bytes) -> None:
         self._total += len(data) - len(self.files.get(path, b""))
         self.files[path] = data
+
+
+def _reference(match: re.Match[str]) -> Reference | None:
+    """The reference to what is read later; None: it is of another form.
+
+    Raises:
+        Unresolved: its name or its command makes no sense.
+    """
+    try:
+        return None if match["inner"] is None else read(match["inner"])
+    except Malformed as error:
+        raise Unresolved(str(error)) from None
 
 
 def _meaningless(inner: str, forms: str) -> str:

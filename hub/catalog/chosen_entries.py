@@ -14,8 +14,8 @@ from typing import Final
 from msgspec import Raw, Struct, structs
 
 from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry, mirrors_of, quote_some
-from hub.catalog.fixed_arguments import CannotFix, FixedArguments, without
-from hub.catalog.profile_rules import UNCHANGED, ProfileRules
+from hub.catalog.fixed_arguments import CannotFix, FixedArguments, misfits, without
+from hub.catalog.profile_rules import UNCHANGED, ProfileRules, unread_of
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.steps import STEP
 from hub.catalog.token_cost import tool_bytes
@@ -24,6 +24,8 @@ from hub.wire.jsonrpc import peek_object, raw
 from hub.wire.mcp import Kind
 
 _SCHEMA: Final = "inputSchema"
+MAX_TOLD: Final = 3
+"""Tools, or arguments of one, that a warning names."""
 _NO_NAMES: Final[Mapping[str, str]] = {}
 
 
@@ -39,6 +41,8 @@ class ToolChoice(Struct, frozen=True):
     """Visible names of those that are shown in search mode, too."""
     met: frozenset[str]
     """Entries of the profile's settings that mean any tool of the upstream, shown or not."""
+    hides: bool
+    """True if it leaves tools out because of arguments that cannot be fixed."""
     warnings: tuple[str, ...]
 
 
@@ -186,6 +190,8 @@ class _Found:
         self._fixed: dict[str, FixedArguments] = {}
         self._always: list[str] = []
         self._hidden: list[str] = []
+        self._unread: list[str] = []
+        self._misfits: list[str] = []
 
     def take(self, tool: VisibleEntry, own: Sequence[str], meant: Sequence[str], sign_in: SignInTool) -> None:
         """Look at one tool, which has the names `own`; `meant` are those that the configuration gives it. While its
@@ -205,13 +211,18 @@ class _Found:
             fields = dict(tool.fields)
             if override.description:
                 fields["description"] = raw(override.description)
+            if unread := unread_of(override):
+                self._unread.append(f"{tool.visible[:60]!r} ({_listed(unread)})")
+                return
             if override.fix:
                 try:
-                    fields[_SCHEMA] = without(fields.get(_SCHEMA), override.fix)
+                    fields[_SCHEMA] = without(schema := fields.get(_SCHEMA), override.fix)
                 except CannotFix as error:
                     self._hidden.append(f"{tool.visible[:60]!r} ({error})")
                     return
                 self._fixed[tool.original] = FixedArguments(rules.name, override.fix)
+                if wrong := [*misfits(schema, override.fix)]:
+                    self._misfits.append(f"{tool.visible[:60]!r} ({_listed(wrong)})")
             tool = structs.replace(tool, fields=fields)
         if rules.is_always(names):
             self._always.append(tool.visible)
@@ -222,15 +233,20 @@ class _Found:
 
     def choice(self) -> ToolChoice:
         """The choice that was found."""
-        warnings = []
-        if self._hidden:
-            more = "" if len(self._hidden) <= 3 else f" and {len(self._hidden) - 3} more"
-            warnings.append(
-                f"profile {self._rules.name}: left out, since an argument of theirs cannot be fixed: "
-                f"{', '.join(self._hidden[:3])}{more}"
-            )
+        told = {
+            "left out, since an argument of theirs cannot be fixed": self._hidden,
+            "left out, since a fixed argument of theirs has no value": self._unread,
+            "calls will probably be refused, since a fixed argument does not fit": self._misfits,
+        }
+        warnings = tuple(f"profile {self._rules.name}: {what}: {_listed(each)}" for what, each in told.items() if each)
+        hides = bool(self._hidden or self._unread)
         always = frozenset(self._always)
-        return ToolChoice(tuple(self._tools), self._wanted, self._fixed, always, self._meets.met(), tuple(warnings))
+        return ToolChoice(tuple(self._tools), self._wanted, self._fixed, always, self._meets.met(), hides, warnings)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = "" if len(texts) <= MAX_TOLD else f" and {len(texts) - MAX_TOLD} more"
+    return f"{', '.join(texts[:MAX_TOLD])}{more}"
 
 
 def _loaded_at_once(meta: Raw | None) -> Raw:

@@ -99,6 +99,80 @@ def without(schema: Raw | None, names: Collection[str]) -> Raw:
     return left
 
 
+def misfits(schema: Raw | None, values: Mapping[str, Any]) -> Iterator[str]:
+    """Clauses about values that a tool will refuse: plainly of another type than its input schema says of the argument,
+    or none of those that it lists. Nothing else is judged, and no value is shown.
+    """
+    properties = _members(_members(schema).get("properties"))
+    for name, value in values.items():
+        said = _members(properties.get(name))
+        if any(reference in said for reference in _REFERENCES):  # beside one, older drafts ignore all else
+            continue
+        types, listed = _small(said.get("type")), _small(said.get("enum"))
+        types = [types] if isinstance(types, str) else types
+        if isinstance(types, list) and types and not any(_may_be(value, each) for each in types):
+            wanted = " or ".join(_TYPES[each] for each in dict.fromkeys(types))
+            yield f'"{name[:60]}" is to be {wanted}, and is {_type_of(value)}'
+        elif isinstance(listed, list) and listed and not any(_equal(value, each) for each in listed):
+            yield f'"{name[:60]}" is none of the values that its input schema lists'
+
+
+_TYPES: Final = {
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "object": "a table",
+    "array": "a list",
+    "null": "nothing",
+}
+MAX_JUDGED_BYTES: Final = 16 << 10
+"""Most bytes of a list of values in a schema that is looked at."""
+
+
+def _small(value: Raw | None) -> Any:
+    """What a member of a schema says; None: it is not there, or not worth the time."""
+    if value is None or len(bytes(value)) > MAX_JUDGED_BYTES:
+        return None
+    try:
+        return msgspec.json.decode(value)
+    except READ_ERRORS:
+        return None
+
+
+def _may_be(value: Any, type: Any) -> bool:
+    """True unless the value is plainly of no such type; of a type that nobody knows it may be."""
+    match type:
+        case "string":
+            return isinstance(value, str)
+        case "integer":
+            is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+            return is_whole and not isinstance(value, bool)
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "boolean":
+            return isinstance(value, bool)
+        case "object":
+            return isinstance(value, dict)
+        case "array":
+            return isinstance(value, list)
+        case "null":
+            return value is None
+        case _:
+            return True
+
+
+def _type_of(value: Any) -> str:
+    return next(text for type, text in _TYPES.items() if _may_be(value, type))
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """True if two values are the same in JSON, where true is no number. What is in lists and tables is not judged."""
+    if isinstance(one, list | dict) and type(one) is type(other):
+        return True
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+
+
 def _members(value: Raw | None) -> dict[str, Raw]:
     try:
         return {} if value is None else open_object(value)

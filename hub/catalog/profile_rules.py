@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from config.name_globs import EachGlob, NameChoice, may_choose
-from config.profile_settings import Profile, ToolOverride
+from config.profile_settings import Profile, ResolvedOverride, ToolOverride
 from hub.catalog.view import home_of
 
 UNCHANGED: Final = ToolOverride()
@@ -49,9 +49,22 @@ class ProfileRules:
         if len(found) < 2:
             return found[0] if found else UNCHANGED
         fixed = {argument: value for each in reversed(found) for argument, value in each.fix.items()}
-        return ToolOverride(description=next((each.description for each in found if each.description), ""), fix=fixed)
+        description = next((each.description for each in found if each.description), "")
+        unread = {name: why for each in found if isinstance(each, ResolvedOverride) for name, why in each.unread.items()}
+        return ResolvedOverride(description=description, fix=fixed, unread=unread)
 
     def new_name(self, names: Collection[str]) -> str | None:
         """The name that it is given; None: it keeps its own."""
         renamed = self.profile.rename
         return next((renamed[name] for name in names if name in renamed), None) if renamed else None
+
+
+MAX_REASON: Final = 300
+"""Characters of the reason why an argument has no value."""
+
+
+def unread_of(override: ToolOverride) -> list[str]:
+    """Clauses about the fixed arguments of a tool that have no value now."""
+    if not isinstance(override, ResolvedOverride):
+        return []
+    return [f'"{argument[:60]}": {why[:MAX_REASON]}' for argument, why in override.unread.items()]

@@ -134,7 +134,7 @@ def _why_nothing(
         yield "shows no tool, since none of its `servers` has any"
     elif given and "*" not in given and met.isdisjoint(given):
         yield "shows no tool, since no entry of its `tools` means one"
-    elif any(part.choice.warnings for part in chosen):
+    elif any(part.choice.hides for part in chosen):
         yield "shows no tool, since arguments of those that it chooses cannot be fixed"
     elif not any(part.choice.tools for part in chosen):
         yield "shows no tool, since entries of its `tools` that begin with ! take away all that is there"

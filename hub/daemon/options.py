@@ -13,6 +13,7 @@ from config.loading.check import check_hub
 from config.loading.check_profiles import profile_problem
 from config.loading.safe_reading import Problem
 from config.settings import HubConfig, UpstreamConfig
+from hub.daemon.fixed_references import FixedReferences
 
 
 class ServeOptions(Struct, frozen=True, kw_only=True):
@@ -28,9 +29,9 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     """`hubd connect` started it: nobody reads its output, and its standard input takes its exit code."""
 
 
-def configuration(options: ServeOptions, environ: Mapping[str, str]) -> Loaded:
+def configuration(options: ServeOptions, environ: Mapping[str, str], fixed: FixedReferences) -> Loaded:
     """The configuration to serve: from files, else the demo; the command line wins over both. `environ` is what the hub
-    was started with. Blocks.
+    was started with; `fixed` reads what the arguments that profiles fix refer to. Blocks.
 
     Upstreams whose references lead nowhere are left out (`Loaded.unresolved`).
 
@@ -41,7 +42,7 @@ def configuration(options: ServeOptions, environ: Mapping[str, str]) -> Loaded:
     config = loaded.config if loaded.sources else demo_config()
     changes = {"listen": options.listen, "auth": options.auth}
     config = structs.replace(config, **{name: value for name, value in changes.items() if value is not None})
-    return structs.replace(loaded, config=checked(config))
+    return fixed.fill(structs.replace(loaded, config=checked(config)))
 
 
 def checked(config: HubConfig) -> HubConfig:

@@ -187,7 +187,8 @@ class Reloader:
 
     async def _try(self, around: Callable[[], AbstractAsyncContextManager[None]] = _plainly) -> Outcome:
         try:
-            loaded = await trio.to_thread.run_sync(self._read_all)
+            # A keyring may have the thread wait for a person; the hub can stop all the same
+            loaded = await trio.to_thread.run_sync(self._read_all, abandon_on_cancel=True)
             found = difference(self._loaded.config, loaded.config)
             self._environment.replace(loaded.environ)
             if found:

@@ -25,6 +25,7 @@ from config.saved_state import Memory
 from hub.app import Hub
 from hub.daemon import logs, systemd
 from hub.daemon.daemon import Daemon
+from hub.daemon.fixed_references import FixedReferences
 from hub.daemon.hardening import harden, raise_fd_limit
 from hub.daemon.http_listener import CannotListen, HttpListener, listen
 from hub.daemon.options import ServeOptions, checked, configuration, refuse_profile
@@ -77,7 +78,8 @@ def _run(options: ServeOptions) -> int:
         )
     started_with = dict(os.environ)
     try:
-        loaded = configuration(options, started_with)
+        fixed = FixedReferences()
+        loaded = configuration(options, started_with, fixed)
         os.environ.update(for_this_process(loaded.environ))  # no thread can be reading it yet
         if is_root():
             log.warning("%s; %s", ROOT, ADVICE)
@@ -92,7 +94,7 @@ def _run(options: ServeOptions) -> int:
             if options.profile is not None:
                 refuse_profile(options.profile, loaded.config)
             serve = partial(serve_stdio, profile=options.profile)
-        trio.run(partial(serve, secrets=secrets), loaded, partial(configuration, options, started_with))
+        trio.run(partial(serve, secrets=secrets), loaded, partial(configuration, options, started_with, fixed))
     except ConfigError as error:
         return _failed(os.EX_CONFIG, error, _remedy(options) if error.diagnostics else "")
     except AlreadyRunning as error:

@@ -45,6 +45,21 @@ def read_references(references: Iterable[Reference], environ: Mapping[str, str] 
     return {reference: _value(reference, environ, keyring) for reference in references}
 
 
+def read_each(
+    references: Iterable[Reference], environ: Mapping[str, str], patience_s: float
+) -> tuple[dict[Reference, str], dict[Reference, str]]:
+    """The values of those that have one, and of the others the reason. Takes `patience_s` for a keyring that has to be
+    unlocked, whatever the number of references; else as `read_references`."""
+    keyring = hasty_keyring(patience_s)
+    values, lacking = {}, {}
+    for reference in references:
+        try:
+            values[reference] = _value(reference, environ, keyring)
+        except Unresolvable as error:
+            lacking[reference] = str(error)
+    return values, lacking
+
+
 def _value(reference: Reference, environ: Mapping[str, str], keyring: Keyring) -> str:
     if reference.kind == "secret":
         return _secret(reference, keyring)

@@ -126,8 +126,21 @@ def test_what_looks_like_a_secret_is_masked_where_it_is_shown(tmp_path):
         ("override = { a__b = 3 }", "4: profiles.p.override.a__b: expected a table"),
         ("override = { a__b = { fix = 3 } }", "4: profiles.p.override.a__b.fix: expected a table"),
         ("override = { a__b = { fix = { x = nan } } }", "4: profiles.p.override.a__b.fix.x: is no value that JSON"),
-        ('override = { a__b = { fix = { x = "${NOPE}" } } }', "4: profiles.p.override.a__b.fix.x: the variable NOPE"),
-        ('override = { a__b = { fix = { x = "${secret:K}" } } }', "4: profiles.p.override.a__b.fix.x: `${secret:K}`"),
+        ('override = { a__b = { fix = { x = "${NOPE" } } }', "4: profiles.p.override.a__b.fix.x: `${` has no `}`"),
+        (
+            'override = { a__b = { fix = { x = "${no:such}" } } }',
+            "4: profiles.p.override.a__b.fix.x: `${no:such}` means",
+        ),
+        (
+            'override = { a__b = { fix = { x = "${secret:a b}" } } }',
+            "4: profiles.p.override.a__b.fix.x: `${secret:a b}`",
+        ),
+        ('override = { a__b = { fix = { x = "\\u0000" } } }', "4: profiles.p.override.a__b.fix.x: holds a NUL"),
+        (
+            'override = { a__b = { fix = { x = "${cmd:id -u}" } } }',
+            "4: profiles.p.override.a__b.fix.x: `${cmd:id -u}` runs a program, and counts only in the settings of "
+            "servers: run `hubd secret set NAME` with what that prints, and write ${secret:NAME} here",
+        ),
         (f'override = {{ a__b = {{ fix = {{ x = "{"y" * 70_000}" }} }} }}', "4: profiles.p.override.a__b.fix: takes"),
         (f'override = {{ a__b = {{ description = "{"y" * 17_000}" }} }}', "4: profiles.p.override.a__b.description"),
     ],

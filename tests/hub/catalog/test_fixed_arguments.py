@@ -7,8 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub.catalog.fixed_arguments import CannotFix, FixedArguments, FixedArgumentSent, without
-from hub.wire.jsonrpc import RemoteProtocolError
+from hub.catalog.fixed_arguments import (
+    MAX_JUDGED_BYTES,
+    CannotFix,
+    FixedArguments,
+    FixedArgumentSent,
+    misfits,
+    without,
+)
+from hub.wire.jsonrpc import RemoteProtocolError, raw
 
 FIXED = FixedArguments("coding", {"owner": "acme", "repo": "app"})
 REFUSED = '"owner" is fixed by profile coding; leave it out'
@@ -197,3 +204,48 @@ def test_a_schema_too_deep_to_be_read_cannot_be_fixed():
     deep = b'{"a":' * 5_000 + b"1" + b"}" * 5_000
     with pytest.raises(CannotFix):
         without(Raw(b'{"properties":{"owner":{},"to":%b}}' % deep), ["owner"])
+
+
+@pytest.mark.parametrize(
+    ("said", "value", "clause"),
+    [
+        ({"type": "integer"}, "seven", "is to be a whole number, and is a text"),
+        ({"type": "integer"}, 1.5, "is to be a whole number, and is a number"),
+        ({"type": "integer"}, True, "is to be a whole number, and is true or false"),
+        ({"type": "number"}, False, "is to be a number, and is true or false"),
+        ({"type": "boolean"}, 1, "is to be true or false, and is a whole number"),
+        ({"type": "string"}, ["s3cret"], "is to be a text, and is a list"),
+        ({"type": ["integer", "null", "integer"]}, {}, "is to be a whole number or nothing, and is a table"),
+        ({"enum": ["a", "b"]}, "s3cret", "is none of the values that its input schema lists"),
+        ({"type": "string", "enum": ["a"]}, "A", "is none of the values that its input schema lists"),
+        ({"enum": [1]}, True, "is none of the values that its input schema lists"),
+        ({"type": "integer"}, 7.0, ""),
+        ({"type": "number"}, 7, ""),
+        ({"type": ["string", "integer"]}, 7, ""),
+        ({"type": "object"}, {}, ""),
+        ({"type": "array"}, [], ""),
+        ({"type": "boolean"}, True, ""),
+        ({"enum": ["a", 2]}, 2.0, ""),
+        ({"enum": [["a"]]}, ["b"], ""),
+        ({"type": "whatever"}, 7, ""),
+        ({"type": [["string"]]}, 7, ""),
+        ({"type": []}, 7, ""),
+        ({"type": {}, "enum": {}}, 7, ""),
+        ({"type": "integer", "$ref": "#/$defs/x"}, "seven", ""),
+        ({"anyOf": [{"type": "integer"}]}, "seven", ""),
+        ({"enum": ["x" * MAX_JUDGED_BYTES]}, "y", ""),
+        (True, "seven", ""),
+    ],
+)
+def test_a_value_that_plainly_does_not_fit_is_told_without_the_value(said, value, clause):
+    schema = raw({"type": "object", "properties": {"a": said}})
+    found = list(misfits(schema, {"a": value}))
+    assert found == ([f'"a" {clause}'] if clause else [])
+    assert "s3cret" not in str(found)
+
+
+@pytest.mark.parametrize(
+    "schema", [None, Raw(b"[]"), Raw(b'{"properties":3}'), Raw(b'{"properties":{"a":{"type":{]}}}')]
+)
+def test_a_schema_that_says_nothing_is_no_reason_to_doubt(schema):
+    assert list(misfits(schema, {"a": "seven"})) == []
