@@ -5,7 +5,7 @@ import json
 import pytest
 from msgspec import Raw, structs
 
-from config.profile_settings import Profile, ToolOverride
+from config.profile_settings import Profile, ResolvedOverride, ToolOverride
 from hub.catalog.choosing import choose
 from hub.catalog.fixed_arguments import FixedArguments
 from hub.catalog.merging import merge
@@ -138,6 +138,33 @@ def test_a_tool_whose_argument_cannot_be_fixed_is_left_out_with_a_warning():
         assert original(catalog, "old__x") is None
         [warning] = catalog.warnings
         assert warning.startswith("profile p: left out, since an argument of theirs cannot be fixed: 'a__x' (")
+
+
+def test_a_tool_whose_fixed_argument_has_no_value_is_left_out_by_each_of_its_names():
+    [long], [short] = (names(chosen(Profile(name_budget=budget), snapshot("a", LONG))) for budget in (None, 32))
+    lacking = ResolvedOverride(unread={"b": "it is " + "x" * 1_000})
+    for override in ({short: lacking}, {long: lacking, short: ToolOverride(fix={"a": "1"})}):
+        catalog = chosen(Profile(name_budget=32, override=override), snapshot("a", LONG, "y"))
+        assert names(catalog) == ["a__y"]
+        assert original(catalog, short) is None
+        [warning] = [each for each in catalog.warnings if "fixed" in each]
+        assert f"left out, since a fixed argument of theirs has no value: '{short}' (\"b\": it is xxx" in warning
+        assert len(warning) < 500
+    alone = chosen(Profile(override={"a__x": lacking}), snapshot("a", "x"))
+    assert "profile p: shows no tool, since arguments of those that it chooses cannot be fixed" in alone.warnings
+
+
+@pytest.mark.covers("EP-6")
+def test_values_that_do_not_fit_are_told_in_few_words_and_their_tools_are_shown():
+    fix = {f"p{number}": number for number in range(50)}
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in fix}}
+    many = [tool(f"x{number}", schema) for number in range(20)]
+    override = {f"a__x{number}": ToolOverride(fix=fix) for number in range(20)}
+    catalog = chosen(Profile(override=override), snapshot("a", *many))
+    assert len(names(catalog)) == 20
+    [warning] = catalog.warnings
+    assert "does not fit: 'a__x0' (\"p0\" is to be a text, and is a whole number" in warning
+    assert warning.endswith("and 47 more) and 17 more")
 
 
 def test_former_names_lead_to_what_is_shown_only():
