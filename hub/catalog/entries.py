@@ -39,6 +39,8 @@ from hub.wire.translate.definitions import entry_for_host
 
 NAME_KINDS: Final[dict[Kind, NameKind]] = {Kind.TOOL: "tool", Kind.PROMPT: "prompt"}
 NOTHING: Final[frozenset[str]] = frozenset()
+MAX_CHUNKS: Final = 8
+"""Choices of the same entries whose JSON is kept: views of some profiles, with and without search mode."""
 
 
 class Route(Struct, frozen=True):
@@ -122,7 +124,8 @@ class UpstreamEntries:
         self._scoped: UpstreamEntries | None = None
         self._renamed: dict[str, str] = {}
         """By the visible name of a renamed tool, that which it has by itself."""
-        self._chunks: dict[tuple[Kind, str, bool, frozenset[str]], bytes] = {}
+        self._chunks: dict[tuple[Kind, str, bool], dict[frozenset[str], bytes]] = {}
+        """By what is hidden, the lists as JSON; of each at most `MAX_CHUNKS`, those that were used last at the end."""
         self._tool_bytes: dict[str, int] | None = None
 
     def _read(self) -> Generator[int, None, None]:
@@ -244,14 +247,18 @@ class UpstreamEntries:
         return shown
 
     def chunk(self, kind: Kind, host_version: str, *, ui: bool, hidden: frozenset[str] = NOTHING) -> bytes:
-        """`entries` as JSON, items separated by commas; kept for the next time."""
-        key = (kind, host_version, ui, hidden)
-        chunk = self._chunks.get(key)
+        """`entries` as JSON, items separated by commas; kept for the next times."""
+        chunks = self._chunks.setdefault((kind, host_version, ui), {})
+        chunk = chunks.pop(hidden, None)
         if chunk is None:
             shown = self.entries(kind, ui=ui, hidden=hidden)
             chunk = b",".join([self.encode(kind, host_version, each, ui=ui) for each in shown])
             # Most revisions see the same: keep the bytes once.
-            chunk = self._chunks[key] = next((other for other in self._chunks.values() if other == chunk), chunk)
+            known = (other for each in self._chunks.values() for other in each.values() if other == chunk)
+            chunk = next(known, chunk)
+            if len(chunks) >= MAX_CHUNKS:  # what is hidden here is for servers before this one to say, again and again
+                del chunks[next(iter(chunks))]
+        chunks[hidden] = chunk
         return chunk
 
     def tool_bytes(self, hidden: frozenset[str] = NOTHING) -> Mapping[str, int]:

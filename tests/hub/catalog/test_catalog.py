@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from hub.catalog.catalog import Catalog
-from hub.catalog.entries import Route, quote_some
+from hub.catalog.entries import MAX_CHUNKS, Route, quote_some
 from hub.catalog.list_result import SIGN_IN_TTL_MS
 from hub.catalog.merging import merge
 from hub.catalog.naming_rules import Rules, UpstreamRule
@@ -610,3 +610,21 @@ def test_lists_with_a_tool_for_signing_in_are_good_for_a_short_time():
         catalog = merge([snapshot("notes")], rules_now, UriClaims())
         page = catalog.page(Kind.TOOL, MODERN, None, ttl_ms=lambda *_: 1_000_000)
         assert json.loads(bytes(page))["ttlMs"] == most
+
+
+def test_what_other_servers_hide_takes_no_more_and_more_memory():
+    claims, before = UriClaims(), None
+    rule = rules(UpstreamRule("a", prefix=""), "b")
+    whole = snapshot("b", [f"t{at}" for at in range(10)])
+    for turn in range(1, 50):
+        taking = snapshot("a", [f"b__t{at}" for at in range(6) if turn >> at & 1])
+        before = merged(taking, whole, claims=claims, rule=rule, previous=before)
+        names = [tool["name"] for tool in listed(before, Kind.TOOL)]
+        assert sorted(names) == [f"b__t{at}" for at in range(10)], "each once"
+        part = before.part("b")
+        assert part is not None
+        assert part.snapshot is whole
+    kept = [chunk for chunks in part._chunks.values() for chunk in chunks.values()]
+    assert 1 < len(kept) <= MAX_CHUNKS
+    again = part.chunk(Kind.TOOL, L4, ui=False, hidden=frozenset({"b__t0", "b__t4", "b__t5"}))
+    assert again is kept[-1], "the last is made once"
