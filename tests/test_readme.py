@@ -1,15 +1,28 @@
 """The documents keep their promises: the table of what passes through, the layers, all settings, links."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from config.environment.passing import PASSED
+from config.loading.assemble import Loaded, load_all
+from config.secret_store import SecretStore
 from config.setting_facts import declarations, tables
 from config.settings import CacheConfig, HubConfig, UpstreamConfig
+from hub.catalog.choosing import choose
+from hub.catalog.merging import merge
+from hub.catalog.naming_rules import Rules, UpstreamRule
+from hub.catalog.profile_rules import ProfileRules
+from hub.catalog.steps import finish
+from hub.catalog.uri_claims import UriClaims
+from hub.catalog.view import profile_view
+from hub.daemon.fixed_references import FixedReferences
+from hub.wire.jsonrpc import raw
+from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
 from tests.real.flow_list import FLOWS, PAIRS
 
 TESTS = Path(__file__).parent
@@ -90,3 +103,39 @@ def test_links_between_the_documents_lead_somewhere(document: Path) -> None:
 
 def test_nothing_but_the_agreed_documents_lies_at_the_root() -> None:
     assert {path.name for path in ROOT.glob("*.md")} <= {"README.md", "CHANGELOG.md"}
+
+
+def test_the_example_of_a_profile_does_what_the_text_below_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    section = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = section.partition("\n## Choosing what a host sees\n")[2].partition("\n## ")[0]
+    [example] = re.findall(r"```toml\n(.*?)```", section, re.S)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    path = tmp_path / "hubd.toml"
+    path.write_text(f'{example}[upstreams.github]\ncommand = "x"\n')
+    shown, warnings = _shown_of(load_all(path, {}))
+    assert shown == {"github__get_issue": {"owner", "repo", "title"}}, "only that tool is left out"
+    assert "there is no secret TRACKER: run `hubd secret set TRACKER`" in warnings
+    SecretStore.open().set("TRACKER", "app")
+    shown, warnings = _shown_of(FixedReferences().fill(load_all(path, {})))
+    assert shown == {"github__get_issue": {"owner", "repo", "title"}, "new_issue": {"title"}}
+    assert not warnings
+
+
+def _shown_of(loaded: Loaded) -> tuple[dict[str, set[str]], str]:
+    """The arguments of each tool that the example's hosts are shown, and the warnings."""
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in ("owner", "repo", "title")}}
+    tools = tuple(
+        ListEntry(name, {"name": raw(name), "inputSchema": raw(schema)})
+        for name in ("create_issue", "get_issue", "delete_issue")
+    )
+    fresh = dict.fromkeys(Kind, Freshness())
+    snapshot = Snapshot("github", L4, {"tools": Raw(b"{}")}, {}, "", {Kind.TOOL: tools}, fresh, True)
+    everything = merge([snapshot], Rules((UpstreamRule("github"),)), UriClaims())
+    rules = ProfileRules("coding", loaded.config.profiles["coding"])
+    catalog = finish(choose(everything, profile_view("coding"), rules, None))
+    listed = json.loads(bytes(catalog.page(Kind.TOOL, L4, None)))["tools"]
+    arguments = {each["name"]: set(each["inputSchema"]["properties"]) for each in listed}
+    return arguments, "; ".join([*map(str, loaded.warnings), *catalog.warnings])
