@@ -79,19 +79,13 @@ def warnings_of_profiles(profiles: Mapping[str, Profile], servers: Mapping[str, 
 
 
 def warnings_of_unread(profiles: Mapping[str, Profile]) -> Iterator[Problem]:
-    """Warnings about fixed arguments without a value, whose tools are left out. One a tool, so that a file of many such
-    lines fills no log."""
-    told: dict[Keys, int] = {}
-    for keys, why in unread_arguments(profiles):
-        if why == NOT_READ_YET:
-            continue
-        told[keys[:-1]] = told.get(keys[:-1], 0) + 1
-        if told[keys[:-1]] == 1 and len(told) <= MAX_TOOLS_TOLD:
-            yield Problem(
-                keys, f"{why}. Until that is mended profile {keys[1]} leaves {quoted(keys[3][:MAX_QUOTED])} out"
-            )
-    if len(told) > MAX_TOOLS_TOLD:
-        text = f"{len(told) - MAX_TOOLS_TOLD} more tools are left out, since fixed arguments of theirs have no value"
+    """Warnings about fixed arguments without a value, whose tools are left out; few, so that a file of many such lines
+    fills no log."""
+    lacking = [(keys, why) for keys, why in unread_arguments(profiles) if why != NOT_READ_YET]
+    for keys, why in lacking[:MAX_ARGUMENTS_TOLD]:
+        yield Problem(keys, f"{why}. Until that is mended profile {keys[1]} leaves {quoted(keys[3][:MAX_QUOTED])} out")
+    if len(lacking) > MAX_ARGUMENTS_TOLD:
+        text = f"{len(lacking) - MAX_ARGUMENTS_TOLD} more fixed arguments have no value; their tools are left out, too"
         yield Problem(("profiles",), text)
 
 
@@ -106,8 +100,8 @@ MAX_TOLD: Final = 8
 """Entries that a warning names."""
 MAX_QUOTED: Final = 60
 """Characters of each."""
-MAX_TOOLS_TOLD: Final = 16
-"""Tools whose fixed arguments have no value that are told one by one."""
+MAX_ARGUMENTS_TOLD: Final = 16
+"""Fixed arguments without a value that are told one by one."""
 
 
 def _listed(entries: Sequence[str], ids: Mapping[str, str]) -> str:

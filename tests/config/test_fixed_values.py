@@ -6,7 +6,7 @@ from config.diff import difference
 from config.directories import state_dir
 from config.fixed_values import MAX_FIXED_BYTES, NOT_READ_YET, references_of, unread_arguments, with_values
 from config.loading.assemble import load_all
-from config.loading.check_profiles import MAX_TOOLS_TOLD
+from config.loading.check_profiles import MAX_ARGUMENTS_TOLD
 from config.references import Reference
 from config.secret_store import SecretStore
 from config.setting_facts import secrets_of
@@ -99,8 +99,8 @@ def test_many_are_told_in_few_words(tmp_path):
     tools = "".join(f'a__x{n} = {{ fix = {{ a = "${{A}}", b = "${{B}}" }} }}\n' for n in range(100))
     path.write_text(f"{SERVER}[profiles.p.override]\n{tools}")
     warnings = [str(each) for each in load_all(path, {}).warnings]
-    assert len(warnings) == MAX_TOOLS_TOLD + 1
-    assert f"{100 - MAX_TOOLS_TOLD} more tools are left out" in warnings[-1]
+    assert len(warnings) == MAX_ARGUMENTS_TOLD + 1
+    assert f"{200 - MAX_ARGUMENTS_TOLD} more fixed arguments have no value; their tools are left out" in warnings[-1]
 
 
 def test_the_store_of_this_test_is_its_own(tmp_path):
