@@ -1,15 +1,22 @@
 """A set of tools as the settings `servers` and `tools` of a profile, and back. Pure."""
 
-from collections.abc import Collection, Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec import Struct
 
-from config.name_globs import ALL, MAX_WILD, NameChoice
+from config.name_globs import ALL, MAX_CHARS, MAX_GLOBS, MAX_WILD, NameChoice
 from hub.control.tool_use import ToolUse
+from hub.wire.printable import printable
 
 FEW_LEFT_OUT: Final = 3
 """A server of which at most one tool in so many is left out is named with these exceptions, else tool by tool."""
+
+NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
+_ODD: Final = re.compile(r"[\s*?\[!#]")
+"""Characters that mean something in a glob, or in a list of names."""
 
 
 class Choice(Struct, frozen=True):
@@ -31,32 +38,70 @@ def shown_by(choice: Choice, tools: Iterable[ToolUse]) -> list[ToolUse]:
     return [each for each in tools if each.server in (choice.servers or (each.server,)) and each.name in names]
 
 
-def choice_of(chosen: Collection[str], tools: Sequence[ToolUse], others: Sequence[str] = ()) -> Choice:
-    """The choice that shows the tools whose names are `chosen`, of all `tools`. `others`: servers that are shown for
-    what else they have."""
-    by_server: dict[str, list[str]] = {}
+def leaves_out_only(globs: Sequence[str]) -> bool:
+    """True if globs take something away from all there is, or will be."""
+    return bool(globs) and all(glob.startswith("!") for glob in globs)
+
+
+def can_be_named(name: str) -> bool:
+    """True if a setting can choose a tool by this name, and a line of a list can tell it: it is no glob, no text of
+    several words, and not too long. Servers whose tools have no prefix may call them anything."""
+    return 0 < len(name) <= MAX_CHARS and not _ODD.search(name) and printable(name) == name
+
+
+def choice_of(
+    chosen: Collection[str], tools: Sequence[ToolUse], others: Sequence[str] = (), kept: Mapping[str, str] = NOBODY
+) -> Choice:
+    """The choice that shows the tools whose names are `chosen`, of all `tools`. Those that cannot be named are shown
+    where all others of their server are.
+
+    `others`: servers that are shown for what else they have. `kept`: those of them that are to show their tools, too,
+    as soon as they have some, each with the beginning of the names of these; "": they have none in common.
+    """
+    named: dict[str, list[str]] = {}
+    odd = {each.server for each in tools if not can_be_named(each.name)}
     for each in tools:
-        by_server.setdefault(each.server, []).append(each.name)
-    taken = {server: [name for name in names if name in chosen] for server, names in by_server.items()}
+        if can_be_named(each.name):
+            named.setdefault(each.server, []).append(each.name)
+    others = [*others, *(each for each in dict.fromkeys(use.server for use in tools) if each not in named)]
+    taken = {server: [name for name in names if name in chosen] for server, names in named.items()}
     taken = {server: names for server, names in taken.items() if names}
     if not taken:
         return Choice((), ())
-    servers = () if taken.keys() == by_server.keys() else (*taken, *(each for each in others if each not in by_server))
-    if all(len(names) == len(by_server[server]) for server, names in taken.items()):
+    servers = () if taken.keys() == named.keys() else (*taken, *(each for each in others if each not in named))
+    if all(len(names) == len(named[server]) for server, names in taken.items()):
         return Choice(servers)
+    rest = [name for server in taken for name in named[server] if name not in chosen]
+    if _are_exceptions(rest, sum(len(named[server]) for server in taken), kept) and not odd & taken.keys():
+        return Choice(servers, tuple(f"!{name}" for name in rest))
+    starts = [f"{start}*" for start in kept.values() if start]
+    return Choice(servers, (*_globs(taken, named, odd, MAX_WILD - len(starts)), *starts))
+
+
+def _are_exceptions(rest: Sequence[str], count: int, kept: Mapping[str, str]) -> bool:
+    """True if a choice is to name only what it leaves out, of so many, since other servers have to stay."""
+    if not kept or len(rest) > MAX_GLOBS:
+        return False
+    return len(rest) * FEW_LEFT_OUT <= count or not all(kept.values()) or len(kept) > MAX_WILD // 2
+
+
+def _globs(
+    taken: Mapping[str, list[str]], named: Mapping[str, list[str]], odd: Collection[str], most_wild: int
+) -> tuple[str, ...]:
+    """The names of what is taken; of a server that lacks few, its prefix and these."""
     globs: list[str] = []
     left_out: list[str] = []
     wild = 0
     for server, names in taken.items():
-        rest = [name for name in by_server[server] if name not in chosen]
-        prefix = _own_prefix(server, by_server)
-        if prefix and wild < MAX_WILD and len(rest) * FEW_LEFT_OUT <= len(by_server[server]):
+        rest = [name for name in named[server] if name not in names]
+        prefix = "" if server in odd and rest else _own_prefix(server, named)
+        if prefix and wild < most_wild and len(rest) * FEW_LEFT_OUT <= len(named[server]):
             globs.append(f"{prefix}*")
             left_out += [f"!{name}" for name in rest]
             wild += 1
         else:
             globs += names
-    return Choice(servers, (*globs, *left_out))
+    return (*globs, *left_out)
 
 
 def with_unknown(choice: Choice, before: Choice, servers: Collection[str], tools: Iterable[ToolUse]) -> Choice:
@@ -78,7 +123,7 @@ def _is_known(glob: str, names: Iterable[str]) -> bool:
     return any(name in one for name in names)
 
 
-def _own_prefix(server: str, by_server: dict[str, list[str]]) -> str:
+def _own_prefix(server: str, by_server: Mapping[str, list[str]]) -> str:
     """The beginning, as in `files__`, that all tools of a server have and no others; "": there is none."""
     prefix = by_server[server][0].partition("__")[0] + "__"
     own = all(name.startswith(prefix) for name in by_server[server])

@@ -90,8 +90,8 @@ def _suggest(options: argparse.Namespace) -> int:
     limits = evidence.limits(host)
     suggestion = suggested(host, evidence.uses, had_before(host), limits)
     taken = [each for each in tools if each.name in set(suggestion.names)]
-    choice = choice_of(suggestion.names, tools, evidence.without_tools)
     name = evidence.profile_of(host)
+    choice = choice_of(suggestion.names, tools, evidence.without_tools(name), evidence.kept(name))
     before = evidence.profiles.get(name)
     hosts = list(dict.fromkeys([*(() if before is None else before.hosts), host]))
     output.set(

@@ -4,13 +4,16 @@ import argparse
 import os
 from collections.abc import Mapping
 from itertools import count
+from types import MappingProxyType
 
 from msgspec import Struct
 
 from config.hosts.facts import Host, all_hosts
 from config.loading.check_profiles import OWN_LABEL
+from config.name_globs import ALL
 from config.profile_settings import DEFAULT_PROFILE, Profile
-from hub.cli.profiles.choice import Choice
+from hub.catalog.names import name_id
+from hub.cli.profiles.choice import Choice, leaves_out_only
 from hub.cli.profiles.suggestion import Limits
 from hub.cli.subcommand import UsageError, nearest
 from hub.control.answers import Status
@@ -27,11 +30,24 @@ class Evidence(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     """Of the configuration about profiles."""
 
-    @property
-    def without_tools(self) -> list[str]:
-        """The servers that have no tools now, and perhaps other things."""
-        having = {each.server for each in self.uses.tools}
-        return [each.name for each in self.status.upstreams if each.name not in having and "@" not in each.name]
+    starts: Mapping[str, str] = MappingProxyType({})
+    """By server, the beginning of the names of its tools; "": it has none."""
+
+    def without_tools(self, profile: str) -> list[str]:
+        """The servers that the profile shows, or may show if it is new, which have no tools now, and perhaps other
+        things."""
+        having, before = {each.server for each in self.uses.tools}, self.profiles.get(profile)
+        found = [each.name for each in self.status.upstreams if each.name not in having and "@" not in each.name]
+        return [each for each in found if before is None or not before.servers or each in before.servers]
+
+    def kept(self, profile: str) -> dict[str, str]:
+        """Those of them that are away, and whose tools are shown, whichever they will have; with the beginning of the
+        names of these."""
+        before = self.profiles.get(profile)
+        if before is not None and not (before.tools == ALL or leaves_out_only(before.tools)):
+            return {}
+        there = {each.name for each in self.status.upstreams if each.state == "connected" and not each.settling}
+        return {each: self.starts.get(each, "") for each in self.without_tools(profile) if each not in there}
 
     def known(self, label: str) -> Host | None:
         """The host that `hubd install` gives this label."""
@@ -89,7 +105,12 @@ def gathered(options: argparse.Namespace) -> Evidence:
 
     loaded = load_all(options.config, os.environ, partly=True)
     warnings = tuple(str(each) for each in loaded.warnings if each.keys[:1] == ("profiles",))
-    return Evidence(*status_and_uses(options), loaded.config.profiles, warnings)
+    starts = {name: _start(name, upstream.prefix) for name, upstream in loaded.config.upstreams.items()}
+    return Evidence(*status_and_uses(options), loaded.config.profiles, warnings, starts)
+
+
+def _start(name: str, prefix: str | None) -> str:
+    return "" if prefix == "" else f"{name_id(prefix or name)}__"
 
 
 def had_before(label: str) -> dict[str, tuple[str, ...]]:

@@ -12,12 +12,16 @@ from typing import Final
 from msgspec import Struct
 
 from config.profile_settings import DEFAULT_PROFILE
+from hub.cli.profiles.choice import can_be_named
 from hub.cli.render.tables import about
 from hub.control.tool_use import ToolUse, tokens_together
 from hub.wire.printable import printable
 
 CLOSE: Final = 0.7
 MAX_MISTAKES: Final = 5
+MAX_SHOWN: Final = 80
+"""Characters of a name that cannot be chosen."""
+_ODD: Final = "cannot be chosen by its name, and is shown where all others of its server are; give the server a prefix"
 _HELP: Final = """\
 # The tools of the profile {name} ({hosts}): {shown}.
 # `#` before a tool leaves it out. Save and close to write the profile; close this as it is to change nothing.
@@ -40,7 +44,7 @@ def pick_list(name: str, hosts: Sequence[str], tools: Sequence[ToolUse], chosen:
     whose = ", ".join(hosts) or ("all hosts without another one" if name == DEFAULT_PROFILE else "of no host yet")
     taken = [each for each in tools if each.name in chosen]
     lines = [_HELP.format(name=name, hosts=whose, shown=extent(taken, tools))]
-    width = max((len(printable(each.name)) for each in tools), default=0) + 1
+    width = max((len(each.name) for each in tools if can_be_named(each.name)), default=0) + 1
     costs = {each.name: about(each.tokens) for each in tools}
     right = max(map(len, costs.values()), default=0)
     for server, group in groupby(tools, lambda each: each.server):
@@ -49,8 +53,11 @@ def pick_list(name: str, hosts: Sequence[str], tools: Sequence[ToolUse], chosen:
             f"# {server}: {len(found)} {'tool' if len(found) == 1 else 'tools'}, {about(tokens_together(found))} tokens"
         )
         for each in found:
+            if not can_be_named(each.name):
+                lines.append(f"# {printable(each.name)[:MAX_SHOWN]!r} {_ODD}")
+                continue
             mark = "" if each.name in chosen else "#"
-            lines.append(f"{mark + printable(each.name):{width}}  {costs[each.name]:>{right}}")
+            lines.append(f"{mark + each.name:{width}}  {costs[each.name]:>{right}}")
         lines.append("")
     return "\n".join(lines)
 
@@ -67,12 +74,12 @@ def extent(taken: Sequence[ToolUse], tools: Sequence[ToolUse]) -> str:
 
 def picked(text: str, tools: Sequence[ToolUse]) -> Picked:
     """Read the list that somebody has saved."""
-    known = {printable(each.name): each.name for each in tools}
+    known = {each.name for each in tools if can_be_named(each.name)}
     found: set[str] = set()
     mistakes: list[str] = []
     for number, word in _named(text):
         if word in known:
-            found.add(known[word])
+            found.add(word)
         else:
             mistakes.append(_mistake(number, word, known))
     if len(mistakes) > MAX_MISTAKES:

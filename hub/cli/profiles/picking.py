@@ -10,7 +10,7 @@ from typing import Final
 
 from config.profile_settings import DEFAULT_PROFILE
 from hub.cli.editor import edit_again, edited_text, editor_command
-from hub.cli.profiles.choice import choice_of, shown_by
+from hub.cli.profiles.choice import can_be_named, choice_of, shown_by
 from hub.cli.profiles.evidence import Evidence, choice_in, gathered, had_before
 from hub.cli.profiles.pick_list import Picked, pick_list, picked
 from hub.cli.profiles.suggestion import suggested
@@ -81,9 +81,10 @@ def _taken(
         return _unchanged(output, f"{text}; to leave all tools out, put `#` before each")
     tools = evidence.uses.tools
     before = evidence.profiles.get(name)
-    if before is not None and set(found.names) == {each.name for each in shown_by(choice_in(before), tools)}:
+    shown = [] if before is None else shown_by(choice_in(before), tools)
+    if before is not None and set(found.names) == {each.name for each in shown if can_be_named(each.name)}:
         return _unchanged(output, f"the profile {name} shows these tools already; nothing was changed")
-    choice = choice_of(set(found.names), tools, evidence.without_tools)
+    choice = choice_of(set(found.names), tools, evidence.without_tools(name), evidence.kept(name))
     settings = new_settings(evidence, name, hosts, choice)
     if not settings:
         text = f"all tools were chosen, which is what hosts without a profile are shown: no profile {name} was written"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.cli.profiles.pick_list import pick_list, picked
+from hub.cli.profiles.pick_list import Picked, pick_list, picked
 from hub.control.tool_use import ToolUse
 
 pytestmark = pytest.mark.covers("EP-10")
@@ -87,3 +87,17 @@ def test_a_line_that_names_no_tool_is_a_mistake():
 @given(st.text(max_size=200))
 def test_anything_can_be_saved(text):
     picked(text, TOOLS)
+
+
+@pytest.mark.parametrize("name", ["*", "!x", "my tool", "#hash", "read file", "x" * 5_000, "two\nlines"])
+def test_a_tool_that_cannot_be_named_is_a_comment(name):
+    tools = [ToolUse(name=each, server="bare", tokens=9) for each in ("read", name, "write")]
+    text = pick_list("small", [], tools, {"read", name, "write"})
+    (line,) = [each for each in text.splitlines() if "cannot be chosen" in each]
+    assert line.startswith("# ")
+    assert len(line) < 220
+    assert picked(text, tools).names == ("read", "write")
+    assert picked(text, tools).mistakes == ()
+    none = picked(text.replace("\nread", "\n#read").replace("\nwrite", "\n#write"), tools)
+    assert (none.names, none.left_out, none.mistakes) == ((), True, ())
+    assert picked(line, tools) == Picked()
