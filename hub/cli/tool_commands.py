@@ -41,10 +41,11 @@ def _tools(options: argparse.Namespace) -> int:
         return _unused(options)
     if options.cost and options.name is None and options.profile is None:
         return _costs(options)
-    from hub.cli.profiles.session import session_as
+    from hub.cli.profiles.session import say_refused_file, session_as
 
     with session_as(options, options.profile) as hub:
         found, instructions = hub.items("tools/list", "tools"), hub.instructions
+    say_refused_file(options.output)
     one = next((tool for tool in found if tool.get("name") == options.name), None)
     if one is not None:
         found = [one]

@@ -109,7 +109,8 @@ def _call(options: argparse.Namespace) -> int:
     from hub.cli.client.answers import result
     from hub.cli.client.connection import Refused
     from hub.cli.client.starting import anyone, once_connected, owns
-    from hub.cli.profiles.session import session_as, why_refused
+    from hub.cli.profiles.session import say_refused_file, session_as, why_refused
+    from hub.wire.mcp import INVALID_PARAMS
     from hub.wire.printable import printable
 
     output: Output = options.output
@@ -128,6 +129,8 @@ def _call(options: argparse.Namespace) -> int:
         except Refused as refused:
             why = _why(refused, tool, hub) if options.profile is None else why_refused(refused, tool, hub, options)
             failed = refused.error, why
+            if refused.error.get("code") == INVALID_PARAMS:
+                say_refused_file(output)
     if failed is not None:
         error, why = failed
         if options.raw:
@@ -184,6 +187,7 @@ def _tools(hub: "HubSession") -> list[Object]:
 def _why(refused: "Refused", name: str, hub: "HubSession") -> str:
     """The reason why a call was refused, and what can be done."""
     from hub.cli.client.starting import owns, why_away
+    from hub.cli.profiles.session import renamed_by
     from hub.wire.mcp import INVALID_PARAMS
 
     code, message = refused.error.get("code"), str(refused)
@@ -192,6 +196,8 @@ def _why(refused: "Refused", name: str, hub: "HubSession") -> str:
         return message
     if away := why_away(owns(name)):
         return f"{name} cannot be called: {away}"
+    if profile := renamed_by(name):
+        return f"only the profile {profile} has a tool {name}: `hubd call --profile {profile} {name}`"
     ends = [each for each in known if each.endswith(f"__{name}")]
     meant = f'did you mean "{ends[0]}"?' if len(ends) == 1 else nearest(name, known)
     if len(ends) > 1:

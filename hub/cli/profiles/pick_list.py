@@ -64,12 +64,16 @@ def pick_list(name: str, hosts: Sequence[str], tools: Sequence[ToolUse], chosen:
 
 def extent(taken: Sequence[ToolUse], tools: Sequence[ToolUse]) -> str:
     """The share of all that is shown."""
-    whole = f"{len(tools)} tools, {about(tokens_together(tools))} tokens"
+    whole = f"{_tools(tools)}, {about(tokens_together(tools))} tokens"
     return (
         f"all of {whole}"
         if len(taken) == len(tools)
-        else f"{len(taken)} tools, {about(tokens_together(taken))} tokens, of {whole}"
+        else f"{_tools(taken)}, {about(tokens_together(taken))} tokens, of {whole}"
     )
+
+
+def _tools(found: Sequence[ToolUse]) -> str:
+    return f"{len(found)} {'tool' if len(found) == 1 else 'tools'}"
 
 
 def picked(text: str, tools: Sequence[ToolUse]) -> Picked:

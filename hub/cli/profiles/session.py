@@ -36,6 +36,34 @@ def session_as(options: argparse.Namespace, name: str | None) -> "Iterator[HubSe
         yield hub
 
 
+def say_refused_file(output: Output) -> None:
+    """Note that the hub goes by an earlier configuration, if it does."""
+    from hub.control.methods import STATUS
+
+    if output.json:  # what these commands print for programs is the answer alone
+        return
+    with client() as control:
+        if control.request(STATUS).config.problem:
+            output.note("the configuration has an error, so the previous one is in use: `hubd validate` says more")
+
+
+def renamed_by(tool: str) -> str:
+    """The first profile of the running hub that gives a tool the name `tool`; "": none does."""
+    from pathlib import Path
+
+    from config.errors import ConfigError
+    from config.loading.assemble import load_all
+    from hub.control.methods import STATUS
+
+    with client() as control:
+        watched = control.request(STATUS).config.watched
+    try:
+        profiles = load_all(Path(watched[0]) if watched else None, os.environ, partly=True).config.profiles
+    except ConfigError:
+        return ""
+    return next((name for name, profile in profiles.items() if tool in profile.rename.values()), "")
+
+
 def _profile_of(options: argparse.Namespace, name: str, refused: "Refused") -> str:
     """The profile of the hosts with the label `name`.
 
@@ -46,6 +74,7 @@ def _profile_of(options: argparse.Namespace, name: str, refused: "Refused") -> s
     from config.hosts.facts import all_hosts
     from config.loading.assemble import load_all
 
+    say_refused_file(options.output)
     try:
         profiles = load_all(getattr(options, "config", None), os.environ, partly=True).config.profiles
     except ConfigError:

@@ -432,3 +432,22 @@ tools = ["files__raed"]
     checked = " ".join(told(hub, "validate", str(hub.config)).split())
     assert label in checked
     assert server in checked
+
+
+def test_a_name_that_only_a_profile_gives_is_said_to_be_its(hub):
+    hub.config.write_text(f'{SERVERS}\n[profiles.p.rename]\nmail__send = "post"\n')
+    told(hub, "reload")
+    done = hubd(hub, "call", "post")
+    assert done.returncode == 1
+    assert "only the profile p has a tool post: `hubd call --profile p post`" in done.stderr
+
+
+def test_commands_that_show_tools_note_that_the_configuration_was_refused(hub):
+    note = "the previous one is in use: `hubd validate` says more"
+    assert note not in told(hub, "tools")
+    hub.config.write_text(f"{SERVERS}\n[profiles.p]\nhosts = 3\n")
+    told(hub, "reload", code=78)
+    assert note in told(hub, "tools")
+    assert note in told(hub, "tools", "--profile", "p", code=1)
+    assert note in hubd(hub, "call", "nothing").stderr
+    assert "configuration" not in hubd(hub, "tools", "--json", "--config", hub.config).stderr
