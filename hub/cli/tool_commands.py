@@ -189,6 +189,11 @@ def _tools_of(
     found = found or [tool for tool in tools if str(tool.get("name")).startswith(name)]
     row = next((each for each in upstreams if each.name == name), None)
     if not found and row is None:
+        if profile is not None:
+            from hub.cli.profiles.session import why_not_shown
+
+            if why := why_not_shown(name, profile):
+                raise ControlFailed(why)
         known = [each.name for each in upstreams]
         meant = nearest(name, known) or f"there are: {', '.join(known) or 'none'}"
         raise ControlFailed(f"no tool begins with {name}, and no server has this name; {meant}")

@@ -49,6 +49,26 @@ def say_refused_file(output: Output) -> None:
 
 def renamed_by(tool: str) -> str:
     """The first profile of the running hub that gives a tool the name `tool`; "": none does."""
+    return next((name for name, profile in _profiles_of_hub().items() if tool in profile.rename.values()), "")
+
+
+def why_not_shown(tool: str, profile: str) -> str:
+    """The reason why hosts of a profile, which is named by itself or by a label, do not see a tool under this name; "":
+    there is no such tool."""
+    from hub.control.methods import TOOLS
+
+    with client() as control:
+        if not any(each.get("name") == tool for each in control.request(TOOLS)):
+            return ""
+    found = _profiles_of_hub()
+    rules = found.get(profile) or next((each for each in found.values() if profile in each.hosts), None)
+    if rules is not None and (new := rules.rename.get(tool)):
+        return f"the profile {profile} calls {tool} {new}: `hubd tools --profile {profile} {new}`"
+    return f"the profile {profile} leaves {tool} out; `hubd tools --profile {profile}` lists what it shows"
+
+
+def _profiles_of_hub() -> "Mapping[str, Profile]":
+    """The profiles in the files of the running hub; none, if these cannot be read."""
     from pathlib import Path
 
     from config.errors import ConfigError
@@ -58,10 +78,9 @@ def renamed_by(tool: str) -> str:
     with client() as control:
         watched = control.request(STATUS).config.watched
     try:
-        profiles = load_all(Path(watched[0]) if watched else None, os.environ, partly=True).config.profiles
+        return load_all(Path(watched[0]) if watched else None, os.environ, partly=True).config.profiles
     except ConfigError:
-        return ""
-    return next((name for name, profile in profiles.items() if tool in profile.rename.values()), "")
+        return {}
 
 
 def _profile_of(options: argparse.Namespace, name: str, refused: "Refused") -> str:

@@ -451,3 +451,12 @@ def test_commands_that_show_tools_note_that_the_configuration_was_refused(hub):
     assert note in told(hub, "tools", "--profile", "p", code=1)
     assert note in hubd(hub, "call", "nothing").stderr
     assert "configuration" not in hubd(hub, "tools", "--json", "--config", hub.config).stderr
+
+
+def test_a_tool_that_a_profile_renames_or_leaves_out_is_said_to_be_so(hub):
+    rules = '[profiles.p]\nservers = ["mail"]\n[profiles.p.rename]\nmail__send = "post"\n'
+    hub.config.write_text(f"{SERVERS}\n{rules}")
+    told(hub, "reload")
+    renamed = told(hub, "tools", "mail__send", "--profile", "p", code=1)
+    assert "the profile p calls mail__send post: `hubd tools --profile p post`" in renamed
+    assert "the profile p leaves files__read out" in told(hub, "tools", "files__read", "--profile", "p", code=1)
