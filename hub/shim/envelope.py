@@ -213,7 +213,7 @@ def lost(id: Id, *, harmless: bool, orderly: bool) -> bytes:
 
 def turned_away(id: Id, why: str) -> bytes:
     """The error for a request of a host that the hub refuses, with the reason that it gave."""
-    data = f'{{"hub":"{UPSTREAM_UNAVAILABLE}","executed":"no","retryable":true}}'
+    data = f'{{"hub":"{UPSTREAM_UNAVAILABLE}","executed":"no","retryable":false}}'
     return _error(id, quoted(f"The hub refused this host: {why}"), data)
 
 

@@ -235,7 +235,8 @@ class Replay:
             return self._seen.told(as_object(said["lists"])) if "lists" in said else b""
         if data.startswith(REFUSES, start) and not self.served:
             self.refusal = _error(parse(data[start:end]))
-            return None if self.greeted else b""
+            # requests that wait are answered with their ids, and nothing else is
+            return None if self.greeted and not self._running else b""
         if data.startswith(b"[", start):
             batch = parse(data[start:end])
             for message in batch if isinstance(batch, list) else ():

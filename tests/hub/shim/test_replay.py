@@ -107,7 +107,7 @@ def test_a_host_that_is_refused_is_told_so_for_each_request():
     replay = Replay()
     replay.greeting()
     replay.sent(request(1, "tools/call"))
-    replay.received(failure(None, "too many"))
+    assert replay.received(failure(None, "too many")) == b"", "each is answered once"
     said = replay.given_up(request("b", "ping") + b'{"id":3,"method":"cut')
     answers = [json.loads(each) for each in said.splitlines()]
     assert [each["id"] for each in answers] == [1, "b"]
