@@ -6,6 +6,7 @@
 import gc
 import os
 import signal
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,9 @@ settings.load_profile(os.environ.get("HUBD_HYPOTHESIS", "same"))
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A shell ignores SIGINT for tests in the background, and all programs that they start would inherit that."""
+
+STOPPING = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+"""The handlers of signals that end this process."""
 
 for name in ("COLUMNS", "LINES", "NO_COLOR"):
     os.environ.pop(name, None)  # workers have that of their parent's terminal, and what is shown would depend on it
@@ -49,6 +53,18 @@ def pytest_collection_finish() -> None:
     """Keep the many thousand collected tests out of all collections of garbage to come, which would go through them."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, object, object]:
+    """Fail the test that leaves other handlers of signals: processes of later ones would inherit what it ignores, and
+    each would be waited for until it is killed."""
+    result = yield
+    left = {number: signal.getsignal(number) for number in STOPPING if signal.getsignal(number) != STOPPING[number]}
+    for number in left:
+        signal.signal(number, STOPPING[number])
+    assert not left
+    return result
 
 
 @pytest.fixture(scope="session")
