@@ -97,7 +97,8 @@ class Hosts:
         self.profiles = profiles
 
     def before_first(self, on_first: OnFirst) -> None:
-        """Call `on_first` before a host is given its view, while no other of its label is attached."""
+        """Call `on_first` before a host is given its view, while no other of its label is attached, and when one comes
+        to a place where no other of its label is."""
         self._on_first = on_first
 
     def host_comes(self, place: View, label: str, named: str) -> None:
@@ -108,6 +109,15 @@ class Hosts:
             self.known_labels.add(label)
         if label and not any(host.identity.host == label for host in self._attached.values()):
             self._on_first(place, label, named)
+
+    def host_moves(self, host: Host) -> None:
+        """A host is shown another place from now on."""
+        label, place = host.identity.host, host.view.base
+        if label and not any(
+            each is not host and each.identity.host == label and each.view.base == place
+            for each in self._attached.values()
+        ):
+            self._on_first(place, label, host.named)
 
     def add(self, host: Host) -> None:
         """Attach a host. `remove` must follow."""

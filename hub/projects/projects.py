@@ -261,6 +261,7 @@ class Projects:
         self._watch()
         moved, self._moved = self._moved, set()
         for host in moved & self._hosts:
+            host.hosts.host_moves(host)
             self._subscriptions.moved(host.tenant, host.view)
             if host.open:
                 for method in LIST_CHANGED:

@@ -1,7 +1,7 @@
 """Hosts and search mode: when it is decided which of them find tools by searching.
 
-Decided at start and after each change of the configuration, and when the first host of a label comes: at once, or as
-soon as all servers have said what they offer, or could not. In between it stays as it is, whatever servers come and go;
+Decided at start and after each change of the configuration, and when the first host of a label comes, or is the first
+to work in a project: at once, or as soon as all servers have said what they offer, or could not. In between it stays as it is, whatever servers come and go;
 and over restarts of the hub.
 """
 
@@ -73,8 +73,8 @@ class SearchHosts:
         self._decide_each(sorted(asked, key=str))
 
     def _first_comes(self, place: View, label: str, named: str) -> None:
-        """Decide for a host that is the first of its label, so that nobody's list changes by it. What is shown while
-        servers start for the first time says nothing: then later."""
+        """Decide for a host that is the first of its label there, so that nobody else's list changes by it. What is
+        shown while servers start for the first time says nothing: then later."""
         if self._live.complete:
             self._decide_each([(place, label, named)])
         elif self._is_open(place, label, named) and len(self._waiting) < MAX_KEPT:

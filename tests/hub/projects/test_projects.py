@@ -14,6 +14,7 @@ from config.projects import load_project
 from config.settings import HubConfig
 from config.trust import Trust
 from hub.catalog.view import project_view
+from hub.link.interface import Identity
 from hub.projects import project_files as workplaces
 from hub.projects import projects
 from hub.projects.host_roots import ROOTS_ANSWER_S, RootsStatistics, first_directory
@@ -599,3 +600,18 @@ def test_only_a_directory_of_this_machine_is_a_workplace():
 def test_no_upstream_can_have_the_name_of_a_project(tmp_path: Path):
     assert project_view(tmp_path / "Mein Projekt").name.startswith("@mein-projekt-")
     assert project_view(tmp_path / "a" / "x") != project_view(tmp_path / "b" / "x")
+
+
+@pytest.mark.covers("ES-9")
+async def test_search_mode_is_decided_for_the_first_host_of_its_label_in_a_project(shop: Shop):
+    shop.write(DB)
+    fakes = shop.fakes("db", files=FakeUpstream(tools=[f"t{at}" for at in range(130)]))
+    meta = ["hub__find_tools", "hub__call_tool"]
+    async with a_house(fakes, **shop.projects) as house:
+        first = await house.host("lines", L4, workplace=shop.root, identity=Identity("alice", "zed"))
+        await sees(first, meta)
+        whole = await house.host("lines", L4, workplace=shop.root)
+        await sees(whole, [*(f"files__t{at}" for at in range(130)), "db__db"])
+        second = await house.host("lines", L4, workplace=shop.root, identity=Identity("alice", "zed"))
+        await sees(second, meta)
+        assert await first.names() == meta
