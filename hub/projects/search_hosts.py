@@ -1,8 +1,8 @@
 """Hosts and search mode: when it is decided which of them find tools by searching.
 
 Decided at start and after each change of the configuration, and when the first host of a label comes, or is the first
-to work in a project: at once, or as soon as all servers have said what they offer, or could not. In between it stays as it is, whatever servers come and go;
-and over restarts of the hub.
+of it in a project: at once, or as soon as all servers have said what they offer, or could not. In between it stays as
+it is, whatever servers come and go; and over restarts of the hub.
 """
 
 import logging

@@ -608,10 +608,10 @@ async def test_search_mode_is_decided_for_the_first_host_of_its_label_in_a_proje
     fakes = shop.fakes("db", files=FakeUpstream(tools=[f"t{at}" for at in range(130)]))
     meta = ["hub__find_tools", "hub__call_tool"]
     async with a_house(fakes, **shop.projects) as house:
-        first = await house.host("lines", L4, workplace=shop.root, identity=Identity("alice", "zed"))
-        await sees(first, meta)
         whole = await house.host("lines", L4, workplace=shop.root)
         await sees(whole, [*(f"files__t{at}" for at in range(130)), "db__db"])
+        first = await house.host("lines", L4, workplace=shop.root, identity=Identity("alice", "zed"))
+        await sees(first, meta)
         second = await house.host("lines", L4, workplace=shop.root, identity=Identity("alice", "zed"))
         await sees(second, meta)
         assert await first.names() == meta
