@@ -22,7 +22,7 @@ from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.naming_rules import Rules
 from hub.catalog.profile_choice import find_profile
-from hub.catalog.steps import finish
+from hub.catalog.steps import STEP, finish
 from hub.catalog.token_cost import TokenCost
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View, home_of, profile_view, server_view
@@ -35,8 +35,6 @@ from upstreams.upstream import Upstream
 
 log = logging.getLogger("hubd.notify")
 
-SLICE: Final = 100
-"""Entries after which other tasks have their turn."""
 _NO_CATALOG: Final = "cannot make a catalogue of what the upstreams list; the one before stays"
 
 
@@ -168,7 +166,7 @@ class LiveCatalog:
         looked_at = 0
         for step in self._profiles.prepare(profiles, self.everything):
             looked_at += step
-            if looked_at >= SLICE:
+            if looked_at >= STEP:
                 looked_at = 0
                 await trio.lowlevel.checkpoint()
 
@@ -211,7 +209,7 @@ class LiveCatalog:
             self._rebuilt.ring()  # also where it failed: whoever waits looks again
 
     async def rebuild_in_slices(self) -> list[ListChange]:
-        """`rebuild`, with a checkpoint whenever `SLICE` entries were looked at. The catalogues are swapped at once. A
+        """`rebuild`, with a checkpoint whenever `STEP` entries were looked at. The catalogues are swapped at once. A
         `rebuild` meanwhile takes its place.
 
         Cancellation: the changes are still to be made.
@@ -220,7 +218,7 @@ class LiveCatalog:
         try:
             while True:
                 looked_at += next(steps)
-                if looked_at >= SLICE:
+                if looked_at >= STEP:
                     looked_at = 0
                     await trio.lowlevel.checkpoint()
                     if self.rebuilds != before:
@@ -287,7 +285,7 @@ class LiveCatalog:
             if view not in new and view.profile in profiles and view.base in new:
                 known = self._profiles.prepared(view) or old.get(view)
                 yield from new.choose(view, profiles[view.profile], known)
-                yield SLICE
+                yield STEP
         return new
 
     def _complete(self, new: ViewCatalogs, old: ViewCatalogs) -> None:

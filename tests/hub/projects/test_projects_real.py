@@ -11,6 +11,7 @@ from hub.wire.mcp import L4
 from tests.support.attached import children, hubd
 from tests.support.attached import upstream as scripted
 from tests.support.processes import HUBD, PYTHON_1, ROOT, running, running_hub
+from tests.support.rooted import Rooted
 
 DEMO = {"command": sys.executable, "args": ["-I", "-m", "upstreams.demo"]}
 FILES = {
@@ -154,25 +155,6 @@ def test_a_project_with_two_servers_of_one_name_uses_that_of_hubd(tmp_path):
         assert upstreams.keys() == {"shop", "more", "common"}
         [disabled] = [each for each in upstreams["common"]["settings"] if each["key"][-1] == "disabled"]
         assert (disabled["layer"], disabled["file"]) == ("project", str(shop / ".hubd.toml"))
-
-
-class Rooted:
-    """A host on a real SDK, told what to do."""
-
-    def __init__(self, process):
-        self._process = process
-        process.wait_for("ready")
-
-    def tell(self, *words):
-        self._process.write(" ".join(words).encode() + b"\n")
-        return json.loads(self._process.wait_for(".+")[0])
-
-    def servers(self):
-        return {name.partition("__")[0] for name in self.tell("tools")}
-
-    def wait_for_servers(self, *names):
-        while self.servers() != set(names):
-            self.tell("changed")
 
 
 @pytest.mark.real

@@ -13,6 +13,7 @@ from hub.wire.vocabulary import LIST_FLAGS
 from tests.support.attached import hubd
 from tests.support.processes import PYTHON_1, ROOT, free_port, running
 from tests.support.restarts import TICK, a_run, kill, state
+from tests.support.rooted import Rooted
 
 ROOTED = ROOT / "tests" / "real" / "hosts" / "rooted.py"
 CHANGED = [f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")]
@@ -225,18 +226,6 @@ def test_a_modern_host_over_http_is_not_asked_where_it_works_and_hears_of_what_c
                     choose(hub, shop, *chosen)
                     assert next(told) == CHANGED[0]
                 hub.process.signalled(signal.SIGKILL, patience_s=60)
-
-
-class Rooted:
-    """A host on a real SDK, told what to do."""
-
-    def __init__(self, process):
-        self._process = process
-        process.wait_for("ready")
-
-    def tell(self, *words):
-        self._process.write(" ".join(words).encode() + b"\n")
-        return json.loads(self._process.wait_for(".+")[0])
 
 
 @pytest.mark.real

@@ -20,7 +20,7 @@ from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, profile_view, server_view
 from hub.link.sealing import Sealer
 from hub.routing.list_updates import ListUpdates
-from hub.routing.live_catalog import SLICE, LiveCatalog
+from hub.routing.live_catalog import LiveCatalog
 from hub.routing.view_catalogs import CATALOG
 from hub.wire.http.mcp_headers import mirrored
 from hub.wire.jsonrpc import raw
@@ -121,7 +121,7 @@ async def test_others_have_their_turn_between_slices(autojump_clock, nursery):
             inner.start_soon(count)
             await world.lists.freshen((), Kind.TOOL)
             counting.cancel()
-    assert len(turns) >= 2 * 2_000 // SLICE, "once for each slice of the servers' tools and of the profile's"
+    assert len(turns) >= 2 * 2_000 // STEP, "once for each slice of the servers' tools and of the profile's"
     assert all(turns[:-2]), "nobody sees a half"
     assert len(world.tools()) == 20 * (100 - 1)
     assert set(world.told) == {"", "~coding", *world.upstreams}
@@ -156,9 +156,9 @@ async def test_no_step_reads_more_than_a_slice(servers, tools, monkeypatch, auto
     trio.lowlevel.add_instrument(steps := Steps())
     await world.lists.freshen((), Kind.TOOL)
     trio.lowlevel.remove_instrument(steps)
-    assert 0 < most["names"] <= 2 * SLICE
-    assert 0 < most["headers"] <= 2 * SLICE
-    assert 0 < most["catalogues"] <= 2 * SLICE // CATALOG
+    assert 0 < most["names"] <= 2 * STEP
+    assert 0 < most["headers"] <= 2 * STEP
+    assert 0 < most["catalogues"] <= 2 * STEP // CATALOG
     assert len(world.tools(EVERYTHING)) == servers * tools
 
 
