@@ -172,9 +172,10 @@ def test_structured_content_and_tool_errors_come_through(report, name):
 def test_progress_arrives_under_the_hosts_own_token(report, name):
     seen = report.answers[f"progress {name}"].get("progress", [])
     assert seen == sorted(seen)
-    # npm clients lose progress that arrives together with the answer, with this server they do so without a hub, too.
-    lost = report.program.sdk is not None and name in EVERYTHING
-    assert seen[-1] in ([[3, 3], [2, 3]] if lost else [[3, 3]])
+    # npm clients lose progress that they read together with the answer, which a busy machine makes of any pause between
+    # the two; they do so without a hub, too. Whether the hub sent it is held by the clients that lose none.
+    npm = report.program.sdk is not None
+    assert seen[-1] in ([[3, 3], [2, 3]] if npm else [[3, 3]])
 
 
 @pytest.mark.parametrize("name", OWN)

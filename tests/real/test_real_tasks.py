@@ -15,6 +15,8 @@ from tests.real.recorded import OFFICIAL
 from tests.support.fakes import FakeHost
 
 EVERYTHING = OFFICIAL / "server-everything" / "dist" / "index.js"
+STAGES = ["Gathering sources...", "Analyzing content...", "Synthesizing findings...", "Generating report..."]
+"""Status messages of the research, in order. Each lasts a second: one that is over between two polls is not heard."""
 EXTENSION = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 
 
@@ -46,8 +48,9 @@ async def test_a_host_without_tasks_waits_for_the_research(version):
         host = FakeHost(version=version, token="t")
         result = await dispatch(hub, host, "tools/call", **research(ambiguous=False))
         assert "Research Report: python" in result["content"][0]["text"]
-        messages = [each["params"].get("message") for each in host.sent]
-        assert "Analyzing content..." in messages
+        heard = [message for each in host.sent if (message := each["params"].get("message")) in STAGES]
+        assert heard
+        assert heard == sorted(heard, key=STAGES.index)
 
     await with_everything(work)
 
