@@ -8,7 +8,7 @@ running upstream is redacted by `upstreams.journal.redact`, which knows the valu
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, unquote_plus, urlsplit, urlunsplit
 
 MASK: Final = "***"
 _NAME = re.compile(
@@ -23,6 +23,7 @@ _KNOWN = re.compile(
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----|ntn_[A-Za-z0-9]{16,}|lin_api_[A-Za-z0-9]{16,}"
 )
 _LONG = re.compile(r"(?=[^\s]*[A-Za-z])(?=[^\s]*\d)[A-Za-z0-9+/_=-]{32,}")
+_UNCLEAR = re.compile(r"(?=.*[A-Za-z]).{8,}", re.S)
 _CREDENTIALS = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 _REFERENCE = re.compile(r"\$\{[^{}]*\}|\$\{\{[^{}]*\}\}|\{env:[^{}]*\}|\$[A-Za-z_]\w*")
 _QUERY = re.compile(r"[?&]([^=&#]+)=([^&#]+)")
@@ -61,6 +62,17 @@ def secret_arguments(arguments: Sequence[str]) -> Iterator[tuple[int, int]]:
         elif not word.startswith("-") and looks_secret(option, word):
             yield at, 0
         option = word.lstrip("-") if _OPTION.fullmatch(word) else ""
+
+
+def secrets_of_url(url: str) -> Iterator[str]:
+    """The values in a URL's query, and the parts of its path, that look like secrets, as it has them and decoded;
+    longer values, too, since nobody can tell what they are: a variable may have given them."""
+    path, _, query = url.partition("#")[0].partition("?")
+    values = [each.partition("=")[::2] if "=" in each else ("key", each) for each in query.split("&")]
+    found = [value for name, value in values if looks_secret(name, value) or _UNCLEAR.fullmatch(value)]
+    found += (part for part in path.split("/")[3:] if looks_secret("", part))
+    for each in found:
+        yield from (each, unquote_plus(each), quote(each, safe="%+"))
 
 
 def _named(word: str) -> re.Match[str] | None:

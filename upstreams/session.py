@@ -15,7 +15,7 @@ from config.settings import UpstreamConfig
 from hub.link.interface import OWNER, Caller, Exchange, Operation
 from hub.wire.capabilities import PASSIVE, capabilities_for_upstream
 from hub.wire.handshake import ServerFacts, detached
-from hub.wire.jsonrpc import EMPTY, Notification, Reply, peek_object, peek_str, raw
+from hub.wire.jsonrpc import EMPTY, Notification, Reply, detach, peek_object, peek_str, raw
 from hub.wire.mcp import ELICITED, LIST_CHANGED, PROGRESS_TOKEN, UPDATED, Era, Kind
 from hub.wire.request_meta import stamp
 
@@ -130,7 +130,9 @@ class SessionTerms(Struct, frozen=True):
     credential: Credential | None = None
     """Shown with each request to the URL; None: the configured headers are all there is."""
     mask: Callable[[str], str] = str
-    """Takes out of what the process writes to stderr the secrets that its own configuration does not say."""
+    """Takes the secrets out of what the server says."""
+    mask_data: Callable[[Raw], Raw] = detach
+    """The same for a value of JSON, of what it tells hosts of its work."""
 
 
 COMMON: Final = SessionTerms()

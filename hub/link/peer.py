@@ -51,7 +51,9 @@ MAX_UNREAD_BYTES: Final = 256 << 10
 """Answers that the peer may leave unread; further requests are not answered. The peer is still read: it may write
 before it reads."""
 COMPLAIN_EVERY_S: Final = 1.0
-SHOWN_BYTES: Final = 200
+SHOWN_CHARS: Final = 200
+MASKED_BYTES: Final = 4_096
+"""Beginning of a malformed message that is searched for secrets before it is cut: none is cut in two."""
 UPSTREAM_CANCEL_S: Final = 5.0
 """Time limit for telling an upstream that an answer is no longer wanted."""
 NEVER_CANCELLED: Final = frozenset({INITIALIZE, DISCOVER})
@@ -86,7 +88,7 @@ class Peer:
     """Requests and notifications over a `Channel`. Request ids are ours, counted up and never used twice.
 
     `on_end` is called once, before callers learn that there will be no answer. `on_complaint` gets malformed messages,
-    one a second at most.
+    one a second at most, from which `mask` has taken the secrets, as in the log.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class Peer:
         on_notification: OnNotification,
         on_end: Callable[[], None] | None = None,
         on_complaint: Callable[[str], None] | None = None,
+        mask: Callable[[str], str] = str,
         name: str = "peer",
         strict: bool = False,
     ) -> None:
@@ -105,6 +108,7 @@ class Peer:
         self._on_notification = on_notification
         self._on_end = on_end
         self._on_complaint = on_complaint
+        self._mask = mask
         self._name = name
         self._strict = strict
         self.next_id = count(1).__next__
@@ -313,9 +317,9 @@ class Peer:
         now = trio.current_time()
         if now - self._complained_at >= COMPLAIN_EVERY_S:
             self._complained_at = now
-            log.warning("%s sent what is not a message (%s): %r", self._name, error, data[:SHOWN_BYTES])
+            shown = self._mask(data[:MASKED_BYTES].decode(errors="replace"))[:SHOWN_CHARS]
+            log.warning("%s sent what is not a message (%s): %r", self._name, self._mask(str(error)), shown)
             if self._on_complaint is not None:
-                shown = data[:SHOWN_BYTES].decode(errors="replace")
                 self._on_complaint(f"sent what is not a message: {shown}")
         if self._bad_in_a_row >= MAX_BAD_MESSAGES:
             raise BadPeer(f"sent {MAX_BAD_MESSAGES} lines that are not messages, and nothing of use between them")

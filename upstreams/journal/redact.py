@@ -1,25 +1,29 @@
 """Redaction: masks secrets in what an upstream says: those of its configuration, and those that the hub sends to any
 upstream, wherever they may come back from. Pure.
 
-Journal lines and errors are masked: servers like to fill errors with the request that failed. Results pass as they are:
-a server may be there to give out what it was configured with.
+What a server tells of its work is masked: errors, of JSON-RPC and of tools (`isError`), log messages, progress, and all
+that is written down. Servers like to fill these with the request that failed. What it gives or asks passes as it is: a
+server may be there to give out what it was configured with.
 
-The values of `env` and `headers` are secrets, since nobody can tell which of them are not. Left alone are those that
-are too short to be told from other words, and the words that settings are made of: a log full of `***` helps nobody.
+The values of `env` and `headers` are secrets, since nobody can tell which of them are not, and so is what looks like
+one in `url` and `args`. Left alone are those that are too short to be told from other words, and the words that
+settings are made of: a log full of `***` helps nobody.
 """
 
 import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from msgspec import Raw, UnsetType
 
+from config.secret_detection import secret_arguments, secrets_of_url
 from config.setting_facts import secrets_of
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError
-from hub.wire.jsonrpc import Failure, peek_str, raw
+from hub.wire.jsonrpc import Failure, peek_object, peek_str, raw
 
 MASK: Final = "***"
 MIN_CHARS: Final = 4
@@ -28,14 +32,21 @@ MIN_PART_CHARS: Final = 8
 MAX_LEARNT: Final = 16
 """Readings of values that change all the time which are still masked."""
 MAX_ERROR_BYTES: Final = 65_536
-"""Bytes of an error's message, and of its data, that are searched; a longer message is cut, longer data is left out."""
+"""Bytes of an error's message, and of its data, that are searched; a longer message is cut, longer data is left out. A
+longer result passes as it is."""
+TELLS_ERROR: Final = re.compile(rb'"(?:isError"\s*+:\s*+true|error"\s*+:)').search
+"""Finds what a result has that tells of an error, a tool's or that of a task; others may have it, too."""
 PLAIN: Final = frozenset(
     {"true", "false", "none", "null", "auto", "debug", "info", "warn", "warning", "error", "trace", "verbose"}
     | {"production", "development", "staging", "test", "stdio", "http", "https", "localhost", "utf-8", "en_us.utf-8"}
 )
 
 
-_STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.S)
+_STRING: Final = r'"(?:[^"\\]++|\\.)*+"'
+_ANY_STRING: Final = re.compile(f"(?P<text>{_STRING})", re.S)
+_VALUE: Final = re.compile(rf'"type"\s*+:\s*+{_STRING}|{_STRING}\s*+:|(?P<text>{_STRING})', re.S)
+"""A `text` that is neither the name of a member nor the type of a block."""
+_TRUE: Final = Raw(b"true")
 
 
 class CommonSecrets:
@@ -66,7 +77,7 @@ class Mask:
     """Called with a text, returns it without the secrets: those of `config`, those that it learnt, and `common`."""
 
     def __init__(self, config: UpstreamConfig | None = None, common: CommonSecrets | None = None) -> None:
-        self._configured = _all_parts(() if config is None else secrets_of(config))
+        self._configured = _all_parts(() if config is None else chain(secrets_of(config), _guessed(config)))
         self._learnt: deque[frozenset[str]] = deque(maxlen=MAX_LEARNT)
         self._common = common or CommonSecrets()
         self._compile()
@@ -103,30 +114,59 @@ class Mask:
         if self._pattern is None:
             return failure
         message = self(failure.message[:MAX_ERROR_BYTES])
-        data = failure.data if isinstance(failure.data, UnsetType) else self._data(failure.data)
+        data = failure.data if isinstance(failure.data, UnsetType) else self.data(failure.data)
         if message == failure.message and data is failure.data:
             return failure
         return Failure(failure.code, message, data)
+
+    def result(self, value: Raw) -> Raw:
+        """A result, of at most `MAX_ERROR_BYTES`, without the secrets if it tells of an error, a tool's or that of a
+        task; all else of it, and any other result, is as it was."""
+        members = peek_object(value) if self._pattern is not None else {}
+        masked: dict[str, Raw] = {}
+        if members.get("isError") == _TRUE:
+            masked = {name: self._strings(members[name], _VALUE) for name in _TOLD if name in members}
+        elif "taskId" in members and "error" in members:
+            masked = {"error": self._strings(members["error"], _VALUE)}
+        elif "taskId" in members and "result" in members:
+            masked = {"result": self.result(members["result"])}
+        return value if masked.items() <= members.items() else raw(members | masked)
 
     def error(self, error: HubError) -> None:
         """Take the secrets out of a failure that tells what the upstream said."""
         if self._pattern is not None:
             error.args = (self(str(error)),)
 
-    def _data(self, data: Raw) -> Raw:
-        """The data of an error, in whose strings there may be secrets."""
+    def data(self, data: Raw) -> Raw:
+        """The data of an error, of a log message or of progress, in whose strings there may be secrets."""
+        if self._pattern is None:
+            return data
+        if (size := memoryview(data).nbytes) > MAX_ERROR_BYTES:
+            return raw(f"{size} bytes, too many to be searched for secrets")
+        return self._strings(data, _ANY_STRING)
+
+    def _strings(self, data: Raw, which: re.Pattern[str]) -> Raw:
         text = bytes(data)
-        if len(text) > MAX_ERROR_BYTES:
-            return raw(f"{len(text)} bytes, too many to be searched for secrets")
-        masked = _STRING.sub(self._string, text.decode(errors="replace"))
-        return data if masked.encode(errors="replace") == text else Raw(masked.encode(errors="replace"))
+        masked = which.sub(self._string, text.decode(errors="replace")).encode(errors="replace")
+        return data if masked == text else Raw(masked)
 
     def _string(self, found: re.Match[str]) -> str:
         """A string of JSON."""
         written = found[0]
+        if found["text"] is None:
+            return written
         said = (peek_str(written.encode()) or "") if "\\" in written else written[1:-1]
         masked = self(said)
         return written if masked == said else bytes(raw(masked)).decode()
+
+
+_TOLD: Final = ("content", "structuredContent")
+
+
+def _guessed(config: UpstreamConfig) -> Iterator[str]:
+    """What looks like a secret in texts that are none as a whole."""
+    yield from secrets_of_url(config.url or "")
+    yield from (config.args[at][start:] for at, start in secret_arguments(config.args))
 
 
 def _all_parts(values: Iterable[str]) -> frozenset[str]:

@@ -1,11 +1,12 @@
 """Calls: one call over one session, its timeouts, and what its end means."""
 
 from config.settings import UpstreamConfig
-from hub.link.hub_errors import Draining, UpstreamLost, UpstreamUnavailable
+from hub.link.hub_errors import Draining, HubError, UpstreamLost, UpstreamUnavailable
 from hub.link.interface import Exchange, Operation
-from hub.wire.jsonrpc import Failure, Reply, peek_str
+from hub.wire.jsonrpc import Failure, Reply, Result, peek_str
 from hub.wire.mcp import TOOLS_CALL
 from upstreams.availability import Availability
+from upstreams.journal.redact import MAX_ERROR_BYTES, TELLS_ERROR
 from upstreams.session import CallTimeouts
 from upstreams.sessions.pooled_session import PooledSession
 
@@ -50,11 +51,17 @@ class Calls:
             reply = await pooled.session.call(operation, exchange, self._timeouts_of(operation))
             if isinstance(reply, Failure):
                 return self._availability.history.mask.failure(reply)
+            value = reply.value
+            if memoryview(value).nbytes <= MAX_ERROR_BYTES and b'rror"' in (body := bytes(value)) and TELLS_ERROR(body):
+                reply = Result(self._availability.history.mask.result(value))
             return reply if "task" not in operation.params else pooled.sign(reply)
         except UpstreamLost:
             if self._stopped:
                 text = f"{self._name} was stopped by a change of the hub's configuration while the call was with it;"
                 raise Draining(f"{text} whether it acted is unknown", upstream=self._name) from None
+            raise
+        except HubError as error:
+            self._availability.history.mask.error(error)
             raise
         finally:
             self.in_flight -= 1

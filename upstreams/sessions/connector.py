@@ -219,7 +219,7 @@ class SessionConnector:
         parts, terms, configured = self._parts, pooled.terms, self.pool.config
         await parts.values.read_once()
         config = parts.values.fill(configured)
-        terms = structs.replace(terms, mask=parts.values.mask)
+        terms = structs.replace(terms, mask=parts.values.mask, mask_data=parts.values.mask.data)
         if parts.values.renews_headers:
             terms = structs.replace(terms, renewed_headers=parts.values.renewed_headers)
         if config.url is not None and (account := await self._account_of(pooled)) is not None:

@@ -112,6 +112,7 @@ class PeerSession:
             on_notification=self._on_notification,
             on_end=self._ended,
             on_complaint=self.events.note,
+            mask=self.terms.mask,
             name=self.name,
         )
         return self.peer

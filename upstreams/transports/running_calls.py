@@ -15,7 +15,7 @@ from upstreams.session import CallTimeouts, SessionEvents, SessionTerms, named_l
 class RunningCalls:
     """The calls that run in one session, the tokens of its tasks, and the host that owns it."""
 
-    __slots__ = ("_events", "_exclusive", "_name", "_owner", "_tokens", "by_id")
+    __slots__ = ("_events", "_exclusive", "_mask_data", "_name", "_owner", "_tokens", "by_id")
 
     def __init__(self, name: str, events: SessionEvents, terms: SessionTerms, by_id: dict[int, Running]) -> None:
         self.by_id = by_id
@@ -23,6 +23,7 @@ class RunningCalls:
         self._name = name
         self._events = events
         self._exclusive = terms.exclusive
+        self._mask_data = terms.mask_data
         self._owner: Exchange | None = None
         """The exchange of the host that owns the session, if it can be told things between its calls."""
         self._tokens = TaskTokens()
@@ -59,14 +60,16 @@ class RunningCalls:
         running = None if token is None else calls.get(token) or self._tokens.find(token)
         if running is not None:
             running.touch()
-            running.exchange.progress(params)
+            running.exchange.progress(self._masked(params, "message"))
 
     def report_log(self, params: dict[str, Raw], running: Running | None) -> None:
         """Pass a `notifications/message` to the host of `running`; None: to the owner of the session, or to the hub."""
         params = named_log(self._name, params)
-        if running is not None:
-            running.exchange.log(params)
-        elif self._owner is not None:
-            self._owner.log(params)
-        else:
+        owner = self._owner if running is None else running.exchange
+        if owner is None:
             self._events.log(params)
+        else:
+            owner.log(self._masked(params, "data"))
+
+    def _masked(self, params: dict[str, Raw], name: str) -> dict[str, Raw]:
+        return {**params, name: self._mask_data(params[name])} if name in params else params

@@ -22,7 +22,7 @@ from hub.downstream.access.asked_again import AskedAgain
 from hub.downstream.access.claims import Verdict, lacking
 from hub.downstream.access.issuer import Issuer
 from hub.downstream.access.issuer_metadata import CannotAsk, Fetching
-from hub.downstream.access.jwt_reader import Jwt, Unfit, read_jwt
+from hub.downstream.access.jwt_reader import Jwt, Unfit, Unsigned, read_jwt
 from hub.downstream.access.refusals import NOT_NOW, missing_scopes, sign_in
 from hub.downstream.access.resource_metadata import ResourceMetadata
 from hub.link.fault_isolation import keep_going
@@ -136,18 +136,18 @@ class IssuedTokens:
         issuer = None if isinstance(jwt, Unfit) else self.issuers.get(jwt.issuer)
         if isinstance(jwt, Unfit) or issuer is None:
             return self._refuse(request, digest)
-        if not issuer.needs_keys(jwt):
-            return self._judge(request, jwt, issuer, digest)
-        return _Decision(lambda: self._decide(request, jwt, issuer, digest))
+        found = issuer.judge(jwt) if issuer.has_keys else None
+        if found is None or (isinstance(found, Unsigned) and issuer.may_read_keys):
+            return _Decision(lambda: self._decide(request, jwt, issuer, digest))
+        return self._follow(request, found, digest)
 
     async def _decide(self, request: HttpRequest, jwt: Jwt, issuer: Issuer, digest: bytes) -> EarlyReply | None:
         await issuer.read_keys()
         if not issuer.has_keys:
             return NOT_NOW if issuer.problem else self._refuse(request, digest)
-        return _left(request, self._judge(request, jwt, issuer, digest))
+        return _left(request, self._follow(request, issuer.judge(jwt), digest))
 
-    def _judge(self, request: HttpRequest, jwt: Jwt, issuer: Issuer, digest: bytes) -> Identity | EarlyReply:
-        verdict = issuer.judge(jwt)
+    def _follow(self, request: HttpRequest, verdict: Verdict | Unfit, digest: bytes) -> Identity | EarlyReply:
         if isinstance(verdict, Unfit):
             return self._refuse(request, digest)
         return self._admitted(request, self._keep(digest, verdict))

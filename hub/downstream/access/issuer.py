@@ -1,8 +1,8 @@
 """One authorization server whose tokens open the hub: its keys, and what it says when it is asked.
 
-Keys are read at the start, every `KEYS_S` seconds, and when a token names one that is not there, at most once in
-`UNKNOWN_S`. While they cannot be read those before count, for `KEEP_S`; after that nobody can say what a token is
-worth.
+Keys are read at the start, every `KEYS_S` seconds, and when none of them has signed a token, at most once in
+`UNKNOWN_S`: an issuer may have others by now, also under the same names. While they cannot be read those before count,
+for `KEEP_S`; after that nobody can say what a token is worth.
 """
 
 import logging
@@ -25,8 +25,8 @@ from hub.downstream.access.issuer_metadata import (
     read_json,
     read_metadata,
 )
-from hub.downstream.access.jwt_reader import Jwt, Unfit
-from hub.downstream.access.signing_keys import SigningKey, is_named, is_signed, key_for, read_keys
+from hub.downstream.access.jwt_reader import Jwt, Unfit, Unsigned
+from hub.downstream.access.signing_keys import SigningKey, is_signed, key_for, read_keys
 
 log = logging.getLogger("hubd")
 KEYS_S: Final = 900.0
@@ -68,17 +68,18 @@ class Issuer:
             return Unfit("the algorithm of its signature is not one of `algorithms` of this issuer")
         key = key_for(token, self.keys)
         if key is None:
-            return Unfit("its issuer shows no key that it could be signed with, or several that it does not tell apart")
+            return Unsigned(
+                "its issuer shows no key that it could be signed with, or several that it does not tell apart"
+            )
         if not is_signed(token, key):
-            return Unfit("its issuer has not signed it: the signature is another's, or it was changed")
+            return Unsigned("its issuer has not signed it: the signature is another's, or it was changed")
         found = verdict_of(token.claims, self.settings, self._wall())
         return found if isinstance(found, Unfit) else structs.replace(found, key=key.print)
 
-    def needs_keys(self, token: Jwt) -> bool:
-        """True if the token cannot be judged before keys were read, and they can be read now."""
-        if not self.has_keys:
-            return True
-        return not is_named(token, self.keys) and trio.current_time() >= self._tried_at + UNKNOWN_S
+    @property
+    def may_read_keys(self) -> bool:
+        """True if keys can be read now because a token wants others than are there."""
+        return trio.current_time() >= self._tried_at + UNKNOWN_S
 
     async def run(self) -> None:
         """Read the keys, again and again, until cancelled."""

@@ -27,6 +27,10 @@ class Unfit(Struct, frozen=True):
     """The reason, for whoever may see the token: whoever shows it to the hub is not told."""
 
 
+class Unsigned(Unfit, frozen=True):
+    """A token that none of the keys that are known has signed; others may have."""
+
+
 class Jwt(Struct, frozen=True):
     """A token that has one meaning. Nothing of it is to be believed before its signature was verified."""
 

@@ -98,11 +98,6 @@ def key_for(token: Jwt, keys: tuple[SigningKey, ...]) -> SigningKey | None:
     return fitting[0] if len(fitting) == 1 else None
 
 
-def is_named(token: Jwt, keys: tuple[SigningKey, ...]) -> bool:
-    """True if there is a key of the name that the token gives, or the token gives none: other keys need not be read."""
-    return any(token.key_id in (None, key.key_id) for key in keys)
-
-
 def is_signed(token: Jwt, key: SigningKey) -> bool:
     """True if `key` has signed the token."""
     from joserfc.errors import JoseError

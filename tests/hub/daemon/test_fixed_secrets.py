@@ -37,7 +37,7 @@ for line in sys.stdin:
         if told["how"] == "error":
             write(id=id, error={"code": -32603, "message": "refused " + text, "data": told})
         else:
-            write(id=id, result={"content": [{"type": "text", "text": text}]})
+            write(id=id, result={"content": [{"type": "text", "text": text}], "isError": told["how"] == "failed"})
     elif id is not None:
         write(id=id, result={})
 """
@@ -102,7 +102,8 @@ def test_values_of_references_among_fixed_arguments_are_told_by_nobody(hub, tmp_
         until(hub.env, lambda _: LATER in call(host, 3, "result"))
         refused = call(host, 4, "error")
         assert "refused *** and key ***" in refused
-        call(host, 5, "die")
+        assert "*** and key ***" in call(host, 5, "failed"), "a tool says that it has failed"
+        call(host, 6, "die")
         until(hub.env, lambda found: found["telltale"]["last_exit"] and found["telltale"]["state"] == "connected")
     shown = everything_shown(hub, tmp_path)
     row = servers(hub.env)["telltale"]

@@ -8,7 +8,7 @@ from config.setting import Secret
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamProtocolError
 from hub.wire.jsonrpc import Failure, Raw, raw
-from upstreams.journal.redact import MAX_ERROR_BYTES, MAX_LEARNT, CommonSecrets, Mask
+from upstreams.journal.redact import MAX_ERROR_BYTES, MAX_LEARNT, TELLS_ERROR, CommonSecrets, Mask
 
 TOKEN = 't0k3n/with+\u00e9"quotes\\'
 CONFIG = UpstreamConfig(
@@ -45,6 +45,87 @@ def test_names_of_members_are_masked_too_and_no_number_is():
 @pytest.mark.parametrize("failure", [Failure(1, "fine"), Failure(1, "fine", raw({"a": "\u00e9\\"}))])
 def test_an_error_without_secrets_stays_as_it_is(config, failure):
     assert Mask(config).failure(failure) is failure
+
+
+@pytest.mark.covers("I-9", "SEC-61")
+@pytest.mark.parametrize(
+    ("url", "args", "said", "expected"),
+    [
+        ("https://h/mcp?key=query99", (), "no /mcp?key=query99 here", "no /mcp?key=*** here"),
+        (
+            "https://h/mcp?x=given-by-a-variable&version=2025-06-18",
+            (),
+            "given-by-a-variable, 2025-06-18",
+            "***, 2025-06-18",
+        ),
+        ("https://h/mcp?a=b&s3cr3t#part", (), "s3cr3t of part", "*** of part"),
+        ("https://h/mcp?token=a%2Fb+cd", (), "a%2Fb+cd is a/b cd", "*** is ***"),
+        ("https://h/ghp_0123456789abcdefXYZ/mcp", (), "/ghp_0123456789abcdefXYZ/mcp", "/***/mcp"),
+        (
+            "https://h/mcp?mode=all",
+            ("--api-key=argu99", "--token", "ment99", "-v"),
+            "argu99 ment99 all -v",
+            "*** *** all -v",
+        ),
+    ],
+)
+def test_what_looks_like_a_secret_in_a_url_or_in_arguments_is_one(url, args, said, expected):
+    assert Mask(UpstreamConfig(url=url, args=args))(said) == expected
+
+
+TEXT_IS_SECRET = UpstreamConfig(
+    command="x", env={"FORMAT": Secret("text"), "STATE": Secret("isError"), "KEY": Secret(TOKEN)}
+)
+
+
+@pytest.mark.covers("I-9", "SEC-80")
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (
+            {"content": [{"type": "text", "text": "a text"}], "isError": True, "_meta": {"k": "text"}},
+            {"content": [{"type": "text", "text": "a ***"}], "isError": True, "_meta": {"k": "text"}},
+        ),
+        (
+            {"content": [], "structuredContent": {"text": ["text"], "a": {"isError": False}}, "isError": True},
+            {"content": [], "structuredContent": {"text": ["***"], "a": {"isError": False}}, "isError": True},
+        ),
+        (
+            {"taskId": "text", "status": "completed", "result": {"content": [TOKEN], "isError": True}},
+            {"taskId": "text", "status": "completed", "result": {"content": ["***"], "isError": True}},
+        ),
+        (
+            {"taskId": "text", "status": "failed", "error": {"code": 1, "message": TOKEN}},
+            {"taskId": "text", "status": "failed", "error": {"code": 1, "message": "***"}},
+        ),
+    ],
+)
+def test_the_texts_of_a_result_that_tells_of_an_error_are_masked_and_nothing_else(told, expected):
+    assert TELLS_ERROR(bytes(raw(told)))
+    assert json.loads(bytes(Mask(TEXT_IS_SECRET).result(raw(told)))) == expected
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"content": ["text"], "isError": False},
+        {"content": [], "error": "text", "isError": False, "structuredContent": {"isError": True, "a": "text"}},
+        {"taskId": "text", "status": "completed", "result": {"content": ["text"]}},
+        {"content": [{"type": "text", "text": "no such file"}], "isError": True},
+        [],
+    ],
+)
+def test_other_results_are_not_touched(told):
+    value = raw(told)
+    assert Mask(TEXT_IS_SECRET).result(value) is value
+
+
+def test_the_data_of_logs_is_masked_and_left_out_if_there_is_too_much():
+    masked = Mask(CONFIG).data
+    assert bytes(masked(raw({"a": [f"of {TOKEN}"]}))) == b'{"a":["of ***"]}'
+    assert b"too many" in bytes(masked(raw("x" * MAX_ERROR_BYTES)))
+    long = raw("x" * MAX_ERROR_BYTES)
+    assert Mask(UpstreamConfig(command="x")).data(long) is long
 
 
 @pytest.mark.covers("I-3")

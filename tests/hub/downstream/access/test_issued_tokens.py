@@ -170,6 +170,22 @@ async def test_an_exchanged_key_takes_its_verdicts_and_streams_along(world, nurs
     assert status((await show(access, made["good-es256"]))[0]) == 401, "another kid than that of the new key"
 
 
+async def test_a_key_exchanged_under_its_name_is_read_when_it_has_signed_a_token(world, autojump_clock):
+    access, _ = hub(world)
+    found, request = await show(access, BY_NAME["good-es256"])
+    assert status(found) == 200
+    new = Keys()
+    world.jwks = new.public()
+    made = [{each["name"]: each["token"] for each in tokens(new, URL, HUB, now=NOW + n)} for n in range(2)]
+    assert status((await show(access, made[0]["good-es256"]))[0]) == 401, "the keys were read a moment ago"
+    assert status((await show(access, BY_NAME["good-rs256"]))[0]) == 200
+    await trio.sleep(60)
+    assert status((await show(access, made[1]["good-es256"]))[0]) == 200
+    assert request.lease.is_over
+    assert [status((await show(access, BY_NAME[name]))[0]) for name in ("good-es256", "good-rs256")] == [401, 401]
+    assert sum("jwks" in url for url in world.asked) == 2, "bad signatures have them read once a minute"
+
+
 async def test_unknown_keys_have_the_set_read_once_a_minute(world, autojump_clock):
     access, _ = hub(world)
     strangers = [tokens(Keys(), URL, HUB, now=NOW + n) for n in range(3)]
