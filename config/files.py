@@ -34,17 +34,25 @@ def locked(directory: Path) -> Iterator[None]:
     Raises:
         EditError: the lock cannot be made.
     """
-    path = directory / "edits.lock"
-    try:
-        make_dirs(str(directory))
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise EditError(f"{path}: cannot be made: {error.strerror}; nothing was changed") from None
+    descriptor = open_lock(directory / "edits.lock")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
+
+
+def open_lock(path: Path) -> int:
+    """The descriptor of a file to lock, which is made if need be.
+
+    Raises:
+        EditError: it cannot be made.
+    """
+    try:
+        make_dirs(str(path.parent))
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise EditError(f"{path}: cannot be made: {error.strerror}; nothing was changed") from None
 
 
 def read_file(path: Path, *, trusted: bool = False) -> bytes | None:

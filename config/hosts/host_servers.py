@@ -45,6 +45,8 @@ class Server(Struct, frozen=True, kw_only=True):
     name: str
     """A server id that resembles that."""
     values: dict[str, Any]
+    entry: Any
+    """The whole entry as it stands in the file."""
     identity: Identity
     original: Identity
     """The identity of the entry as the host has it: perhaps of a program that only passes on a server."""
@@ -145,6 +147,7 @@ def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home
         key=key,
         name=table.name if is_server_id(key) and not is_reserved(key) else short_id(key),
         values=values,
+        entry=entry,
         identity=identity(values, variables),
         original=original,
         notes=tuple(notes),

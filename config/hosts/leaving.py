@@ -48,8 +48,19 @@ class Stays(Struct, frozen=True):
     name: str
     """The hub's name for it."""
     why: str
-    kind: Literal["hub", "edit", "not served"]
-    """The host does not have the hub; its file cannot be edited for certain; the hub does not serve it."""
+    kind: Literal["hub", "edit", "not served", "changed"]
+    """The host does not have the hub; its file cannot be edited for certain; the hub does not serve it; the entry is
+    another one by now than the one that was read."""
+
+    @property
+    def sentence(self) -> str:
+        title = self.place.title
+        if self.kind == "hub":
+            return f"{title} {self.why}"
+        if self.kind == "changed":
+            return f'{title}: "{self.key}" in {self.place.path} {self.why}'
+        stays = f" (`hubd auth {self.name}`), then it can leave {title}" if self.why == SIGN_IN else ""
+        return f'{title}: "{self.key}" left enabled: {self.why}{stays}'
 
 
 class Leaving(Struct, frozen=True):
@@ -63,15 +74,7 @@ class Leaving(Struct, frozen=True):
     @property
     def sentences(self) -> list[str]:
         """Servers that hosts go on starting, and the reasons, as sentences."""
-        return list(dict.fromkeys(map(_as_sentence, self.stays)))
-
-
-def _as_sentence(each: Stays) -> str:
-    title = each.place.title
-    if each.kind == "hub":
-        return f"{title} {each.why}"
-    stays = f" (`hubd auth {each.name}`), then it can leave {title}" if each.why == SIGN_IN else ""
-    return f'{title}: "{each.key}" left enabled: {each.why}{stays}'
+        return list(dict.fromkeys(each.sentence for each in self.stays))
 
 
 def candidates(result: Import, forced: Collection[str] = ()) -> list[str]:
@@ -109,34 +112,74 @@ def leaving(
             found.stays.append(Stays(place, server.key, name, why, "hub"))
         else:
             try:
-                _leave(found, place, server.key, machine)
+                if not _leave(found, server, machine):
+                    found.stays.append(Stays(place, server.key, name, _why_changed(name, server, config), "changed"))
             except (EditRefused, EditError) as reason:
                 why = f"{reason}; turn it off there, hubd has {name}"
                 found.stays.append(Stays(place, server.key, name, why, "edit"))
     return found
 
 
-def _leave(found: Leaving, place: Place, key: str, machine: Machine) -> None:
-    """Add the change that takes one server out.
+def is_changed(server: Server, text: str) -> bool:
+    """True if the entry in the text of its file is not the one that was read, or is gone.
+
+    Raises:
+        EditRefused: `text` cannot be read.
+    """
+    return bool(serverfile.entries(server.place.kept, text).get(server.key) != server.entry)
+
+
+def leave_changed(result: Import) -> list[Stays]:
+    """Take out of an import, before it is written, what hosts have changed since it was read; what stays for that."""
+    stays: list[Stays] = []
+    for name, server in (*result.taken, *result.known):
+        with suppress(EditRefused, EditError):
+            if not is_changed(server, text_at(server.place.path)):
+                continue
+        for each, other in result.leave(name, server):
+            why = (
+                "was changed meanwhile"
+                if other is server
+                else f"is {server.key} of {server.place.title}, which was changed"
+            )
+            stays.append(
+                Stays(other.place, other.key, each, f"{why}, so it was left as it is; run this again", "changed")
+            )
+    return stays
+
+
+def _why_changed(name: str, server: Server, config: HubConfig) -> str:
+    why = "was changed meanwhile, and left as it is"
+    if name in config.upstreams:
+        return f"{why}; run this again"
+    again = f"`hubd import {server.place.host.id} --again` takes it over as it is now"
+    return f"{why}. The hub has it as it was: `hubd remove {name}` takes that out, then {again}"
+
+
+def _leave(found: Leaving, server: Server, machine: Machine) -> bool:
+    """Add the change that takes one server out; False: its entry is another one by now.
 
     Raises:
         EditRefused: that cannot be done for certain.
         EditError: the file cannot be read.
     """
+    place, key = server.place, server.key
+    at, was = next(((at, each) for at, each in enumerate(found.writes) if each.path == place.path), (None, None))
+    text = was.after if was else text_at(place.path)
+    if is_changed(server, text):
+        return False
     program = None if place.project else own_program(place.host, machine.environ)
     if program is not None:
         command = (program, "mcp", "remove", "-s", "user", key)
-        original = taken_out_by_program(place, text_at(place.path), key)
-        found.programs.append(RemovalCommand(command, place.path, original))
-        return
-    at, was = next(((at, each) for at, each in enumerate(found.writes) if each.path == place.path), (None, None))
-    text = was.after if was else text_at(place.path)
+        found.programs.append(RemovalCommand(command, place.path, taken_out_by_program(place, text, key)))
+        return True
     after, original = taken_out(place, text, key)
     write = Write(place.path, was.before if was else text, after, place, (*(was.originals if was else ()), original))
     if at is None:
         found.writes.append(write)
     else:
         found.writes[at] = write
+    return True
 
 
 def _why_it_stays(name: str, server: Server, result: Import, config: HubConfig, served: Served) -> str:

@@ -13,6 +13,7 @@ from hashlib import sha256
 from itertools import count
 from typing import Any, Final, NamedTuple
 
+from config.errors import EditError
 from config.secret_detection import looks_secret, secret_arguments
 from config.secret_store import SecretStore, SecretUnavailable, Stored
 from config.setting import Secret
@@ -42,6 +43,7 @@ class NewSecrets:
     def __init__(self, store: SecretStore) -> None:
         self._store = store
         self._taken = store.names()
+        self._made: list[str] = []
         self.values: dict[str, Secret] = {}
 
     def __repr__(self) -> str:
@@ -62,8 +64,9 @@ class NewSecrets:
         raise AssertionError
 
     def _value(self, name: str) -> str | None:
-        if name in self.values:
-            return self.values[name].reveal()
+        return self.values[name].reveal() if name in self.values else self._stored(name)
+
+    def _stored(self, name: str) -> str | None:
         try:
             return self._store.get(name)
         except SecretUnavailable:
@@ -76,12 +79,39 @@ class NewSecrets:
         }
 
     def keep(self) -> dict[str, Stored]:
-        """Keep all of them; where each is.
+        """Keep all of them; where each is that was not there yet.
 
         Raises:
-            EditError: one cannot be kept; those before it are.
+            EditError: a name has another secret by now, and none was kept; or one cannot be kept, and those before it
+                are.
         """
-        return {name: self._store.set(name, value.reveal()) for name, value in self.values.items()}
+        names = self._store.names()
+        if changed := [name for name in self.values if name in names and self._stored(name) != self._value(name)]:
+            text = "was kept by another program meanwhile; nothing was changed: run this again"
+            raise EditError(f"the secret {', '.join(changed)} {text}")
+        found = {}
+        for name in [name for name in self.values if name not in names]:
+            self._made.append(name)
+            found[name] = self._store.set(name, self.values[name].reveal())
+        return found
+
+    def take_back(self) -> None:
+        """Forget those that `keep` kept, and that are still what it kept.
+
+        Raises:
+            EditError: some could not be forgotten; the others were.
+        """
+        failed = []
+        for name in sorted(self._store.names().keys() & set(self._made)):
+            try:
+                if (value := self._stored(name)) is None:
+                    failed.append(f"{name}: it cannot be read now, so it was left")
+                elif value == self.values[name].reveal():
+                    failed.append(self._store.remove(name))
+            except EditError as error:
+                failed.append(f"{name}: {error}")
+        if any(failed):
+            raise EditError("; ".join(filter(None, failed)))
 
 
 def spots_of(values: Mapping[str, Any]) -> Spots:

@@ -93,6 +93,12 @@ def run_removals(
     with locked(state_dir()):
         remembered = Originals(originals_path())
         for call in calls:
+            if not _is_same(call):
+                key = call.original.key
+                code = output.fail(
+                    EX_FAILED, f'{call.path}: "{key}" was changed meanwhile, and left as it is; run this again'
+                )
+                continue
             before = remembered.get(call.path)
             remembered.add(call.path, [call.original])
             try:
@@ -136,6 +142,21 @@ def _diff(write: "Write", secrets: Sequence[str]) -> str:
 
 def _file(path: Path, backup: Path | None, diff: str) -> dict[str, Any]:
     return {"file": str(path), "backup": backup and str(backup), "diff": diff}
+
+
+def _is_same(call: "RemovalCommand") -> bool:
+    """True if the host's file has the server as it was when this was planned."""
+    from config.editing.text import serverfile
+    from config.editing.text.change import EditRefused
+    from config.errors import EditError
+    from config.hosts.install import text_at
+
+    try:
+        return bool(
+            serverfile.entries(call.original.shape, text_at(call.path)).get(call.original.key) == call.original.entry
+        )
+    except (EditError, EditRefused):
+        return False
 
 
 def _is_there(call: "RemovalCommand") -> bool:

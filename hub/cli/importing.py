@@ -18,6 +18,7 @@ from hub.cli.import_writes import carry_out_writes, offered, remember_hosts, sho
 from hub.cli.secret_commands import say_kept
 from hub.cli.served import tried
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, agreed, ask
+from hub.cli.turn import in_turn
 
 if TYPE_CHECKING:
     from config.hosts.facts import Machine, Place
@@ -43,7 +44,7 @@ _MEMBERS: Final = """\
 
 def add_commands(commands: Any) -> None:
     """`import`."""
-    parser = add(commands, "import", _import, "take over the MCP servers that hosts have", json=_MEMBERS)
+    parser = add(commands, "import", in_turn(_import), "take over the MCP servers that hosts have", json=_MEMBERS)
     parser.add_argument("hosts", metavar="HOST", nargs="*", help="such as claude-desktop; all that are found if none")
     parser.add_argument(
         "--project",
@@ -86,6 +87,7 @@ def _import(options: argparse.Namespace) -> int:
     from config.hosts.import_choice import Import
     from config.hosts.import_files import imported_dir, imported_files, known, removed
     from config.hosts.installed import Records
+    from config.hosts.leaving import leave_changed
     from config.hosts.project_import import known_in, project_write
     from config.hosts.secret_literals import NewSecrets
     from config.hub_paths import installed_path
@@ -121,12 +123,17 @@ def _import(options: argparse.Namespace) -> int:
     new = NewSecrets(SecretStore.open()) if stores else None
     if new is not None:
         result.store_literals(new)
-    writes = imported_files(result, directory, os.environ)
-    if project is not None and (write := project_write(result, project, os.environ)) is not None:
-        writes.append(write)
-    if new is not None:
-        new.forget_unused([write.after for write in writes])
-        output.set(secrets=sorted(new.values))
+
+    def planned() -> "list[Write]":
+        found = imported_files(result, directory, os.environ)
+        if project is not None and (write := project_write(result, project, os.environ)) is not None:
+            found.append(write)
+        if new is not None:
+            new.forget_unused([write.after for write in found])
+            output.set(secrets=sorted(new.values))
+        return found
+
+    writes = planned()
     originals = ImportedOriginals(options, result, config, machine, records)
     summarise(result, skipped, config, output)
     say_elsewhere(options, machine, ours, output)
@@ -137,6 +144,10 @@ def _import(options: argparse.Namespace) -> int:
         return max(code, originals.show())
     if not _may_write(options, writes, originals):
         return output.fail(EX_FAILED, "nothing was changed")
+    if stays := leave_changed(result):
+        for each in stays:
+            code = output.fail(EX_FAILED, each.sentence)
+        writes = planned()
     if new is not None:
         say_kept(new.keep(), output)
     code = max(code, carry_out_writes(writes, held, output))

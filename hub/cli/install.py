@@ -14,6 +14,7 @@ from hub.cli.environment import record_shell
 from hub.cli.host_changes import HostChanges
 from hub.cli.host_selection import chosen_hosts, chosen_places, project_of
 from hub.cli.subcommand import Output, UsageError, add, add_config
+from hub.cli.turn import in_turn
 
 if TYPE_CHECKING:
     from config.hosts.facts import Host, Machine, Place
@@ -51,7 +52,9 @@ def add_commands(commands: Any) -> None:
     )
     add_config(install)
     install.add_argument("--http", action="store_true", help="with the hub's URL and token, for hosts that take URLs")
-    uninstall = add(commands, "uninstall", _uninstall, "take the hub out of the configuration of hosts", json=_MEMBERS)
+    uninstall = add(
+        commands, "uninstall", in_turn(_uninstall), "take the hub out of the configuration of hosts", json=_MEMBERS
+    )
     _add_choice(uninstall)
     uninstall.add_argument(
         "--restore-originals",

@@ -6,7 +6,7 @@ import pytest
 
 from config import leftovers
 from config.files import replace_file, replace_private
-from config.leftovers import OLD_S, remove_drafts
+from config.leftovers import OLD_S, remove_drafts, remove_drafts_of
 
 NOW = 1_800_000_000.0
 
@@ -75,3 +75,26 @@ def test_a_start_looks_at_so_many_entries_and_the_next_one_goes_on(tmp_path, mon
     for number in range(5):
         left(tmp_path / f"sessions.json.0123abc{number}.new")
     assert [remove_drafts(str(tmp_path), NOW) for _ in range(3)] == [3, 2, 0]
+
+
+def test_drafts_beside_files_of_others_are_known_by_their_whole_name(tmp_path):
+    """Also behind a link, and however young: nobody writes these without the lock."""
+    home = tmp_path / "home"
+    (home / "real").mkdir(parents=True)
+    (home / "a.json").symlink_to("real/b.json")
+    ours = [
+        left(home / "real" / ".b.json.0123abcd.new", 1),
+        left(tmp_path / "state" / "secrets.json.0123abcd.new", 1),
+        left(tmp_path / "backups" / "home%a.json.0123abcd.new", 1),
+    ]
+    others = [
+        left(home / ".a.json.0123abcd.new", 1),
+        left(home / "real" / ".other.json.0123abcd.new", 1),
+        left(home / "real" / ".bxjson.0123abcd.new", 1),
+        left(home / "real" / ".b.json.0123abcde.new", 1),
+        left(home / "real" / ".b.json.fedcba98.new", -1),
+    ]
+    files = [str(home / "a.json"), str(tmp_path / "state" / "secrets.json"), str(tmp_path / "missing" / "x")]
+    assert remove_drafts_of(files, str(tmp_path / "backups"), NOW) == len(ours)
+    assert not any(each.exists() for each in ours)
+    assert all(each.exists() for each in others)

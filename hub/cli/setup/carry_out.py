@@ -100,6 +100,9 @@ class CarryOut:
             code, changed = self._install(installs, records, machine)
             left = what_leaves(result, config, machine, records, served, without_hub=False)
             code = max(code, self._take_out(left, machine, changed))
+        for each in left.stays:
+            if each.kind == "changed":
+                code = self._output.fail(EX_FAILED, each.sentence)
         return code, left, changed
 
     # --- the hub's own files
@@ -108,7 +111,7 @@ class CarryOut:
         """Keep the new secrets. Ctrl-C ends it: a keyring may take its time."""
         new = self._plan.secrets
         if new is not None and new.values:
-            self._undo.add("the secrets", partial(_forget, list(new.values)))
+            self._undo.add("the secrets", new.take_back)
             say_kept(new.keep(), self._output)
 
     def _write_own_files(self) -> None:
@@ -171,22 +174,3 @@ class CarryOut:
             assert write.place is not None
             changed.append(write.place)
         return max(code, run_removals(left.programs, machine.environ, self._output)[1])
-
-
-def _forget(names: Sequence[str]) -> None:
-    """Forget secrets that were kept for nothing.
-
-    Raises:
-        EditError: some could not be forgotten; the others were.
-    """
-    from config.errors import EditError
-    from config.secret_store import SecretStore
-
-    store, failed = SecretStore.open(), []
-    for name in sorted(store.names().keys() & set(names)):
-        try:
-            failed.append(store.remove(name))
-        except EditError as error:
-            failed.append(f"{name}: {error}")
-    if any(failed):
-        raise EditError("; ".join(filter(None, failed)))

@@ -7,10 +7,12 @@ from os import EX_OK
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, Output, UsageError, add
+from hub.cli.turn import in_turn
 
 if TYPE_CHECKING:
     from config.hosts.host_servers import Server
     from config.hosts.import_choice import Import
+    from config.hosts.import_files import Write
     from config.hosts.secret_literals import NewSecrets
     from hub.cli.setup.carry_out import CarryOut
     from hub.cli.setup.outcomes import Verdict
@@ -33,7 +35,7 @@ _MEMBERS: Final = """\
 def add_commands(commands: Any) -> None:
     """`setup`."""
     text = "put the hub between your hosts and their servers: find, try, ask once, done"
-    parser = add(commands, "setup", _setup, text, json=_MEMBERS)
+    parser = add(commands, "setup", in_turn(_setup), text, json=_MEMBERS)
     parser.add_argument("hosts", metavar="HOST", nargs="*", help="such as claude-desktop; all that are found if none")
     parser.add_argument("--yes", action="store_true", help="ask nothing, and take the defaults")
     parser.add_argument("--dry-run", action="store_true", help="try the servers, show what would be written, and stop")
@@ -200,17 +202,22 @@ class _Journey:
         result.store_literals(new)
         return new
 
-    def _plan(self, result: "Import", new: "NewSecrets | None", survey: "Survey", way: "Way") -> "SetupPlan":
+    def _imported(self, result: "Import", new: "NewSecrets | None") -> "list[Write]":
         from config.hosts.import_files import imported_files
-        from config.hosts.leaving import SIGN_IN
-        from hub.cli.served import reasons
-        from hub.cli.setup import running_hub, screens
-        from hub.cli.setup.plan import SetupPlan, plan_capture, plan_installs, what_leaves
 
         imported = imported_files(result, self._directory, os.environ)
         if new is not None:
             new.forget_unused([write.after for write in imported])
             self._output.set(secrets=sorted(new.values))
+        return imported
+
+    def _plan(self, result: "Import", new: "NewSecrets | None", survey: "Survey", way: "Way") -> "SetupPlan":
+        from config.hosts.leaving import SIGN_IN
+        from hub.cli.served import reasons
+        from hub.cli.setup import running_hub, screens
+        from hub.cli.setup.plan import SetupPlan, plan_capture, plan_installs, what_leaves
+
+        imported = self._imported(result, new)
         names = [name for name, _ in (*result.taken, *result.known)]
         served = {name: SIGN_IN if name in self._wanting else "" for name in names}
         if (status := running_hub.status()) is not None:
@@ -242,21 +249,31 @@ class _Journey:
     # --- doing
 
     def _carry_out(self, plan: "SetupPlan", result: "Import", survey: "Survey", verdicts: "Sequence[Verdict]") -> int:
+        from msgspec import structs
+
+        from config.hosts.leaving import leave_changed
         from hub.cli.setup import running_hub, screens
         from hub.cli.setup.carry_out import CarryOut
+        from hub.cli.setup.outcomes import as_left
 
-        output = self._output
+        output, code = self._output, EX_OK
+        if stays := leave_changed(result):
+            plan = structs.replace(plan, imported=self._imported(result, plan.secrets))
+            verdicts = as_left(verdicts, stays)
+            output.set(servers=[each.as_object() for each in verdicts])
+            for each in stays:
+                code = output.fail(EX_FAILED, each.sentence)
         self._work = work = CarryOut(plan, self._options)
         names = [name for name, _ in (*result.taken, *result.known)]
         tried = {name for name, _ in result.taken} - self._ours - self._wanting  # only what worked is left of these
         try:
             with work:
                 served = work.serve(names, tried)
-                code, left, changed = work.change_hosts(
+                failed, left, changed = work.change_hosts(
                     result, self._config, self._machine, self._records, survey.places, served
                 )
         except UsageError as error:
             return output.fail(EX_FAILED, f"{error}; {work.aftermath}")
         running_hub.say_start(plan.start, output)
         self._show("", *screens.done(plan, verdicts, served, left, changed))
-        return code
+        return max(code, failed)

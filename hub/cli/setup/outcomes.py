@@ -12,7 +12,7 @@ from hub.cli.server_watch import ServerOutcome
 if TYPE_CHECKING:
     from config.hosts.host_servers import Server, Skipped
     from config.hosts.import_choice import Import
-    from config.hosts.leaving import Served
+    from config.hosts.leaving import Served, Stays
     from hub.control.answers import Status
 
 Did = Literal["works", "in the hub", "sign-in needed", "does not work", "left"]
@@ -117,6 +117,15 @@ def renamed(found: Sequence[Verdict], result: "Import") -> list[Verdict]:
     """The verdicts, with the names under which the hub has the servers after some were merged."""
     names = {(server.place.host.id, server.place.title, server.key): name for name, server in result.known}
     return [structs.replace(each, name=names.get((each.host, each.title, each.key), each.name)) for each in found]
+
+
+def as_left(found: Sequence[Verdict], stays: "Collection[Stays]") -> list[Verdict]:
+    """The verdicts, where these servers are left with their hosts after all."""
+    why = {(each.place.title, each.key): each.why for each in stays}
+    return [
+        structs.replace(each, did="left", why=text) if (text := why.get((each.title, each.key))) else each
+        for each in found
+    ]
 
 
 def why_not_served(found: Mapping[str, ServerOutcome], tried: Collection[str], status: "Status") -> "Served":

@@ -270,7 +270,8 @@ def done(
     staying = sum(each.stays and not each.sign_in for each in verdicts) + len(left.stays)
     yield styled(f"Done: {counted(works, 'server')} through the hub{_staying(staying)}.", "good")
     for stays in left.stays:
-        yield styled(f"  {_kept(stays)}", "warning")
+        if stays.kind != "changed":  # which is said as a failure
+            yield styled(f"  {_kept(stays)}", "warning")
     notes: list[str] = []
     for place in changed:
         note = place.host.note or f"restart {place.title}"

@@ -15,7 +15,7 @@ from config.hosts.had_before import HadBefore
 from config.hosts.host_servers import identities, survey
 from config.hosts.import_choice import Import, block, identities_in
 from config.hosts.installed import Records
-from config.hosts.leaving import leaving
+from config.hosts.leaving import leave_changed, leaving
 from config.hosts.unwrap import package_of, unwrapped
 from config.loading.assemble import load_all
 from config.loading.variables import Variables
@@ -537,3 +537,59 @@ def test_an_entry_that_is_wrong_stops_no_survey(machine, tmp_path, entry):
     result = Import({}, (), "keep")
     for server in found:
         result.add(server)
+
+
+ENTRY = {"command": "a", "args": ["n=a"], "env": {"API_KEY": "k"}}
+CHANGED = {
+    "the command": ENTRY | {"command": "b"},
+    "an argument": ENTRY | {"args": ["n=NEW"]},
+    "a secret": ENTRY | {"env": {"API_KEY": "rotated"}},
+    "off": ENTRY | {"disabled": True},
+    "a tool less": ENTRY | {"disabledTools": ["echo"]},
+    "a setting that nobody reads": ENTRY | {"note": "x"},
+    "gone": None,
+}
+
+
+@pytest.fixture(params=CHANGED)
+def meanwhile(request, machine):
+    """An import of two servers, one of which changes behind its back; the path of the host's file."""
+    servers, _ = surveyed(machine, "kiro", json.dumps({"mcpServers": {"a": ENTRY, "b": ENTRY | {"args": []}}}))
+    more, _ = surveyed(machine, "windsurf", json.dumps({"mcpServers": {"same": ENTRY}}))
+    path, changed = servers[0].place.path, CHANGED[request.param]
+    entries = {} if changed is None else {"a": changed}
+    path.write_text(json.dumps({"mcpServers": entries | {"b": ENTRY | {"args": []}}}))
+    return taken([*servers, *more]), path
+
+
+def test_what_changed_since_it_was_read_does_not_leave_its_host(meanwhile, machine):
+    result, path = meanwhile
+    hosts = {"machine": machine, "records": Records(machine.home / "none"), "without_hub": True}
+    found = leaving(result, HubConfig(), served={"a": "", "b": ""}, **hosts)
+    assert {original.key for write in found.writes for original in write.originals} == {"b", "same"}
+    (sentence,) = found.sentences
+    assert sentence.startswith(
+        f'Kiro: "a" in {path} was changed meanwhile, and left as it is. The hub has it as it was'
+    )
+    assert "`hubd remove a` takes that out, then `hubd import kiro --again` takes it over" in sentence
+    known = leaving(result, HubConfig(upstreams={"a": UpstreamConfig(command="a")}), served={"a": "", "b": ""}, **hosts)
+    assert known.sentences[0].endswith("was changed meanwhile, and left as it is; run this again")
+
+
+def test_what_changed_since_it_was_read_is_not_imported(meanwhile):
+    result, path = meanwhile
+    stays = leave_changed(result)
+    assert [name for name, _ in (*result.taken, *result.known)] == ["b"]
+    assert [each.sentence for each in stays] == [
+        f'Kiro: "a" in {path} was changed meanwhile, so it was left as it is; run this again',
+        f'Windsurf: "same" in {stays[1].place.path} is a of Kiro, which was changed, so it was left as it is; '
+        "run this again",
+    ]
+    assert leave_changed(result) == []
+
+
+def test_what_the_hub_has_already_leaves_the_other_hosts_though_one_has_changed_it(meanwhile):
+    result, _ = meanwhile
+    again = taken([server for _, server in (*result.taken, *result.known)], known={result.taken[0][1].identity: "a"})
+    leave_changed(again)
+    assert [(name, server.key) for name, server in (*again.taken, *again.known)] == [("b", "b"), ("a", "same")]

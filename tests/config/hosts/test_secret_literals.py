@@ -5,7 +5,7 @@ import pytest
 from config.errors import EditError
 from config.hosts.secret_literals import NewSecrets, opened, spots_of, stored
 from config.secret_store import SecretStore
-from config.system_keyring import NoKeyring
+from config.system_keyring import KeyringRefused, NoKeyring
 
 CANARY = "s3cret-canary-0123456789"
 
@@ -105,3 +105,58 @@ def test_references_are_compared_by_what_they_stand_for():
         ("one", "one", "$${secret:A}", "${secret:B}"),
         frozenset({"E"}),
     )
+
+
+def kept(store, **values):
+    """Secrets of a plan that are kept under these names."""
+    new = NewSecrets(store)
+    for name, value in values.items():
+        assert new.name_for(name, value) == name
+    return new
+
+
+def test_a_name_that_has_another_secret_by_now_is_refused_before_anything_is_kept(store):
+    new = kept(store, A="mine", B="mine", C="mine")
+    store.set("B", "another's")
+    with pytest.raises(EditError, match="the secret B was kept by another program meanwhile; nothing was changed"):
+        new.keep()
+    assert list(store.names()) == ["B"]
+    new.take_back()
+    assert store.get("B") == "another's"
+
+
+def test_only_what_was_kept_and_is_still_that_is_taken_back(store):
+    new = kept(store, A="mine", B="the same", C="mine")
+    store.set("B", "the same")
+    assert list(new.keep()) == ["A", "C"]
+    store.set("C", "changed since")
+    new.take_back()
+    assert {name: store.get(name) for name in store.names()} == {"B": "the same", "C": "changed since"}
+
+
+class Stuck:
+    """A keyring that forgets nothing but B."""
+
+    def __init__(self):
+        self.known = {}
+
+    def get(self, name):
+        return self.known.get(name)
+
+    def set(self, name, value):
+        self.known[name] = value
+
+    def delete(self, name):
+        if name != "B":
+            raise KeyringRefused("it is locked")
+
+
+def test_all_secrets_are_taken_back_though_one_cannot_be(tmp_path):
+    store = SecretStore(tmp_path / "secrets.json", Stuck())
+    new = kept(store, A="secret", B="secret", C="secret")
+    new.keep()
+    with pytest.raises(EditError) as failed:
+        new.take_back()
+    assert store.names() == {}
+    assert [f"the secret {name}:" in str(failed.value) for name in ("A", "B", "C")] == [True, False, True]
+    assert 'secret"' not in str(failed.value)

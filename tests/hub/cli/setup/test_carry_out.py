@@ -6,10 +6,7 @@ from types import MappingProxyType
 
 import pytest
 
-from config.errors import EditError
-from config.secret_store import SecretStore
-from config.system_keyring import KeyringRefused
-from hub.cli.setup.carry_out import CarryOut, _forget
+from hub.cli.setup.carry_out import CarryOut
 from hub.cli.setup.plan import SetupPlan
 from hub.cli.subcommand import Output
 from tests.support.processes import own_directories
@@ -26,6 +23,9 @@ class SlowSecrets:
         self.is_kept = True
         return {}
 
+    def take_back(self):
+        pass
+
 
 def test_ctrl_c_ends_the_wait_for_a_keyring(tmp_path, monkeypatch):
     for name, value in own_directories(tmp_path).items():
@@ -37,29 +37,3 @@ def test_ctrl_c_ends_the_wait_for_a_keyring(tmp_path, monkeypatch):
         work.serve([], set())
     assert not secrets.is_kept
     assert work.aftermath == "everything is as it was"
-
-
-def test_all_secrets_are_forgotten_though_one_cannot_be(tmp_path, monkeypatch):
-    store = SecretStore(tmp_path / "secrets.json", Stuck())
-    for name in ("A", "B", "C"):
-        store.set(name, "secret")
-    monkeypatch.setattr(SecretStore, "open", lambda: store)
-    with pytest.raises(EditError) as failed:
-        _forget(["A", "B", "C", "NEVER-KEPT"])
-    assert store.names() == {}
-    assert [f"the secret {name}:" in str(failed.value) for name in ("A", "B", "C")] == [True, False, True]
-    assert 'secret"' not in str(failed.value)
-
-
-class Stuck:
-    """A keyring that forgets nothing but B."""
-
-    def get(self, name):
-        return "secret"
-
-    def set(self, name, value):
-        pass
-
-    def delete(self, name):
-        if name != "B":
-            raise KeyringRefused("it is locked")

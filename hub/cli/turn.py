@@ -1,0 +1,96 @@
+"""The turn of a command that moves servers between hosts and the hub: one at a time has it, from its plan to its end.
+
+What such a command plans holds only as long as no other one writes: they decide by the same files of hosts, records and
+names of secrets. `config.files.locked` is for the moments in which any command writes, this here is around it. The lock
+is the kernel's, so that it ends with the process, however that ends.
+"""
+
+import argparse
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from hub.cli.clock import now_s
+from hub.cli.subcommand import Command, Output, now
+
+PATIENCE_S: Final = 3.0
+"""Seconds to wait for another command: one that sits at a question may do so for hours."""
+PAUSE_S: Final = 0.1
+MAX_HOLDER_BYTES: Final = 100
+
+
+def in_turn(command: Command) -> Command:
+    """The same command, which waits for its turn, unless it is a trial, which writes nothing."""
+
+    def run(options: argparse.Namespace) -> int:
+        if options.dry_run:
+            return command(options)
+        with _turn(options.parser.prog, options.output):
+            return command(options)
+
+    return run
+
+
+@contextmanager
+def _turn(command: str, output: Output) -> Iterator[None]:
+    """Have the turn during the block. What killed commands have left beside files is removed first.
+
+    Raises:
+        EditError: another command has it, or the lock cannot be made.
+    """
+    from config.files import open_lock
+    from config.hub_paths import state_dir
+
+    descriptor = open_lock(state_dir() / "setup.lock")
+    try:
+        _wait(descriptor, output)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"`{command}` (pid {os.getpid()})".encode(), 0)
+        _remove_drafts()
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _wait(descriptor: int, output: Output) -> None:
+    """Lock the open file.
+
+    Raises:
+        EditError: another command keeps it locked.
+    """
+    from config.errors import EditError
+
+    until, said = now_s() + PATIENCE_S, False
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, MAX_HOLDER_BYTES, 0).decode(errors="replace") or "another command"
+        if now_s() >= until:
+            raise EditError(f"{holder} is at work; finish or end it, then run this again; nothing was changed")
+        if not said and not output.json:
+            output.progress.show(f"Waiting for {holder} ...")
+        said = True
+        time.sleep(PAUSE_S)  # noqa: TID251 - nothing here runs under trio
+
+
+def _remove_drafts() -> None:
+    """Remove what killed commands have left in the places where files are replaced: it holds secrets of hosts."""
+    from config.files import locked
+    from config.hosts.facts import Machine, all_hosts, every_user_file, user_places
+    from config.hosts.import_files import imported_dir
+    from config.hub_paths import backup_dir, had_before_path, installed_path, originals_path, secrets_path, state_dir
+    from config.leftovers import remove_drafts_of
+    from config.loading.all_files import OWN_VARIABLES
+
+    machine, hosts, imported = Machine.this(), all_hosts(), imported_dir(None)
+    files: list[Path] = [imported.with_name(OWN_VARIABLES), *(imported / f"{host}.toml" for host in hosts)]
+    files += [had_before_path(), installed_path(), originals_path(), secrets_path()]
+    for host in hosts.values():
+        files += [place.path for place in (*user_places(host, machine), *every_user_file(host, machine))]
+    with locked(state_dir()):
+        remove_drafts_of(map(str, files), str(backup_dir()), now().timestamp())

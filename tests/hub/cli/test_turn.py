@@ -1,0 +1,75 @@
+"""One command at a time that moves servers between hosts and the hub, with real processes."""
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+from tests.support.processes import HUBD
+from tests.support.setup_home import SCRIPTED, SERVERS, SetupHome
+from tests.support.terminal import Terminal
+
+
+@pytest.fixture
+def home(tmp_path):
+    """One host with two servers, which need secrets."""
+    home = SetupHome(tmp_path)
+    for host in home.paths.keys() - {"cursor"}:
+        home.paths.pop(host).unlink()
+    script = json.dumps(SERVERS["server-everything"])
+    servers = {
+        name: {
+            "command": "python3",
+            "args": ["-I", "-S", str(SCRIPTED), script, name],
+            "env": {"API_KEY": f"hunter2-{name}"},
+        }
+        for name in ("one", "two")
+    }
+    home.paths["cursor"].write_text(json.dumps({"mcpServers": servers}))
+    (tmp_path / "bin" / "python3").symlink_to(os.path.realpath("/usr/bin/python3"))
+    yield home
+    subprocess.run([HUBD, "stop"], env=home.env, capture_output=True, check=False, timeout=60)
+
+
+@pytest.fixture
+def asked(home):
+    """A setup that sits at its question."""
+    with Terminal([HUBD, "setup", "cursor", "--no-service"], home.env, columns=200) as screen:
+        screen.see("Move them")
+        screen.type("\n")
+        screen.see(r"Write this\?")
+        yield screen
+
+
+@pytest.mark.covers("FH-1")
+def test_what_another_setup_plans_is_waited_for_and_then_refused(home, asked):
+    """Whoever came first keeps its secrets, and its servers run."""
+    before = home.contents()
+    for command in (
+        ("setup", "cursor", "--yes", "--no-service"),
+        ("import", "cursor", "--secrets", "store", "--yes"),
+        ("uninstall", "cursor", "--restore-originals", "--yes"),
+    ):
+        said = home.run(*command, code=1)
+        assert f"Waiting for `hubd setup` (pid {asked.process.pid}) ..." in said
+        assert f"(pid {asked.process.pid}) is at work; finish or end it, then run this again" in " ".join(said.split())
+        assert home.contents() == before
+        assert home.told("secret", "ls")["secrets"] == []
+    home.run("setup", "cursor", "--dry-run")
+    asked.type("\n")
+    asked.see("Done: 2 servers through the hub")
+    assert asked.end()[0] == 0
+    assert {each["name"] for each in home.told("secret", "ls")["secrets"]} == {"ONE_API_KEY", "TWO_API_KEY"}
+    assert {each["state"] for each in home.told("status")["upstreams"]} == {"connected"}
+
+
+@pytest.mark.covers("FH-1")
+def test_a_killed_command_leaves_its_turn_and_its_drafts_to_the_next_one(home, asked):
+    os.kill(asked.process.pid, signal.SIGKILL)
+    asked.process.wait()
+    draft = home.paths["cursor"].with_name(".mcp.json.0123abcd.new")
+    draft.write_text("hunter2")
+    home.run("uninstall", "cursor", "--restore-originals", "--yes")
+    assert not draft.exists()
