@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import trio
 
 from cache.upstream_interface import PooledSession, Upstream
+from hub.link.interface import Program
 from hub.wire.jsonrpc import peek_object
 
 MAX_OBSERVED: Final = 256
@@ -74,8 +75,8 @@ class AutoSubscriptions:
     def _wanted_of(self, name: str, pooled: PooledSession) -> OrderedDict[str, _Wanted]:
         return self._sessions.setdefault(name, WeakKeyDictionary()).setdefault(pooled, OrderedDict())
 
-    async def observe(self, name: str, pooled: PooledSession, uri: str, reader: int) -> None:
-        """Subscribe in that session, for the conversation `reader`; return when subscribed, or after `PATIENCE_S`.
+    async def observe(self, name: str, pooled: PooledSession, uri: str, reader: Program) -> None:
+        """Subscribe in that session, for the program `reader`; return when subscribed, or after `PATIENCE_S`.
 
         Cancellation: the subscription is still wanted.
         """

@@ -23,6 +23,7 @@ from cache.flight import Flight
 from cache.upstream_interface import PooledSession, Upstream
 from hub.link.fault_isolation import FaultLog, run_isolated
 from hub.link.hub_errors import HubError, without_frames
+from hub.link.interface import Program
 from hub.wire.jsonrpc import Reply, Result
 from hub.wire.mcp import Era
 
@@ -114,7 +115,7 @@ class Fetches:
 
     async def _look_up(self, flight: Flight) -> Entry | None:
         """Subscribe if worthwhile, and look up in the shared store; the entry, if it may be used."""
-        pooled, key, reader = flight.pooled, flight.key, flight.caller.conversation
+        pooled, key, reader = flight.pooled, flight.key, flight.caller.program
         if pooled is None:
             return None
         watched = (
@@ -158,7 +159,7 @@ class Fetches:
         observed = flight.is_observed and pooled.subscriptions.is_observed(key.uri)
         now, stale_s = self._clock(), self._state.config.stale_if_error_s
         if pooled.session.era is Era.MODERN and not observed and not has_ttl(reply.value):
-            self._observe_later(upstream, pooled, key.uri, flight.caller.conversation)
+            self._observe_later(upstream, pooled, key.uri, flight.caller.program)
         version = upstream.snapshot.version
         entry = entry_of(reply.value, version, pooled.session.era, now, stale_s, observed=observed)
         if entry is None:
@@ -170,7 +171,7 @@ class Fetches:
             return None  # another hub may hear of a change, and could not report it here
         return entry if self._state.keep(key, entry, shareable=shareable) else None
 
-    def _observe_later(self, upstream: Upstream, pooled: PooledSession, uri: str, reader: int) -> None:
+    def _observe_later(self, upstream: Upstream, pooled: PooledSession, uri: str, reader: Program) -> None:
         """Subscribe in the background, since a modern upstream gave no time-to-live: the next read can be kept."""
         if self._nursery is not None and self._auto_subscriptions.is_worth_trying(upstream, pooled, uri):
             observe = partial(self._auto_subscriptions.observe, upstream.name, pooled, uri, reader)

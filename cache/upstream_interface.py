@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from config.settings import UpstreamConfig
-from hub.link.interface import Caller, Exchange, Operation, Tenant
+from hub.link.interface import Caller, Exchange, Operation, Program, Tenant
 from hub.wire.jsonrpc import Reply
 from hub.wire.mcp import Era, Snapshot
 
@@ -11,8 +11,8 @@ from hub.wire.mcp import Era, Snapshot
 class SessionSubscriptions(Protocol):
     """Subscriptions of one session, as in `upstreams.subscriptions.session_subscriptions`."""
 
-    async def observe(self, uri: str, reader: int) -> bool:
-        """Subscribe for the hub itself, on behalf of the conversation `reader`; False: the upstream refused.
+    async def observe(self, uri: str, reader: Program) -> bool:
+        """Subscribe for the hub itself, on behalf of the program `reader`; False: the upstream refused.
 
         Sets no deadline. Cancellation: the subscription is still wanted.
         """

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from msgspec import Raw, Struct
 
 from config.settings import UpstreamConfig
-from hub.link.interface import OWNER, Caller, Exchange, Operation
+from hub.link.interface import OWNER, Caller, Exchange, Operation, Program
 from hub.wire.capabilities import PASSIVE, capabilities_for_upstream
 from hub.wire.handshake import ServerFacts, detached
 from hub.wire.jsonrpc import EMPTY, Notification, Reply, detach, peek_object, peek_str, raw
@@ -271,8 +271,8 @@ class Session(Protocol):
         """
         ...
 
-    def speak_of(self, conversation: int) -> None:
-        """Note that the upstream is told something on behalf of this conversation apart from its calls: for a while,
+    def speak_of(self, program: Program) -> None:
+        """Note that the upstream is told something on behalf of this program apart from its calls: for a while,
         what the upstream says may be about that. `recent_calls.SEVERAL`: on behalf of several."""
         ...
 

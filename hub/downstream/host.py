@@ -22,7 +22,7 @@ from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller, Identity, Tenant, new_conversation
 from hub.link.read_pace import ReadPace
 from hub.routing.host_exchange import Send, wants_log
-from hub.wire.handshake import detached
+from hub.wire.handshake import detached, program_name
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -190,13 +190,20 @@ class Host:
         result, version, capabilities = router.initialize(params, self.view)
         had_level = self.log_level is not None
         self.version = version
-        self.caller = Caller(self.identity, version, detached(capabilities), None, self.conversation, lasting=True)
         self.client_info = detach(params.get("clientInfo", EMPTY))
+        self.caller = self.caller_of(version, detached(capabilities))
         self.open = False
         self.asking.start_over()
         if had_level:
             router.log_level_changed()
         return result
+
+    def caller_of(self, version: str, capabilities: dict[str, Raw], log_level: str | None = None) -> Caller:
+        """The caller of requests of this host."""
+        name = program_name(self.client_info)
+        return Caller(
+            self.identity, version, capabilities, log_level, self.conversation, lasting=True, program_name=name
+        )
 
     def end_conversation(self, router: Router) -> None:
         """End the conversation; called once. The router is told when the last request has ended: until then upstreams

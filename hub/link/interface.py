@@ -34,6 +34,14 @@ class Identity(Struct, frozen=True):
     """The profile that its token opens, and nothing else; "": its credential chooses none."""
 
 
+class Program(Struct, frozen=True):
+    """One program of one account, however many windows, sessions and requests of it there are. Hashable."""
+
+    identity: Identity
+    name: str = ""
+    """The name it gives itself, which tells apart programs of one credential and never makes two of them one."""
+
+
 OWNER: Final = "local"
 """The principal of the user the daemon runs as: whoever may open its socket, or read the token it made."""
 
@@ -55,16 +63,23 @@ class Caller(Struct, frozen=True):
     modern request over HTTP. Made by the hub, so that no host can take another's."""
     lasting: bool = False
     """True if the conversation goes on after this operation: a legacy session or a line connection."""
+    program_name: str = ""
+    """The name that the program gives itself, as `hub.wire.handshake.program_name` reads it."""
 
     @property
     def era(self) -> Era:
         return era_of(self.version)
 
     @property
+    def program(self) -> Program:
+        """The program that an upstream may speak of for the sake of this operation."""
+        return Program(self.identity, self.program_name)
+
+    @property
     def tenant(self) -> "Tenant":
         """The owner of upstream sessions that are this caller's own: the conversation, if it lasts, else
-        all requests of the identity."""
-        return Tenant(self.identity, self.conversation if self.lasting else 0)
+        all requests of the program."""
+        return Tenant(self.identity, self.conversation) if self.lasting else Tenant(self.identity, 0, self.program_name)
 
 
 class Tenant(Struct, frozen=True):
@@ -73,6 +88,8 @@ class Tenant(Struct, frozen=True):
     identity: Identity
     conversation: int = 0
     """0: a host that begins each request anew (modern, over HTTP)."""
+    program_name: str = ""
+    """The name that such a host gives itself."""
 
 
 class Operation(Struct, frozen=True):

@@ -13,10 +13,15 @@ Where the revisions only say SHOULD, the hub is lenient with hosts (`hub.downstr
 - `ping` is answered at any time, in both directions.
 """
 
+from typing import Final
+
 from msgspec import Raw, Struct
 
 from hub.wire.jsonrpc import RemoteProtocolError, detach, open_object, peek_object, peek_str, raw
 from hub.wire.mcp import HUB_INFO, INVALID_PARAMS, L4, LEGACY_VERSIONS
+
+MAX_PROGRAM_NAME: Final = 128
+"""Characters of a program's name that tell it from others."""
 
 
 def negotiate(requested: str) -> str:
@@ -70,6 +75,11 @@ def read_initialize_result(value: Raw) -> ServerFacts:
         server_info=detached(peek_object(members.get("serverInfo"))),
         instructions=peek_str(members.get("instructions")) or "",
     )
+
+
+def program_name(client_info: Raw | None) -> str:
+    """The name that a program gives itself in `clientInfo`; "": none, or nothing that can be read."""
+    return (peek_str(peek_object(client_info).get("name")) or "")[:MAX_PROGRAM_NAME]
 
 
 def detached(members: dict[str, Raw]) -> dict[str, Raw]:

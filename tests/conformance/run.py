@@ -168,10 +168,6 @@ def run_leg(leg: Leg, out: Path, *, direct: bool = False, stages: Stages = one_h
             assert not direct, "the suite speaks HTTP only"
             command, *args = leg.argv()
             entry = f"command = {json.dumps(command)}\nargs = {json.dumps(args)}"
-            if leg.revision != MODERN:
-                # Each scenario is a host of its own, and calls less than a minute after the one before: on a session
-                # that they shared, nobody could tell for whom a question is.
-                entry += '\nsession_mode = "per_host"'
             return through_hub(leg, entry, directory, out, stages)
         with running(leg.argv(), directory / "upstream.log") as upstream:
             url = upstream.wait_for(r"http://\S+")[0]

@@ -100,13 +100,18 @@ async def end_as(ending, fake, house, host, question):
 
 
 @pytest.mark.covers("I-2", "F-I-02", "F-I-03", "F-I-12", "SEC-22")
-@pytest.mark.parametrize("mode", ["auto", "shared"])
+@pytest.mark.parametrize(
+    ("mode", "identity", "program"),
+    [("auto", DESK, "host"), ("shared", DESK, "host"), ("auto", ALICE, "other"), ("per_host", ALICE, "other")],
+)
 @pytest.mark.parametrize("ending", ["fine", "error", "cancelled", "timed out", "gone"])
-async def test_however_a_call_ended_what_is_said_of_it_late_reaches_nobody_else(pair, autojump_clock, ending, mode):
+async def test_however_a_call_ended_what_is_said_of_it_late_reaches_nobody_else(
+    pair, autojump_clock, ending, mode, identity, program
+):
     fake = Talkative(pair.upstream_version)
     config = {"files": {"session_mode": mode, "timeouts": Timeouts(call=PATIENCE_S)}}
     async with pair.house({"files": fake}, upstreams=config) as (house, _), trio.open_nursery() as late:
-        a, b = await open_minded(pair, house), await open_minded(pair, house, identity=DESK)
+        a, b = await open_minded(pair, house), await open_minded(pair, house, identity=identity, program=program)
         of_b = await begin(b, "b")
         if ending == "timed out":
             await end_as(ending, fake, house, b, of_b)
@@ -122,6 +127,29 @@ async def test_however_a_call_ended_what_is_said_of_it_late_reaches_nobody_else(
         await of_a.wait()
         assert SECRET not in seen_by(a, of_a)
         late.cancel_scope.cancel()
+
+
+@pytest.mark.covers("F-I-02", "F-I-12", "D-13")
+@pytest.mark.parametrize("mode", ["auto", "shared", "singleton"])
+async def test_one_program_of_one_person_is_one_host(pair, autojump_clock, mode):
+    if not pair.to_legacy:
+        return  # it asks in no other way than by its answer
+    fake = Talkative(pair.upstream_version)
+    async with pair.house({"files": fake}, upstreams={"files": {"session_mode": mode}}) as (house, _):
+        for number in range(3):  # a window after the other, or a request after the other
+            host = await open_minded(pair, house)
+            question = await begin(host, f"m{number}")
+            async with trio.open_nursery() as nursery:
+                await fake.say_all(f"said in {number}", nursery, fake.lines[f"m{number}"])
+                if not pair.from_legacy:
+                    answer = (await question.wait())["result"]
+                    call = {"name": "files__work", "arguments": {"marker": f"m{number}"}}
+                    question = await host.start("tools/call", await host.fulfil(call, answer))
+            fake.end(f"m{number}")
+            assert "content" in (await question.wait())["result"]
+            assert [params["data"] for params in host.of("notifications/message")] == [f"said in {number}"]
+            assert [f"said in {number}" in str(asked) for asked in host.asked] == [True]
+        assert house.hub.supervisor.upstreams["files"].status().unattributed == 0
 
 
 @pytest.mark.covers("F-I-12", "D-13")

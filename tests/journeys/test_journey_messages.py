@@ -7,6 +7,7 @@ import trio
 import trio.testing
 
 from config.settings import Timeouts
+from hub.link.interface import Identity
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream
@@ -153,8 +154,6 @@ async def test_log_messages_of_the_wanted_levels_arrive(pair, autojump_clock):
         await host.call("files__echo")
         assert host.of("notifications/message") == []
         await host.set_level("info")
-        if not (pair.from_legacy or pair.carrier == "lines"):  # its requests stand alone: as good as another host's
-            await trio.sleep(SUSPECT_S)
         await host.call("files__echo")
         assert host.of("notifications/message") == [
             {"level": level, "logger": "files/disk", "data": level} for level in ("info", "error")
@@ -251,8 +250,12 @@ async def test_levels_of_modern_requests_last_as_long_as_they_and_a_little_more(
 
 
 @pytest.mark.covers("G-2", "I-2")
-@pytest.mark.parametrize("identity", [BOB, ALICE], ids=["another account", "all but the conversation alike"])
-async def test_a_message_that_may_be_anyones_is_nobodys(pair, autojump_clock, identity):
+@pytest.mark.parametrize(
+    ("identity", "program"),
+    [(BOB, "host"), (Identity(ALICE.principal, "other desk"), "host"), (ALICE, "other"), (ALICE, "host")],
+    ids=["another account", "another label", "another program", "another window"],
+)
+async def test_a_message_that_may_be_anyones_is_nobodys(pair, autojump_clock, identity, program):
     fake = pair.fake(tools=["wait", "talk"])
     release = trio.Event()
 
@@ -267,21 +270,27 @@ async def test_a_message_that_may_be_anyones_is_nobodys(pair, autojump_clock, id
     fake.on |= {"tools/call:wait": wait, "tools/call:talk": talk}
     settings = {"files": {"across_principals": True}}
     async with pair.house({"files": fake}, upstreams=settings) as (house, host):
-        other = await pair.host(house, identity=identity)
+        other = await pair.host(house, identity=identity, program=program)
         assert host.identity == ALICE
+        is_same = (identity, program) == (ALICE, host.program)
+        is_one = is_same and not (
+            pair.from_legacy or pair.carrier == "lines"
+        )  # the requests of one program stand alone
         for each in (host, other):
             await each.set_level("debug")
         waiting = await other.start("tools/call", {"name": "files__wait"})
         await trio.testing.wait_all_tasks_blocked()
         await host.call("files__talk")
-        assert host.heard == other.heard == []
+        told = 1 if is_one else 0
+        assert [len(each.of("notifications/message")) for each in (host, other)] == [told, 0]
         release.set()
         await waiting.wait()
         await host.call("files__talk")
-        assert host.heard == other.heard == [], "it may still be about the other's call"
+        told += 1 if is_same else 0  # else it may still be about the other's call
+        assert [len(each.of("notifications/message")) for each in (host, other)] == [told, 0]
         await trio.sleep(SUSPECT_S)
         await host.call("files__talk")
-        told = 1 if identity == ALICE else 0  # what served two accounts may still be at work for the other
+        told += 0 if identity == BOB else 1  # what served two accounts may still be at work for the other
         assert [len(each.of("notifications/message")) for each in (host, other)] == [told, 0]
 
 

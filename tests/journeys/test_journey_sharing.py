@@ -116,7 +116,7 @@ async def test_a_host_that_is_alone_is_asked_and_keeps_its_session(autojump_cloc
 async def test_one_that_may_run_only_once_refuses_what_is_not_plain(autojump_clock):
     fake = curious()
     async with a_house({"files": fake}, upstreams={"files": {"session_mode": "singleton"}}) as house:
-        one, two = await named(house, "one"), await named(house, "two")
+        one, two = await named(house, "one"), await named(house, "two", identity=DESK)
         waiting = await one.start("tools/call", {"name": "files__wait"})
         for _ in range(3):
             assert said(await two.ask("tools/call", {"name": "files__ask"})) == "refused"

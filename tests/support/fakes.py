@@ -368,11 +368,21 @@ class FakeHost(HostExchange):
         level: str | None = None,
         capabilities: dict[str, Any] | None = None,
         conversation: int | None = None,
+        program: str = "",
     ) -> None:
+        """`conversation`: the number of one that lasts; None: the request stands alone."""
         self.sent: list[dict[str, Any]] = []
         declared = {name: raw(value) for name, value in (capabilities or {}).items()}
         super().__init__(
-            Caller(Identity(principal, host), version, declared, level, conversation or new_conversation()),
+            Caller(
+                Identity(principal, host),
+                version,
+                declared,
+                level,
+                conversation or new_conversation(),
+                lasting=conversation is not None,
+                program_name=program,
+            ),
             lambda message, **_: self.sent.append(json.loads(message)),
             progress_token=None if token is None else raw(token),
         )

@@ -35,6 +35,7 @@ from hub.wire.http.mcp_headers import encode_header
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import (
     CLIENT_CAPABILITIES_KEY,
+    CLIENT_INFO_KEY,
     L4,
     LOG_LEVEL_KEY,
     MODERN,
@@ -104,6 +105,8 @@ class JudgedHost:
         self.hasty = False
         self.sequence = iter(range(1, 1 << 30))
         self.workplace: Path | None = None
+        self.program = "host"
+        """The name that it gives itself."""
         self.is_bound = False
         self.on: dict[str, Callable[[dict[str, Any]], Any]] = {}
         """Its answers to questions, by method: a function from params to a result or a `Failure`, sync or async. Other
@@ -159,7 +162,7 @@ class JudgedHost:
         if self.era is Era.MODERN:
             self.welcome = (await self.ask("server/discover"))["result"]
             return
-        about = {"name": "host", "version": "1"}
+        about = {"name": self.program, "version": "1"}
         params = {"protocolVersion": self.version, "capabilities": self.capabilities, "clientInfo": about}
         self.welcome = (await self.ask("initialize", params))["result"]
         assert self.welcome["protocolVersion"] == self.version
@@ -183,7 +186,8 @@ class JudgedHost:
         if token is not None:
             meta["progressToken"] = token
         if self.era is Era.MODERN:
-            meta = {VERSION_KEY: MODERN, CLIENT_CAPABILITIES_KEY: self.capabilities, **meta}
+            about = {"name": self.program, "version": "1"}
+            meta = {VERSION_KEY: MODERN, CLIENT_CAPABILITIES_KEY: self.capabilities, CLIENT_INFO_KEY: about, **meta}
             if self.level is not None:
                 meta.setdefault(LOG_LEVEL_KEY, self.level)
         if meta:
@@ -529,6 +533,7 @@ class House:
         workplace: Path | None = None,
         is_bound: bool = False,
         roots: str | None = None,
+        program: str = "host",
     ) -> Any:
         """Attach a host, and complete its handshake.
 
@@ -537,6 +542,7 @@ class House:
         host = HOSTS[carrier](self, version, identity, endpoint)  # type: ignore[call-arg, arg-type]
         host.capabilities = capabilities or {}
         host.workplace = workplace
+        host.program = program
         host.is_bound = is_bound
         if roots is not None:
             host.capabilities["roots"] = {"listChanged": True}

@@ -3,8 +3,12 @@
 A question belongs to an operation that was sent before it came and still runs. The operation is certain if the question
 names its task, or if one host has the session alone: then any operation of that host will do, since the answer finds
 the question anyway. Else nobody but one host may be meant: no operation of another host runs, whatever its kind, and
-none ended only lately (`upstreams.questions.recent_calls`). Otherwise the question is refused and no host sees any of
-it; nothing is ever guessed.
+none of another program ended only lately (`upstreams.questions.recent_calls`). Otherwise the question is refused and no
+host sees any of it.
+
+So two windows of one program are two hosts while calls of both run, and the window whose call runs is taken to be meant
+once that of the other is over: people are the same, and upstreams ask during a call. All requests of a modern program
+over HTTP are one host.
 
 What comes on the stream of one request, over HTTP, needs none of this: it belongs to that request.
 """
@@ -15,7 +19,7 @@ from typing import Protocol, TypeVar
 
 from msgspec import Raw
 
-from hub.link.interface import Exchange, Operation
+from hub.link.interface import Exchange, Operation, Program
 from hub.wire.jsonrpc import Reply, Result, peek_object, peek_str
 from hub.wire.mcp import MAY_ASK, RELATED_TASK_KEY, TASKS_CANCEL, TASKS_RESULT
 from hub.wire.progress import read_number
@@ -40,13 +44,13 @@ def owner(
     *,
     exclusive: bool = False,
     alone: bool = False,
-    others: Callable[[int], bool] = lambda conversation: False,
+    others: Callable[[Program], bool] = lambda program: False,
 ) -> C | None:
     """The operation that a question with `params` belongs to; None: nobody can tell, or there is none.
 
     `running` in the order of sending. `exclusive`: all of them are one host's, and always were. `alone`: all operations
     there ever were belong to one principal, and what they ask comes on this stream. `others`: whether anybody but a
-    conversation may be meant though nothing of theirs runs.
+    program may be meant though nothing of theirs runs.
     """
     task = related_task(params)
     if task is not None and (named := [each for each in running if task_of(each.operation) == task]):
@@ -58,8 +62,8 @@ def owner(
         return able[-1]
     if task is not None or not alone:
         return None
-    conversations = {each.exchange.caller.conversation for each in running}
-    return able[-1] if len(conversations) == 1 and not others(conversations.pop()) else None
+    hosts = {each.exchange.caller.tenant for each in running}
+    return able[-1] if len(hosts) == 1 and not others(able[-1].exchange.caller.program) else None
 
 
 def may_ask(operation: Operation, params: Mapping[str, Raw]) -> bool:

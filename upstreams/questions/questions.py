@@ -21,7 +21,7 @@ import trio
 from msgspec import Raw, structs
 
 from hub.link.flag_and_bell import Bell
-from hub.link.interface import NOTHING, Exchange
+from hub.link.interface import NOTHING, Exchange, Program
 from hub.link.token_bucket import TokenBucket
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import (
@@ -103,7 +103,7 @@ class Questions:
         self.principal: str | None = None
         """The account whose operation was sent last; None: there was none."""
         self.recent_calls = RecentCalls()
-        """Conversations the upstream may still speak of; not used where one host is alone."""
+        """Programs the upstream may still speak of; not used where one host is alone."""
         self._alone = one_stream
         self._events = events
         self._tell = tell
@@ -134,12 +134,12 @@ class Questions:
             self._alone = False
         self.principal = principal
 
-    def is_plain(self, conversation: int) -> bool:
-        """True if all that may be going on at the upstream, the running operations aside, is of `conversation`."""
-        return self._alone and not self._others(conversation)
+    def is_plain(self, program: Program) -> bool:
+        """True if all that may be going on at the upstream, the running operations aside, is of `program`."""
+        return self._alone and not self._others(program)
 
-    def _others(self, conversation: int) -> bool:
-        return self.recent_calls.others(conversation, trio.current_time())
+    def _others(self, program: Program) -> bool:
+        return self.recent_calls.others(program, trio.current_time())
 
     # --- a question arrives -------------------------------------------------------------------------------------------
 

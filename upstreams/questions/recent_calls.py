@@ -1,20 +1,22 @@
-"""Recent calls: conversations that an upstream may still speak of, though no call of theirs runs. Pure.
+"""Recent calls: programs that an upstream may still speak of, though no call of theirs runs. Pure.
 
 Servers go on in the background with calls that were answered, cancelled or too slow: they log, ask, tell of changes. On
-a stream that many hosts share such messages name no call. So a conversation may still be meant for a while after its
-last operation, however that ended, and whether its host is still there or not; and for as long as a task of it lives.
+a stream that many hosts share such messages name no call. So a program may still be meant for a while after its last
+operation, however that ended, and whether it is still there or not; and for as long as a task of it lives.
 
-Only one question is ever asked: may anybody be meant but this one conversation? For that the conversation whose
-operation ended last is remembered, and until when any other may be meant. That is exact, and no table can grow.
+Only one question is ever asked: may anybody be meant but this one program? For that the program whose operation ended
+last is remembered, and until when any other may be meant. That is exact, and no table can grow.
 """
 
 from math import inf
 from typing import Final
 
+from hub.link.interface import Identity, Program
+
 SUSPECT_S: Final = 60.0
 """Seconds that an upstream may go on with an operation that is over here."""
-SEVERAL: Final = 0
-"""No conversation's number: any or several conversations may be meant."""
+SEVERAL: Final = Program(Identity("", ""))
+"""No program: any or several programs may be meant."""
 MAX_TASKS: Final = 1_024
 MAX_TASK_CHARS: Final = 512
 _MORE: Final = ""
@@ -28,44 +30,44 @@ class RecentCalls:
 
     def __init__(self) -> None:
         self._latest = SEVERAL
-        """The conversation whose operation ended last."""
+        """The program whose operation ended last."""
         self._until = -inf
-        """Until when that conversation may be meant."""
+        """Until when that program may be meant."""
         self._others_until = -inf
-        """Until when any other conversation may be meant."""
-        self._tasks: dict[str, tuple[int, float]] = {}
-        """Living tasks by the upstream's id: the conversation, and until when."""
+        """Until when any other program may be meant."""
+        self._tasks: dict[str, tuple[Program, float]] = {}
+        """Living tasks by the upstream's id: the program, and until when."""
 
     def __repr__(self) -> str:
-        return f"<RecentCalls {self._latest}, {len(self._tasks)} tasks>"
+        return f"<RecentCalls of {self._latest.identity.host or 'nobody'}, {len(self._tasks)} tasks>"
 
-    def ended(self, conversation: int, now: float) -> None:
-        """An operation of `conversation` is over, or the upstream was told something on its behalf."""
-        if conversation != self._latest:
-            self._latest, self._others_until = conversation, self._until
+    def ended(self, program: Program, now: float) -> None:
+        """An operation of `program` is over, or the upstream was told something on its behalf."""
+        if program != self._latest:
+            self._latest, self._others_until = program, self._until
         self._until = now + SUSPECT_S
 
-    def begun(self, task: str, conversation: int, until: float, now: float) -> None:
-        """A task of `conversation` lives with the upstream, at the longest till then."""
+    def begun(self, task: str, program: Program, until: float, now: float) -> None:
+        """A task of `program` lives with the upstream, at the longest till then."""
         if len(self._tasks) >= MAX_TASKS or len(task) > MAX_TASK_CHARS:
             self._forget(now)
             if len(self._tasks) >= MAX_TASKS or len(task) > MAX_TASK_CHARS:
-                task, conversation, until = _MORE, SEVERAL, max(until, self._tasks.get(_MORE, (SEVERAL, until))[1])
-        self._tasks[task] = conversation, until
+                task, program, until = _MORE, SEVERAL, max(until, self._tasks.get(_MORE, (SEVERAL, until))[1])
+        self._tasks[task] = program, until
 
     def finished(self, task: str | None, now: float) -> None:
         """The upstream has done with a task, if it is one that was `begun`."""
         if task and (found := self._tasks.pop(task, None)) is not None:
             self.ended(found[0], now)
 
-    def others(self, conversation: int, now: float) -> bool:
-        """True if anybody but `conversation` may be meant by what the upstream says now."""
-        if now < (self._others_until if conversation == self._latest else self._until):
+    def others(self, program: Program, now: float) -> bool:
+        """True if anybody but `program` may be meant by what the upstream says now."""
+        if now < (self._others_until if program == self._latest else self._until):
             return True
         if not self._tasks:
             return False
         self._forget(now)
-        return any(whose != conversation for whose, _ in self._tasks.values())
+        return any(whose != program for whose, _ in self._tasks.values())
 
     def _forget(self, now: float) -> None:
         """Forget the tasks that live no more."""

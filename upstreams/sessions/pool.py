@@ -339,7 +339,7 @@ class Pool:
         log.info("%s asks its hosts questions: from now on each host has a session of its own", self.name)
         for pooled in [*([self.main] if self.main else []), *self._by_account.values()]:
             last_tenant = pooled.last_tenant
-            # One whose requests stand alone would be a stranger to its own parked calls there: `attribution.owner`.
+            # One whose requests stand alone never leaves, and would have it for good.
             plain = not (pooled.hosts_overlap or pooled.many_accounts)
             if last_tenant is not None and last_tenant.conversation and last_tenant not in self._departed and plain:
                 self._by_host[last_tenant] = pooled

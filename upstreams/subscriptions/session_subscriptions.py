@@ -16,6 +16,7 @@ import trio
 
 from hub.link.flag_and_bell import DirtyFlag
 from hub.link.hub_errors import HubError, UpstreamLost, without_frames
+from hub.link.interface import Program
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.uri_parents import MAX_URI_CHARS
@@ -117,7 +118,7 @@ class SessionSubscriptions:
         if subscriber not in subscription.subscribers:
             subscription.subscribers[subscriber] = False
             self._hosts[subscriber.host] += 1
-        subscription.concern(subscriber.exchange.caller.conversation)
+        subscription.concern(subscriber.exchange.caller.program)
         subscription.until = inf
         self._need(subscription)
         return subscription
@@ -160,8 +161,8 @@ class SessionSubscriptions:
 
     # --- what the hub itself observes ---------------------------------------------------------------------------------
 
-    async def observe(self, uri: str, reader: int = SEVERAL) -> bool:
-        """Observe `uri`, which the conversation `reader` reads; whether the upstream has agreed to that. Deadlines are
+    async def observe(self, uri: str, reader: Program = SEVERAL) -> bool:
+        """Observe `uri`, which the program `reader` reads; whether the upstream has agreed to that. Deadlines are
         the caller's.
 
         If it does not agree, then or after the session was renewed, it is observed no more.
@@ -243,10 +244,10 @@ class SessionSubscriptions:
             if subscription.again_at <= trio.current_time():
                 subscription.want()
 
-    def whose(self) -> int:
-        """The one conversation that asked for all subscriptions; `SEVERAL`: there is none."""
-        conversations = {subscription.whose for subscription in self._subscriptions.values()}
-        return (conversations.pop() if len(conversations) == 1 else None) or SEVERAL
+    def whose(self) -> Program:
+        """The one program that asked for all subscriptions; `SEVERAL`: there is none."""
+        programs = {subscription.whose for subscription in self._subscriptions.values()}
+        return (programs.pop() if len(programs) == 1 else None) or SEVERAL
 
     def in_state(self, *stands: SubscriptionState) -> list[Subscription]:
         """Subscriptions in one of these states."""

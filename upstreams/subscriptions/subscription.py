@@ -18,7 +18,7 @@ from typing import Final, Protocol
 import trio
 
 from hub.link.hub_errors import HubError
-from hub.link.interface import Exchange
+from hub.link.interface import Exchange, Program
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import INVALID_PARAMS
 from upstreams.questions.recent_calls import SEVERAL
@@ -79,16 +79,16 @@ class Subscription:
         self.attempt = Attempt()
         self.observed = False
         """The hub itself observes the resource."""
-        self.whose: int | None = None
-        """The conversation that asked for it; `SEVERAL`: several did."""
+        self.whose: Program | None = None
+        """The program that asked for it; `SEVERAL`: several did."""
         self.until = inf
         """Time at which the subscription ends, having no subscribers and not being observed."""
         self.again_at = inf
         """Time at which to ask again for what was agreed to before and then refused."""
 
-    def concern(self, conversation: int) -> None:
-        """Note that `conversation` asked for it, too."""
-        self.whose = conversation if self.whose in (None, conversation) else SEVERAL
+    def concern(self, program: Program) -> None:
+        """Note that `program` asked for it, too."""
+        self.whose = program if self.whose in (None, program) else SEVERAL
 
     @property
     def is_known(self) -> bool:

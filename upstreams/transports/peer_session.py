@@ -1,8 +1,8 @@
 """Peer session: what sessions over one shared stream have in common, which are stdio and HTTP+SSE of 2024-11-05.
 
 All answers and notifications arrive on one stream. Answers and progress find their call by id and token; a log message
-names no call, so it is attributed only if all calls that run, or ended lately, are of one conversation with a host;
-nothing is guessed. The same goes for questions, which `questions` attributes.
+names no call, so it is attributed only if all calls that run are of one host, and all that ended lately of its
+program; nothing is guessed. The same goes for questions, which `questions` attributes.
 """
 
 import logging
@@ -21,7 +21,7 @@ from hub.link.hub_errors import (
     UpstreamProtocolError,
     UpstreamUnavailable,
 )
-from hub.link.interface import Exchange, Operation
+from hub.link.interface import Exchange, Operation, Program, Tenant
 from hub.link.outbox import Outbox
 from hub.link.peer import BadPeer, Peer
 from hub.wire.handshake import ServerFacts
@@ -183,7 +183,7 @@ class PeerSession:
                 reply = await peer.request(operation.method, params, id=id)
                 if "task" in params:
                     self._calls.task_begun(id, reply)
-                    self._task_begun(reply, caller.conversation)
+                    self._task_begun(reply, caller.program)
                 if operation.method in _END_TASKS:
                     questions.recent_calls.finished(task_finished(operation, reply), self._now())
                 return reply
@@ -192,17 +192,17 @@ class PeerSession:
         finally:
             self._calls.leave(id)
             if not self.terms.exclusive:  # however it ended: the upstream may go on, and speak of it
-                questions.recent_calls.ended(caller.conversation, self._now())
+                questions.recent_calls.ended(caller.program, self._now())
         self._timed_out(began, heard)
         raise DeadlineExceeded(
             f"{self.name} did not answer in time and was told to stop; whether it acted is unknown", upstream=self.name
         )
 
-    def _task_begun(self, reply: Reply, conversation: int) -> None:
+    def _task_begun(self, reply: Reply, program: Program) -> None:
         if (begun := task_begun(reply)) is not None:
             task, kept_s = begun
             now = self._now()
-            self._questions.recent_calls.begun(task, conversation, now + kept_s, now)
+            self._questions.recent_calls.begun(task, program, now + kept_s, now)
 
     async def request(self, method: str, params: dict[str, Raw]) -> Reply:
         return await self._request_own(self.peer.next_id(), method, params)
@@ -216,9 +216,9 @@ class PeerSession:
         except (ChannelClosed, OutboxFull, BadPeer, RemoteProtocolError) as error:
             raise self._failure(error, mark) from None
 
-    def speak_of(self, conversation: int) -> None:
+    def speak_of(self, program: Program) -> None:
         if not self.terms.exclusive:
-            self._questions.recent_calls.ended(conversation, self._now())
+            self._questions.recent_calls.ended(program, self._now())
 
     async def listen(self, params: dict[str, Raw], hear: Callable[[Notification], None]) -> Reply:
         id = self.peer.next_id()
@@ -287,14 +287,14 @@ class PeerSession:
         return self._listens.get(_number(peek_object(notification.params.get("_meta")).get(SUBSCRIPTION_KEY)))
 
     def _attribute(self) -> Running | None:
-        """The call that a message without an address surely belongs to: the newest, if all are of one host, those
-        included that are over here but perhaps not there."""
+        """The call that a message without an address belongs to: the newest, if all are of one host, and those that are
+        over here but perhaps not there are of its program."""
         owner: Running | None = None
         for running in self._running.values():
-            if owner is not None and not self.terms.exclusive and _conversation(owner) != _conversation(running):
+            if owner is not None and not self.terms.exclusive and _host(owner) != _host(running):
                 return None
             owner = running
-        if owner is None or self.terms.exclusive or self._questions.is_plain(_conversation(owner)):
+        if owner is None or self.terms.exclusive or self._questions.is_plain(owner.exchange.caller.program):
             return owner
         return None
 
@@ -310,8 +310,8 @@ class PeerSession:
             self._questions.roots_changed()
 
 
-def _conversation(running: Running) -> int:
-    return running.exchange.caller.conversation
+def _host(running: Running) -> Tenant:
+    return running.exchange.caller.tenant
 
 
 def _number(value: Raw | None) -> int:

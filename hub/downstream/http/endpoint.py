@@ -44,6 +44,7 @@ from hub.link.interface import Caller, Identity
 from hub.net.http_message import EarlyReply, Undecided
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.routing.host_exchange import HostExchange
+from hub.wire.handshake import program_name
 from hub.wire.jsonrpc import (
     Message,
     Notification,
@@ -252,7 +253,10 @@ class Endpoint:
     async def _modern(
         self, inbound: Inbound, shown: View, request: Request, metadata: Metadata, accept: Accepted
     ) -> None:
-        caller = Caller(inbound.identity, metadata.version, metadata.capabilities, metadata.log_level)
+        name = program_name(metadata.client_info)
+        caller = Caller(
+            inbound.identity, metadata.version, metadata.capabilities, metadata.log_level, program_name=name
+        )
         if request.method == LISTEN and not accept.events:
             text = "A subscription is answered with events; Accept must allow text/event-stream"
             raise refused(406, text, id=request.id)

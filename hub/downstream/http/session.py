@@ -25,7 +25,7 @@ from hub.downstream.router import Router
 from hub.downstream.stateless_host import StatelessHost
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.flag_and_bell import DirtyFlag
-from hub.link.interface import Caller, Identity
+from hub.link.interface import Identity
 from hub.net.http_server import HttpResponse
 from hub.routing.host_exchange import HostExchange, keep_untold
 from hub.wire.jsonrpc import Reply, Request, Result, encode_notification, raw
@@ -117,10 +117,8 @@ class HttpSession(Host):
         self._known, self.id = past, past.id
         self._life = f"{self._durable.run_id}.{self.conversation}."
         self.version = past.version
-        self.caller = Caller(
-            self.identity, past.version, past.capabilities, past.level, self.conversation, lasting=True
-        )
         self.client_info = raw(past.info)
+        self.caller = self.caller_of(past.version, past.capabilities, past.level)
         self.open = True
         self._watched = dict.fromkeys(past.uris)
         self._is_restored = False

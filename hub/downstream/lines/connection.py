@@ -406,9 +406,7 @@ class LineHost(Host):
             self.version = metadata.version
         if metadata.client_info is not None and self.client_info is EMPTY:
             self.client_info = detach(metadata.client_info)
-        return Caller(
-            self.identity, metadata.version, metadata.capabilities, metadata.log_level, self.conversation, lasting=True
-        )
+        return self.caller_of(metadata.version, metadata.capabilities, metadata.log_level)
 
     async def _serve(self, request: Request, exchange: HostExchange, scope: trio.CancelScope, held: int) -> None:
         try:

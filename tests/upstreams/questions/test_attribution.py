@@ -13,14 +13,14 @@ TASK = "io.modelcontextprotocol/related-task"
 
 
 class Call:
-    """A running operation of the host of a conversation."""
+    """A running operation of the host of a conversation; None: of a request that stands alone."""
 
-    def __init__(self, conversation, method="tools/call", **params):
+    def __init__(self, conversation, method="tools/call", *, host="host", program="", **params):
         self.operation = Operation(method, {name: raw(value) for name, value in params.items()})
-        self.exchange = FakeHost(conversation=conversation)
+        self.exchange = FakeHost(host=host, conversation=conversation, program=program)
 
     def __repr__(self):
-        return f"{self.operation.method} of {self.exchange.caller.conversation}"
+        return f"{self.operation.method} of {self.exchange.caller.tenant}"
 
 
 def about(task):
@@ -32,6 +32,8 @@ READ, PROMPT, COMPLETE = Call(1, "resources/read"), Call(1, "prompts/get"), Call
 ITS_TASK, OTHER_TASK = Call(1, "tasks/result", taskId="t1"), Call(2, "tasks/result", taskId="t2")
 POLL = Call(1, "tasks/get", taskId="t1")
 LIAR = Call(2, "tools/call", taskId="t1")
+ALONE, AGAIN, NAMED, ELSEWHERE = Call(None), Call(None), Call(None, program="other"), Call(None, host="other")
+OTHERS = {call.exchange.caller.program for call in (NAMED, ELSEWHERE)}
 
 
 @pytest.mark.covers("F-I-02", "G-4", "SEC-22", "R-17")
@@ -46,17 +48,23 @@ LIAR = Call(2, "tools/call", taskId="t1")
         ([ONE, COMPLETE], ONE),
         ([COMPLETE], None),
         ([Call(2, "completion/complete"), ONE], None),
+        ([ALONE, AGAIN], AGAIN),
+        ([ALONE, NAMED], None),
+        ([ALONE, ELSEWHERE], None),
+        ([ALONE, ONE], None),
     ],
 )
-def test_on_a_shared_stream_all_calls_that_may_ask_are_of_one_conversation(running, found):
+def test_on_a_shared_stream_all_calls_that_may_ask_are_of_one_host(running, found):
     assert owner({}, running, alone=True) is found
     assert owner({}, running) is None, "other principals were served, or it is a stream for what is no call's"
 
 
 @pytest.mark.covers("F-I-02")
-def test_a_call_that_is_over_here_is_still_suspected():
-    assert owner({}, [ONE], alone=True, others={1: False}.get) is ONE
-    assert owner({}, [ONE], alone=True, others={1: True}.get) is None
+@pytest.mark.parametrize("call", [ONE, ALONE, NAMED])
+def test_a_call_of_another_program_that_is_over_here_is_still_suspected(call):
+    of = call.exchange.caller.program
+    assert owner({}, [call], alone=True, others={of: False}.get) is call
+    assert owner({}, [call], alone=True, others={of: True}.get) is None
 
 
 @pytest.mark.covers("G-4", "R-17")
@@ -110,11 +118,22 @@ def test_a_call_may_be_known_to_belong_to_a_task():
 
 
 METHODS = st.sampled_from(["tools/call", "resources/read", "completion/complete", "tasks/result", "tasks/get"])
-CALLS = st.builds(Call, st.integers(1, 3), METHODS, taskId=st.sampled_from(["t1", "t2"]))
+CALLS = st.builds(
+    Call,
+    st.sampled_from([None, 1, 2]),
+    METHODS,
+    program=st.sampled_from(["", "other"]),
+    taskId=st.sampled_from(["t1", "t2"]),
+)
 
 
 @pytest.mark.covers("I-2", "F-I-02")
-@given(st.lists(CALLS, max_size=6), st.sampled_from([None, "t1", "t3"]), st.booleans(), st.sets(st.integers(0, 3)))
+@given(
+    st.lists(CALLS, max_size=6),
+    st.sampled_from([None, "t1", "t3"]),
+    st.booleans(),
+    st.sets(st.sampled_from([ONE.exchange.caller.program, *OTHERS])),
+)
 def test_nobody_is_asked_what_could_be_anothers(running, task, alone, lately):
     found = owner(about(task) if task else {}, running, alone=alone, others=lambda each: bool(lately - {each}))
     if found is None:
@@ -125,7 +144,8 @@ def test_nobody_is_asked_what_could_be_anothers(running, task, alone, lately):
     assert alone
     able = [call for call in running if may_ask(call.operation, {})]
     assert found is able[-1]
-    assert {call.exchange.caller.conversation for call in running} | lately == {found.exchange.caller.conversation}
+    assert {call.exchange.caller.tenant for call in running} == {found.exchange.caller.tenant}
+    assert lately <= {found.exchange.caller.program}
 
 
 @pytest.mark.parametrize(

@@ -304,7 +304,7 @@ async def test_what_a_cancelled_call_asks_late_is_not_taken_for_anothers(nursery
     up = await opened(nursery)
     with trio.move_on_after(1):
         await up.call("hang", Host())
-    other = Host({"action": "accept"})
+    other = Host({"action": "accept"}, program="other")
     up.start(nursery, "hang", other)
     await settle()
     assert await up.refused() == -32602

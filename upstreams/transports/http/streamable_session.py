@@ -24,7 +24,7 @@ from hub.link.hub_errors import (
     UpstreamUnavailable,
     without_frames,
 )
-from hub.link.interface import Exchange, Operation
+from hub.link.interface import Exchange, Operation, Program
 from hub.wire.handshake import ServerFacts
 from hub.wire.jsonrpc import Notification, Reply, Request
 from hub.wire.mcp import (
@@ -239,7 +239,7 @@ class StreamableSession:
     def _deliver_own(self, message: Request | Notification) -> None:
         self.deliver(message, None, None)
 
-    def speak_of(self, conversation: int) -> None:
+    def speak_of(self, program: Program) -> None:
         """Do nothing: what the server says of a request comes with its answer."""
 
     async def welcome(self, exchange: Exchange) -> None:
