@@ -59,14 +59,21 @@ def _machine(options: argparse.Namespace) -> int:
     from hub.cli.checks.all import findings
     from hub.cli.checks.evidence import examine
     from hub.cli.repairs import repair
+    from hub.control.errors import HubHangs
     from hub.daemon.root_warning import is_root
     from hub.wire.mcp import HUBD_VERSION
 
     def examined() -> "Examined":
+        status, hangs = None, ""
+        try:
+            status = _status()
+        except HubHangs as error:
+            hangs = str(error)
         return examine(
             Machine.this(),
             version=HUBD_VERSION,
-            status=_status(),
+            status=status,
+            hangs=hangs,
             records=Path(directories.state_dir(), "installed.json"),
             token=Path(directories.state_dir(), "token"),
             trust=Path(directories.state_dir(), "trust.json"),
@@ -102,18 +109,22 @@ def _connected_lately() -> "Callable[[UpstreamConfig], bool]":
 def _sign_in_trials() -> "Mapping[str, SignInTrial]":
     """The prospects of the sign-ins that servers wait for, as the running hub finds out."""
     from hub.cli.subcommand import client
-    from hub.control.errors import ControlFailed, HubNotRunning
+    from hub.control.errors import ControlFailed, HubHangs, HubNotRunning
     from hub.control.methods import SIGN_IN_TRIALS
 
     try:
         with client() as hub:
             return {trial.upstream: trial for trial in hub.request(SIGN_IN_TRIALS).trials}
-    except (OSError, HubNotRunning, ControlFailed):  # a hub of before, too
+    except (OSError, HubNotRunning, HubHangs, ControlFailed):  # a hub of before, too
         return {}
 
 
 def _status_at(path: "Path", patience_s: float | None = None) -> "Status | None":
-    """The status of the hub behind a control socket; None: it does not answer."""
+    """The status of the hub behind a control socket; None: it does not answer.
+
+    Raises:
+        HubHangs: it is not known whether it ever will; only without a `patience_s`.
+    """
     from hub.control.client import ControlClient
     from hub.control.errors import ControlFailed, HubNotRunning
     from hub.control.methods import STATUS
@@ -126,7 +137,11 @@ def _status_at(path: "Path", patience_s: float | None = None) -> "Status | None"
 
 
 def _status() -> "Status | None":
-    """The status of the running hub; None: none runs, and none is started for this."""
+    """The status of the running hub; None: none runs, and none is started for this.
+
+    Raises:
+        HubHangs: it does not answer.
+    """
     from pathlib import Path
 
     from config import directories

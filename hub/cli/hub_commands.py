@@ -7,7 +7,7 @@ from select import select
 from typing import Any, Final, NoReturn
 
 from hub.cli.subcommand import Output, UsageError, add, add_no_wait, as_json, as_line, client
-from hub.control.errors import HubNotRunning
+from hub.control.errors import ControlFailed, HubHangs, HubNotRunning
 
 WATCH_S: Final = 2.0
 """Pause of `hubd status --watch`."""
@@ -43,7 +43,8 @@ def add_commands(commands: Any) -> None:
         "-n", "--lines", type=_count, default=100, metavar="N", help="number of last lines to print (100)"
     )
     add(commands, "reload", _reload, "reload the configuration and show what changed", json=True)
-    add(commands, "stop", _stop, "stop the hub and wait until it has ended", json=True, aliases=("down",))
+    stop = add(commands, "stop", _stop, "stop the hub and wait until it has ended", json=True, aliases=("down",))
+    stop.add_argument("--force", action="store_true", help="end its process if it hangs or does not end by itself")
     add(commands, "version", version, "the version, and the protocol versions that are spoken", json=True)
     _add_cache(commands)
 
@@ -184,7 +185,7 @@ def _watch(output: Output, answer: Any) -> NoReturn:
                 try:
                     with client() as hub:
                         answer = hub.request_json(STATUS)
-                except HubNotRunning as error:
+                except (HubNotRunning, HubHangs) as error:
                     answer, blocks = {"error": {"code": EX_UNAVAILABLE, "message": str(error)}}, [str(error)]
                 else:
                     blocks = status(read(STATUS, answer))
@@ -304,9 +305,20 @@ def _count(text: str) -> int:
 
 
 def _stop(options: argparse.Namespace) -> int:
-    with client() as hub:
-        hub.stop()
-    print(as_json({"stopped": True}) if options.json else "stopped")
+    output: Output = options.output
+    try:
+        with client() as hub:
+            hub.stop()
+    except (HubNotRunning, HubHangs, ControlFailed):
+        if not options.force:
+            raise
+        from config.hub_paths import control_path
+        from hub.cli.force_stop import force_stop
+
+        force_stop(control_path(), output)
+        return EX_OK
+    output.set(stopped=True)
+    output.say("stopped")
     return EX_OK
 
 

@@ -14,7 +14,7 @@ from hub.cli import adding
 from hub.cli.completion import complete
 from hub.cli.parser import make_parser
 from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, EX_USAGE, Command, Output, UsageError
-from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
+from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NotUnderstood
 from hub.wire.printable import Printable
 
 
@@ -71,6 +71,9 @@ def _run(arguments: Sequence[str], words: Sequence[str], output: Output) -> int:
         command: Command = options.command
         return command(options)
     except HubNotRunning as error:
+        return output.fail(EX_UNAVAILABLE, str(error))
+    except HubHangs as error:
+        output.set(hub="hangs", pid=error.pid)
         return output.fail(EX_UNAVAILABLE, str(error))
     except ConfigError as error:
         return output.fail(EX_CONFIG, str(error))

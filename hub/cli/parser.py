@@ -82,8 +82,8 @@ exit codes:
   1    it failed or was refused, the tool reported an error, the doctor found
        something, or the service does not run
   2    wrong usage
-  69   no hub is running, its address is taken, or what is needed (a registry)
-       cannot be reached
+  69   no hub is running, it hangs, its address is taken, or what is needed
+       (a registry) cannot be reached
   70   a fault of the hub's own, or it answers what this version does not
        understand
   75   another hub of this user is running; of `connect`: the hub goes away

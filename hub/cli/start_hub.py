@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from config.errors import ConfigError
-from hub.control.errors import HubNotRunning
+from hub.control.errors import HubHangs, HubNotRunning
 
 if TYPE_CHECKING:
     from hub.cli.subcommand import Output
@@ -17,7 +17,7 @@ def start_hub() -> bool:
     """Start the hub of this user unless one runs; True if it was started. Returns once it listens.
 
     Raises:
-        HubNotRunning, ConfigError: as `connect_or_start`.
+        HubNotRunning, HubHangs, ConfigError: as `connect_or_start`.
     """
     connection, started = connect_or_start()
     connection.close()
@@ -29,9 +29,11 @@ def connect_or_start() -> tuple[socket.socket, bool]:
 
     Raises:
         HubNotRunning: it did not start, or does not listen in time.
+        HubHangs: it runs, and does not answer.
         ConfigError: its configuration or its directories cannot be used.
     """
-    from config.hub_paths import runtime_dir
+    from config.hub_paths import control_path, runtime_dir
+    from hub.control.hub_process import PROBE_S, QUIET_S, refuse_hung
     from hub.shim.start_daemon import DaemonStart, Unavailable
 
     attempt = DaemonStart(str(runtime_dir()))
@@ -46,7 +48,14 @@ def connect_or_start() -> tuple[socket.socket, bool]:
         raise HubNotRunning(str(error)) from None
     finally:
         attempt.close()
-    return socket.socket(fileno=connection.detach()), started
+    hub = socket.socket(fileno=connection.detach())
+    if not started:
+        try:
+            refuse_hung(control_path(), QUIET_S + PROBE_S)
+        except HubHangs:
+            hub.close()
+            raise
+    return hub, started
 
 
 def start_service(output: "Output") -> bool:

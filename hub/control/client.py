@@ -5,11 +5,9 @@ hub.request_json(RESTART, name=x)   the result as the hub's JSON, which was foun
 """
 
 import json
-import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from select import select
 from types import TracebackType
@@ -17,7 +15,8 @@ from typing import Any, Final, TypeVar, cast
 
 from msgspec import ValidationError
 
-from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
+from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NotUnderstood
+from hub.control.hub_process import QUIET_S, connect_within, pid_in_lock, process_of, refuse_hung
 from hub.control.methods import LOGS, STOP, Method, read
 from hub.net.peer_credentials import ForeignPeer, refuse_foreign_hub
 
@@ -25,8 +24,6 @@ CONNECT_S: Final = 5.0
 STOP_S: Final = 60.0
 EXIT_S: Final = 10.0
 """Seconds that its process has to end after it has closed everything."""
-LOCK: Final = "hubd.lock"
-"""The file beside the control socket that names the process of the hub."""
 PIECE_BYTES: Final = 1 << 18
 
 Result = TypeVar("Result")
@@ -35,24 +32,30 @@ Result = TypeVar("Result")
 class ControlClient:
     """One connection to a running daemon. Requests are answered one after the other.
 
-    Every method raises HubNotRunning when the daemon goes away meanwhile, ControlFailed for its refusals and if it does
-    not answer in time, and NotUnderstood if its answer is too large or not what `methods` describes.
+    Every method raises HubNotRunning when the daemon goes away meanwhile, HubHangs if it answers nobody, ControlFailed
+    for its refusals and if it does not answer in time, and NotUnderstood if its answer is too large or not what
+    `methods` describes.
     """
 
-    def __init__(self, path: Path, patience_s: float | None = None) -> None:
+    def __init__(self, path: Path, patience_s: float | None = None, *, doubts: bool = True) -> None:
         """Connect. `patience_s`: for connecting and all answers together; by default as long as each may take.
+        `doubts`: find out whether a silent hub hangs.
 
         Raises:
             HubNotRunning: nothing listens at `path`, or another user does.
+            HubHangs: too many wait there already.
         """
         self._path = path
         self._patience_s = patience_s
+        self._doubts = doubts and patience_s is None
         self._end_at = None if patience_s is None else _now() + patience_s
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(CONNECT_S if patience_s is None else min(CONNECT_S, patience_s))
         try:
-            self._socket.connect(str(path))
+            connect_within(self._socket, path, CONNECT_S if patience_s is None else min(CONNECT_S, patience_s))
             refuse_foreign_hub(self._socket, str(path))
+        except BlockingIOError:
+            self._socket.close()
+            raise HubHangs(pid_in_lock(path)) from None
         except OSError as error:
             self._socket.close()
             raise self._not_running(error) from None
@@ -104,7 +107,7 @@ class ControlClient:
 
     def stop(self) -> None:
         """Stop the daemon; returns when its process has ended."""
-        with _process_of(self._path) as process:
+        with process_of(self._path) as process:
             self.request(STOP)
             until = _now() + STOP_S
             try:
@@ -131,7 +134,7 @@ class ControlClient:
         """The result, as JSON and read.
 
         Raises:
-            HubNotRunning, ControlFailed, NotUnderstood: as the class says.
+            HubNotRunning, HubHangs, ControlFailed, NotUnderstood: as the class says.
         """
         self._last_id += 1
         given = {name: value for name, value in params.items() if value is not None}
@@ -149,11 +152,12 @@ class ControlClient:
         """Send `request`; the next line of the hub's, b"" if it ends before that.
 
         Raises:
-            HubNotRunning, ControlFailed, NotUnderstood: as the class says.
+            HubNotRunning, HubHangs, ControlFailed, NotUnderstood: as the class says.
         """
         patience_s, until = self._patience_s or patience_s, self._end_at
         if until is None and patience_s is not None:
             until = _now() + patience_s
+        doubt_at = _now() + QUIET_S if request and self._doubts else None
         try:
             self._wait_until(until)
             if request:
@@ -163,8 +167,14 @@ class ControlClient:
                 seen = len(self._received)
                 if seen > method.max_bytes:
                     raise _not_understood(method, f"is larger than {method.max_bytes >> 20} MiB")
-                if not self._received_more(until):
-                    return b""
+                try:
+                    if not self._received_more(until if doubt_at is None or self._received else doubt_at):
+                        return b""
+                except TimeoutError:
+                    if doubt_at is None or self._received:
+                        raise
+                    doubt_at = None
+                    refuse_hung(self._path)
         except TimeoutError:
             raise ControlFailed(f"the hub did not answer within {patience_s:.0f} s") from None
         except OSError as error:
@@ -201,20 +211,6 @@ class ControlClient:
         if isinstance(error, FileNotFoundError | ConnectionRefusedError):
             return HubNotRunning(f"no hub is running (nothing listens on {self._path}); `hubd start` starts one")
         return HubNotRunning(f"the hub on {self._path} cannot be reached: {error.strerror or error}")
-
-
-@contextmanager
-def _process_of(path: Path) -> Iterator[int | None]:
-    """A pidfd of the process that listens at `path`, by the lock file beside it; None: nobody can say."""
-    try:
-        process = os.pidfd_open(int(path.with_name(LOCK).read_text()))
-    except (OSError, ValueError):
-        yield None
-        return
-    try:
-        yield process
-    finally:
-        os.close(process)
 
 
 def _object(method: Method[Any], line: bytes) -> dict[str, Any]:

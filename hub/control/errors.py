@@ -11,3 +11,14 @@ class ControlFailed(Exception):
 
 class NotUnderstood(ControlFailed):
     """The hub's answer cannot be read: the hub is probably another version."""
+
+
+class HubHangs(Exception):
+    """The hub takes connections and does not answer; whether it ever will, nobody knows."""
+
+    def __init__(self, pid: int) -> None:
+        who = f"the hub (process {pid})" if pid else "the hub"
+        text = f"{who} hangs: it takes connections and does not answer. It may go on by itself; `hubd stop --force` "
+        super().__init__(f"{text}ends it, and the next host, or `hubd start`, starts another")
+        self.pid = pid
+        """Its process; 0: that is not known."""

@@ -37,6 +37,11 @@ UNSQUAT = (
 def daemon(examined: Examined) -> Iterator[Finding]:
     """The running hub: its version, its address and settings that wait for a restart."""
     status = examined.status
+    if examined.hangs:
+        why = "no host gets an answer; its process is stopped, or the machine swaps"
+        fix = "wait for it, or run `hubd stop --force`; the next host, or `hubd start`, starts another"
+        yield Finding("daemon", "problem", examined.hangs.partition(". ")[0], why, fix)
+        return
     if status is None:
         why = "hosts with `hubd connect` start it when they need it; hosts with a URL cannot reach it"
         yield Finding("daemon", "note", "no hub is running", why, "run `hubd service install` to keep one running")

@@ -121,7 +121,9 @@ class Examined(Struct, frozen=True, kw_only=True):
     machine: Machine
     version: str
     status: Status | None
-    """The status of the running hub; None: none runs."""
+    """The status of the running hub; None: none runs, or it hangs."""
+    hangs: str = ""
+    """The sentence on a hub that hangs; "": it answers, or none runs."""
     loaded: Loaded | None
     error: ConfigError | None
     files: tuple[HostFile, ...]
@@ -161,6 +163,7 @@ def examine(
     *,
     version: str,
     status: Status | None,
+    hangs: str = "",
     records: Path,
     token: Path,
     trust: Path,
@@ -199,6 +202,7 @@ def examine(
         machine=machine,
         version=version,
         status=status,
+        hangs=hangs,
         loaded=loaded,
         error=error,
         files=tuple(_host_files(machine, installed, unread)),

@@ -100,7 +100,7 @@ def _connected(directory: Path, process: subprocess.Popen[bytes]) -> "ControlCli
     until = now_s() + LISTEN_S
     while process.poll() is None and now_s() < until:
         with suppress(HubNotRunning):
-            return ControlClient(directory / "run" / "control.sock")
+            return ControlClient(directory / "run" / "control.sock", doubts=False)
         time.sleep(PAUSE_S)  # noqa: TID251 - nothing here runs under trio
     said = (directory / "log").read_bytes()[-LOG_TAIL:].decode(errors="replace").strip().splitlines()
     raise UsageError(f"the hub that should try the servers did not start: {said[-1] if said else 'it said nothing'}")

@@ -1,0 +1,130 @@
+"""A hub that hangs: every command says so, with its process, and `hubd stop --force` ends it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hub.cli.force_stop import force_stop
+from hub.cli.subcommand import Output, UsageError
+from hub.control.errors import HubNotRunning
+from hub.net.unix import bind_unix, take_lock
+from tests.support.attached import DEMO, children, ended, hubd, ready, upstream
+from tests.support.processes import HUBD, running_hub
+
+COMMANDS = (
+    "status",
+    "status --json",
+    "start",
+    "stop",
+    "tools",
+    "tools --cost",
+    "call demo__echo text=x",
+    "read demo://x",
+    "logs",
+    "logs -f",
+    "restart demo",
+    "reload",
+    "cache",
+    "cache clear",
+    "auth demo",
+    "auth --status",
+    "env demo",
+    "profiles",
+    "profile suggest work",
+    "add other -- true",
+    "import cursor --yes",
+    "setup --yes --no-service",
+    "doctor",
+)
+
+
+@pytest.fixture
+def hung(tmp_path):
+    config = Path(tmp_path / "xdg_config_home", "hubd", "hubd.toml")
+    config.parent.mkdir(parents=True)
+    cursor = tmp_path / "home" / ".cursor" / "mcp.json"
+    cursor.parent.mkdir(parents=True)
+    cursor.write_text(
+        json.dumps({"mcpServers": {"demo2": {"command": sys.executable, "args": ["-m", "upstreams.demo"]}}})
+    )
+    config.write_text(DEMO)
+    with running_hub(tmp_path, DEMO) as hub:
+        hub.process.signalled(signal.SIGSTOP)
+        yield hub
+        hub.process.signalled(signal.SIGCONT)
+
+
+def test_every_command_says_that_the_hub_hangs_and_what_to_do(hung):
+    said = f"the hub (process {hung.process.pid}) hangs: it takes connections and does not answer"
+    runs = {
+        words: subprocess.Popen(
+            [HUBD, *words.split()],
+            env=hung.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for words in COMMANDS
+    }
+    outputs = {words: run.communicate(timeout=60) for words, run in runs.items()}
+    for words, (out, err) in outputs.items():
+        assert said in out + err, (words, out, err)
+        assert "`hubd stop --force`" in out + err, (words, out, err)
+        assert runs[words].returncode == (1 if words == "doctor" else 69), (words, err)
+    told = json.loads(outputs["status --json"][0])
+    assert (told["hub"], told["pid"], told["error"]["code"]) == ("hangs", hung.process.pid, 69)
+
+
+def test_a_hub_that_hangs_is_stopped_in_order_by_force(hung):
+    servers = children(hung)
+    assert servers
+    done = hubd(hung, "stop", "--force")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"stopped the hub (process {hung.process.pid}): it ended in order\n"
+    assert hung.process.exit_code() == 0
+    assert ended(servers)
+    assert hubd(hung, "status").returncode == 69
+    assert hubd(hung, "stop", "--force").returncode == 69
+    assert "started; it listens" in hubd(hung, "start").stdout
+    assert hubd(hung, "stop", "--force").stdout == "stopped\n"
+
+
+def test_a_hub_that_does_not_end_is_killed_with_its_servers(tmp_path, monkeypatch, capsys):
+    stays = tmp_path / "pid"
+    with running_hub(tmp_path, upstream("bad", {"start": [["fork", str(stays)]]})) as hub:
+        with ready(hub):
+            servers = [*children(hub), psutil.Process(int(stays.read_text()))]
+        hub.process.signalled(signal.SIGSTOP)
+        monkeypatch.setattr("hub.cli.force_stop.SIGNALS", ((signal.SIGKILL, 60.0),))
+        force_stop(Path(hub.env["XDG_RUNTIME_DIR"], "hubd", "control.sock"), Output(json=False))
+        assert hub.process.exit_code() == -signal.SIGKILL
+    said = capsys.readouterr().out
+    assert said.startswith(
+        f"stopped the hub (process {hub.process.pid}): it was killed, since it did not end by itself; "
+    )
+    assert ended(servers)
+
+
+def test_a_process_that_does_not_listen_for_the_hub_is_left_alone(tmp_path):
+    """As in a container that shares the directory: the pid in the lock means another process there."""
+    control = tmp_path / "control.sock"
+    made = subprocess.run(["sh", "-c", "sleep 60 >&- & echo $!"], capture_output=True, text=True, check=True)
+    other = psutil.Process(int(made.stdout))  # no child of this one
+    try:
+        with bind_unix(control), take_lock(tmp_path / "hubd.lock"):
+            (tmp_path / "hubd.lock").write_text(f"{other.pid}\n")
+            with pytest.raises(UsageError, match=f"process {os.getpid()} listens on .* names process {other.pid}"):
+                force_stop(control, Output(json=False))
+        assert other.is_running()
+        with pytest.raises(HubNotRunning):
+            force_stop(control, Output(json=False))
+        assert other.is_running()
+    finally:
+        other.kill()
