@@ -2,14 +2,14 @@
 
     any server         at most `at_once` at the same time, each for `SLOT_S` seconds at most
     a cold start       at most `cold_at_once`, each for as long as the package runner is at work
-    the same package   never twice at the same time, until a server has been connected that it was installed for
+    the same package   no two cold starts at the same time, until a server has been connected that it was installed for
 
 Cold is the start of a package runner until the server was connected for the first time, also in an earlier run of the
-hub: it installs. Nobody waits for a turn but servers that have nothing to offer yet, or are starting at the same time.
+hub: it installs. Servers that hosts wait for go first, and of those that are not cold as many again beyond the limit.
 """
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import inf
 from typing import Final
 
@@ -42,15 +42,14 @@ class StartGate:
         self.limits = limits or StartLimits()
         self._is_found = is_found
         self._memory = memory
-        self._slots = trio.Semaphore(self.limits.at_once)
-        self._cold = trio.Semaphore(self.limits.cold_at_once)
+        self._slots = Turns(self.limits.at_once, reserve=self.limits.at_once)
+        self._cold = Turns(self.limits.cold_at_once)
         self._packages: dict[str, _Package] = {}
         self._installed: dict[str, float] = {}
         """Package runs, with versions, and the time at which a server was last connected by one."""
 
     def __repr__(self) -> str:
-        cold = self.limits.cold_at_once - self._cold.value
-        return f"<StartGate [{cold} cold starts, {len(self._packages)} packages]>"
+        return f"<StartGate [{self._slots!r}, cold: {self._cold!r}, {len(self._packages)} packages]>"
 
     def start_of(self, config: UpstreamConfig) -> Start:
         """The next attempt to start a server."""
@@ -85,7 +84,7 @@ class StartGate:
         Cancellation: it is left to the next one.
         """
         run = start.run
-        if run is None:
+        if run is None or not start.cold:
             yield
             return
         package = self._packages.setdefault(run.key, _Package())
@@ -111,9 +110,50 @@ class StartGate:
         """True if it was installed just now."""
         return trio.current_time() < self._installed.get(run.exact, -inf) + INSTALLED_S
 
-    def slot(self, start: Start) -> trio.Semaphore:
+    def turn(self, start: Start) -> AbstractAsyncContextManager[None]:
         """The turn that `start` waits for, as a context."""
-        return self._cold if start.cold else self._slots
+        return (self._cold if start.cold else self._slots).turn(start)
+
+    def hurry(self, start: Start) -> None:
+        """A host waits for this server."""
+        if not start.is_hurried:
+            start.hurry()
+            self._cold.hand_out()
+            self._slots.hand_out()
+
+
+class Turns:
+    """Turns of starts: at most `at_once` at the same time, those that hosts wait for first, and `reserve` more of
+    these."""
+
+    def __init__(self, at_once: int, reserve: int = 0) -> None:
+        self._free = at_once
+        self._reserve = reserve
+        self._waiting: dict[Start, trio.Event] = {}
+
+    def __repr__(self) -> str:
+        return f"<Turns [{self._free} free, {len(self._waiting)} waiting]>"
+
+    @asynccontextmanager
+    async def turn(self, start: Start) -> AsyncIterator[None]:
+        """Wait for a turn, and have it. Cancellation: it is left to the next one."""
+        self._waiting[start] = its_turn = trio.Event()
+        self.hand_out()
+        try:
+            await its_turn.wait()
+            yield
+        finally:
+            if self._waiting.pop(start, None) is None:  # it had one
+                self._free += 1
+                self.hand_out()
+
+    def hand_out(self) -> None:
+        """Give away the turns that are free."""
+        for start in sorted(self._waiting, key=lambda start: not start.is_hurried):
+            if self._free <= (-self._reserve if start.is_hurried else 0):
+                return
+            self._free -= 1
+            self._waiting.pop(start).set()
 
 
 def command_key(config: UpstreamConfig) -> str:

@@ -45,6 +45,8 @@ class Start:
         self._limits = limits
         self._start_s = start_s
         self._is_at_gate = False
+        self.is_hurried = False
+        """A host waits for it."""
         self._begun_at: float | None = None
         self._busy_at = -inf
         self._is_over = False
@@ -56,6 +58,10 @@ class Start:
     def queue(self) -> None:
         """It waits for its turn from now on."""
         self._is_at_gate = True
+
+    def hurry(self) -> None:
+        """A host waits for it from now on."""
+        self.is_hurried = True
 
     def installed_meanwhile(self) -> None:
         """Another server has installed what it runs."""
@@ -84,9 +90,7 @@ class Start:
     @property
     def package_until(self) -> float:
         """Until when it keeps others from installing the same."""
-        if self.run is None:
-            return -inf
-        return self.gives_up_at if self.cold else self._patience_until
+        return self.gives_up_at if self.cold else -inf
 
     @property
     def gives_up_at(self) -> float:
@@ -126,7 +130,7 @@ class Start:
     @property
     def is_queued(self) -> bool:
         """True if others are being installed first."""
-        return self.run is not None and self._is_at_gate and self._begun_at is None and not self._is_over
+        return self.cold and self._is_at_gate and self._begun_at is None and not self._is_over
 
     def progress(self, now: float) -> str:
         """A clause for those who wait for an install; "": there is none."""

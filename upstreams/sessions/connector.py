@@ -157,6 +157,11 @@ class SessionConnector:
         self.main_start = start = self._parts.gate.start_of(config)
         return PooledSession(self._name, config.timeouts, run, terms_of(config), start, listener=self._parts.listener)
 
+    def hurry_main(self) -> None:
+        """A host waits for the main session."""
+        if self.main_start is not None:
+            self._parts.gate.hurry(self.main_start)
+
     # --- opening ------------------------------------------------------------------------------------------------------
 
     async def open_for(self, exchange: Exchange) -> PooledSession:
@@ -200,6 +205,7 @@ class SessionConnector:
             listener=self._parts.listener,
         )
         start = self._parts.gate.start_of(config)
+        start.hurry()
         if isinstance(owner, str):
             pooled = make(terms_of(config), start, principal=owner)
         else:

@@ -302,7 +302,7 @@ class PooledSession:
         start = self.start
         start.queue()
         async with gate.package(start):
-            async with gate.slot(start):
+            async with gate.turn(start):
                 start.begin(trio.current_time())
                 nursery.start_soon(self._serve, nursery, on_open, on_end)
                 await self._opened_by(lambda: start.slot_until)

@@ -70,6 +70,7 @@ class SessionSelector:
             with trio.move_on_after(self._start_s):
                 while (pooled := self._pool.find(caller)) is None and self._pool.main is None:
                     self._availability.refuse_if_hopeless()
+                    self._connector.hurry_main()
                     await self._availability.news()
                 return pooled
         finally:

@@ -234,6 +234,36 @@ async def test_what_was_connected_once_does_not_wait_for_installs(nursery, tmp_p
     nursery.cancel_scope.cancel()
 
 
+async def test_twins_that_were_connected_once_do_not_wait_for_each_other(nursery, tmp_path):
+    memory = Memory(None)
+    async with trio.open_nursery() as first:
+        installs = Installs(first, tmp_path, memory=memory)
+        installs.release("one")
+        configs = {name: installs.config("one", env={"NAME": name}) for name in "abc"}
+        await installs.run(**configs)
+        await installs.until_connected(*configs)
+        first.cancel_scope.cancel()
+    (tmp_path / "one").unlink()
+    (tmp_path / "starts").unlink()
+    installs = Installs(nursery, tmp_path, memory=memory)
+    await installs.run(**configs)
+    await installs.until(lambda: len(installs.noted()) == 3)
+    assert not any(installs.status(name).queued for name in configs)
+    nursery.cancel_scope.cancel()
+
+
+async def test_the_server_that_a_host_calls_is_installed_next(nursery, tmp_path):
+    installs = Installs(nursery, tmp_path, limits=structs.replace(LIMITS, cold_at_once=1))
+    await installs.run(**{name: installs.config(name) for name in "abcd"})
+    await installs.until(lambda: len(installs.noted()) == 1)
+    called = next(name for name in "dcb" if name not in installs.noted())
+    assert "other servers are being installed first" in await ask(installs[called])
+    installs.release(*installs.noted())
+    await installs.until(lambda: len(installs.noted()) == 2)
+    assert installs.noted()[1] == called
+    nursery.cancel_scope.cancel()
+
+
 async def test_a_call_waits_as_long_as_for_any_start_and_is_told_of_the_install(installs):
     await installs.run(a=installs.config("a"))
     await installs.until(lambda: installs.status().installing)

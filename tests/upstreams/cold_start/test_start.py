@@ -54,7 +54,7 @@ def test_a_warm_start_keeps_others_for_as_long_as_every_server_does():
     start = begun(cold=False)
     start.at_work(120)
     assert start.slot_until == 100 + SLOT_S
-    assert start.package_until == 135
+    assert start.package_until < 100, "it installs nothing"
     assert start.gives_up_at == 135 + RUNNER_GUARD_S
 
 
@@ -85,7 +85,10 @@ def test_it_waits_for_its_turn():
     assert not start.is_queued
     plain = Start(None, LIMITS, 12, cold=True)
     plain.queue()
+    warm = Start(NPX, LIMITS, 12, cold=False)
+    warm.queue()
     assert not plain.is_queued, "nothing is installed"
+    assert not warm.is_queued
 
 
 def test_one_that_ended_before_its_turn_is_not_queued():
