@@ -53,7 +53,9 @@ class SignInStep(Struct, frozen=True, kw_only=True):
     """Opened on this machine it leads on to the authorization server; "": the hub could not tell whose browser it
     is."""
     authorization_url: str = ""
-    """Opened anywhere."""
+    """Opened anywhere; with a `code` on this machine."""
+    code: str = ""
+    """The code that the page at `authorization_url` asks for; "": none."""
     port: int = 0
     """The port of this machine that the browser comes back to; 0: it comes back by a proxy."""
     expires_s: float = 0.0

@@ -77,6 +77,7 @@ class SignInRequests:
             server_url="" if config is None else config.url or "",
             url=begun.url,
             authorization_url=begun.authorization_url,
+            code=begun.code,
             port=begun.port,
             expires_s=begun.expires_s,
         )

@@ -6,7 +6,8 @@ whoever sends a request and closes at once leaves a row of uid 0 without an inod
 a container's proxy) it is the relay's uid, so of `ssh -L` that of the login.
 
 A hub cannot tell where there is no such file, in a user namespace (strangers are 65534 there, all of them), and as root
-or nobody, which most things in a container are: it is `blind` then.
+or nobody, which most things in a container are, and relays that bring connections of others: it is `blind` then, and
+knows no more than that the browser is not one that a server of its own has started.
 """
 
 import os
@@ -78,15 +79,17 @@ class BrowserEnds:
     async def who(self, request: HttpRequest) -> Who:
         """Who sent a request to this machine's own address, as it is now."""
         ends = request.ends()
-        if self.blind or ends is None:
+        if ends is None:
             return Who.UNKNOWN
         return await trio.to_thread.run_sync(partial(self._look, ends), limiter=self._limiter)
 
     def _look(self, ends: Ends) -> Who:
         found = find_row(ends, self._proc)
-        if found is None or found[0] not in self._trusted:
+        if found is None or not (self.blind or found[0] in self._trusted):
             return Who.UNKNOWN
-        return Who.SERVER if is_below(os.getpid(), holding=found[1], proc=self._proc) else Who.OWN
+        if is_below(os.getpid(), holding=found[1], proc=self._proc):
+            return Who.SERVER
+        return Who.UNKNOWN if self.blind else Who.OWN
 
     def uid_of(self, ends: Ends) -> int | None:
         """The user at the other end; None: nobody can tell. Takes some milliseconds where there are many sockets."""

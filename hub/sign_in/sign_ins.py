@@ -23,10 +23,11 @@ from hub.sign_in import texts
 from hub.sign_in.authorization_url import AuthorizationRequest, authorization_url, host_of, new_secrets
 from hub.sign_in.callback import BadResponse, read_pasted
 from hub.sign_in.prospects import Prospects, asked_for, check_scope
+from hub.sign_in.redirect_uri import WILDCARDS
 from hub.sign_in.responses import Responses
 from hub.sign_in.return_address import ReturnAddresses
 from hub.sign_in.surroundings import Surroundings
-from hub.sign_in.tickets import RECORD_S, Outcome, Record, Ticket, Tickets, record_of, target_of
+from hub.sign_in.tickets import RECORD_S, Invitation, Outcome, Record, Ticket, Tickets, record_of, target_of
 from upstreams.oauth.model import Challenge, OAuthProblem, OAuthUnavailable
 from upstreams.oauth.registration.trial import SignInTrial
 
@@ -41,6 +42,8 @@ class Visit(Struct, frozen=True):
     id: str
     """The hub's own id of this visit (`elicitationId`)."""
     message: str
+    code: str = ""
+    """The code that the page asks for, in groups; "": it asks for none."""
 
 
 class Begun(Struct, frozen=True, kw_only=True):
@@ -53,6 +56,8 @@ class Begun(Struct, frozen=True, kw_only=True):
     """Opened on this machine it leads on to the authorization server; "": no browser of this machine can be told from
     another user's."""
     authorization_url: str = ""
+    code: str = ""
+    """The code that the page at `authorization_url` asks for, which is the hub's own; "": it is not."""
     issuer: str = ""
     scope: str = ""
     port: int = 0
@@ -95,19 +100,34 @@ class SignIns:
         base = None if principal is None else self.addresses.begin_base(principal)
         if config is None or principal is None or base is None or self._is_one_of_several:
             return None
-        if (self._around.ends.blind and base.startswith("http:")) or self.prospects.why_not(upstream, principal) != "":
+        if self.prospects.why_not(upstream, principal) != "":
+            return None
+        tells = self.tells_codes(principal)
+        if self._around.ends.blind and base.startswith("http:") and not tells:
             return None
         ticket = self.tickets.find(upstream, principal)
         if ticket is None:
             if not self.tickets.may_ask(upstream, principal):
                 return None
             self.tickets.note_asked(upstream, principal)
-            ticket = self.tickets.obtain(upstream, principal, caller.identity.host)
+            ticket = self.tickets.obtain(upstream, principal)
+        invitation = self.tickets.invite(ticket, caller.identity.host)
+        code = invitation.shown_code if tells else ""
         return Visit(
-            f"{base}/oauth/begin/{ticket.id}",
+            f"{base}/oauth/begin/{invitation.id}",
             ticket.visit,
-            f"{upstream} needs you to sign in at {self._server(upstream, principal)}.",
+            texts.visit(upstream, self._server(upstream, principal), code),
+            code,
         )
+
+    def tells_codes(self, principal: str) -> bool:
+        """True if pages ask `principal` for a code, since the hub cannot tell whose browser it is: it is blind, or
+        listens at all addresses, as in a container, where browsers are those of another machine. Only the owner is
+        asked: whoever else may use the hub could have others sign in in his place by telling them the code."""
+        listening = self._around.listening()
+        is_met_from_elsewhere = listening is not None and listening.host in WILDCARDS
+        cannot_tell = self._around.ends.blind or is_met_from_elsewhere
+        return cannot_tell and principal == OWNER and self.addresses.proxied() is None
 
     def advice(self, upstream: str, caller: Caller) -> str:
         """The text for a host's model about a call that needs a sign-in first."""
@@ -124,7 +144,8 @@ class SignIns:
         visit = self.visit(upstream, caller)
         if visit is None and not why and not self.tickets.may_ask(upstream, principal):
             return texts.too_many(upstream)
-        return texts.sign_in_needed(upstream, self._server(upstream, principal), visit.url if visit else "")
+        url, code = (visit.url, visit.code) if visit else ("", "")
+        return texts.sign_in_needed(upstream, self._server(upstream, principal), url, code)
 
     def _account(self, config: UpstreamConfig, caller: Caller) -> str | None:
         """The principal whose sign-in a call of `caller` needs; None: that is not the caller's to do."""
@@ -166,19 +187,23 @@ class SignIns:
                 unusual = texts.too_many(upstream)
             if unusual and not yes:
                 return Begun(issuer=discovery.server.issuer, scope=discovery.scope, unusual=unusual)
-            ticket = self.tickets.obtain(upstream, principal, by)
+            ticket = self.tickets.obtain(upstream, principal)
+            invitation = self.tickets.invite(ticket, by, is_told=True)
             ticket.agreed = agreed or ticket.agreed
             ticket.scope, ticket.anew = scope, ticket.anew or reset or ticket.is_unanswered
-            record, url = await self.prepare(ticket, on_terminal=not by_program)
+            record, url = await self.prepare(ticket, invitation, on_terminal=not by_program)
             ticket.is_unanswered = True
         except (OAuthProblem, OAuthUnavailable) as error:
             raise UpstreamUnauthorized(str(error), upstream=upstream) from None
-        base = None if self._around.ends.blind else self.addresses.begin_base(principal, record.redirect)
+        base = self.addresses.begin_base(principal, record.redirect)
+        page = "" if base is None or not base.startswith("http:") else f"{base}/oauth/begin/{invitation.id}"
+        tells = bool(page) and by_program and self.tells_codes(principal)
         return Begun(
             ticket=ticket,
             told=ticket.changed,
-            url="" if base is None or not base.startswith("http:") else f"{base}/oauth/begin/{ticket.terminal_id}",
-            authorization_url=url,
+            url="" if self._around.ends.blind else page,
+            authorization_url=page if tells else url,
+            code=invitation.shown_code if tells else "",
             issuer=discovery.server.issuer,
             scope=record.scope,
             port=record.redirect.port if record.redirect.is_loopback else 0,
@@ -254,7 +279,9 @@ class SignIns:
 
     # --- the request --------------------------------------------------------------------------------------------------
 
-    async def prepare(self, ticket: Ticket, *, on_terminal: bool, cookie: str = "") -> tuple[Record, str]:
+    async def prepare(
+        self, ticket: Ticket, invitation: Invitation, *, on_terminal: bool, cookie: str = ""
+    ) -> tuple[Record, str]:
         """Make an authorization request: its record and its URL.
 
         Raises:
@@ -291,6 +318,7 @@ class SignIns:
             terms = {"scope": scope, "resource": resource, "cookie": cookie}
             record = record_of(
                 ticket,
+                invitation,
                 tied,
                 target_of(config),
                 discovery,

@@ -16,10 +16,17 @@ def forbidden_scopes(upstream: str, scopes: str) -> str:
     return f"max_scopes of {upstream} does not permit {scopes}. Change it in the configuration, or leave them out."
 
 
-def sign_in_needed(upstream: str, server: str, url: str = "") -> str:
-    """The text for a host's model about a call that needs a sign-in first; `url`: where it can be begun now."""
+def visit(upstream: str, server: str, code: str = "") -> str:
+    """The text for a person whom a host sends to the page where a sign-in begins."""
+    return f"{upstream} needs you to sign in at {server}." + (f" The page asks for this code: {code}" if code else "")
+
+
+def sign_in_needed(upstream: str, server: str, url: str = "", code: str = "") -> str:
+    """The text for a host's model about a call that needs a sign-in first; `url`: where it can be begun now, and the
+    `code` that the page asks for."""
     at = f" at {server}" if server else ""
     way = f" or to open {url}" if url else ""
+    way += f" and type the code {code} there" if code else ""
     return f'{upstream} needs you to sign in{at}. Ask the user to run "hubd auth {upstream}"{way}, then try again.'
 
 

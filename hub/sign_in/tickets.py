@@ -1,7 +1,8 @@
 """Tickets and records: who was asked to sign in where, and which requests are on their way. In memory, bounded.
 
-A ticket is one (upstream, principal) that wants a sign-in: its address is what people open. Going on from there makes a
-record, which waits for one authorization response. No ticket is a credential: who opens it is checked.
+A ticket is one (upstream, principal) that wants a sign-in. Whoever asks for it has an invitation: an address that
+people open, whose page names who asked. Going on from there makes a record, which waits for one authorization response.
+No invitation is a credential: who opens it is checked.
 
 State changes in sync functions only; time is trio's clock, handed in.
 """
@@ -31,6 +32,10 @@ PER_TICKET: Final = 3
 MAX_DONE: Final = 64
 ASKED_PER_HOUR: Final = 3
 """Sign-ins at one upstream that hosts may ask for."""
+MAX_INVITATIONS: Final = 16
+MAX_TRIES: Final = 5
+"""Codes that may be tried at one invitation."""
+CODES: Final = 1_000_000
 ID_BYTES: Final = 24
 IDENTITY_PROVIDER: Final = "the identity provider"
 
@@ -72,6 +77,7 @@ class Record(Struct, frozen=True, eq=False, kw_only=True):
     verifier: str
     nonce: str
     ticket: "Ticket"
+    invitation: "Invitation"
     target: Target
     discovery: Discovery
     client: OAuthClient
@@ -80,7 +86,8 @@ class Record(Struct, frozen=True, eq=False, kw_only=True):
     resource: str
     """As it was sent; "": it was not."""
     on_terminal: bool
-    """Its address was shown on a terminal and nowhere else, so whoever has its state saw that terminal."""
+    """Its address was shown on a terminal, or on a page to whoever knew the code, and nowhere else, so whoever has its
+    state saw one of these."""
     ends_at: float
     cookie: str = ""
     """The cookie of the browser that began it, where that is on another machine; "": none is needed."""
@@ -89,21 +96,46 @@ class Record(Struct, frozen=True, eq=False, kw_only=True):
         return f"<Record of {self.ticket!r}>"
 
 
+class Invitation(Struct, eq=False, kw_only=True):
+    """The way of one asker to the sign-in of a ticket."""
+
+    id: str
+    by: str
+    """The program that asked, as a label."""
+    is_told: bool
+    """It asked on a terminal, which has said all that the page says."""
+    code: str
+    """The code that stands beside the address, and not in it: addresses that are opened are seen by other users in the
+    list of processes. Whoever knows it was shown it by the asker."""
+    asked_at: float
+    """Wall time of the last request."""
+    tries: int = 0
+
+    def __repr__(self) -> str:
+        return f"<Invitation by {self.by}>"
+
+    @property
+    def shown_code(self) -> str:
+        """The code as people read it."""
+        return f"{self.code[:3]} {self.code[3:]}"
+
+    def admits(self, code: str) -> bool:
+        """True if this is the code; each try counts, until there is none left."""
+        self.tries += 1
+        typed = "".join(character for character in code if character.isalnum())
+        return self.tries <= MAX_TRIES and secrets.compare_digest(typed.encode(), self.code.encode())
+
+
 class Ticket(Struct, eq=False, kw_only=True):
     """One sign-in that is wanted."""
 
-    id: str
-    terminal_id: str
-    """An address of its own for the browser that a terminal opens, which has said all that the page says."""
     visit: str
     """The hub's own id for hosts, which is no address."""
     upstream: str
     principal: str
-    by: str
-    """The program that asked, as a label."""
-    asked_at: float
-    """Wall time."""
     ends_at: float
+    invitations: dict[tuple[str, bool], Invitation] = {}
+    """By asker, and whether that is a terminal; the oldest are dropped."""
     scope: str = ""
     """Scopes to ask for beside those that are found out."""
     agreed: str = ""
@@ -169,7 +201,7 @@ class Tickets:
         ticket = self._of.get((upstream, principal))
         return None if ticket is None or ticket.over or ticket.ends_at <= self._now() else ticket
 
-    def obtain(self, upstream: str, principal: str, by: str) -> Ticket:
+    def obtain(self, upstream: str, principal: str) -> Ticket:
         """The ticket that stands, or a new one."""
         ticket = self.find(upstream, principal)
         if ticket is None:
@@ -178,24 +210,33 @@ class Tickets:
             if before is not None:
                 self._end(before)
             ticket = Ticket(
-                id=_id(),
-                terminal_id=_id(),
                 visit=f"sign-in-{_id()}",
                 upstream=upstream,
                 principal=principal,
-                by=by,
-                asked_at=self._wall(),
                 ends_at=self._now() + TICKET_S,
                 anew=self._unanswered.pop(key, False),
             )
             self._of.put(key, ticket)
         return ticket
 
-    def by_id(self, id: str) -> Ticket | None:
-        """The ticket of an address that somebody opened."""
+    def invite(self, ticket: Ticket, by: str, *, is_told: bool = False) -> Invitation:
+        """The invitation of an asker, who asks for it now."""
+        known = ticket.invitations.pop((by, is_told), None)
+        if known is None or known.tries >= MAX_TRIES:
+            code = f"{secrets.randbelow(CODES):06}"
+            known = Invitation(id=_id(), by=by, is_told=is_told, code=code, asked_at=self._wall())
+        known.asked_at = self._wall()
+        if len(ticket.invitations) == MAX_INVITATIONS:
+            del ticket.invitations[next(iter(ticket.invitations))]
+        ticket.invitations[by, is_told] = known
+        return known
+
+    def by_id(self, id: str) -> tuple[Ticket, Invitation] | None:
+        """The ticket of an address that somebody opened, and whose address that is."""
         for ticket in self:
-            if secrets.compare_digest(ticket.id, id) or secrets.compare_digest(ticket.terminal_id, id):
-                return ticket
+            for invitation in ticket.invitations.values():
+                if secrets.compare_digest(invitation.id, id):
+                    return ticket, invitation
         return None
 
     def may_ask(self, upstream: str, principal: str) -> bool:
@@ -269,6 +310,7 @@ def _id() -> str:
 
 def record_of(
     ticket: Ticket,
+    invitation: Invitation,
     tied: RequestSecrets,
     target: Target,
     discovery: Discovery,
@@ -287,6 +329,7 @@ def record_of(
         verifier=tied.verifier,
         nonce=tied.nonce,
         ticket=ticket,
+        invitation=invitation,
         target=target,
         discovery=discovery,
         client=client,

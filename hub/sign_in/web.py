@@ -1,8 +1,11 @@
 """The answers to browsers in a sign-in: the page it begins with, the callback, and the page it ends with.
 
 Whoever made the listener has checked `Host`. Of a browser on this machine it is checked that it is the user's own, of
-one behind a proxy that the proxy vouches for the person; nothing else that a request says is believed. Neither tickets
-nor queries are logged.
+one behind a proxy that the proxy vouches for the person; nothing else that a request says is believed. Where the hub
+cannot tell whose browser it is (`SignIns.tells_codes`), the page asks for the code that the asker was given beside the
+address: another user of the machine may read the address in the list of processes, and would sign in with an account of
+his own in the owner's place, but does not see the code. Only who typed it learns the state of the request, so the
+callback is let through by that. Neither addresses nor queries are logged.
 """
 
 import hmac
@@ -16,13 +19,13 @@ from hub.link.hub_errors import HubError
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.sign_in import texts
 from hub.sign_in.authorization_url import host_of
-from hub.sign_in.browser_end import Who, is_from_here
+from hub.sign_in.browser_end import LOOPBACK_HOST, Who, is_forwarded, is_from_here
 from hub.sign_in.callback import BadResponse, is_navigation, read_query
-from hub.sign_in.pages import HEADERS, HTML, begin_page, page
+from hub.sign_in.pages import CODE, HEADERS, HTML, begin_page, code_page, page
 from hub.sign_in.return_address import PROXIED
 from hub.sign_in.sign_ins import SignIns
 from hub.sign_in.surroundings import Surroundings
-from hub.sign_in.tickets import IDENTITY_PROVIDER, Record, Ticket
+from hub.sign_in.tickets import IDENTITY_PROVIDER, MAX_TRIES, Invitation, Record, Ticket
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
 
 BEGIN: Final = "/oauth/begin/"
@@ -66,20 +69,39 @@ class Browsers:
         if request.method == "HEAD":
             _show(response, 200, b"")
             return
-        ticket = self._sign_ins.tickets.by_id(id)
+        found = self._sign_ins.tickets.by_id(id)
         if not is_navigation(request.headers):
             _tell(response, 403, "Not here", "Open this address in a window of its own.")
-        elif ticket is None:
+        elif found is None or found[1].tries >= MAX_TRIES:
             _tell(response, 404, "Over", texts.ticket_over())
-        elif refusal := await self._refusal(request, ticket):
+        elif not (refusal := await self._refusal(request, found[0])):
+            await self._go_on(request, response, *found)
+        elif not self._is_for_code(request, found[0], refusal):
             _tell(response, 403, "Not this browser", refusal)
+        elif (code := _code(request)) and found[1].admits(code):
+            await self._go_on(request, response, *found, is_known=True)
         else:
-            await self._go_on(request, response, ticket, is_told=hmac.compare_digest(id, ticket.terminal_id))
+            _show(response, 200, code_page(found[0].server_name, _asked(found[1]), is_wrong=bool(code)))
 
-    async def _go_on(self, request: HttpRequest, response: HttpResponse, ticket: Ticket, *, is_told: bool) -> None:
-        cookie = "" if is_from_here(request) else secrets.token_urlsafe()
+    def _is_for_code(self, request: HttpRequest, ticket: Ticket, refusal: str) -> bool:
+        """True if whoever is not let go on for this reason may show by the code that the sign-in is theirs."""
+        is_near = LOOPBACK_HOST.fullmatch(request.headers.get("host", "")) and not is_forwarded(request.headers)
+        tells = self._sign_ins.tells_codes(ticket.principal)
+        return bool(is_near and tells) and refusal == texts.unknown_browser(ticket.server_name)
+
+    async def _go_on(
+        self,
+        request: HttpRequest,
+        response: HttpResponse,
+        ticket: Ticket,
+        invitation: Invitation,
+        *,
+        is_known: bool = False,
+    ) -> None:
+        """`is_known`: the browser is known by the code, and no more is asked of it."""
+        cookie = "" if is_known or is_from_here(request) else secrets.token_urlsafe()
         try:
-            record, url = await self._sign_ins.prepare(ticket, on_terminal=False, cookie=cookie)
+            record, url = await self._sign_ins.prepare(ticket, invitation, on_terminal=is_known, cookie=cookie)
         except OAuthProblem as error:
             _tell(response, 409, f"No sign-in for {ticket.server_name}", str(error))
             return
@@ -89,20 +111,19 @@ class Browsers:
         more: Headers = ()
         if cookie:
             more = (("Set-Cookie", f"{COOKIE}={cookie}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={COOKIE_S}"),)
-        if is_told:
+        if invitation.is_told and not is_known:
             _show(response, 302, b"", (("Location", url), *more))
         else:
-            _show(response, 200, self._page(ticket, record, url), more)
+            _show(response, 200, self._page(ticket, invitation, record, url), more)
 
-    def _page(self, ticket: Ticket, record: Record, url: str) -> bytes:
+    def _page(self, ticket: Ticket, invitation: Invitation, record: Record, url: str) -> bytes:
         server, resource = record.discovery.server, record.discovery.resource
-        at = time.strftime("%H:%M", time.localtime(ticket.asked_at))
         return begin_page(
             ticket.server_name,
             host_of(server.issuer),
             host_of(server.authorization_endpoint),
             record.scope,
-            f"{ticket.by} asked for it at {at}.",
+            _asked(invitation),
             url,
             for_all=resource.resource if resource.is_parent else "",
         )
@@ -127,7 +148,7 @@ class Browsers:
             _tell(response, 403, "Not this browser", refusal)
             return
         outcome = await self._sign_ins.answered(record, parameters)
-        again = "" if outcome.state == "signed_in" or is_shown else f"{BEGIN}{record.ticket.id}"
+        again = "" if outcome.state == "signed_in" or is_shown else f"{BEGIN}{record.invitation.id}"
         done = self._sign_ins.tickets.put_done(outcome, again)
         gone = (
             (("Set-Cookie", f"{COOKIE}=; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age=0"),) if record.cookie else ()
@@ -164,7 +185,8 @@ class Browsers:
             if outcome.state == "signed_in"
             else "Not signed in"
         )
-        last = "You can close this page." if outcome.state == "signed_in" else "Nothing was changed."
+        last = "You can close this page and go back to your terminal, or to the program that asked."
+        last = last if outcome.state == "signed_in" else "Nothing was changed."
         _show(response, 200, page(title, (outcome.text, last), (again, "Try again") if again else None))
 
     def _document(self, response: HttpResponse) -> None:
@@ -184,6 +206,19 @@ def _came_to(request: HttpRequest, record: Record) -> bool:
         return False
     netloc = redirect.text.split("/")[2].lower()
     return not redirect.is_loopback or request.headers.get("host", "").lower() == netloc
+
+
+def _asked(invitation: Invitation) -> str:
+    """A sentence on who asked, and when."""
+    return f"{invitation.by} asked for it at {time.strftime('%H:%M', time.localtime(invitation.asked_at))}."
+
+
+def _code(request: HttpRequest) -> str:
+    """The code that was typed in; "": none."""
+    try:
+        return read_query(request.query).get(CODE, "")
+    except BadResponse:
+        return ""
 
 
 def _cookie(request: HttpRequest) -> str:

@@ -1,15 +1,13 @@
 """Hosts on real SDKs send their users to the hub's page, and have the result after one sign-in."""
 
-import html
 import json
 import os
-import re
-import urllib.request
 
 import pytest
 
+from hub.sign_in.browser_end import BrowserEnds
 from tests.real.recorded import SERVERS
-from tests.support.oauth.rig import walk_to_the_end
+from tests.support.oauth.rig import open_page
 from tests.support.processes import HUBD, NODE, NODE_ENV, PYTHON_2, running
 from tests.support.signing_hub import signing_hub
 
@@ -18,15 +16,6 @@ SDKS = {
     "python-2": ([PYTHON_2, HOSTS / "visiting2.py"], {}),
     "npm-1": ([NODE, HOSTS / "visiting.cjs"], NODE_ENV),
 }
-
-pytestmark = pytest.mark.skipif(os.getuid() in (0, 65534), reason="browsers of this user cannot be told from others")
-
-
-def open_page(url: str) -> None:
-    """Do what a person does who is shown the hub's page."""
-    with urllib.request.urlopen(url, timeout=60) as answer:
-        (link,) = re.findall(r'<a href="([^"]+)"', answer.read().decode())
-    assert "Signed in for notes" in walk_to_the_end(html.unescape(link)).text
 
 
 @pytest.mark.parametrize("carrier", ["stdio", "http"])
@@ -42,7 +31,9 @@ def test_a_host_sends_its_user_to_the_page(oauth, tmp_path, sdk, carrier):
             plan = {"tool": "notes__sign_in", "command": [str(HUBD), "connect"], "env": hub.hub.env}
         host_env = {**os.environ, **env}
         with running([*argv, json.dumps(plan)], tmp_path / "host.log", env=host_env, cwd=tmp_path) as host:
-            open_page(host.wait_for(r"^VISIT (\S+)$")[1])
+            visit = host.wait_for(r"^VISIT (\S+) (.*)$")
+            assert (" code: " in visit[2]) == BrowserEnds().blind
+            open_page(visit[1], visit[2])
             assert "List the tools again" in host.wait_for(r"^RESULT (.*)$")[1]
             assert host.exit_code() == 0
         assert hub.call().is_good

@@ -22,6 +22,7 @@ from hub.link.interface import OWNER, Caller, Identity
 from hub.sign_in.browser_end import BrowserEnds
 from hub.sign_in.redirect_uri import Listening
 from hub.sign_in.surroundings import Code, Surroundings
+from hub.sign_in.tickets import Invitation, Ticket
 from hub.sign_in.web import make_sign_ins
 from hub.wire.mcp import L4
 from tests.support.http_client import Answer, Client, Served
@@ -249,6 +250,12 @@ class World:
     @property
     def base(self) -> str:
         return f"http://127.0.0.1:{self.served.port}"
+
+    def invited(self, address: str) -> tuple[Ticket, Invitation]:
+        """The ticket of a page, and who was given its address."""
+        found = self.sign_ins.tickets.by_id(address.rpartition("/")[2])
+        assert found is not None
+        return found
 
     async def handle(self, request, response) -> None:
         request.identity = self.identity

@@ -3,7 +3,8 @@
 import argparse
 import os
 import sys
-from os import EX_OK
+from math import inf
+from os import EX_OK, EX_TEMPFAIL
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, client, now
@@ -17,8 +18,9 @@ _MEMBERS: Final = """\
   url        what to open in a browser
   expires_s  how long the hub waits for it to come back
   opened     whether a browser was opened here
+  code       what the page asks for, where the hub cannot tell whose browser it is
   then the outcome, on one line:
-  upstream, state  the server, and "signed_in", "denied", "failed" or "timed_out"
+  upstream, state  the server, and "signed_in", "denied", "failed", "timed_out", or "open": it can still be ended
   text       a sentence on it
   issuer, scope    where somebody signed in, and the scopes that were granted
   until      when the access ends, in seconds since 1970; null: nobody knows
@@ -34,6 +36,8 @@ _OUT: Final = """\
 _EPILOG: Final = """examples:
   hubd auth linear                  sign in at a server in the browser
   hubd auth linear --no-browser     print the address: over SSH, or for another browser
+  hubd auth linear --no-wait        print the address and exit with 0; the hub waits for the browser
+  hubd auth linear --timeout 60     wait for a minute, then exit with 75; the hub goes on waiting
   hubd auth linear --finish < FILE  the address of the page that did not load, read from a file
   hubd auth --status                where somebody is signed in, and until when
 """
@@ -44,7 +48,8 @@ def add_commands(commands: Any) -> None:
     text = "sign in at a server that wants it, or show where somebody is signed in"
     auth = add(commands, "auth", _auth, text, json=_MEMBERS)
     auth.usage = (
-        "hubd auth NAME [--no-browser] [--reset] [--scope S] [--finish] [--yes]\n"
+        "hubd auth NAME [--no-browser] [--no-wait | --timeout SECONDS] [--reset] [--scope S] [--yes]\n"
+        "       hubd auth NAME --finish\n"
         "       hubd auth --status [NAME]\n"
         "       hubd auth --idp"
     )
@@ -53,6 +58,8 @@ def add_commands(commands: Any) -> None:
     auth.add_argument("--status", action="store_true", help="show where somebody is signed in, and until when")
     auth.add_argument("--idp", action="store_true", help="sign in at the company's identity provider, [oauth.idp]")
     auth.add_argument("--no-browser", action="store_true", help="open none; print the address that is to be opened")
+    auth.add_argument("--no-wait", action="store_true", help="print the address, open no browser, and exit")
+    auth.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="wait no longer than this for the browser")
     auth.add_argument("--reset", action="store_true", help="have the hub registered anew there")
     auth.add_argument("--scope", metavar="S", default="", help="ask for this, too; several joined by spaces")
     auth.add_argument(
@@ -86,26 +93,39 @@ def _auth(options: argparse.Namespace) -> int:
         scope=options.scope,
         reset=options.reset,
         yes=options.yes,
-        why_not="--no-browser" if options.no_browser else why_no_browser(),
+        why_not="--no-wait" if options.no_wait else "--no-browser" if options.no_browser else why_no_browser(),
+        within_s=0 if options.no_wait else options.timeout or inf,
     )
     return sign_in(wishes, options.output)
 
 
 def _refuse_contradictions(options: argparse.Namespace) -> None:
     """Raises: UsageError: the options do not belong together."""
-    of_a_sign_in = [
-        f"--{name.replace('_', '-')}" for name in ("no_browser", "reset", "scope", "yes") if getattr(options, name)
-    ]
+    names = ("no_browser", "no_wait", "timeout", "reset", "scope", "yes")
+    of_a_sign_in = [f"--{name.replace('_', '-')}" for name in names if getattr(options, name)]
     whole = [f"--{name}" for name in ("status", "idp", "finish") if getattr(options, name)]
     usage = options.parser.format_usage()
     if len(whole) > 1:
         raise UsageError(f"{whole[0]} and {whole[1]} do not go together", usage)
     if of_a_sign_in and whole and whole != ["--idp"]:
         raise UsageError(f"{of_a_sign_in[0]} does not go with {whole[0]}", usage)
+    if options.no_wait and options.timeout:
+        raise UsageError("--no-wait and --timeout do not go together", usage)
     if options.idp and options.name:
         raise UsageError("--idp takes no name: its server is that of [oauth.idp]", usage)
     if not whole and not options.name:
         raise UsageError("say at which server; `hubd auth --status` lists them", usage)
+
+
+def _seconds(text: str) -> float:
+    """Raises: argparse.ArgumentTypeError: it is no time to wait."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < inf:
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got {text!r}")
+    return found
 
 
 def why_no_browser() -> str:
@@ -129,7 +149,7 @@ def sign_in(wishes: Any, output: Output) -> int:
     from hub.cli.sign_in.conversation import sign_in
 
     with client() as hub:
-        return _ended(sign_in(hub, wishes, output), output)
+        return _ended(sign_in(hub, wishes, output), output, is_wanted=not wishes.within_s)
 
 
 def _finish(options: argparse.Namespace) -> int:
@@ -143,14 +163,20 @@ def _finish(options: argparse.Namespace) -> int:
         return _ended(hub.request(SIGN_IN_FINISH, address=line), options.output)
 
 
-def _ended(outcome: "SignInOutcome", output: Output) -> int:
-    """Say how a sign-in ended, and what became of the server; the exit code."""
+def _ended(outcome: "SignInOutcome", output: Output, *, is_wanted: bool = False) -> int:
+    """Say how a sign-in ended, and what became of the server; the exit code. `is_wanted`: that it is open still is what
+    the command is for."""
     from msgspec.structs import asdict
 
     from hub.cli.sign_in.conversation import WHO, how_long
 
     output.set(**asdict(outcome))
     title = outcome.upstream or WHO
+    if outcome.state == "open" and is_wanted:
+        output.say(f"{outcome.text[0].upper()}{outcome.text[1:]}.")
+        return EX_OK
+    if outcome.state == "open":
+        return output.fail(EX_TEMPFAIL, outcome.text)
     if outcome.state != "signed_in":
         return output.fail(EX_FAILED, outcome.text)
     said = f"{title}: {how_long(outcome, now())}."

@@ -6,6 +6,7 @@ The hub does all of it; here it is said, a browser is opened, and an address tha
 import os
 from collections.abc import Mapping
 from datetime import datetime
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from hub.cli.clock import now_s
@@ -38,12 +39,15 @@ class Wishes:
         reset: bool = False,
         yes: bool = False,
         why_not: str = "",
+        within_s: float = inf,
     ) -> None:
-        """`why_not`: why no browser is opened; "": one is, if there is one for this terminal."""
+        """`why_not`: why no browser is opened; "": one is, if there is one for this terminal. `within_s`: time to wait
+        for the end, beside what the hub waits; 0: the address alone is wanted."""
         self.name = "" if idp else name
         self.params = {"name": self.name, "idp": idp, "scope": scope, "reset": reset}
         self.yes = yes
         self.why_not = why_not
+        self.within_s = within_s
 
     @property
     def title(self) -> str:
@@ -73,14 +77,19 @@ def sign_in(
     if not why_not and (failed := open_browser(step.url, environ)):
         why_not = f"the browser cannot be opened: {failed}"
     url = step.authorization_url if why_not else step.url
-    output.line(url=url, expires_s=step.expires_s, opened=not why_not)
+    code = {"code": step.code} if step.code else {}
+    output.line(url=url, expires_s=step.expires_s, opened=not why_not, **code)
+    if not wishes.within_s:
+        _say_address(step, why_not, output)
+        return _still_open(wishes, step)
     with PastedLines.of_stdin() as pasted:
         if why_not:
-            _say_elsewhere(step, why_not, output, environ)
+            _say_elsewhere(step, why_not, _patience(wishes, step), output, environ)
         else:
             output.say("Opened in your browser. If nothing happens, open")
             output.say(f"  {url}")
-            output.say(f"Waiting {duration(step.expires_s)}. On another machine: {PASTE}")
+            _say_code(step, output)
+            output.say(f"Waiting {_patience(wishes, step)}. On another machine: {PASTE}")
         return _waited(hub, wishes, step, pasted, output)
 
 
@@ -112,16 +121,39 @@ def _say_where(step: SignInStep, wishes: Wishes, output: Output) -> None:
         output.say(f"scopes: {step.scope}")
 
 
-def _say_elsewhere(step: SignInStep, why: str, output: Output, environ: Mapping[str, str]) -> None:
+def _say_address(step: SignInStep, why: str, output: Output) -> None:
     output.say(f"Open this address in a browser ({why}):")
     output.say(f"  {step.authorization_url}")
-    if step.port:
+    _say_code(step, output)
+
+
+def _say_code(step: SignInStep, output: Output) -> None:
+    if step.code:
+        output.say(f"If its page asks for a code: {step.code}")
+
+
+def _say_elsewhere(step: SignInStep, why: str, patience: str, output: Output, environ: Mapping[str, str]) -> None:
+    _say_address(step, why, output)
+    if step.code:  # what comes back is not taken from a program
+        pass
+    elif step.port:
         output.say("If that browser is on another machine, let it come back to this one first, by")
         output.say(f"  {forwarding(step.port, environ)}")
         output.say(f"or {PASTE}")
     else:
         output.say(f"If its last page does not load, {PASTE}")
-    output.say(f"Waiting {duration(step.expires_s)}.")
+    output.say(f"Waiting {patience}.")
+
+
+def _patience(wishes: Wishes, step: SignInStep) -> str:
+    return duration(min(wishes.within_s, step.expires_s))
+
+
+def _still_open(wishes: Wishes, step: SignInStep) -> SignInOutcome:
+    """The outcome as far as this command waits for it."""
+    text = "nobody has signed in yet" if wishes.within_s else "the sign-in is open"
+    text += f"; the address works for {duration(step.expires_s - wishes.within_s)}, and `hubd auth --status` shows it"
+    return SignInOutcome(upstream=wishes.name, state="open", text=text, issuer=step.issuer, scope=step.scope)
 
 
 def forwarding(port: int, environ: Mapping[str, str]) -> str:
@@ -143,9 +175,12 @@ def _waited(
     """
     from hub.control.methods import SIGN_IN
 
-    until = now_s() + step.expires_s + PATIENCE_S
+    began = now_s()
+    until = began + step.expires_s + PATIENCE_S
     while True:
-        left_s = until - now_s()
+        left_s = min(until, began + wishes.within_s) - now_s()
+        if left_s <= 0 and began + wishes.within_s < until:
+            return _still_open(wishes, step)
         if left_s <= 0:
             raise ControlFailed("the hub does not say how the sign-in ended; `hubd auth --status` shows what there is")
         watched: list[int] = [hub.fileno(), *([] if pasted.descriptor is None else [pasted.descriptor])]

@@ -61,7 +61,7 @@ MEMBERS = {
     "variables": "name value source file line",
     "withheld": "name reason",
     "records": "at kind text pid name",
-    "sign_in": "unusual issuer scope server_url url authorization_url port expires_s outcome",
+    "sign_in": "unusual issuer scope server_url url authorization_url code port expires_s outcome",
     "outcome": "upstream principal state text issuer scope until renewable",
     "sign_in_finish": "upstream principal state text issuer scope until renewable",
     "sign_in_trials": "trials",

@@ -3,6 +3,8 @@
 import html
 import re
 import socket
+from base64 import b64encode
+from hashlib import sha256
 
 import pytest
 import trio
@@ -16,7 +18,7 @@ from hub.link.interface import Identity
 from hub.sign_in.browser_end import Who
 from hub.sign_in.pages import HEADERS
 from hub.sign_in.redirect_uri import Listening
-from hub.sign_in.tickets import RECORD_S, TICKET_S
+from hub.sign_in.tickets import MAX_INVITATIONS, MAX_TRIES, RECORD_S, TICKET_S
 from tests.support.http_client import Client
 from tests.support.processes import free_port
 from tests.support.sign_in_world import ISSUER, NOTES, asked, back, caller, discovery, world
@@ -38,7 +40,9 @@ def check_page(answer) -> None:
     for header, value in HEADERS:
         assert answer.headers[header.lower()] == value
     assert answer.headers["connection"] == "close"
-    for word in ("<script", "<style", "<img", "<form", "onclick", "access-control"):
+    (style,) = re.findall(r"<style>(.*)</style>", answer.body.decode())
+    assert b64encode(sha256(style.encode()).digest()).decode() in answer.headers["content-security-policy"]
+    for word in ("<script", "<img", "onclick", "style=", "access-control"):
         assert word not in text
 
 
@@ -81,7 +85,8 @@ async def test_a_host_and_its_page():
         visit = it.sign_ins.visit("notes", caller())
         assert visit.url.startswith(f"{it.base}/oauth/begin/")
         assert visit.url.rpartition("/")[2] not in visit.id
-        assert it.sign_ins.visit("notes", caller(host="cursor")) == visit, "one for each upstream and principal"
+        other = it.sign_ins.visit("notes", caller(host="cursor"))
+        assert (other.id, other.url == visit.url) == (visit.id, False), "one sign-in, an address for each who asks"
         assert it.sign_ins.advice("notes", caller()) == (
             'notes needs you to sign in at id.example. Ask the user to run "hubd auth notes" or to open '
             f"{visit.url}, then try again."
@@ -159,7 +164,7 @@ async def test_nobody_comes(autojump_clock):
         with pytest.raises(HubError, match="over"):
             await it.sign_ins.finish(back(begun.authorization_url))
         await trio.sleep(3600)
-        assert it.sign_ins.tickets.by_id(begun.ticket.id) is None
+        assert it.sign_ins.tickets.by_id(begun.url.rpartition("/")[2]) is None
         await it.sign_ins.begin("notes")
         assert it.servers.all_of("client")[-1][2], "an id that led nowhere may be unknown there: registered anew"
 
@@ -298,18 +303,114 @@ async def test_what_a_program_of_a_host_begins_is_ended_by_the_persons_browser_a
         assert (await it.get(back(begun.authorization_url))).status == 303
 
 
-async def test_a_blind_hub_gives_hosts_no_address():
+CODE = re.compile(r"\b([0-9]{3}) ([0-9]{3})\b")
+
+
+async def visited(it, *, host="claude-code"):
+    """The visit that a host of the owner's is offered, and the code in its text."""
+    await it.sign_ins.look("notes", caller(host=host))
+    visit = it.sign_ins.visit("notes", caller(host=host))
+    (digits,) = CODE.findall(visit.message)
+    return visit, "".join(digits)
+
+
+def blind(it):
+    it.ends.blind = True
+
+
+def in_a_container(it):
+    """Its browsers come from another machine, as through a published port."""
+    it.listening = it.listening._replace(host="0.0.0.0")
+    it.ends._trusted = {4242}
+
+
+@pytest.mark.parametrize("is_made", [blind, in_a_container])
+async def test_a_hub_that_cannot_tell_browsers_apart_asks_for_the_code_that_the_host_was_told(is_made, caplog):
     async with world() as it:
-        it.ends.blind = True
+        is_made(it)
+        visit, code = await visited(it)
+        advice = it.sign_ins.advice("notes", caller())
+        assert advice.endswith(f"or to open {visit.url} and type the code {code[:3]} {code[3:]} there, then try again.")
+        assert code not in visit.url
+        for typed in ("", "?code=", "?code=000", f"?code={code}&code={code}"):
+            page = await it.get(f"{visit.url}{typed}")
+            check_page(page)
+            assert "claude-code asked for it at" in page.body.decode()
+            assert (page.status, LINK.findall(page.body.decode())) == (200, [])
+        assert not it.sign_ins.tickets.find("notes", "local").records, "who only knows the address begins nothing"
+        link = link_of(await it.get(f"{visit.url}?code={code[:3]}+{code[3:]}", *NAVIGATION))
+        assert "Signed in for notes" in await done_page(it, await it.get(back(link)))
+        assert code not in caplog.text
+
+
+async def test_codes_cannot_be_guessed():
+    async with world() as it:
+        blind(it)
+        visit, code = await visited(it)
+        wrong = "000000" if code != "000000" else "111111"
+        for _ in range(MAX_TRIES):
+            assert "not the code" in (await it.get(f"{visit.url}?code={wrong}")).body.decode()
+        assert (await it.get(f"{visit.url}?code={code}")).status == 404
+        again, fresh = await visited(it)
+        assert again.url != visit.url
+        assert link_of(await it.get(f"{again.url}?code={fresh}"))
+
+
+async def test_no_code_helps_where_it_may_not(monkeypatch):
+    """Another user's browser where the owner's is known by itself, one behind a proxy, one of a server, and people whom
+    somebody else has told his code."""
+    async with world() as it:
         await it.sign_ins.look("notes", caller())
-        assert it.sign_ins.visit("notes", caller()) is None
-        text = it.sign_ins.advice("notes", caller())
-        assert (
-            text == 'notes needs you to sign in at id.example. Ask the user to run "hubd auth notes", then try again.'
-        )
-        begun = await it.sign_ins.begin("notes")
+        visit = it.sign_ins.visit("notes", caller())
+        assert (visit.code, CODE.findall(visit.message)) == ("", [])
+        (asker,) = it.sign_ins.tickets.find("notes", "local").invitations.values()
+        with_code = f"{visit.url}?code={asker.code}"
+        own, it.ends._trusted = it.ends._trusted, {4242}
+        assert (await it.get(with_code)).status == 403
+        it.ends._trusted = own
+        blind(it)
+        assert (await it.get(with_code, "X-Forwarded-For: 192.0.2.1")).status == 403
+        monkeypatch.setattr("hub.sign_in.browser_end.is_below", lambda *args, **more: True)
+        answer = await it.get(with_code)
+        assert answer.status == 403
+        assert "started by a server that hubd runs" in answer.body.decode()
+        it.settle(account="each")
+        stranger = caller("team/alice")
+        await it.sign_ins.look("notes", stranger)
+        assert it.sign_ins.visit("notes", stranger) is None
+
+
+async def test_a_terminal_of_a_blind_hub():
+    """A person's has the address of the authorization server; a program of a host has the page and the code, which only
+    help whom it shows them."""
+    async with world() as it:
+        blind(it)
+        begun = await it.sign_ins.begin("notes", by_program=True)
+        code = begun.code.replace(" ", "")
         assert begun.url == ""
+        assert begun.authorization_url.startswith(f"{it.base}/oauth/begin/")
+        link = link_of(await it.get(f"{begun.authorization_url}?code={code}"))
+        assert (await it.get(back(link))).status == 303
+        begun = await it.sign_ins.begin("notes")
+        assert (begun.url, begun.code) == ("", "")
         assert (await it.sign_ins.finish(back(begun.authorization_url))).state == "signed_in"
+
+
+async def test_the_page_names_who_asked_for_this_attempt(mock_clock):
+    async with world() as it:
+        await it.sign_ins.look("notes", caller())
+        first = it.sign_ins.visit("notes", caller(host="claude-code")).url
+        assert "claude-code asked for it" in (await it.get(first)).body.decode()
+        mock_clock.jump(RECORD_S + 1)
+        await it.sign_ins.look("notes", caller())
+        second = it.sign_ins.visit("notes", caller(host="cursor")).url
+        assert "cursor asked for it" in (await it.get(second)).body.decode()
+        assert "claude-code asked for it" in (await it.get(first)).body.decode()
+        assert it.sign_ins.visit("notes", caller(host="claude-code")).url == first
+        for number in range(40):
+            it.sign_ins.visit("notes", caller(host=f"host-{number}"))
+        assert len(it.sign_ins.tickets.find("notes", "local").invitations) == MAX_INVITATIONS
+        assert (await it.get(first)).status == 404
 
 
 async def test_only_the_owner_signs_in_for_all():
@@ -632,7 +733,7 @@ async def test_a_yes_is_for_one_authorization_server():
         it.servers.discoveries["notes"] = discovery("https://c.example")
         it.sign_ins.prospects.forget("notes", "local")
         with pytest.raises(OAuthProblem, match=r"now names https://c\.example"):
-            await it.sign_ins.prepare(begun.ticket, on_terminal=False)
+            await it.sign_ins.prepare(*it.invited(begun.url), on_terminal=False)
         await it.sign_ins.finish(back(begun.authorization_url, iss="https://b.example"))
         assert it.keeper.agreed == {("notes", "local", "https://b.example")}
 
@@ -676,8 +777,7 @@ async def test_a_fourth_sign_in_in_an_hour(autojump_clock):
         for _ in range(3):
             await it.sign_ins.look("notes", caller())
             visit = it.sign_ins.visit("notes", caller())
-            ticket = it.sign_ins.tickets.by_id(visit.url.rpartition("/")[2])
-            _, url = await it.sign_ins.prepare(ticket, on_terminal=True)
+            _, url = await it.sign_ins.prepare(*it.invited(visit.url), on_terminal=True)
             await it.sign_ins.finish(back(url))
         await it.sign_ins.look("notes", caller())
         assert it.sign_ins.visit("notes", caller()) is None
@@ -743,16 +843,17 @@ async def test_hosts_wait_once_for_a_server_that_hangs(autojump_clock):
 @pytest.mark.parametrize(("retry_after_s", "again_s"), [(None, 5), (30.0, 30)])
 async def test_a_page_that_is_reloaded_asks_again_when_it_may_help(autojump_clock, retry_after_s, again_s):
     async with world() as it:
-        ticket = it.sign_ins.tickets.obtain("notes", "local", "claude-code")
+        ticket = it.sign_ins.tickets.obtain("notes", "local")
+        asker = it.sign_ins.tickets.invite(ticket, "claude-code")
         it.servers.discoveries["notes"] = OAuthUnavailable("not now", retry_after_s=retry_after_s)
         for _ in range(3):
             with pytest.raises(OAuthUnavailable, match="not now") as refused:
-                await it.sign_ins.prepare(ticket, on_terminal=False)
+                await it.sign_ins.prepare(ticket, asker, on_terminal=False)
             assert refused.value.retry_after_s == retry_after_s
             assert len(it.servers.all_of("discover")) == 1
         it.servers.discoveries["notes"] = discovery()
         await trio.sleep(again_s)
-        await it.sign_ins.prepare(ticket, on_terminal=False)
+        await it.sign_ins.prepare(ticket, asker, on_terminal=False)
 
 
 async def test_more_scope_is_asked_for_beside_what_was_granted():
@@ -948,5 +1049,6 @@ async def test_neither_logs_nor_reprs_show_secrets(caplog):
         await it.get(back(begun.authorization_url))
         await it.get(back(begun.authorization_url))
         seen += caplog.text
-        for secret in (state, record.verifier, ticket.id, ticket.terminal_id, "CANARY"):
+        (asker,) = ticket.invitations.values()
+        for secret in (state, record.verifier, asker.id, asker.code, "CANARY"):
             assert secret not in seen

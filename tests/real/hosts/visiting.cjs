@@ -23,7 +23,7 @@ async function main() {
   } catch (error) {
     if (error.code !== -32042) throw error;
     const [page] = error.data.elicitations;
-    console.log(`VISIT ${page.url}`);
+    console.log(`VISIT ${page.url} ${page.message}`);
     if (await complete !== page.elicitationId) throw new Error('another page is done');
   }
   const result = await call();

@@ -1,5 +1,5 @@
-"""A host on the modern Python SDK whose user is sent to a page: `VISIT URL`, then `RESULT TEXT`. The plan is that of
-common.py, without steps; `tool` is called."""
+"""A host on the modern Python SDK whose user is sent to a page: `VISIT URL MESSAGE`, then `RESULT TEXT`. The plan is
+that of common.py, without steps; `tool` is called."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ PLAN = json.loads(sys.argv[1])
 
 
 async def on_elicitation(context, params):
-    sys.stdout.write(f"VISIT {params.url}\n")
+    sys.stdout.write(f"VISIT {params.url} {params.message}\n")
     sys.stdout.flush()
     return types.ElicitResult(action="accept")
 

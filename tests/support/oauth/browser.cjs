@@ -1,6 +1,6 @@
 // A real browser signs in: chromium, headless, driven by playwright-core.
 //
-//   node browser.cjs AUTHORIZATION_URL --chromium PATH [--user alice] [--password secret] [--follow]
+//   node browser.cjs AUTHORIZATION_URL --chromium PATH [--user alice] [--password secret] [--code CODE] [--follow]
 //
 // Prints a line of JSON: the redirect URL with the code, and the text of the page. Without --follow the redirect is
 // caught before anything is connected to, so that nothing need listen there; with it the browser goes there, as a
@@ -10,16 +10,18 @@ const { chromium } = require('playwright-core');
 
 const { values: arg, positionals: [url] } = parseArgs({ allowPositionals: true, options: {
   user: { type: 'string', default: 'alice' }, password: { type: 'string', default: 'secret' },
-  chromium: { type: 'string' }, follow: { type: 'boolean', default: false } } });
+  chromium: { type: 'string' }, code: { type: 'string', default: '' }, follow: { type: 'boolean', default: false } } });
 const AGREE = /sign.?in|go on|log.?in|continue|allow|authorize|authorise|accept|confirm|grant|submit|^ok$/i;
 const STEPS = 12;
 
 // Fills in what asks for a name or a password, and presses the button that agrees.
 async function step(page) {
   const free = ['hidden', 'password', 'checkbox', 'submit'].map((type) => `:not([type=${type}])`).join('');
+  const code = page.locator('input[name=code]:visible');
+  if (await code.count()) await code.fill(arg.code);
   const user = page.locator(`input:visible${free}`).first();
   const password = page.locator('input[type=password]:visible').first();
-  if (await user.count()) await user.fill(arg.user);
+  if (!await code.count() && await user.count()) await user.fill(arg.user);
   if (await password.count()) await password.fill(arg.password);
   const links = page.locator('a:visible');
   const buttons = page.locator('button:visible, input[type=submit]:visible');

@@ -43,15 +43,15 @@ def chromium() -> debian.Program | None:
     return debian.Program(unpacked, env | ({"FONTCONFIG_PATH": str(fonts)} if fonts.is_dir() else {}))
 
 
-def browser_sign_in(url: str, *, user: str = "alice", follow: bool = False) -> Trip:
-    """Sign in at an authorization URL, or behind a page with a link to one.
+def browser_sign_in(url: str, *, user: str = "alice", code: str = "", follow: bool = False) -> Trip:
+    """Sign in at an authorization URL, or behind a page with a link to one, which may ask for a code before.
 
     Stops before the redirect URI, or with `follow` goes there. From trio: `await browser_signed_in(url)`.
     Raises: AssertionError if there is no chromium; Stuck.
     """
     program = chromium()
     assert program is not None, "there is no chromium: make deps"
-    argv = [str(NODE), str(SCRIPT), url, "--chromium", str(program.path), "--user", user]
+    argv = [str(NODE), str(SCRIPT), url, "--chromium", str(program.path), "--user", user, "--code", code]
     argv += ["--follow"] if follow else []
     env = {**program.env, **NODE_ENV}
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False)

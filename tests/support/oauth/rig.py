@@ -4,8 +4,10 @@
 """
 
 import contextlib
+import html
 import json
 import os
+import re
 import ssl
 import sys
 import urllib.request
@@ -233,6 +235,16 @@ def walk(url: str, until: str | None = None, *, user: str = "alice", refuse: boo
 async def walked(url: str, until: str | None = None, *, user: str = "alice", refuse: bool = False) -> str:
     """The same in a thread, so that servers in this process can answer."""
     return await trio.to_thread.run_sync(lambda: walk(url, until, user=user, refuse=refuse))
+
+
+def open_page(url: str, text: str) -> None:
+    """Do what a person does who is shown a page of the hub's, in this text: type the code if there is one, and sign
+    in."""
+    code = "".join(f"?code={first}{last}" for first, last in re.findall(r"\b(\d{3}) (\d{3})\b", text))
+    with urllib.request.urlopen(url + code, timeout=60) as answer:
+        (link,) = re.findall(r'<a href="([^"]+)"', answer.read().decode())
+    page = walk_to_the_end(html.unescape(link))
+    assert "Signed in for notes" in page.text
 
 
 def walk_to_the_end(url: str, until: str | None = None, *, user: str = "alice", refuse: bool = False) -> Answer:

@@ -140,6 +140,34 @@ def test_without_input_the_browser_alone_is_waited_for(home, hub):
     assert "signed in" in run(home.far, "auth", "notes")[0]
 
 
+OPEN = {"upstream": "notes", "state": "open", "issuer": ISSUER}
+
+
+@pytest.mark.parametrize(
+    ("option", "code", "said"),
+    [
+        (["--no-wait"], 0, "the sign-in is open; the address works for 10 min, and `hubd auth --status` shows it"),
+        (["--timeout", "0.01"], 75, "nobody has signed in yet; the address works for 9 min, and"),
+    ],
+)
+def test_a_program_need_not_wait(home, hub, option, code, said):
+    out, _ = run(home.env if option == ["--no-wait"] else home.far, "auth", "notes", "--json", *option, code=code)
+    first, last = map(json.loads, out.splitlines())
+    assert first == FIRST, "no browser is opened"
+    assert {name: last[name] for name in OPEN} == OPEN
+    assert said in last["text"]
+    assert ("error" in last) == bool(code)
+    assert said[:20].lower() in "".join(run(home.far, "auth", "notes", *option, code=code)).lower()
+
+
+def test_the_code_of_a_page_is_said(home, hub):
+    hub.steps = [{**STEP, "url": "", "authorization_url": URL, "code": "482 913"}]
+    hub.outcomes.put(SIGNED_IN)
+    out, _ = run(home.far, "auth", "notes")
+    assert f"  {URL}\nIf its page asks for a code: 482 913\nWaiting 10 min." in out
+    assert json.loads(run(home.far, "auth", "notes", "--no-wait", "--json")[0].splitlines()[0])["code"] == "482 913"
+
+
 @pytest.mark.parametrize("state", ["denied", "failed", "timed_out"])
 def test_what_did_not_work_is_said_and_the_code_is_1(home, hub, state):
     hub.outcomes.put({**SIGNED_IN, "state": state, "text": "You declined at https://id.example."})
