@@ -78,8 +78,8 @@ class Caller(Struct, frozen=True):
     @property
     def tenant(self) -> "Tenant":
         """The owner of upstream sessions that are this caller's own: the conversation, if it lasts, else
-        all requests of the program."""
-        return Tenant(self.identity, self.conversation) if self.lasting else Tenant(self.identity, 0, self.program_name)
+        all requests of the identity."""
+        return Tenant(self.identity, self.conversation if self.lasting else 0)
 
 
 class Tenant(Struct, frozen=True):
@@ -88,8 +88,6 @@ class Tenant(Struct, frozen=True):
     identity: Identity
     conversation: int = 0
     """0: a host that begins each request anew (modern, over HTTP)."""
-    program_name: str = ""
-    """The name that such a host gives itself."""
 
 
 class Operation(Struct, frozen=True):

@@ -102,7 +102,7 @@ async def end_as(ending, fake, house, host, question):
 @pytest.mark.covers("I-2", "F-I-02", "F-I-03", "F-I-12", "SEC-22")
 @pytest.mark.parametrize(
     ("mode", "identity", "program"),
-    [("auto", DESK, "host"), ("shared", DESK, "host"), ("auto", ALICE, "other"), ("per_host", ALICE, "other")],
+    [("auto", DESK, "host"), ("shared", DESK, "host"), ("auto", ALICE, "other"), ("shared", ALICE, "other")],
 )
 @pytest.mark.parametrize("ending", ["fine", "error", "cancelled", "timed out", "gone"])
 async def test_however_a_call_ended_what_is_said_of_it_late_reaches_nobody_else(

@@ -179,6 +179,23 @@ def test_hosts_speak_the_revision_they_stand_for(reports):
     assert reports[1] == {case.host: revisions[ERAS[case.pair[0]]] for case in CASES}
 
 
+@pytest.mark.covers("F-I-02", "F-I-12", "G-2")
+def test_a_modern_program_that_comes_back_within_a_minute_is_one_host_to_a_shared_server(tmp_path):
+    cases = [Case(name, "ML", "http", "stdio") for name in 2 * ("logging", "elicitation_accept", "sampling")]
+    server = {"command": str(PYTHON_1), "args": [str(SERVERS / "flows1_server.py"), "old"]}
+    with running_hub(tmp_path, table("old", session_mode="shared", **server)) as hub:
+        plan = {"name": "back", "via": "", "turns": str(tmp_path / "turns-"), "url": hub.url, "token": hub.token}
+        plan["flows"] = [[case.flow, case.upstream, case.scheme] for case in cases]
+        argv = [str(PYTHON_2), str(HOSTS / "flows2.py"), json.dumps(plan)]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
+        assert done.returncode == 0, f"{done.stderr[-4000:]}\nhub:\n{hub.process.tail()}"
+    printed = json.loads(done.stdout)
+    assert printed["version"] == mcp.MODERN
+    for case, saw in zip(cases, printed["seen"], strict=True):
+        assert "error" not in saw, (case.flow, saw)
+        FLOWS[case.flow].check(case, saw)
+
+
 def test_all_that_the_hub_said_in_these_flows_is_valid(reports, hub, records):
     verdict = Verdict()
     for part, role in {"upstream": "client", "host": "server"}.items():

@@ -7,8 +7,8 @@ none of another program ended only lately (`upstreams.questions.recent_calls`). 
 host sees any of it.
 
 So two windows of one program are two hosts while calls of both run, and the window whose call runs is taken to be meant
-once that of the other is over: people are the same, and upstreams ask during a call. All requests of a modern program
-over HTTP are one host.
+once that of the other is over: the person is the same, and upstreams ask during a call. All requests of a modern
+program over HTTP are one host.
 
 What comes on the stream of one request, over HTTP, needs none of this: it belongs to that request.
 """
@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 
 from msgspec import Raw
 
-from hub.link.interface import Exchange, Operation, Program
+from hub.link.interface import Exchange, Operation, Program, Tenant
 from hub.wire.jsonrpc import Reply, Result, peek_object, peek_str
 from hub.wire.mcp import MAY_ASK, RELATED_TASK_KEY, TASKS_CANCEL, TASKS_RESULT
 from hub.wire.progress import read_number
@@ -62,8 +62,14 @@ def owner(
         return able[-1]
     if task is not None or not alone:
         return None
-    hosts = {each.exchange.caller.tenant for each in running}
+    hosts = {host_of(each) for each in running}
     return able[-1] if len(hosts) == 1 and not others(able[-1].exchange.caller.program) else None
+
+
+def host_of(candidate: Candidate) -> tuple[Tenant, Program]:
+    """The host of an operation, as far as messages that name no operation are concerned."""
+    caller = candidate.exchange.caller
+    return caller.tenant, caller.program
 
 
 def may_ask(operation: Operation, params: Mapping[str, Raw]) -> bool:

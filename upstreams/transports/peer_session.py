@@ -21,7 +21,7 @@ from hub.link.hub_errors import (
     UpstreamProtocolError,
     UpstreamUnavailable,
 )
-from hub.link.interface import Exchange, Operation, Program, Tenant
+from hub.link.interface import Exchange, Operation, Program
 from hub.link.outbox import Outbox
 from hub.link.peer import BadPeer, Peer
 from hub.wire.handshake import ServerFacts
@@ -39,7 +39,7 @@ from hub.wire.mcp import (
     Era,
     era_of,
 )
-from upstreams.questions.attribution import task_begun, task_finished
+from upstreams.questions.attribution import host_of, task_begun, task_finished
 from upstreams.questions.questions import Questions
 from upstreams.questions.running_operation import Running
 from upstreams.session import (
@@ -291,7 +291,7 @@ class PeerSession:
         over here but perhaps not there are of its program."""
         owner: Running | None = None
         for running in self._running.values():
-            if owner is not None and not self.terms.exclusive and _host(owner) != _host(running):
+            if owner is not None and not self.terms.exclusive and host_of(owner) != host_of(running):
                 return None
             owner = running
         if owner is None or self.terms.exclusive or self._questions.is_plain(owner.exchange.caller.program):
@@ -308,10 +308,6 @@ class PeerSession:
     def roots_changed(self) -> None:
         if self.era is Era.LEGACY:
             self._questions.roots_changed()
-
-
-def _host(running: Running) -> Tenant:
-    return running.exchange.caller.tenant
 
 
 def _number(value: Raw | None) -> int:
