@@ -5,7 +5,8 @@
 A stranger is a connection that has not passed the guard. It costs next to nothing: thousands may be open, and the
 newest is always accepted. When there are too many, the oldest stranger that has sent nothing is closed; if that one has
 only just connected, the oldest whose first head is incomplete is closed instead. An honest host sends its request at
-once.
+once. A stranger that is refused gets its answer at once, unless there are many: then some at a time, so that a crowd
+comes again no faster than that, and takes a part of the hub's time only.
 
 A guest has passed the guard. When there are too many, the guest that has been idle longest is closed; if none is idle,
 the newcomer is refused. From three quarters of all guests on, a principal makes room by closing an idle one of its own.
@@ -14,10 +15,16 @@ the newcomer is refused. From three quarters of all guests on, a principal makes
 from itertools import islice
 from typing import Final, Protocol
 
+from hub.link.token_bucket import TokenBucket
+
 ARRIVE_S: Final = 0.5
 """Time limit for the first bytes of an honest host to arrive."""
 LOOKS: Final = 16
 """Number of silent strangers that are checked for bytes that nobody has read yet."""
+REFUSED_AT_ONCE: Final = 64
+REFUSED_TOGETHER: Final = 8
+REFUSE_EVERY_S: Final = 0.01
+"""Strangers that are refused without waiting for others, and that are refused together, that often, when more wait."""
 REFUSED: Final = "All connections of this hub are in use; try again in a moment, or close some"
 
 
@@ -42,6 +49,10 @@ class Visitor(Protocol):
         """Close the connection, which also calls `Crowd.remove`."""
         ...
 
+    def wake(self) -> None:
+        """Have the task of the connection look what has changed."""
+        ...
+
 
 class Crowd:
     """All connections of one listener."""
@@ -56,6 +67,9 @@ class Crowd:
         """The principal of each guest."""
         self._of: dict[str, int] = {}
         """Number of guests by principal."""
+        self._to_refuse: dict[Visitor, None] = {}
+        """Strangers that wait for their refusal, those that came first at the front."""
+        self._at_once = TokenBucket(REFUSED_AT_ONCE, REFUSED_TOGETHER / REFUSE_EVERY_S)
         self.refused = 0
 
     def __repr__(self) -> str:
@@ -81,6 +95,25 @@ class Crowd:
         if since is not None:
             self._talking[visitor] = since
 
+    def may_refuse(self, visitor: Visitor, now: float) -> bool:
+        """True if a stranger may be refused at once; else it waits for `refuse_some`."""
+        if not self._to_refuse and self._at_once.take(now):
+            return True
+        self.heard(visitor)
+        self._to_refuse[visitor] = None
+        return False
+
+    def is_to_wait(self, visitor: Visitor) -> bool:
+        """True if the stranger waits for its refusal."""
+        return visitor in self._to_refuse
+
+    def refuse_some(self) -> bool:
+        """Wake the next strangers that wait for their refusal; False: nobody waits any more."""
+        for visitor in list(islice(self._to_refuse, REFUSED_TOGETHER)):
+            del self._to_refuse[visitor]
+            visitor.wake()
+        return bool(self._to_refuse)
+
     def make_guest(self, visitor: Visitor) -> bool:
         """Make a stranger a guest; False: there is no room for another guest, and the stranger stays one."""
         principal = visitor.principal
@@ -99,6 +132,7 @@ class Crowd:
         """Forget a closed connection; harmless when called again."""
         self._silent.pop(visitor, None)
         self._talking.pop(visitor, None)
+        self._to_refuse.pop(visitor, None)
         principal = self._guests.pop(visitor, None)
         if principal is not None:
             left = self._of[principal] - 1

@@ -133,10 +133,14 @@ class Connection:
         """Stop reading: the deadline for a request to arrive has passed."""
         self._scope.cancel()
 
+    def wake(self) -> None:
+        """Have the task look what has changed."""
+        self._news.set()
+
     def stirred(self, event: int) -> None:
         """Handle an epoll event: the peer has sent something, or hung up."""
         if self._is_stranger:
-            self._news.set()
+            self.wake()
         if event & ~select.EPOLLIN:
             self.lost()
 
@@ -166,7 +170,7 @@ class Connection:
         shared.room.unpark_all()
         shared.hangups.unregister(self.fd)
         del shared.connections[self.fd]
-        self._news.set()
+        self.wake()
         if self._response is not None:
             self._response.detach()
         self._stream.socket.close()
@@ -207,8 +211,11 @@ class Connection:
                 with self._scope:
                     await self._serve()
             except HttpRefusal as error:  # not kept: its traceback would keep this frame and the body's alive
-                self._refuse(_TOO_SLOW if self._is_late else error)
+                was_late = self._is_late
+                await self._take_turn()
+                self._refuse(_TOO_SLOW if was_late else error)
             except Overloaded as error:
+                await self._take_turn()
                 self._refuse(HttpRefusal(503, str(error), RETRY_AFTER), raw(error.facts()))
             else:
                 if self._is_late:
@@ -312,6 +319,7 @@ class Connection:
                 return None
         if early is not None:
             self.close_after = True
+            await self._take_turn()
             response = self._new_response(request)
             response.reply(early.status, early.body, early.headers, content_type=early.content_type)
             return None
@@ -343,6 +351,16 @@ class Connection:
         shared.hangups.modify(self.fd, HANGUPS)
         shared.room.unpark_all()
         watch_peer(self._stream.socket)
+
+    async def _take_turn(self) -> None:
+        """Wait until this connection may be refused: a stranger, while many are. May be closed meanwhile."""
+        crowd = self.shared.crowd
+        if not self._is_stranger or self.closed or crowd.may_refuse(self, trio.current_time()):
+            return
+        self.shared.refuse_in_turn()
+        while crowd.is_to_wait(self):
+            await self._news.wait()
+            self._news = trio.Event()
 
     async def _read_sized(self, request: HttpRequest, head: RequestHead, length: int) -> None:
         data = self._buffer

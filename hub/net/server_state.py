@@ -9,7 +9,7 @@ from typing import Protocol
 import trio
 
 from hub.link.budget import Budget
-from hub.net.connection_limits import Crowd
+from hub.net.connection_limits import REFUSE_EVERY_S, Crowd
 from hub.net.http_message import EarlyReply, HttpLimits, HttpRequest, HttpResponse, Undecided
 from hub.wire.http.request_head import HeadParser, read_head
 
@@ -69,6 +69,7 @@ class ServerState:
         """Tasks waiting for a connection to close or to become a guest."""
         self.asleep: trio.Event | None = None
         """Set while upkeep sleeps until something happens, which has to `wake` it first."""
+        self._is_refusing = False
         self.now = trio.current_time()
         """The time, at most a second old unless upkeep is asleep."""
         self.date = b""
@@ -81,6 +82,17 @@ class ServerState:
         self.date = f"Date: {formatdate(usegmt=True)}\r\n".encode()
         for response in self.streams:
             response.quiet_s += self.now - before
+
+    def refuse_in_turn(self) -> None:
+        """Have the strangers refused that wait for it."""
+        if not self._is_refusing:
+            self._is_refusing = True
+            self.nursery.start_soon(self._refuse)
+
+    async def _refuse(self) -> None:
+        while self._is_refusing:
+            await trio.sleep(REFUSE_EVERY_S)
+            self._is_refusing = self.crowd.refuse_some()
 
     @property
     def is_idle(self) -> bool:

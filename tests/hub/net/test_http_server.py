@@ -5,13 +5,16 @@ import itertools
 import json
 import logging
 import os
+import select
 import socket
+from contextlib import ExitStack, contextmanager
 
 import pytest
 import trio
 import trio.testing
 
 from hub.link.interface import Identity
+from hub.net.connection_limits import REFUSE_EVERY_S, REFUSED_AT_ONCE, REFUSED_TOGETHER
 from hub.net.http_connection import Connection
 from hub.net.http_message import EarlyReply
 from hub.net.http_server import BURST, FEW, WAKE, HttpLimits, HttpServer
@@ -919,6 +922,53 @@ async def test_a_crowd_that_is_too_late_ends_some_at_a_time(autojump_clock, monk
         await trio.sleep(15)
         assert len(ended) == 100
         assert max(after - before for before, after in itertools.pairwise(steps)) <= BURST
+
+
+@contextmanager
+def strangers(served, data, count):
+    """Plain sockets that have sent `data`."""
+    with ExitStack() as opened:
+        crowd = [opened.enter_context(socket.create_connection(("127.0.0.1", served.port))) for _ in range(count)]
+        for each in crowd:
+            each.sendall(data)
+        yield crowd
+
+
+def readable(crowd):
+    return len(select.select(crowd, [], [], 0)[0])
+
+
+@pytest.mark.covers("F-H-11")
+@pytest.mark.parametrize("data", [post(b"x"), b"nonsense\r\n\r\n"], ids=["no token", "no request"])
+async def test_a_crowd_is_refused_some_at_a_time_and_who_is_let_in_is_served_between(mock_clock, data):
+    """Nobody of the crowd can come again before it was refused, so it takes a part of the time only."""
+    async with serving(guard=lambda request: by_user(request) if "x-user" in request.headers else DENIED) as served:
+        with strangers(served, data, REFUSED_AT_ONCE + 3 * REFUSED_TOGETHER) as crowd:
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert readable(crowd) == REFUSED_AT_ONCE
+            assert (await served.ask(post(b"y", "X-User: me"))).body == b"y", "no time has passed"
+            crowd.pop().close()  # who waits may leave
+            for turn in (1, 2, 3):
+                mock_clock.jump(REFUSE_EVERY_S)
+                await trio.testing.wait_all_tasks_blocked(0.01)
+                assert REFUSED_AT_ONCE + turn * REFUSED_TOGETHER - readable(crowd) in (0, 1)
+            assert readable(crowd) == len(crowd)
+        mock_clock.jump(1)  # the crowd is over
+        with strangers(served, data, 1) as crowd:
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert readable(crowd) == 1
+
+
+@pytest.mark.covers("F-H-11")
+async def test_strangers_that_wait_for_their_refusal_make_room_for_newcomers(mock_clock):
+    limits = HttpLimits(max_strangers=REFUSED_AT_ONCE + 8)
+    async with serving(guard=deny, limits=limits) as served:
+        with strangers(served, post(b"x"), REFUSED_AT_ONCE + 40) as crowd:
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert served.server.statistics().strangers <= limits.max_strangers
+            mock_clock.jump(1)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert readable(crowd) >= limits.max_strangers
 
 
 @pytest.mark.covers("F-H-01")
