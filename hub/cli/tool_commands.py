@@ -23,7 +23,9 @@ def add_commands(commands: Any) -> None:
     only = tools.add_mutually_exclusive_group()
     only.add_argument("--cost", action="store_true", help="about how many tokens they take in a model's context")
     only.add_argument("--unused", action="store_true", help="those that nobody called in the last 30 days")
-    only.add_argument("--pick", metavar="PROFILE", help="choose in an editor what a profile shows; a host's label, too")
+    only.add_argument("--pick", metavar="PROFILE", help="choose what a profile shows; a host's label, too")
+    tools.add_argument("--empty", action="store_true", help="with --pick: begin with no tool chosen")
+    tools.add_argument("--edit", action="store_true", help="with --pick: in an editor, also where arrows would do")
     tools.add_argument("--profile", metavar="PROFILE", help="as the hosts of a profile see them; a host's label, too")
     add_config(tools)
 
@@ -101,6 +103,8 @@ def _refuse_together(options: argparse.Namespace) -> None:
     """
     if options.pick is not None and (options.name is not None or options.profile is not None):
         raise UsageError("--pick stands alone: it opens the tools of all servers", options.parser.format_usage())
+    if options.pick is None and (options.empty or options.edit):
+        raise UsageError("--empty and --edit go with --pick PROFILE", options.parser.format_usage())
     if options.unused and options.profile is not None:
         raise UsageError("--unused is told of all hosts together: leave --profile out", options.parser.format_usage())
 

@@ -32,6 +32,22 @@ class Choice(Struct, frozen=True):
         return found if self.tools == ALL else found | {"tools": list(self.tools)}
 
 
+class Away(Struct, frozen=True):
+    """A server that is not connected now, or a glob of a profile that matches nothing now."""
+
+    server: str
+    """"": it is a glob."""
+    start: str
+    """The beginning of the names of its tools; "": they have none in common. The whole of a glob."""
+    state: str
+    is_shown: bool
+
+    @property
+    def word(self) -> str:
+        """The name in a list to choose from; no tool in it can have this one."""
+        return f"{self.start or f'{self.server}:'}*" if self.server else self.start
+
+
 def shown_by(choice: Choice, tools: Iterable[ToolUse]) -> list[ToolUse]:
     """The tools that a choice shows."""
     names = NameChoice(choice.tools)
@@ -50,13 +66,19 @@ def can_be_named(name: str) -> bool:
 
 
 def choice_of(
-    chosen: Collection[str], tools: Sequence[ToolUse], others: Sequence[str] = (), kept: Mapping[str, str] = NOBODY
+    chosen: Collection[str],
+    tools: Sequence[ToolUse],
+    others: Sequence[str] = (),
+    kept: Mapping[str, str] = NOBODY,
+    *,
+    closed: bool = False,
 ) -> Choice:
     """The choice that shows the tools whose names are `chosen`, of all `tools`. Those that cannot be named are shown
     where all others of their server are.
 
     `others`: servers that are shown for what else they have. `kept`: those of them that are to show their tools, too,
-    as soon as they have some, each with the beginning of the names of these; "": they have none in common.
+    as soon as they have some, each with the beginning of the names of these; "": they have none in common. `closed`:
+    there are servers that are in neither, and not to be shown.
     """
     named: dict[str, list[str]] = {}
     odd = {each.server for each in tools if not can_be_named(each.name)}
@@ -67,15 +89,21 @@ def choice_of(
     taken = {server: [name for name in names if name in chosen] for server, names in named.items()}
     taken = {server: names for server, names in taken.items() if names}
     if not taken:
-        return Choice((), ())
-    servers = () if taken.keys() == named.keys() else (*taken, *(each for each in others if each not in named))
+        return Choice(tuple(others), ALL if not all(kept.values()) else _starts(kept)) if kept else Choice((), ())
+    is_all = taken.keys() == named.keys() and not closed
+    servers = () if is_all else (*taken, *(each for each in others if each not in named))
     if all(len(names) == len(named[server]) for server, names in taken.items()):
         return Choice(servers)
     rest = [name for server in taken for name in named[server] if name not in chosen]
     if _are_exceptions(rest, sum(len(named[server]) for server in taken), kept) and not odd & taken.keys():
         return Choice(servers, tuple(f"!{name}" for name in rest))
-    starts = [f"{start}*" for start in kept.values() if start]
+    starts = _starts(kept)
     return Choice(servers, (*_globs(taken, named, odd, MAX_WILD - len(starts)), *starts))
+
+
+def _starts(kept: Mapping[str, str]) -> tuple[str, ...]:
+    """The globs of all tools that servers will have."""
+    return tuple(f"{start}*" for start in kept.values() if start)
 
 
 def _are_exceptions(rest: Sequence[str], count: int, kept: Mapping[str, str]) -> bool:
@@ -109,7 +137,7 @@ def with_unknown(choice: Choice, before: Choice, servers: Collection[str], tools
     instance. `servers`: those that are here."""
     elsewhere = [each for each in before.servers if each not in servers and each not in choice.servers]
     names = [each.name for each in tools]
-    globs = [glob for glob in before.tools if not _is_known(glob.removeprefix("!"), names) and glob not in choice.tools]
+    globs = [glob for glob in before.tools if not is_known(glob.removeprefix("!"), names) and glob not in choice.tools]
     if choice.tools == ALL:  # with names that are given, it would be all no more
         globs = [glob for glob in globs if glob.startswith("!")]
     if not choice.tools:  # those that only take away would leave the rest
@@ -118,7 +146,8 @@ def with_unknown(choice: Choice, before: Choice, servers: Collection[str], tools
     return Choice((*choice.servers, *elsewhere) if choice.servers else (), (*chosen, *globs))
 
 
-def _is_known(glob: str, names: Iterable[str]) -> bool:
+def is_known(glob: str, names: Iterable[str]) -> bool:
+    """True if a glob matches one of the names."""
     one = NameChoice((glob,))
     return any(name in one for name in names)
 

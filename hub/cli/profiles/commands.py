@@ -91,7 +91,8 @@ def _suggest(options: argparse.Namespace) -> int:
     suggestion = suggested(host, evidence.uses, had_before(host), limits)
     taken = [each for each in tools if each.name in set(suggestion.names)]
     name = evidence.profile_of(host)
-    choice = choice_of(suggestion.names, tools, evidence.without_tools(name), evidence.kept(name))
+    kept = evidence.kept(name)
+    choice = choice_of(suggestion.names, tools, evidence.without_tools(name), kept)
     before = evidence.profiles.get(name)
     hosts = list(dict.fromkeys([*(() if before is None else before.hosts), host]))
     output.set(
@@ -111,6 +112,8 @@ def _suggest(options: argparse.Namespace) -> int:
         output.note(f"to choose yourself: hubd tools --pick {name}")
         return EX_OK
     said = comments(host, suggestion.why, taken, tools, limits)
+    if kept:
+        said.append(f"not connected now, and shown with all their tools once they are: {', '.join(kept)}")
     if not options.write:
         return _printed(output, name, {"hosts": hosts, **choice.settings()}, said, host)
     output.show(*said)

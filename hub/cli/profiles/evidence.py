@@ -13,7 +13,7 @@ from config.loading.check_profiles import OWN_LABEL
 from config.name_globs import ALL
 from config.profile_settings import DEFAULT_PROFILE, Profile
 from hub.catalog.names import name_id
-from hub.cli.profiles.choice import Choice, leaves_out_only
+from hub.cli.profiles.choice import Away, Choice, is_known, leaves_out_only
 from hub.cli.profiles.suggestion import Limits
 from hub.cli.subcommand import UsageError, nearest
 from hub.control.answers import Status
@@ -40,14 +40,39 @@ class Evidence(Struct, frozen=True):
         found = [each.name for each in self.status.upstreams if each.name not in having and "@" not in each.name]
         return [each for each in found if before is None or not before.servers or each in before.servers]
 
-    def kept(self, profile: str) -> dict[str, str]:
-        """Those of them that are away, and whose tools are shown, whichever they will have; with the beginning of the
-        names of these."""
+    def away(self, profile: str) -> tuple[Away, ...]:
+        """The servers that are not connected now, and what else the profile says of tools that are not here. What it
+        shows, whichever tools there will be, is marked."""
         before = self.profiles.get(profile)
-        if before is not None and not (before.tools == ALL or leaves_out_only(before.tools)):
-            return {}
-        there = {each.name for each in self.status.upstreams if each.state == "connected" and not each.settling}
-        return {each: self.starts.get(each, "") for each in self.without_tools(profile) if each not in there}
+        is_open = self.is_open(profile)
+        having = {each.server for each in self.uses.tools}
+        tools = () if before is None or is_open else before.tools
+        shown = self.without_tools(profile) if is_open else ()
+        found: dict[str, Away] = {}
+        for row in self.status.upstreams:
+            start = self.starts.get(row.name, "")
+            if row.name in having or "@" in row.name or (row.state == "connected" and not row.settling):
+                continue
+            if is_open or start:  # in a list of names a server stands by the beginning of these
+                each = Away(row.name, start, row.state, row.name in shown or f"{start}*" in tools)
+                found[each.word] = each
+        names = [each.name for each in self.uses.tools]
+        for glob in tools:
+            is_line = glob[:1] not in ("!", "#") and glob.split() == [glob]
+            if is_line and glob not in found and not is_known(glob, names):
+                found[glob] = Away("", glob, "", True)
+        return tuple(found.values())
+
+    def is_open(self, profile: str) -> bool:
+        """True if the profile shows all tools of servers to come, but for some, or there is none yet."""
+        before = self.profiles.get(profile)
+        return before is None or before.tools == ALL or leaves_out_only(before.tools)
+
+    def kept(self, profile: str) -> dict[str, str]:
+        """The servers that are away, and whose tools are shown, whichever they will have; with the beginning of the
+        names of these."""
+        found = self.away(profile) if self.is_open(profile) else ()
+        return {each.server: each.start for each in found if each.is_shown}
 
     def known(self, label: str) -> Host | None:
         """The host that `hubd install` gives this label."""

@@ -1,10 +1,12 @@
 """The list of tools that `hubd tools --pick` opens in an editor, and what somebody made of it. Pure.
 
-One line a tool: its name, and about how many tokens it takes. A line that begins with `#` is left out, and so is one
-that is gone. Other lines that begin with `#` are for the reader.
+One line a tool: its name, about how many tokens it takes, and what it does. A line that begins with `#` is left out,
+and so is one that is gone. Servers that are not connected have a line each, too. Other lines that begin with `#` are
+for the reader.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import groupby
 from typing import Final
@@ -12,7 +14,9 @@ from typing import Final
 from msgspec import Struct
 
 from config.profile_settings import DEFAULT_PROFILE
-from hub.cli.profiles.choice import can_be_named
+from config.registry.server_json import one_line
+from hub.cli.client.starting import STATES
+from hub.cli.profiles.choice import NOBODY, Away, can_be_named
 from hub.cli.render.tables import about
 from hub.control.tool_use import ToolUse, tokens_together
 from hub.wire.printable import printable
@@ -21,9 +25,15 @@ CLOSE: Final = 0.7
 MAX_MISTAKES: Final = 5
 MAX_SHOWN: Final = 80
 """Characters of a name that cannot be chosen."""
+LINE_CHARS: Final = 110
+"""A description ends here, but has at least as many characters as:"""
+LEAST_CHARS: Final = 30
+_NOT_HERE: Final = "not here now; the profile names it"
+_ORDER: Final = re.compile(r"\b(vim?[<=>]?\d*|ex|local variables):", re.IGNORECASE)
+"""Texts in which editors would find their settings: descriptions come from servers."""
 _ODD: Final = "cannot be chosen by its name, and is shown where all others of its server are; give the server a prefix"
 _HELP: Final = """\
-# The tools of the profile {name} ({hosts}): {shown}.
+# {heading}
 # `#` before a tool leaves it out. Save and close to write the profile; close this as it is to change nothing.
 """
 
@@ -33,17 +43,31 @@ class Picked(Struct, frozen=True):
 
     names: tuple[str, ...] = ()
     """The tools that are shown, in the order of the list."""
+    away: tuple[str, ...] = ()
+    """The words of what is not connected, and shown nevertheless."""
     left_out: bool = False
     """True if a line leaves a tool out with `#`: then a list without any tool that is shown is meant."""
     mistakes: tuple[str, ...] = ()
     """Lines that name no tool, as sentences."""
 
 
-def pick_list(name: str, hosts: Sequence[str], tools: Sequence[ToolUse], chosen: Collection[str]) -> str:
-    """The text of the list for the profile `name`."""
+def heading(name: str, hosts: Sequence[str], tools: Sequence[ToolUse], chosen: Collection[str]) -> str:
+    """The sentence above a list: whose it is, and how many of the tools are chosen."""
     whose = ", ".join(hosts) or ("all hosts without another one" if name == DEFAULT_PROFILE else "of no host yet")
-    taken = [each for each in tools if each.name in chosen]
-    lines = [_HELP.format(name=name, hosts=whose, shown=extent(taken, tools))]
+    return f"The tools of the profile {name} ({whose}): {extent([e for e in tools if e.name in chosen], tools)}."
+
+
+def pick_list(
+    name: str,
+    hosts: Sequence[str],
+    tools: Sequence[ToolUse],
+    chosen: Collection[str],
+    away: Sequence[Away] = (),
+    texts: Mapping[str, str] = NOBODY,
+) -> str:
+    """The text of the list for the profile `name`. `chosen`: the names of tools, and words of what is `away`; `texts`:
+    descriptions of tools."""
+    lines = [_HELP.format(heading=heading(name, hosts, tools, chosen))]
     width = max((len(each.name) for each in tools if can_be_named(each.name)), default=0) + 1
     costs = {each.name: about(each.tokens) for each in tools}
     right = max(map(len, costs.values()), default=0)
@@ -57,9 +81,26 @@ def pick_list(name: str, hosts: Sequence[str], tools: Sequence[ToolUse], chosen:
                 lines.append(f"# {printable(each.name)[:MAX_SHOWN]!r} {_ODD}")
                 continue
             mark = "" if each.name in chosen else "#"
-            lines.append(f"{mark + each.name:{width}}  {costs[each.name]:>{right}}")
+            line = f"{mark + each.name:{width}}  {costs[each.name]:>{right}}"
+            what = described(texts.get(each.name, ""), max(LEAST_CHARS, LINE_CHARS - len(line) - 2))
+            lines.append(f"{line}  {what}".rstrip())
+        lines.append("")
+    if away:
+        lines.append("# not connected now: a line shows all tools that its server will have, `#` leaves them out")
+        lines += [f"{'' if each.word in chosen else '#'}{each.word}  {state_of(each)}" for each in away]
         lines.append("")
     return "\n".join(lines)
+
+
+def described(text: str, most: int) -> str:
+    """A description as it fits a line, safe for terminals and editors."""
+    line = one_line(printable(text[: 4 * LINE_CHARS], keep="\n\t"), most)
+    return _ORDER.sub(r"\1 :", line)
+
+
+def state_of(away: Away) -> str:
+    """The reason why something of a list has no tools now."""
+    return f"{away.server} is {STATES.get(away.state, away.state)}" if away.server else _NOT_HERE
 
 
 def extent(taken: Sequence[ToolUse], tools: Sequence[ToolUse]) -> str:
@@ -76,9 +117,9 @@ def _tools(found: Sequence[ToolUse]) -> str:
     return f"{len(found)} {'tool' if len(found) == 1 else 'tools'}"
 
 
-def picked(text: str, tools: Sequence[ToolUse]) -> Picked:
+def picked(text: str, tools: Sequence[ToolUse], away: Sequence[Away] = ()) -> Picked:
     """Read the list that somebody has saved."""
-    known = {each.name for each in tools if can_be_named(each.name)}
+    known = {each.name for each in tools if can_be_named(each.name)} | {each.word for each in away}
     found: set[str] = set()
     mistakes: list[str] = []
     for number, word in _named(text):
@@ -90,7 +131,7 @@ def picked(text: str, tools: Sequence[ToolUse]) -> Picked:
         mistakes = [*mistakes[:MAX_MISTAKES], f"{len(mistakes) - MAX_MISTAKES} more lines name no tool"]
     names = tuple(each.name for each in tools if each.name in found)
     left_out = not found and any(word in known for word in _left_out(text))
-    return Picked(names, left_out, tuple(mistakes))
+    return Picked(names, tuple(each.word for each in away if each.word in found), left_out, tuple(mistakes))
 
 
 def _named(text: str) -> Iterator[tuple[int, str]]:

@@ -1,6 +1,7 @@
-"""`hubd tools --pick NAME`: what a profile shows, chosen in an editor on one line a tool."""
+"""`hubd tools --pick NAME`: what a profile shows, chosen at a terminal, or in an editor on one line a tool."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -8,32 +9,32 @@ from os import EX_OK
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
+from config.name_globs import ALL
 from config.profile_settings import DEFAULT_PROFILE
 from hub.cli.editor import edit_again, edited_text, editor_command
-from hub.cli.profiles.choice import can_be_named, choice_of, shown_by
+from hub.cli.profiles.choice import Away, Choice, can_be_named, choice_of, shown_by
 from hub.cli.profiles.evidence import Evidence, choice_in, gathered, had_before
-from hub.cli.profiles.pick_list import Picked, pick_list, picked
+from hub.cli.profiles.pick_list import LINE_CHARS, Picked, described, heading, pick_list, picked, state_of
 from hub.cli.profiles.suggestion import suggested
 from hub.cli.profiles.writing import new_settings, write
-from hub.cli.subcommand import EX_FAILED, Output, UsageError, agreed
-from hub.control.tool_use import tokens_together
+from hub.cli.render.tables import about
+from hub.cli.subcommand import EX_FAILED, Output, UsageError, agreed, client
+from hub.control.tool_use import ToolUse, tokens_together
 
+BY_HAND: Final = "or write the profile by hand: `hubd profile suggest HOST` prints one to begin with"
 LIKE: Final = 0.8
 """Similarity above which a new name is taken for a misspelt one."""
 
 
 def pick(options: argparse.Namespace) -> int:
     """Have the user choose, and write what was chosen; the exit code."""
-    import shutil
-    import tempfile
-
     from config.errors import EditError
-    from config.hub_paths import config_file
 
     output: Output = options.output
-    editor = editor_command(
-        output, "or write the profile by hand: `hubd profile suggest HOST` prints one to begin with"
-    )
+    at_terminal = not options.edit and _has_arrows(output)
+    editor = [] if at_terminal else editor_command(output, BY_HAND)
     evidence = gathered(options)
     tools = evidence.uses.tools
     if not tools:
@@ -42,20 +43,92 @@ def pick(options: argparse.Namespace) -> int:
     if meant is None:
         return _unchanged(output, "nothing was changed")
     name, hosts = meant
-    text = pick_list(name, hosts, tools, _before(evidence, name, hosts))
+    away = evidence.away(name)
+    shown = {each.word for each in away if each.is_shown}
+    listed = Listed(name, hosts, tools, away, set() if options.empty else _before(evidence, name, hosts) | shown)
+    if not at_terminal:
+        return _in_editor(options, evidence, listed, editor)
+    found = _with_arrows(listed, output)
+    if found is None:
+        return _unchanged(output, "nothing was changed")
+    try:
+        return _write(options, evidence, listed, found)
+    except EditError as error:
+        return output.fail(EX_FAILED, str(error))
+
+
+class Listed(Struct, frozen=True):
+    """All that a list offers to choose."""
+
+    name: str
+    """Of the profile."""
+    hosts: Sequence[str]
+    tools: Sequence[ToolUse]
+    away: Sequence[Away]
+    chosen: set[str]
+    """At first."""
+
+    def texts(self) -> dict[str, str]:
+        """The descriptions of tools."""
+        from hub.control.methods import TOOLS
+
+        with client() as control:
+            found = control.request(TOOLS)
+        return {str(each.get("name")): str(each.get("description") or each.get("title") or "") for each in found}
+
+
+def _has_arrows(output: Output) -> bool:
+    """True if somebody can choose with arrows here, and has not named an editor."""
+    named = os.environ.get("VISUAL", "").strip() or os.environ.get("EDITOR", "").strip()
+    return not named and output.is_attended() and output.progress.live
+
+
+def _with_arrows(listed: Listed, output: Output) -> Picked | None:
+    """Have the user choose at the terminal; None: everything is to be as it is."""
+    from hub.cli.profiles.arrows import Chooser, Row, choose
+
+    texts = listed.texts()
+    rows = [
+        Row(each.name, about(each.tokens), described(texts.get(each.name, ""), LINE_CHARS))
+        for each in listed.tools
+        if can_be_named(each.name)
+    ]
+    rows += [Row(each.word, "", f"all tools, once it has some: {state_of(each)}") for each in listed.away]
+    chooser = Chooser(rows, listed.chosen)
+    if not choose(chooser, lambda: heading(listed.name, listed.hosts, listed.tools, chooser.chosen), output.progress):
+        return None
+    return picked("\n".join(each.name for each in rows if each.name in chooser.chosen), listed.tools, listed.away)
+
+
+def _in_editor(options: argparse.Namespace, evidence: Evidence, listed: Listed, editor: list[str]) -> int:
+    """Have the user choose in an editor, and write what was chosen; the exit code."""
+    import shutil
+    import tempfile
+
+    from config.errors import EditError
+    from config.hub_paths import config_file
+
+    output: Output = options.output
+    text = pick_list(listed.name, listed.hosts, listed.tools, listed.chosen, listed.away, listed.texts())
     folder = Path(tempfile.mkdtemp(prefix="hubd-pick-"))
-    copy = folder / f"{name}.tools"
+    copy = folder / f"{listed.name}.tools"
     copy.write_text(text, encoding="utf-8")
     main = options.config or config_file()
     try:
         saved = edited_text(editor, copy, main, output)
-        while (found := picked(saved, tools)).mistakes:
+        while (found := picked(saved, listed.tools, listed.away)).mistakes:
             for mistake in found.mistakes:
                 print(f"hubd: {mistake}", file=sys.stderr)
             if not edit_again(output):
                 return output.fail(EX_FAILED, f"{main} was left as it is; your list is in {copy}")
             saved = edited_text(editor, copy, main, output)
-        code = _taken(options, evidence, name, hosts, found if saved != text else None)
+        if saved == text:
+            code = _unchanged(output, "the list was closed as it was, so nothing was changed")
+        elif not found.names and not found.away and not found.left_out:
+            why = "the list has no line of a tool any more, as if it was given up, so nothing was changed"
+            code = _unchanged(output, f"{why}; to leave all tools out, put `#` before each")
+        else:
+            code = _write(options, evidence, listed, found)
     except EditError as error:
         if copy.exists() and copy.read_text(encoding="utf-8", errors="replace") != text:
             return output.fail(EX_FAILED, f"{error}. Your list is in {copy}")
@@ -68,34 +141,47 @@ def pick(options: argparse.Namespace) -> int:
     return code
 
 
-def _taken(
-    options: argparse.Namespace, evidence: Evidence, name: str, hosts: Sequence[str], found: Picked | None
-) -> int:
-    """Write what was chosen, or say why nothing is written. `found` None: the list was closed as it was."""
+def _write(options: argparse.Namespace, evidence: Evidence, listed: Listed, found: Picked) -> int:
+    """Write what was chosen, or say why nothing is written; the exit code.
+
+    Raises:
+        EditError: hubd.toml cannot be edited for certain.
+    """
     output: Output = options.output
+    name, hosts, tools = listed.name, listed.hosts, listed.tools
     output.set(profile=name, hosts=list(hosts))
-    if found is None:
-        return _unchanged(output, "the list was closed as it was, so nothing was changed")
-    if not found.names and not found.left_out:
-        text = "the list has no line of a tool any more, as if it was given up, so nothing was changed"
-        return _unchanged(output, f"{text}; to leave all tools out, put `#` before each")
-    tools = evidence.uses.tools
     before = evidence.profiles.get(name)
-    shown = [] if before is None else shown_by(choice_in(before), tools)
-    if before is not None and set(found.names) == {each.name for each in shown if can_be_named(each.name)}:
+    was = set() if before is None else {e.name for e in shown_by(choice_in(before), tools) if can_be_named(e.name)}
+    was |= {each.word for each in listed.away if each.is_shown}
+    if before is not None and {*found.names, *found.away} == was:
         return _unchanged(output, f"the profile {name} shows these tools already; nothing was changed")
-    choice = choice_of(set(found.names), tools, evidence.without_tools(name), evidence.kept(name))
-    settings = new_settings(evidence, name, hosts, choice)
+    choice, away = _choice(evidence, listed, found)
+    settings = new_settings(evidence, name, hosts, choice, {each.word for each in listed.away} - set(found.away))
     if not settings:
         text = f"all tools were chosen, which is what hosts without a profile are shown: no profile {name} was written"
         return _unchanged(output, text)
-    if not found.names and output.is_attended():
+    if not found.names and not found.away and output.is_attended():
         question = f"No tool is left: hosts of {name} would be shown none. Write that?"
         if not agreed(question, default=False):
             return _unchanged(output, "nothing was changed")
     taken = [each for each in tools if each.name in set(found.names)]
-    output.set(**choice.settings(), shown=len(taken), tokens=tokens_together(taken))
-    return write(options, name, settings, hosts)
+    output.set(**choice.settings(), shown=len(taken), tokens=tokens_together(taken), away=away)
+    code = write(options, name, settings, hosts)
+    if away:
+        output.note(f"not connected now, and shown with all their tools once they are: {', '.join(away)}")
+    return code
+
+
+def _choice(evidence: Evidence, listed: Listed, found: Picked) -> tuple[Choice, list[str]]:
+    """The choice, and the servers in it that are not connected."""
+    kept = {each.server: each.start for each in listed.away if each.server and each.word in found.away}
+    left = {each.server for each in listed.away if each.server and each.server not in kept}
+    others = [each for each in dict.fromkeys([*evidence.without_tools(listed.name), *kept]) if each not in left]
+    if evidence.is_open(listed.name):
+        return choice_of(set(found.names), listed.tools, others, kept, closed=bool(left)), [*kept]
+    choice = choice_of(set(found.names), listed.tools, others, closed=bool(left))
+    starts = () if choice.tools == ALL else tuple(f"{start}*" for start in kept.values())
+    return Choice(choice.servers, (*choice.tools, *starts)), [*kept]
 
 
 def _unchanged(output: Output, why: str) -> int:

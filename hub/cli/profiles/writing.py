@@ -2,12 +2,12 @@
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from os import EX_CONFIG, EX_OK
 from typing import TYPE_CHECKING, Any
 
 from hub.cli.profiles.choice import Choice, with_unknown
-from hub.cli.profiles.evidence import Evidence, choice_in
+from hub.cli.profiles.evidence import Evidence
 from hub.cli.subcommand import Output, UsageError, agreed, client
 from hub.control.answers import Status
 
@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from config.profile_settings import Profile
 
 
-def new_settings(evidence: Evidence, name: str, hosts: Sequence[str], choice: Choice) -> dict[str, Any]:
-    """The settings to write for the profile `name`: what says something, and what differs from what it says now."""
+def new_settings(
+    evidence: Evidence, name: str, hosts: Sequence[str], choice: Choice, dropped: Collection[str] = ()
+) -> dict[str, Any]:
+    """The settings to write for the profile `name`: what says something, and what differs from what it says now.
+    `dropped`: globs that it is to say no more."""
     before = evidence.profiles.get(name)
     if before is None:
         return {**({"hosts": list(hosts)} if hosts else {}), **choice.settings()}
     here = {each.name for each in evidence.status.upstreams}
-    choice = with_unknown(choice, choice_in(before), here, evidence.uses.tools)
+    said = Choice(before.servers, tuple(glob for glob in before.tools if glob not in dropped))
+    choice = with_unknown(choice, said, here, evidence.uses.tools)
     settings: dict[str, Any] = {}
     if any(host not in before.hosts for host in hosts):
         settings["hosts"] = list(dict.fromkeys([*before.hosts, *hosts]))

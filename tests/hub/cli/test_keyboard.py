@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.cli.keyboard import readable, typed_line
+from hub.cli.keyboard import keys, readable, typed_line
 
 TICK = threading.Event()
 
@@ -60,3 +60,12 @@ def test_what_can_be_read_ends_the_wait_or_the_limit_does():
         pipe.write("x")
         pipe.flush()
         assert readable([reading]) == [reading]
+
+
+def test_keys_have_names_however_the_terminal_sends_them():
+    main, child = os.openpty()
+    with open(main, "wb", buffering=0) as hands, open(child) as stream, keys(stream.fileno()) as pressed:
+        hands.write("\x1b[A\x1bOBq \x1b[6~é\x1b[1;5C\x1b[99~\n\x1b".encode())
+        assert pressed() == ["up", "down", "q", " ", "page down", "é", "", "", "\n", "\x1b"]
+        hands.write("é".encode()[:1])
+        assert len(pressed()) == 1

@@ -91,9 +91,16 @@ def test_leaving_one_tool_out_drops_no_server_that_is_away():
     bare = choice_of({"files__read"}, FILES, ["db"], {"db": ""})
     assert bare == Choice(("files", "db"), ("!files__write", "!files__move", "!files__delete"))
     assert choice_of(all_names, FILES, ["db"], {"db": "db__"}) == Choice()
-    assert choice_of((), FILES, ["db"], {"db": "db__"}) == Choice((), ())
+    assert choice_of((), FILES, ["db"], {"db": "db__"}) == Choice(("db",), ("db__*",))
     away = {f"s{at}": f"s{at}__" for at in range(100)}
     assert problem_of(choice_of({"files__read", "time__now"}, FILES, [*away], away).tools) == ""
+
+
+def test_a_server_that_is_away_and_not_to_be_shown_is_left_out_though_all_others_are_chosen():
+    all_names = {each.name for each in FILES}
+    assert choice_of(all_names, FILES, closed=True) == Choice(("files", "time", "mail"))
+    few = choice_of(all_names - {"files__delete"}, FILES, ["db"], {"db": "db__"}, closed=True)
+    assert few == Choice(("files", "time", "mail", "db"), ("!files__delete",))
 
 
 ODD = ["*", "!x", "my tool", "#hash", "a?", "[a]", "x" * 300, "a\nb", "a\x1bb"]

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hub.cli.profiles.choice import Away
 from hub.cli.profiles.pick_list import Picked, pick_list, picked
 from hub.control.tool_use import ToolUse
 
@@ -101,3 +102,37 @@ def test_a_tool_that_cannot_be_named_is_a_comment(name):
     none = picked(text.replace("\nread", "\n#read").replace("\nwrite", "\n#write"), tools)
     assert (none.names, none.left_out, none.mistakes) == ((), True, ())
     assert picked(line, tools) == Picked()
+
+
+AWAY = [Away("db", "db__", "failed", True), Away("bare", "", "unauthorized", True), Away("", "old__find", "", True)]
+
+
+def test_what_is_not_connected_has_lines_that_can_be_left_out():
+    text = pick_list("coding", [], TOOLS, {"time__now", "db__*", "old__find"}, AWAY)
+    assert text.endswith(
+        "\n# not connected now: a line shows all tools that its server will have, `#` leaves them out\n"
+        "db__*  db is failed\n"
+        "#bare:*  bare is waiting for a sign-in\n"
+        "old__find  not here now; the profile names it\n"
+    )
+    assert picked(text, TOOLS, AWAY) == Picked(("time__now",), ("db__*", "old__find"))
+    assert picked("#db__*", TOOLS, AWAY) == Picked(left_out=True)
+
+
+@pytest.mark.parametrize(
+    ("description", "shown"),
+    [
+        ("Read a file.\n\nAnd more", "Read a file. And more"),
+        ("\x1b[2J\u202eevil", r"\x1b[2J\u202eevil"),
+        ("vim: set foldexpr=system('x')", "vim : set foldexpr=system('x')"),
+        pytest.param("x" * 10_000, "x" * 79 + "...", id="long"),
+    ],
+)
+def test_a_description_is_a_short_line_that_is_no_order_to_an_editor(description, shown):
+    (line,) = [
+        each
+        for each in pick_list("x", [], TOOLS, set(), (), {"time__now": description}).splitlines()
+        if each.startswith("#time__now")
+    ]
+    assert line.removeprefix("#time__now").strip().removeprefix("~1 100  ") == shown
+    assert len(line) <= 110

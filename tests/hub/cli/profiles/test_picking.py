@@ -236,3 +236,113 @@ def test_for_programs(hub, tmp_path):
         "shown": 3,
         "hub": "running",
     }
+
+
+DISABLED = """
+[upstreams.corp]
+command = "corp"
+disabled = true
+[upstreams.bare]
+command = "bare"
+disabled = true
+prefix = ""
+"""
+
+
+@pytest.fixture
+def away(hub):
+    """The hub, with two servers that are not connected."""
+    hub.config.write_text(SERVERS + DISABLED)
+    hubd(hub, "reload")
+    return hub
+
+
+def test_servers_that_are_not_connected_are_said_and_can_be_left_out(away, tmp_path):
+    leaving_one = "text.replace('mail__', '#mail__')"
+    said = pick(away, tmp_path, "small", leaving_one)
+    assert "\ncorp__*  corp is disabled\nbare:*  bare is disabled\n" in seen(tmp_path)
+    assert "not connected now, and shown with all their tools once they are: corp, bare" in said
+    assert profiles(away) == {"small": {"servers": ["files", "corp", "bare"]}}
+    said = pick(away, tmp_path, "other", "", f"{leaving_one}.replace('corp__', '#corp__').replace('bare:', '#bare:')")
+    assert "not connected now" not in said
+    assert profiles(away)["other"] == {"servers": ["files"]}
+
+
+def test_a_list_can_begin_with_nothing(away, tmp_path):
+    env = {**away.env, "VISUAL": editor(tmp_path, "text.replace('#files__read', 'files__read')")}
+    done = hubd(away._replace(env=env), "tools", "--pick", "windsurf", "--empty", "--json", "--config", away.config)
+    assert "#mail__send" in seen(tmp_path)
+    assert "#corp__*" in seen(tmp_path)
+    assert profiles(away) == {"windsurf": {"hosts": ["windsurf"], "servers": ["files"], "tools": ["files__read"]}}
+    assert json.loads(done.stdout)["away"] == []
+
+
+def test_names_of_what_is_not_here_can_be_left_out(away, tmp_path):
+    away.config.write_text(SERVERS + DISABLED + '[profiles.few]\ntools = ["files__read", "corp__*", "old__find", "!x"]')
+    hubd(away, "reload")
+    pick(away, tmp_path, "few", "text.replace('old__', '#old__').replace('#mail__send', 'mail__send')")
+    assert "\ncorp__*  corp is disabled\nold__find  not here now" in seen(tmp_path)
+    assert profiles(away)["few"]["tools"] == ["files__read", "mail__send", "corp__*", "!x"]
+
+
+def test_a_server_alone_can_be_chosen_before_it_is_connected(away, tmp_path):
+    pick(away, tmp_path, "small", f"{NONE}.replace('#files__read', 'files__read')")
+    assert profiles(away)["small"]["tools"] == ["!files__write", "!files__move"]
+    pick(away, tmp_path, "small", "", "__import__('re').sub('(?m)^(?=[fmb])', '#', text)")
+    assert profiles(away) == {"small": {"servers": ["corp"], "tools": ["corp__*"]}}
+
+
+@pytest.mark.parametrize("options", [["--empty"], ["--edit"]])
+def test_options_of_a_pick_alone(hub, options):
+    done = hubd(hub, "tools", *options)
+    assert (done.returncode, "--empty and --edit go with --pick PROFILE" in done.stderr) == (2, True)
+
+
+# --- at a terminal ----------------------------------------------------------------------------------------------------
+
+DOWN = "\x1b[B"
+
+
+def arrows(hub, *options, columns=80, rows=24, **env):
+    return Terminal([HUBD, "tools", "--config", hub.config, *options], {**hub.env, **env}, columns=columns, rows=rows)
+
+
+def test_arrows_and_space_choose(hub):
+    with arrows(hub, "--pick", "windsurf", "--empty", NO_COLOR="1") as terminal:
+        before = terminal.attributes()
+        terminal.wait_for("> \\[ ] files__read")
+        terminal.wait_for("Enter writes")
+        terminal.type(f"{DOWN} /mail\n")
+        terminal.wait_for("/mail  2 of 5")
+        terminal.type("a\x1b")
+        terminal.wait_for("3 tools")
+        terminal.wait_for("Enter writes")
+        terminal.type("\n")
+        code, out = terminal.end()
+        assert code == 0, out
+        assert terminal.attributes() == before
+    assert "windsurf: 3 tools" in out
+    assert "\x1b[1m" not in out
+    assert profiles(hub) == {"windsurf": {"hosts": ["windsurf"], "tools": ["files__write", "mail__*"]}}
+
+
+@pytest.mark.parametrize(("keys", "code"), [(" q", 0), ("a\x1b", 0), ("n\x03", 130)])
+def test_arrows_given_up_change_nothing(hub, keys, code):
+    with arrows(hub, "--pick", "small") as terminal:
+        before = terminal.attributes()
+        terminal.wait_for("Enter writes")
+        terminal.type(keys)
+        assert terminal.end()[0] == code
+        assert terminal.attributes() == before
+    assert profiles(hub) == {}
+
+
+@pytest.mark.parametrize(("options", "variables"), [(["--edit"], {}), ([], {"EDITOR": "my-editor"})])
+def test_an_editor_opens_for_who_names_one_or_wants_one(hub, tmp_path, options, variables):
+    (tmp_path / "sensible-editor").write_text("#!/bin/sh\necho it is edited\n")
+    (tmp_path / "sensible-editor").rename(tmp_path / variables.get("EDITOR", "sensible-editor"))
+    next(tmp_path.glob("*-editor")).chmod(0o755)
+    path = f"{tmp_path}:{hub.env['PATH']}"
+    with arrows(hub, "--pick", "small", *options, **variables, PATH=path) as terminal:
+        code, out = terminal.end()
+    assert (code, "it is edited" in out, "closed as it was" in out) == (0, True, True), out
