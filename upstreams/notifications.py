@@ -37,7 +37,7 @@ class NotificationSink:
         history: History,
         lists: ListRefresh,
         *,
-        on_asked: Callable[[], None],
+        on_asked: Callable[[str], None],
         on_ended: Callable[[], None],
         on_elicited: Callable[[str], None] = lambda id: None,
         listener: InvalidationListener = NO_LISTENER,
@@ -46,6 +46,8 @@ class NotificationSink:
         """Elicitations at URLs that are done."""
         self.unattributed_count = 0
         """Questions that were refused because they could not be attributed to a host."""
+        self.withheld_roots = 0
+        """Questions for roots that were refused, because hosts share the session or the configuration gives none."""
         self._name = name
         self._lists = lists
         self._listener = listener
@@ -63,6 +65,7 @@ class NotificationSink:
         """Go on where the sink of the predecessor ends."""
         self.elicitations = old.elicitations
         self.unattributed_count += old.unattributed_count
+        self.withheld_roots += old.withheld_roots
 
     def changed(self, kinds: tuple[Kind, ...]) -> None:
         """Have these lists read again."""
@@ -93,9 +96,13 @@ class NotificationSink:
         """Note the end of a process."""
         self._history.exited(exit, trio.current_time())
 
-    def asked(self) -> None:
+    def asked(self, method: str) -> None:
         """The upstream is interactive from now on."""
-        self._on_asked()
+        self._on_asked(method)
+
+    def roots_withheld(self) -> None:
+        """Count a question for roots that was refused."""
+        self.withheld_roots += 1
 
     def ended(self) -> None:
         """The main session carries no more calls."""

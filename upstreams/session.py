@@ -178,8 +178,12 @@ class UpstreamEvents(Protocol):
         """A note about a session, for `hubd logs`."""
         ...
 
-    def asked(self) -> None:
-        """The upstream asked a question: it is interactive from now on."""
+    def asked(self, method: str) -> None:
+        """The upstream asked a question: it is interactive from now on. Said once a session of each method."""
+        ...
+
+    def roots_withheld(self) -> None:
+        """A question for roots was refused because this session has none, whatever its hosts have."""
         ...
 
     def unattributed(self, method: str) -> None:

@@ -90,6 +90,8 @@ class UpstreamStatus(Trouble, frozen=True, kw_only=True):
     """The choice of hosts that share the sessions."""
     unattributed: int | None = None
     """Questions refused because nobody can tell which host they are for."""
+    withheld_roots: int | None = None
+    """Questions for roots refused because hosts share the session, or the configuration gives none."""
     settling: bool | None = None
     """Its lists may soon differ from these counts: it has not listed what it offers since it was connected, or is being
     tried."""

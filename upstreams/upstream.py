@@ -405,8 +405,8 @@ class Upstream:
         """A host may have another session than before."""
         self.host_subscriptions.move_all()
 
-    def _asked(self) -> None:
-        (self.legacy_sessions.pool if era_of(self.snapshot.version) is Era.MODERN else self.pool).asked()
+    def _asked(self, method: str) -> None:
+        (self.legacy_sessions.pool if era_of(self.snapshot.version) is Era.MODERN else self.pool).asked(method)
 
     @property
     def needed_until(self) -> float:
@@ -542,5 +542,6 @@ class Upstream:
             sessions=sum(map(len, self.pools)),
             mode=self.pool.sharing.value if self.pool.sharing else None,
             unattributed=self.notifications.unattributed_count,
+            withheld_roots=self.notifications.withheld_roots,
             settling=self.settling,
         )

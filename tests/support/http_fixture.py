@@ -91,7 +91,10 @@ class Ear:
     def note(self, text: str) -> None:
         self.notes.append(text)
 
-    def asked(self) -> None:
+    def roots_withheld(self) -> None:
+        self.events.append("roots withheld")
+
+    def asked(self, method: str) -> None:
         self.events.append("asked")
 
     def unattributed(self, method: str) -> None:

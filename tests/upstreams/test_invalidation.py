@@ -401,7 +401,7 @@ async def test_a_session_that_one_host_goes_on_with_is_that_hosts(autojump_clock
     main = world.upstream.session_for(two.caller)
     assert main.tenant is None
     world.ears.take()
-    world.upstream.pool.asked()
+    world.upstream.pool.asked("elicitation/create")
     assert world.ears.take() == [("gap", None)]
     assert world.upstream.session_for(one.caller) is main
     assert main.tenant == one.caller.tenant
@@ -409,7 +409,7 @@ async def test_a_session_that_one_host_goes_on_with_is_that_hosts(autojump_clock
     world.upstream.pool.forget_interactive()
     assert world.ears.take() == [("gap", one.caller.tenant)]
     assert main.tenant is None
-    world.upstream.pool.asked()
+    world.upstream.pool.asked("elicitation/create")
     world.upstream.host_left(one.caller.tenant)
     assert main.tenant is None
 

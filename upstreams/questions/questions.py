@@ -109,7 +109,8 @@ class Questions:
         self._tell = tell
         self._version = version
         self._open: dict[OpenQuestion, None] = {}
-        self._asked = False
+        self._asked: set[str] = set()
+        """The methods of the questions that were asked, of which the upstream as a whole was told."""
         self._quota = TokenBucket(QUESTIONS_PER_MINUTE, QUESTIONS_PER_MINUTE / 60)
         self._host: Exchange | None = None
         """The host that owns the session, since it was welcomed."""
@@ -181,11 +182,23 @@ class Questions:
             raise QuestionRefusal(METHOD_NOT_FOUND, f"This client does not answer {method}")
         if method == LIST_ROOTS and terms.roots is not None:
             return Result(raw({"roots": [{"uri": uri} for uri in terms.roots]}))
-        if not self._asked and terms.client_features != "none":
-            self._asked = True
-            self._events.asked()
+        if method not in self._asked and terms.client_features != "none":
+            self._asked.add(method)
+            self._events.asked(method)
+        if method == LIST_ROOTS and (why := self._withheld_roots()):
+            self._events.roots_withheld()
+            raise QuestionRefusal(METHOD_NOT_FOUND, f'{why}; with roots = "host" it is given those of each host')
         check_capabilities(question, terms.capabilities)
         return None
+
+    def _withheld_roots(self) -> str:
+        """The reason why the session has no roots, whatever its hosts have; "": there is none."""
+        name, terms = self.name, self.terms
+        if "roots" in terms.capabilities or terms.client_features == "none":
+            return ""
+        if not terms.tells_roots:
+            return f"The configuration of {name} gives it no roots"
+        return "" if terms.exclusive else f"Hosts share this session of {name}, so it is given no roots"
 
     def _find(self, question: Question, on: Running | None) -> Running | None:
         """The operation that a question belongs to; None: it is for the host of the session.

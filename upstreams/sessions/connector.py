@@ -112,8 +112,11 @@ class _Events:
     def note(self, text: str) -> None:
         self._upstream.note(text)
 
-    def asked(self) -> None:
-        self._upstream.asked()
+    def asked(self, method: str) -> None:
+        self._upstream.asked(method)
+
+    def roots_withheld(self) -> None:
+        self._upstream.roots_withheld()
 
     def unattributed(self, method: str) -> None:
         self._upstream.unattributed(method)

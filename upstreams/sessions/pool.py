@@ -7,7 +7,8 @@ it is decided when it opens:
     SINGLETON    as SHARED, but there is no other: other accounts are refused
     PER_HOST     nobody uses it; each host has a session for itself, opened by its first operation
     INTERACTIVE  as PER_HOST, from the first question that the upstream asked on; the host that used the main session
-                 last goes on with it, alone, unless a call of another host still runs in it
+                 last goes on with it, alone, unless a call of another host still runs in it, or until the upstream
+                 asks for its roots, which that session cannot have
 
 What always holds: a session that served one account never serves another, unless the configuration allows it; a session
 of one tenant serves nobody else, and is closed when the tenant has left or was idle for long. Nothing here waits:
@@ -27,7 +28,7 @@ from hub.link.hub_errors import HubError, Overloaded, UpstreamUnavailable
 from hub.link.interface import OWNER, Caller, Tenant
 from hub.link.recent import Recent
 from hub.wire.handshake import detached
-from hub.wire.mcp import Era
+from hub.wire.mcp import LIST_ROOTS, Era
 from upstreams.memory import UpstreamMemory
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.sharing import EXCLUSIVE, Sharing, is_welcoming, sharing_of, terms_of, union
@@ -79,6 +80,8 @@ class Pool:
         """Sessions that the hosts of an account share, beside the main one."""
         self._opening: dict[Tenant | str, PooledSession] = {}
         """Sessions that are being opened, by their owner; no call finds them yet."""
+        self._asks_roots = False
+        """The upstream has asked for roots."""
         self._departed: Recent[Tenant, None] = Recent(MAX_GONE)
         self._level: str | None = None
 
@@ -168,8 +171,14 @@ class Pool:
         if self._by_host:
             pooled = self._by_host.get(caller.tenant)
             if pooled is not None:
-                return pooled if not pooled.terms.exclusive or pooled.covers(caller, self.config) else None
+                if not pooled.terms.exclusive:
+                    return None if self._lacks_roots_of(caller) else pooled
+                return pooled if pooled.covers(caller, self.config) else None
         return self._shared_with(caller, claims=claims)
+
+    def _lacks_roots_of(self, caller: Caller) -> bool:
+        """True if `caller` has roots that the upstream asks for, on a session that hosts shared."""
+        return self._asks_roots and self.config.roots == "auto" and "roots" in caller.capabilities
 
     def for_subscriptions(self, caller: Caller) -> PooledSession | None:
         """The open session for subscriptions of `caller`, whatever it declares: they ask hosts nothing."""
@@ -274,8 +283,10 @@ class Pool:
                 continue
             smaller = self._by_host.get(key)
             self._by_host[key] = pooled
-            if smaller is not None and smaller.terms.exclusive:
+            if smaller is not None and smaller is not self.main:
                 self.let_go(smaller)
+            elif smaller is not None:
+                smaller.give_to(None)
         self._on_moved()
 
     def let_go(self, pooled: PooledSession) -> None:
@@ -330,8 +341,9 @@ class Pool:
         """True if the upstream has asked questions before."""
         return self._memory.get(INTERACTIVE, config_key(self.config)) is True
 
-    def asked(self) -> None:
+    def asked(self, method: str) -> None:
         """The upstream asked a question: give every host its own session, if the configuration leaves that open."""
+        self._asks_roots = self._asks_roots or method == LIST_ROOTS
         if self.sharing is not Sharing.SHARED or self.config.session_mode != "auto":
             return
         self.sharing = Sharing.INTERACTIVE

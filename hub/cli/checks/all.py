@@ -16,6 +16,7 @@ CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
     environment.last_words,
     environment.this_shell,
     servers.addresses,
+    servers.roots,
     stores.store,
     stores.same_names,
     hosts.entries,

@@ -242,3 +242,19 @@ def _holds_secrets(path: Path) -> bool:
         return next(secrets_in(parse(fetch(path).data.decode(), path).tree), None) is not None
     except (Problem, ValueError):
         return False
+
+
+def roots(examined: Examined) -> Iterator[Finding]:
+    """Servers that asked for the roots of a host and will get none as they are configured."""
+    configured = dict(examined.upstreams())
+    without = [
+        row.name
+        for row in (() if examined.status is None else examined.status.upstreams)
+        if row.withheld_roots
+        and (row.mode in ("shared", "singleton") or (row.name in configured and configured[row.name].roots == "none"))
+    ]
+    if without:
+        what = f"{listed(without)} asked for the roots of a host, and got none"
+        why = "a server that learns by roots where its host works does not learn it"
+        fix = 'set roots = "host" there, and each host has a session with its own roots'
+        yield Finding("roots", "warning", what, why, fix, **about(without))

@@ -990,3 +990,16 @@ def test_tokens_of_others_are_found_in_their_file(case):
     folder.mkdir(parents=True, mode=0o700)
     HostTokens(folder / "tokens.json", lambda: 1e9).make("ci", principal="robots")
     assert "robots" in case.one(people.several_principals).what
+
+
+@pytest.mark.covers("G-11")
+def test_servers_that_asked_for_roots_and_get_none_are_named(case):
+    rows = [("a", "none", "per host", 2), ("b", "auto", "shared", 1)]
+    rows += [("c", "auto", "interactive", 1), ("d", "auto", "shared", 0)]
+    case.toml("".join(f'[upstreams.{name}]\ncommand = "sh"\nroots = "{roots}"\n' for name, roots, _, _ in rows))
+    case.status = {"upstreams": [{"name": name, "mode": mode, "withheld_roots": n} for name, _, mode, n in rows]}
+    finding = case.one(servers.roots)
+    assert finding.what == "a and b asked for the roots of a host, and got none"
+    assert 'roots = "host"' in finding.fix
+    case.status = None
+    assert case.found(servers.roots) == []

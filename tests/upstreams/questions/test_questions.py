@@ -80,8 +80,11 @@ class Up:
 
     def note(self, text): ...
 
-    def asked(self):
+    def asked(self, method):
         self.said.append("asked")
+
+    def roots_withheld(self):
+        self.said.append("roots withheld")
 
     def unattributed(self, method):
         self.said.append(f"unattributed {method}")
@@ -235,7 +238,7 @@ async def test_what_was_not_offered_reaches_no_host(nursery, autojump_clock, met
     await settle()
     assert await up.refused(method, params) == code
     assert host.asked == []
-    assert up.said == ([] if method == "nonsense/ask" else ["asked"])
+    assert up.said == {"nonsense/ask": [], "roots/list": ["asked", "roots withheld"]}.get(method, ["asked"])
     nursery.cancel_scope.cancel()
 
 

@@ -51,8 +51,11 @@ class Open:
     def note(self, text):
         self.notes = [*getattr(self, "notes", ()), text]
 
-    def asked(self):
+    def asked(self, method):
         self.said.append("asked")
+
+    def roots_withheld(self):
+        self.said.append("roots withheld")
 
     def unattributed(self, method):
         self.said.append(f"unattributed {method}")
