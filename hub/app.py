@@ -18,7 +18,7 @@ from cache.shared_store import SharedStore
 from config.diff import pending
 from config.saved_state import Memory
 from config.setting_facts import secrets_of
-from config.settings import HubConfig
+from config.settings import HubConfig, UpstreamConfig
 from hub.bridge.bridge import EraBridge
 from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import RequestStates
@@ -66,6 +66,7 @@ class Hub:
     tells whether a run is that of another one, and alive. `credentials` are those of sign-ins at upstreams. `environ`
     are the variables of which servers get their part, and programs that print a value all. `used` is where calls of
     tools are counted; None: in this run only. `secrets` are kept up to date with what any upstream may be sent.
+    `left_out`: upstreams beside those of `config` that cannot be started yet.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Hub:
         environ: Mapping[str, str] = os.environ,
         used: Memory | None = None,
         secrets: CommonSecrets | None = None,
+        left_out: Mapping[str, UpstreamConfig] = {},
     ) -> None:
         self.memory = memory
         self.secrets = secrets or CommonSecrets()
@@ -100,7 +102,7 @@ class Hub:
         """The configuration at start-up; compared with the current one to list settings that need a restart."""
         upstreams = Upstreams()
         claims = UriClaims.load(memory.get("claims", "all"))
-        self.live = LiveCatalog(upstreams, rules_of(config), claims, sealer, memory.save_soon)
+        self.live = LiveCatalog(upstreams, rules_of(config, left_out), claims, sealer, memory.save_soon)
         run_session = run_session or partial(transports.run_session, budget=self.budget, environ=environ)
         self.supervisor = self._make_supervisor(upstreams, config, run_session, credentials, environ)
         self.levels = LogLevels(self.hosts.log_levels, self.supervisor.set_log_level)
@@ -234,7 +236,7 @@ class Hub:
         """Settings that are not in effect before the next start."""
         return pending(self._started_with, self.config)
 
-    def apply(self, config: HubConfig) -> None:
+    def apply(self, config: HubConfig, left_out: Mapping[str, UpstreamConfig] = {}) -> None:
         """Take over another configuration and disturb only what differs. How hosts come in is set elsewhere."""
         self.secrets.replace(_sent(config))  # before anything of it is sent
         self.progress.adjust(config.synthetic_progress_s)
@@ -246,7 +248,7 @@ class Hub:
             self.usage.adjust(keep=config.usage.keep)
             self.memory.save_soon()
         with self.profiles.moving(config.profiles):
-            self.servers.apply(config)
+            self.servers.apply(config, left_out)
         self.searches.configuration_changed()
         if self.projects is not None:
             self.projects.changed.set()

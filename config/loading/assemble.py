@@ -52,6 +52,8 @@ class Loaded(Struct, frozen=True, kw_only=True):
     """The files that were there; empty if nothing is configured."""
     unresolved: tuple[Diagnostic, ...] = ()
     """The references that lead nowhere, for which upstreams that the files name are not in `config`."""
+    left_out: Mapping[str, UpstreamConfig] = {}
+    """Those upstreams, as far as the files say what they are."""
     environ: Mapping[str, str] = {}
     """The variables of the environment, and of `hubd.env` over them: what servers may get."""
     own_lines: Mapping[str, int] = {}
@@ -105,6 +107,7 @@ def loaded(gathered: Gathered, *, partly: bool = False) -> Loaded:
         warnings=warnings,
         sources=tuple(source.path for source in gathered.sources),
         unresolved=unresolved,
+        left_out={name: config.upstreams.get(name, UpstreamConfig()) for name in without},
         environ=gathered.environ,
         own_lines=gathered.own_lines,
     )

@@ -28,7 +28,7 @@ def choose(base: Catalog, view: View, rules: ProfileRules, previous: Catalog | N
         parts += [] if part is None else [part]
     renamed, warnings = yield from rename_parts(parts, rules)
     heard = making.heard if base.view == EVERYTHING else ()  # nobody reads doubts about what a project adds
-    tools = KnownTools(base.parts, making.rules.upstreams, heard)
+    tools = KnownTools(base.parts, (*making.rules.upstreams, *making.rules.left_out), heard)
     doubts = None if previous is None else previous.doubts
     if doubts is None or not doubts.still_right(rules, tools):
         doubts = yield from doubts_of_profile(rules, renamed, tools, {budget, making.rules.budget}, doubts)

@@ -40,6 +40,8 @@ class Rules(Struct, frozen=True):
     """Naming rules of a configuration, upstreams in its order."""
 
     upstreams: tuple[UpstreamRule, ...]
+    left_out: tuple[UpstreamRule, ...] = ()
+    """Those of upstreams that cannot be started yet, since a reference of theirs leads nowhere."""
     budget: int = 50
     """Characters of a visible name."""
     page_size: int = 0

@@ -157,7 +157,7 @@ class Daemon:
         except (CannotListen, OSError) as error:
             raise ConfigError(str(error)) from None
         await self._hub.prepare(config)
-        self._hub.apply(config)
+        self._hub.apply(config, loaded.left_out)
         await self._listener.apply(config, tcp)
         if tcp is not None:
             self._announce()

@@ -166,6 +166,7 @@ async def serve_daemon(
                 environ=environment,
                 used=Memory(usage_path()),
                 secrets=secrets,
+                left_out=loaded.left_out,
             )
             listener = HttpListener(
                 hub,

@@ -44,12 +44,13 @@ async def serve_stdio(
         shared=store,
         environ=environment,
         secrets=secrets,
+        left_out=loaded.left_out,
     )
     stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
 
     async def apply(changed: Loaded, found: Difference) -> None:
         await hub.prepare(changed.config)
-        hub.apply(changed.config)
+        hub.apply(changed.config, changed.left_out)
 
     reloader = Reloader(loaded, read, apply, wall=wall, pending=lambda: hub.pending, environment=environment)
     with received() as signals:

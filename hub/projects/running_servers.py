@@ -1,6 +1,7 @@
 """The servers that run: those of the user's configuration, and those of projects that hosts work in."""
 
 from collections.abc import Mapping
+from itertools import starmap
 
 from cache.resource_cache import ResourceCache
 from config.settings import HubConfig, UpstreamConfig
@@ -40,9 +41,9 @@ class RunningServers:
         """Read what `apply` needs to know."""
         await self._supervisor.prepare(config.upstreams | self._of_projects)
 
-    def apply(self, config: HubConfig) -> None:
-        """Run the user's servers as `config` says, and disturb only those that differ."""
-        old, new = self._live.servers.rules, rules_of(config)
+    def apply(self, config: HubConfig, left_out: Mapping[str, UpstreamConfig] = {}) -> None:
+        """Run the user's servers as `config` says, and disturb only those that differ; `left_out` cannot be run yet."""
+        old, new = self._live.servers.rules, rules_of(config, left_out)
         self.config = config
         self._live.apply(new)
         self._run()
@@ -83,10 +84,11 @@ def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:
     )
 
 
-def rules_of(config: HubConfig) -> Rules:
+def rules_of(config: HubConfig, left_out: Mapping[str, UpstreamConfig] = {}) -> Rules:
     """The naming rules of a configuration, servers in its order; disabled ones too, to keep their URIs."""
     return Rules(
-        upstreams=tuple(rule_of(name, upstream) for name, upstream in config.upstreams.items()),
+        upstreams=tuple(starmap(rule_of, config.upstreams.items())),
+        left_out=tuple(starmap(rule_of, left_out.items())),
         budget=config.name_budget,
         page_size=config.page_size,
         profiles=config.profiles,

@@ -248,12 +248,14 @@ def test_former_ids_prefixes_disabled_and_left_out_servers_are_servers(tmp_path)
     disabled = true
     [upstreams.out]
     command = "x"
+    prefix = "o"
     env = { A = "${SURELY_NOT_SET}" }
     [profiles.p]
-    tools = ["gh__*", "hubgit__*", "off__*", "out__*"]
+    tools = ["gh__*", "hubgit__*", "off__*", "o__*"]
     """
     found = load(tmp_path, SERVER + dedent(text), partly=True)
     assert [*found.config.upstreams] == ["github", "off"]
+    assert {name: left_out.prefix for name, left_out in found.left_out.items()} == {"out": "o"}
     assert not found.warnings
     [found] = warnings(tmp_path, f'{SERVER}prefix = "gh"\n[profiles.p]\ntools = ["github__*"]\n')
     assert found.endswith(": 'github__*' (did you mean 'gh__*'?)")

@@ -31,10 +31,12 @@ GITHUB = snapshot("github", "create_issue", "delete_repo", "get.file")
 FILES = snapshot("files", "read", "write")
 
 
-def everything(*snapshots, heard=None, previous=None, claims=None, budget=50, **rules):
+def everything(*snapshots, heard=None, previous=None, claims=None, budget=50, left_out=(), **rules):
     named = tuple(rules.get(each.upstream, UpstreamRule(each.upstream)) for each in snapshots)
     heard = {each.upstream for each in snapshots} if heard is None else heard
-    return merge(snapshots, Rules(named, budget), claims or UriClaims(), heard=frozenset(heard), previous=previous)
+    return merge(
+        snapshots, Rules(named, left_out, budget), claims or UriClaims(), heard=frozenset(heard), previous=previous
+    )
 
 
 def doubts(profile, *snapshots, **more):
@@ -108,6 +110,19 @@ def test_what_may_be_of_a_server_that_has_not_been_heard_is_not_doubted(entry):
     bare = UpstreamRule("github", "")
     assert doubts(Profile(tools=("*", "files__nothing")), heard={"files"}, github=bare) == [], "any name may be its"
     assert len(doubts(Profile(tools=("*", "files__nothing")), github=bare)) == 1
+
+
+def test_what_may_be_of_a_server_that_cannot_be_started_yet_is_not_doubted():
+    profile = Profile(tools=("files__*", "*__query", "files__nothing", "db__query"))
+    assert len(doubts(profile)) == 1
+    assert "'*__query'" in doubts(profile)[0]
+    for rule in (UpstreamRule("db"), UpstreamRule("db", "sql")):
+        said = doubts(profile, left_out=(rule,))
+        assert len(said) == 1
+        assert "'files__nothing'" in said[0]
+        assert "'*__query'" not in said[0]
+    assert len(doubts(Profile(tools=("!*",)))) == 1
+    assert doubts(Profile(tools=("*__query",)), left_out=(UpstreamRule("db"),)) == []
 
 
 def test_what_begins_with_no_servers_id_is_left_to_the_configuration():

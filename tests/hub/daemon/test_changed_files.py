@@ -416,7 +416,7 @@ LACKING = "env = { TOKEN = '${NOT_SET_ANYWHERE}' }\n"
 
 @pytest.mark.covers("F-C-02", "F-C-11", "I-2")
 def test_an_upstream_whose_variable_is_missing_at_the_start_is_left_out_until_it_is_there(tmp_path):
-    text = upstream("a", ECHO) + upstream("b", ECHO) + LACKING
+    text = upstream("a", ECHO) + upstream("b", ECHO) + LACKING + "[profiles.p]\ntools = ['a__*', '*__query']\n"
     own = tmp_path / "hubd.env"
     with running_hub(tmp_path, text) as hub, Attached(hub) as host:
         assert host.names() == ["a__echo"]
@@ -424,12 +424,14 @@ def test_an_upstream_whose_variable_is_missing_at_the_start_is_left_out_until_it
         shown = " ".join(hubd(hub, "status").stdout.split())
         assert f"{hub.config}, line 9: upstreams.b.env.TOKEN: the variable NOT_SET_ANYWHERE is not set" in shown
         assert f"in {own} for instance, the server is started within seconds" in shown
+        assert "mean no tool" not in shown, "it may be a tool of b"
         assert "NOT_SET_ANYWHERE is not set" in hubd(hub, "call", "b__echo").stderr
         assert "NOT_SET_ANYWHERE is not set" in hubd(hub, "restart", "b").stderr
         before = pids(hub)["a"]
         own.write_text("NOT_SET_ANYWHERE=1\n")
         host.hear_lists()
         assert host.names() == ["a__echo", "b__echo"]
+        assert "'*__query'" in hubd(hub, "status").stdout
         assert pids(hub)["a"] == before
         assert reload(hub)["problem"] is None
         own.write_text("OTHER=1\n")  # now there is something to keep
