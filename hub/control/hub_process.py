@@ -15,13 +15,12 @@ from typing import Final
 
 from hub.control.errors import HubHangs
 from hub.net.peer_credentials import ForeignPeer, peer_pid, refuse_foreign_hub
+from hub.wire.vocabulary import CONTROL_PROBE
 
 QUIET_S: Final = 1.5
 PROBE_S: Final = 2.5
 LOCK: Final = "hubd.lock"
 """The file beside the control socket that names the process of the hub."""
-PROBE: Final = b'{"jsonrpc":"2.0","id":0,"method":"ping","params":{}}\n'
-"""A hub of any version answers it, be it with the error that there is no such method."""
 
 
 def connect_within(sock: socket.socket, path: Path, patience_s: float) -> None:
@@ -51,7 +50,7 @@ def refuse_hung(path: Path, patience_s: float = PROBE_S) -> None:
             refuse_foreign_hub(probe, str(path))
             pid = peer_pid(probe)
             probe.settimeout(patience_s)
-            probe.sendall(PROBE)
+            probe.sendall(CONTROL_PROBE)
             probe.recv(1)
         except (TimeoutError, BlockingIOError):
             raise HubHangs(pid_in_lock(path) or pid) from None

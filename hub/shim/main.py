@@ -8,6 +8,7 @@ msgspec, no argparse, json, socket, pathlib or typing.
     pump      the loop: host, hub, and what to do when the hub is gone
     replay    the requests that a new hub gets again, and the errors that the host gets for all others
     pipes     the two directions of bytes | envelope: ids and methods of lines
+    hang_watch  finds out whether a silent hub hangs
     hub_search  the way to the next hub | start_daemon: connects, and starts it
 """
 
@@ -17,6 +18,7 @@ import sys
 
 from config import directories
 from config.program import installed_command, passing_place
+from hub.shim.pipes import say
 from hub.shim.pump import Pump
 
 MAX_LABEL = 64
@@ -81,12 +83,7 @@ def _move_to_installed(arguments: list[str]) -> None:
 
 
 def _say(text: str, code: int) -> int:
-    from hub.wire.printable import printable
-
-    try:  # noqa: SIM105  (importing contextlib would cost more than all of this)
-        os.write(2, f"hubd connect: {printable(text.rstrip(), keep=chr(10))}\n".encode(errors="backslashreplace"))
-    except OSError:
-        pass
+    say(text)
     return code
 
 

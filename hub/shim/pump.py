@@ -15,8 +15,9 @@ import os
 import select
 from time import monotonic  # noqa: TID251 - nothing here runs under trio
 
+from hub.shim.hang_watch import HangWatch
 from hub.shim.hub_search import MAX_LOSSES, HubSearch
-from hub.shim.pipes import CHUNK_BYTES, LARGE_CHUNK_BYTES, Outlet, ToHost, ToHub
+from hub.shim.pipes import CHUNK_BYTES, LARGE_CHUNK_BYTES, Outlet, ToHost, ToHub, say
 from hub.shim.replay import Replay
 from hub.shim.start_daemon import Unavailable, log_path
 from hub.wire.vocabulary import UNDERSTOOD
@@ -40,6 +41,7 @@ class Pump:
     def __init__(self, directory: str, preamble: bytes, stdin: int = 0, stdout: int = 1) -> None:
         self.why = ""
         self._search = HubSearch(directory)
+        self._hang = HangWatch(directory)
         self._preamble = preamble
         self._replay = Replay()
         self._to_hub = ToHub(self._replay)
@@ -80,6 +82,7 @@ class Pump:
             if self._replay.refused:
                 self._subscribe_again()
             if self._code is None:
+                self._look_for_hang()
                 if self._hub is None:
                     self._look()
                 elif not self._down and monotonic() >= self._leave_at:
@@ -97,10 +100,13 @@ class Pump:
             self._want(hub, 0 if over else events if self._down else events | select.POLLIN)
         self._want(self._stdin, select.POLLIN if not over and self._hears_host() else 0)
         self._want(self._stdout, select.POLLOUT if self._down else select.POLLERR)  # an error: the host is gone
+        if (probe := self._hang.probe) is not None:
+            self._want(probe.fileno(), 0 if over else select.POLLIN)
         if over:
             return None
         if hub >= 0:
             until = min(self._again_at if self._replay.refused else NEVER, NEVER if self._down else self._leave_at)
+            until = min(until, self._hang.due)
             return None if until == NEVER else max(0.0, until - monotonic()) * 1000
         if self._search.child is not None:
             self._want(self._search.child.fileno(), select.POLLIN)
@@ -211,6 +217,7 @@ class Pump:
         if not data:
             self._lost()
             return
+        self._hang.heard()
         self._down_bytes = CHUNK_BYTES if len(data) < CHUNK_BYTES else LARGE_CHUNK_BYTES
         if self._host_ended:
             self._leave_at = monotonic() + GRACE_S
@@ -246,6 +253,13 @@ class Pump:
             return
         except OSError:
             self._abandon()
+
+    def _look_for_hang(self) -> None:
+        """Say it if the hub hangs while the host waits for it."""
+        if self._hang.probe is not None:
+            self._ignore(self._hang.probe.fileno())
+        if words := self._hang.step(waits=self._hub is not None and self._replay.waits):
+            say(words)
 
     # --- from one hub to the next
 
@@ -287,6 +301,7 @@ class Pump:
         assert self._hub is not None
         self._ignore(self._hub.fileno())
         self._hub.close()
+        self._hang.heard()
         self._hub, self._had_hub = None, True
         replay, broken = self._replay, self._to_hub.broken
         self._unsent = self._to_hub.lost() + self._unsent

@@ -136,6 +136,11 @@ class Replay:
             f"<Replay [{len(self._running)} running, {len(self.questions)} asked, {len(self._subscribed)} subscribed]>"
         )
 
+    @property
+    def waits(self) -> bool:
+        """True if the hub owes the host an answer, beside those of streams that stay open."""
+        return not self.greeted or any(request.method != LISTEN for request in self._running.values())
+
     # --- from the host
 
     def sent(self, line: bytes, *, whole: bool = True) -> None:

@@ -84,7 +84,8 @@ class DaemonStart:
             self.child = _spawn()
         limit_s = ALIVE_LIMIT_S if alive else START_LIMIT_S
         if monotonic() - self._began_at > limit_s:
-            raise Unavailable(f"the hub does not answer after {limit_s:.0f} s; its log is {log_path()}")
+            remedy = "; `hubd stop --force` ends it" if alive else ""
+            raise Unavailable(f"the hub does not answer after {limit_s:.0f} s{remedy}; its log is {log_path()}")
         self.pause_s = min(self.pause_s * 1.6, LONGEST_PAUSE_S)
         return None
 

@@ -119,3 +119,5 @@ SHIM_LINE = b'{"hubd":'
 """The beginning of every line between a shim and its hub that is not MCP (`hub.downstream.lines.preamble`)."""
 GOODBYE = b'{"hubd":1,"bye":"stopping"}'
 UNDERSTOOD = b'{"hubd":1,"bye":"understood"}'
+CONTROL_PROBE = b'{"jsonrpc":"2.0","id":0,"method":"ping","params":{}}\n'
+"""A hub of any version answers it at once on its control socket, be it with the error that there is no such method."""

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import psutil
@@ -14,8 +13,8 @@ from hub.cli.force_stop import force_stop
 from hub.cli.subcommand import Output, UsageError
 from hub.control.errors import HubNotRunning
 from hub.net.unix import bind_unix, take_lock
-from tests.support.attached import DEMO, children, ended, hubd, ready, upstream
-from tests.support.processes import HUBD, running_hub
+from tests.support.attached import ASK, DEMO, children, ended, hubd, ready, upstream
+from tests.support.processes import HUBD, running, running_hub
 
 COMMANDS = (
     "status",
@@ -38,7 +37,6 @@ COMMANDS = (
     "profiles",
     "profile suggest work",
     "add other -- true",
-    "import cursor --yes",
     "setup --yes --no-service",
     "doctor",
 )
@@ -48,11 +46,6 @@ COMMANDS = (
 def hung(tmp_path):
     config = Path(tmp_path / "xdg_config_home", "hubd", "hubd.toml")
     config.parent.mkdir(parents=True)
-    cursor = tmp_path / "home" / ".cursor" / "mcp.json"
-    cursor.parent.mkdir(parents=True)
-    cursor.write_text(
-        json.dumps({"mcpServers": {"demo2": {"command": sys.executable, "args": ["-m", "upstreams.demo"]}}})
-    )
     config.write_text(DEMO)
     with running_hub(tmp_path, DEMO) as hub:
         hub.process.signalled(signal.SIGSTOP)
@@ -60,7 +53,7 @@ def hung(tmp_path):
         hub.process.signalled(signal.SIGCONT)
 
 
-def test_every_command_says_that_the_hub_hangs_and_what_to_do(hung):
+def test_every_command_says_that_the_hub_hangs_and_what_to_do(hung, tmp_path):
     said = f"the hub (process {hung.process.pid}) hangs: it takes connections and does not answer"
     runs = {
         words: subprocess.Popen(
@@ -73,7 +66,13 @@ def test_every_command_says_that_the_hub_hangs_and_what_to_do(hung):
         )
         for words in COMMANDS
     }
-    outputs = {words: run.communicate(timeout=60) for words, run in runs.items()}
+    with running([HUBD, "connect"], tmp_path / "connect", env=hung.env, merged=True) as host:
+        host.write(json.dumps(ASK).encode() + b"\n")
+        outputs = {words: run.communicate(timeout=60) for words, run in runs.items()}
+        host.wait_for(rf"^hubd connect: the hub \(process {hung.process.pid}\) hangs: .* `hubd stop --force` ends it")
+        hung.process.signalled(signal.SIGCONT)
+        assert json.loads(host.wait_for('"jsonrpc"').string)["id"] == ASK["id"], "nothing is lost if it goes on"
+        assert any("the hub goes on" in line for line in host.said)
     for words, (out, err) in outputs.items():
         assert said in out + err, (words, out, err)
         assert "`hubd stop --force`" in out + err, (words, out, err)
