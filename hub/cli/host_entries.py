@@ -151,6 +151,7 @@ def _door(named: Path | None) -> _Door:
     host, port = split_listen(config.listen)
     if port == 0:
         raise UsageError('--http needs a fixed port: write listen = "127.0.0.1:8765" in hubd.toml')
+    port = _port_now(config.listen) or port
     ways = ways_in(config, host, port)
     if ways.here is None and not ways.proxied:
         raise UsageError(
@@ -162,3 +163,14 @@ def _door(named: Path | None) -> _Door:
         return _Door(url, None, who_comes(config))
     token = read_or_make_token(token_path()) if config.token is None else checked_token(config.token.reveal())
     return _Door(url, token, "")
+
+
+def _port_now(configured: str) -> int:
+    """The port of the running hub, where it could not have the configured address and keeps another; 0: it has it, or
+    none runs."""
+    from urllib.parse import urlsplit
+
+    from hub.cli.profiles.writing import status_now
+
+    listen = status_now().listen
+    return urlsplit(listen.url).port or 0 if listen is not None and listen.wanted == configured else 0

@@ -120,6 +120,8 @@ class ListenStatus(Struct, frozen=True, kw_only=True):
     socket: str = ""
     wanted: str | None = None
     """The configured address, if the hub could not have it."""
+    also: str | None = None
+    """A second URL, which the hub had while the configured address was taken: hosts may know it."""
     squatted: bool = False
     """Another user held that address when the hub started."""
 

@@ -346,7 +346,11 @@ class DaemonApi:
 
 def _listen(listener: HttpListener) -> ListenStatus:
     return ListenStatus(
-        url=listener.url, socket=str(socket_path()), wanted=listener.displaced, squatted=listener.squatted
+        url=listener.url,
+        socket=str(socket_path()),
+        wanted=listener.displaced,
+        also=listener.also,
+        squatted=listener.squatted,
     )
 
 
@@ -360,9 +364,9 @@ def _displaced(listener: HttpListener) -> Iterator[str]:
         )
     elif wanted:
         yield (
-            f"{wanted} was taken when the hub started, so it listens on {listener.url}: hosts that have the usual URL "
-            "do not reach it. Stop what uses that port and run `hubd stop`, or name another port with `listen` in "
-            "hubd.toml"
+            f"{wanted} was taken when the hub started, so it listens on {listener.url}, now and at later starts: hosts "
+            "that have the usual URL do not reach it. Stop what uses that port and run `hubd stop`, or name another "
+            "port with `listen` in hubd.toml"
         )
 
 

@@ -25,7 +25,8 @@ from hub.control.server import serve_control
 from hub.daemon import logs, systemd
 from hub.daemon.api import DaemonApi
 from hub.daemon.banner import announce
-from hub.daemon.http_listener import CannotListen, HttpListener
+from hub.daemon.binding import CannotListen
+from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import pages
 from hub.daemon.memory import calm_collector, keep_trim
 from hub.daemon.reload import Reloader

@@ -4,25 +4,24 @@ A move binds the new address first. The old one takes no more connections; reque
 """
 
 import logging
-import os
 import secrets
 import socket
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import trio
 
 from config.hub_paths import token_path, tokens_path
 from config.loading.check import split_listen
-from config.settings import DEFAULT_LISTEN, HubConfig
+from config.settings import HubConfig
 from hub.app import Hub
-from hub.daemon.foreign_listeners import is_held_by_another_user
+from hub.daemon.binding import CannotListen, listen_tcp
 from hub.daemon.http_routes import Pages, public_reply, route
 from hub.daemon.setup import wall
 from hub.downstream.access.access import Access
 from hub.downstream.access.credentials import Credentials
-from hub.downstream.access.hub_token import checked_token, read_or_make_token, replace_token
+from hub.downstream.access.hub_token import checked_token, read_or_make_token
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.access.ways_in import resource_of
 from hub.downstream.http.durable_sessions import DurableSessions
@@ -41,13 +40,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hubd")
 
-BACKLOG: Final = 4096
-"""Or the system's limit: a crowd that connects at once must not be turned away unseen."""
-
-
-class CannotListen(Exception):
-    """The configured address cannot be bound. The text says which and why."""
-
 
 class HttpListener:
     """HTTP for the hosts of `hub`, at `tcp` and, if it is `movable`, wherever it is moved to. `run` must be running."""
@@ -59,13 +51,15 @@ class HttpListener:
         tcp: socket.socket,
         durable: DurableSessions,
         *,
+        also: socket.socket | None = None,
         movable: bool = True,
         squatted: bool = False,
         fleet: Fleet | None = None,
         fetching: Callable[[], "Fetching"] | None = None,
     ) -> None:
-        """`squatted`: another user holds the address that hosts know. `fleet`: the hub is one of several. `fetching`
-        gives what asks issuers of tokens, if there are any."""
+        """`also`: a second address, which hosts know from earlier runs. `squatted`: another user holds the address that
+        hosts know. `fleet`: the hub is one of several. `fetching` gives what asks issuers of tokens, if there are any.
+        """
         self._hub = hub
         self._fetching = fetching
         self._listen = config.listen
@@ -81,7 +75,9 @@ class HttpListener:
             log.warning("cannot keep a token in %s (%s); nobody is let in by HTTP", token_path(), error.strerror)
             self._token = self._stopgap = secrets.token_urlsafe()
         self._site = _Site(tcp)
-        self._leaving: list[_Site] = []
+        self._kept = None if also is None else _Site(also)
+        self._others = [] if self._kept is None else [self._kept]
+        """Further addresses: the kept one, and those that are being left."""
         self._config = config
         self.named_tokens = NamedTokens(tokens_path(), wall)
         self.named_tokens.configure(config.access.tokens)
@@ -105,7 +101,7 @@ class HttpListener:
         return FleetGate(self.endpoint, fleet, durable, homes)
 
     def __repr__(self) -> str:
-        return f"<HttpListener {self._site!r}, {len(self._leaving)} leaving>"
+        return f"<HttpListener {self._site!r}, {len(self._others)} others>"
 
     @property
     def address(self) -> tuple[str, int]:
@@ -115,8 +111,7 @@ class HttpListener:
     @property
     def url(self) -> str:
         """The endpoint for all upstreams, as programs of this machine reach it."""
-        host, port = self.address
-        return f"http://[{host}]:{port}/mcp" if ":" in host else f"http://{host}:{port}/mcp"
+        return self._site.url
 
     @property
     def displaced(self) -> str | None:
@@ -125,9 +120,14 @@ class HttpListener:
         return self._listen if self._movable and wanted not in (0, self._site.port) else None
 
     @property
+    def also(self) -> str | None:
+        """The URL of the second address, if there is one."""
+        return None if self._kept is None else self._kept.url
+
+    @property
     def is_lasting(self) -> bool:
         """True if the next hub listens at this port, too."""
-        return not self._movable or split_listen(self._listen)[1] == self._site.port
+        return not self._movable or split_listen(self._listen)[1] != 0
 
     @property
     def pending(self) -> tuple[str, ...]:
@@ -150,7 +150,8 @@ class HttpListener:
             self._nursery.start_soon(self._run_issued)
             if self._gate is not None:
                 self._nursery.start_soon(keep_going, "Being found by other hubs", self._gate.run)
-            await self._open(self._site)
+            for site in (self._site, *self._others):
+                await self._open(site)
             task_status.started()
 
     async def drain(self) -> None:
@@ -160,7 +161,7 @@ class HttpListener:
             await self._gate.deregister()
         self.endpoint.drain()
         async with trio.open_nursery() as nursery:
-            for site in (self._site, *self._leaving):
+            for site in (self._site, *self._others):
                 nursery.start_soon(site.http.drain)
 
     # --- another configuration ----------------------------------------------------------------------------------------
@@ -202,10 +203,10 @@ class HttpListener:
             await self._open(self._site)
             if self.membership is not None:
                 self.membership.change_url(self._url())
-            self._leaving.append(old)
+            self._others.append(old)
             self._nursery.start_soon(self._close, old, config.drain_s)
         self._replace_issued(before)
-        for site in (self._site, *self._leaving):
+        for site in (self._site, *self._others):
             access = self._access(site)
             site.http.admit_by(access.guard)
         self.endpoint.admit_by(self._access(self._site))
@@ -293,7 +294,7 @@ class HttpListener:
         with trio.move_on_after(patience_s):
             await site.http.drain()
         site.scope.cancel()
-        self._leaving.remove(site)
+        self._others.remove(site)
 
 
 class _Site:
@@ -308,6 +309,11 @@ class _Site:
 
     def __repr__(self) -> str:
         return f"<{self.host} port {self.port}>"
+
+    @property
+    def url(self) -> str:
+        """The endpoint for all upstreams here."""
+        return f"http://[{self.host}]:{self.port}/mcp" if ":" in self.host else f"http://{self.host}:{self.port}/mcp"
 
     async def run(self, http: HttpServer, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Have `http` serve here until `scope` is cancelled."""
@@ -327,65 +333,3 @@ def token_of(config: HubConfig) -> str | None:
     if config.auth == "none":
         return None
     return read_or_make_token(token_path()) if config.token is None else checked_token(config.token.reveal())
-
-
-def listen(config: HubConfig) -> tuple[socket.socket, bool]:
-    """A listener at `config.listen`; or at any free port, if that is the default address and taken. Also: whether
-    another user of this machine holds the address.
-
-    In that case the token that hosts know is replaced, since hosts may have shown it to that user.
-
-    Raises:
-        CannotListen: the address cannot be bound.
-    """
-    try:
-        return listen_tcp(config.listen), False
-    except CannotListen as error:
-        squatted = is_squatted(config)
-        if squatted:
-            _distrust_token(config)
-        if config.listen != DEFAULT_LISTEN:
-            raise
-        log.warning("%s. Taking a free port for now; name one with `listen` in hubd.toml", error)
-        return listen_tcp("127.0.0.1:0"), squatted
-
-
-def is_squatted(config: HubConfig) -> bool:
-    """True if hosts that reach the hub by its address would show their token to another user."""
-    return config.auth != "none" and is_held_by_another_user(split_listen(config.listen)[1])
-
-
-def _distrust_token(config: HubConfig) -> None:
-    text = f"another user of this machine may hold {config.listen}, where hosts show the hub's token"
-    if config.token is not None:
-        log.error("%s; replace `token` in the configuration, and in hosts, once that has ended", text)
-        return
-    try:
-        replace_token(token_path())
-    except OSError as error:
-        log.error("%s, and it cannot be replaced (%s): delete %s", text, error.strerror, token_path())
-    else:
-        log.warning("%s: it was replaced. Once that has ended, run `hubd install` for hosts that have the URL", text)
-
-
-def listen_tcp(address: str) -> socket.socket:
-    """A listener at `address`.
-
-    Raises:
-        CannotListen: the address cannot be bound.
-    """
-    host, port = split_listen(address)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(BACKLOG)
-        listener.setblocking(False)
-    except OSError as error:
-        listener.close()
-        raise CannotListen(
-            f"cannot listen on {address}: {os.strerror(error.errno or 0)}; "
-            "stop what uses it, or choose another with --listen HOST:PORT (port 0: any free one)"
-        ) from None
-    return listener

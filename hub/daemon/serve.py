@@ -24,10 +24,11 @@ from config.loading.assemble import Loaded
 from config.saved_state import Memory
 from hub.app import Hub
 from hub.daemon import logs, systemd
+from hub.daemon.binding import Bound, CannotListen, bind
 from hub.daemon.daemon import Daemon
 from hub.daemon.fixed_references import FixedReferences
 from hub.daemon.hardening import harden, raise_fd_limit
-from hub.daemon.http_listener import CannotListen, HttpListener, listen
+from hub.daemon.http_listener import HttpListener
 from hub.daemon.options import ServeOptions, checked, configuration, refuse_profile
 from hub.daemon.root_warning import ADVICE, ROOT, is_root
 from hub.daemon.setup import (
@@ -133,12 +134,10 @@ async def serve_daemon(
     with take_lock(lock_path()), received(signal.SIGHUP, signal.SIGUSR1) as signals:
         tcp, given, given_control = handed.tcp(), handed.unix(socket_path()), handed.unix(control_path())
         handed.refuse()
-        movable, squatted = tcp is None, False
-        if tcp is None:
-            tcp, squatted = listen(config)
-        else:
-            checked(structs.replace(config, listen=_address(tcp)))  # an open address may need a token
         memory = Memory(state_path())
+        if tcp is not None:
+            checked(structs.replace(config, listen=_address(tcp)))  # an open address may need a token
+        bound = bind(config, memory) if tcp is None else Bound(tcp)
         await kill_orphans()
         await remove_drafts()
         async with (  # who waits for the socket of hosts may then use the other one at once: so it is there first
@@ -171,10 +170,11 @@ async def serve_daemon(
             listener = HttpListener(
                 hub,
                 config,
-                tcp,
+                bound.tcp,
                 durable,
-                movable=movable,
-                squatted=squatted,
+                also=bound.also,
+                movable=tcp is None,
+                squatted=bound.squatted,
                 fleet=fleet,
                 fetching=lambda: sign_ins.fetch,
             )

@@ -16,7 +16,8 @@ from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import HubConfig
 from hub.app import Hub
-from hub.daemon.http_listener import HttpListener, listen_tcp
+from hub.daemon.binding import listen_tcp
+from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import pages
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.sealing import Sealer, Signer

@@ -10,6 +10,7 @@ from typing import Final
 
 from config import directories
 from config.hosts.entry import url_of
+from config.loading.check import split_listen
 from config.loading.safe_reading import read_private
 from hub.cli.checks.evidence import Examined, Finding, about, listed
 from hub.cli.render.costs import over_limit, remedy_of
@@ -55,20 +56,20 @@ def daemon(examined: Examined) -> Iterator[Finding]:
         if listen.squatted:
             yield Finding("daemon", "problem", what, SQUATTED, UNSQUAT)
             return
-        yield _elsewhere(what, examined)
+        yield _elsewhere(what, listen.wanted, examined)
     if status.config.pending:
         what = f"the running hub does not use yet: {', '.join(status.config.pending)}"
         yield Finding("daemon", "warning", what, "these settings take effect when it starts", "run `hubd stop`")
 
 
-def _elsewhere(what: str, examined: Examined) -> Finding:
-    """The hub could not have its address. Hosts that start `hubd connect` do not need it."""
+def _elsewhere(what: str, wanted: str, examined: Examined) -> Finding:
+    """The hub could not have its address. Hosts that start `hubd connect`, or have the URL of now, do not need it."""
     why, fix = "that address was taken when it started", "stop what uses that port and run `hubd stop`; or name another"
     fix += " one with `listen` in hubd.toml"
-    if any(url_of(file.entry) for file in examined.files):
+    if any(f":{split_listen(wanted)[1]}/" in (url_of(file.entry) or "") for file in examined.files):
         return Finding("daemon", "warning", what, f"{why}; hosts with the usual URL cannot reach it", fix)
-    fix = f"nothing, unless a host is to have the URL: then {fix}"
-    return Finding("daemon", "note", what, f"{why}; no host of this machine has its URL", fix)
+    why += "; no host of this machine has that URL. It keeps the port that it has now"
+    return Finding("daemon", "note", what, why, f"nothing, unless a host is to have the usual URL: then {fix}")
 
 
 def limits(examined: Examined) -> Iterator[Finding]:

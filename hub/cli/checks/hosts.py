@@ -157,7 +157,9 @@ def _entry_by_url(file: HostFile, examined: Examined) -> Iterator[Finding]:
     host, port = split_listen(config.listen)
     proxied = ways_in(config, host, port).proxied
     door = next((way for way in proxied if url == way or url.startswith(f"{way}/")), None)
-    if examined.loaded is not None and door is None and _port_of(url) != str(port):
+    listen = examined.status and examined.status.listen
+    ports = {str(port), *(_port_of(each) for each in (listen and (listen.url, listen.also or "")) or ())}
+    if examined.loaded is not None and door is None and _port_of(url) not in ports:
         what = f"{title}: its entry goes to another port than the hub listens on ({config.listen})"
         yield Finding("entry", "problem", what, "the host does not reach the hub", fix, repair=repair)
     elif shows_token(config, door or url, resource_of(config, host, port)) and not _has_token(file, examined):

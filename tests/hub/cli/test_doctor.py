@@ -419,11 +419,18 @@ def test_a_daemon_that_had_to_listen_elsewhere(case):
     case.status = {"version": "1", "listen": {"url": "http://127.0.0.1:40001/mcp", "wanted": "127.0.0.1:8765"}}
     command = stdio_entry(all_hosts()["cursor"], str(case.hubd), {})
     by_url = http_entry(all_hosts()["cursor"], "http://127.0.0.1:8765/mcp", "t")
-    for entries, level in (({}, "note"), ({KEY: command}, "note"), ({KEY: by_url}, "warning")):
+    kept = http_entry(all_hosts()["cursor"], "http://127.0.0.1:40001/mcp", "t")
+    for entries, level in (
+        ({}, "note"),
+        ({KEY: command}, "note"),
+        ({KEY: kept}, "note"),
+        ({KEY: by_url}, "warning"),
+    ):
         case.host("cursor", json.dumps({"mcpServers": entries}))
         found = case.one(daemons.daemon)
         assert found.what == "the hub listens on http://127.0.0.1:40001/mcp instead of 127.0.0.1:8765"
         assert found.level == level
+        assert not any("another port" in each.what for each in case.found(hosts.entries))
     case.status["listen"] = {"url": "http://127.0.0.1:8765/mcp", "wanted": None}
     assert case.found(daemons.daemon) == []
 

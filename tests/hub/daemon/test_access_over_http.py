@@ -10,7 +10,8 @@ from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import HubConfig
 from hub.app import Hub
-from hub.daemon.http_listener import HttpListener, listen_tcp
+from hub.daemon.binding import listen_tcp
+from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import pages
 from hub.downstream.access import asked_again
 from hub.downstream.access.refusals import NOT_THE_PROXY

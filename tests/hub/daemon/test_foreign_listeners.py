@@ -6,14 +6,15 @@ import socket
 import pytest
 import trio
 
-import hub.daemon.http_listener
+import hub.daemon.binding
 from config.hub_paths import token_path
 from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import DEFAULT_LISTEN, HubConfig
 from hub.app import Hub
+from hub.daemon.binding import CannotListen, bind, listen_tcp
 from hub.daemon.foreign_listeners import is_held_by_another_user
-from hub.daemon.http_listener import CannotListen, HttpListener, listen, listen_tcp
+from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import pages
 from hub.downstream.access.hub_token import read_or_make_token
 from hub.downstream.http.durable_sessions import DurableSessions
@@ -41,7 +42,7 @@ def taken():
 def held_by_another(monkeypatch):
     """Sockets of this process belong to another user, as far as the hub knows."""
     monkeypatch.setattr(
-        hub.daemon.http_listener, "is_held_by_another_user", lambda port: is_held_by_another_user(port, uid=ANOTHER)
+        hub.daemon.binding, "is_held_by_another_user", lambda port: is_held_by_another_user(port, uid=ANOTHER)
     )
 
 
@@ -65,34 +66,34 @@ def test_a_holder_that_nobody_can_name_counts_as_another(taken, tmp_path):
 
 
 def test_the_token_is_replaced_when_another_user_is_at_the_usual_address(monkeypatch, taken, held_by_another):
-    monkeypatch.setattr(hub.daemon.http_listener, "DEFAULT_LISTEN", f"127.0.0.1:{taken}")
+    monkeypatch.setattr(hub.daemon.binding, "DEFAULT_LISTEN", f"127.0.0.1:{taken}")
     before = read_or_make_token(token_path())
-    listener, squatted = listen(HubConfig(listen=f"127.0.0.1:{taken}"))
-    with listener:
-        assert squatted
-        assert listener.getsockname()[1] != taken
+    bound = bind(HubConfig(listen=f"127.0.0.1:{taken}"), Memory(None))
+    with bound.tcp:
+        assert bound.squatted
+        assert bound.tcp.getsockname()[1] != taken
     assert read_or_make_token(token_path()) != before
 
 
 def test_the_token_stays_when_it_is_a_hub_of_ours(monkeypatch, taken):
-    monkeypatch.setattr(hub.daemon.http_listener, "DEFAULT_LISTEN", f"127.0.0.1:{taken}")
+    monkeypatch.setattr(hub.daemon.binding, "DEFAULT_LISTEN", f"127.0.0.1:{taken}")
     before = read_or_make_token(token_path())
-    listener, squatted = listen(HubConfig(listen=f"127.0.0.1:{taken}"))
-    with listener:
-        assert not squatted
+    bound = bind(HubConfig(listen=f"127.0.0.1:{taken}"), Memory(None))
+    with bound.tcp:
+        assert not bound.squatted
     assert read_or_make_token(token_path()) == before
 
 
 def test_the_token_is_replaced_when_the_hub_cannot_start_for_it(taken, held_by_another):
     before = read_or_make_token(token_path())
     with pytest.raises(CannotListen):
-        listen(HubConfig(listen=f"127.0.0.1:{taken}"))
+        bind(HubConfig(listen=f"127.0.0.1:{taken}"), Memory(None))
     assert read_or_make_token(token_path()) != before
 
 
 def test_a_configured_token_is_the_users_to_replace(taken, held_by_another, caplog):
     with pytest.raises(CannotListen):
-        listen(HubConfig(listen=f"127.0.0.1:{taken}", token=Secret("0123456789abcdef")))
+        bind(HubConfig(listen=f"127.0.0.1:{taken}", token=Secret("0123456789abcdef")), Memory(None))
     assert "replace `token` in the configuration" in caplog.text
     assert not token_path().exists()
 

@@ -8,7 +8,8 @@ from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import CacheConfig, HubConfig, ReplicaConfig
 from hub.app import Hub
-from hub.daemon.http_listener import HttpListener, listen_tcp, token_of
+from hub.daemon.binding import listen_tcp
+from hub.daemon.http_listener import HttpListener, token_of
 from hub.daemon.http_routes import pages
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.fleet.gate import Fleet

@@ -394,7 +394,7 @@ def test_a_taken_port_that_nobody_chose_is_no_reason_not_to_start(tmp_path):
             shown = subprocess.run([HUBD, "status"], env=env, capture_output=True, text=True, timeout=30, check=False)
             socket_path = Path(env["XDG_RUNTIME_DIR"], "hubd", "hubd.sock")
             assert shown.stdout.split("\n")[1] == f"listens on {url} and {socket_path}"
-            warning = f"warning: {DEFAULT_LISTEN} was taken when the hub started, so it listens on {url}"
+            warning = f"warning: {DEFAULT_LISTEN} was taken when the hub started, so it listens on {url}, now and"
             assert warning in shown.stdout
             assert f"serving the demo until {env['XDG_CONFIG_HOME']}/hubd/hubd.toml" in process.tail()
 

@@ -8,7 +8,7 @@ import pytest
 import hub.daemon.serve
 from config.hub_paths import control_path, socket_path
 from config.loading.assemble import load_all
-from hub.daemon.http_listener import CannotListen
+from hub.daemon.binding import Bound, CannotListen
 from upstreams.journal.redact import CommonSecrets
 
 
@@ -34,7 +34,7 @@ async def test_commands_can_connect_as_soon_as_hosts_can(tmp_path, monkeypatch):
     config = tmp_path / "hubd.toml"
     config.write_text("drain_s = 1\n")
     with socket.socket() as tcp:
-        monkeypatch.setattr(hub.daemon.serve, "listen", lambda _config: (tcp, False))
+        monkeypatch.setattr(hub.daemon.serve, "bind", lambda _config, _memory: Bound(tcp))
         with pytest.raises(CannotListen):
             await hub.daemon.serve.serve_daemon(
                 load_all(config, {}), lambda: None, shown=False, secrets=CommonSecrets()
