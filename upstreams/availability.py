@@ -122,6 +122,7 @@ class Availability:
         is_refused = self.state is State.UNAUTHORIZED
         kind = self._refusal if is_refused else self._failure
         reason = (self.history.last_error or "").partition("\n")[0] or self.waits_for or "No reason is known"
+        reason = reason.rstrip(".")
         if progress:
             text += (
                 f" (state: {self.state.value}): {progress}. Try again in a minute; `hubd status` shows how far it is."
@@ -129,7 +130,8 @@ class Availability:
             return UpstreamUnavailable(text, upstream=self._name)
         text += f" (state: {self.state.value}). {reason}."
         if retry_after_s:
-            text += f" Try again in {ceil(retry_after_s)} seconds, or let the user look at `hubd status`"
+            seconds = ceil(retry_after_s)
+            text += f" Try again in {seconds} second{'s' * (seconds != 1)}, or let the user look at `hubd status`"
             text += f" and run `hubd restart {self._name}`."
         else:
             text += " Try again later, or let the user look at `hubd status`."

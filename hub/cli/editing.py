@@ -30,7 +30,7 @@ MEMBERS: Final = """\
 
 def add_commands(commands: Any) -> None:
     """`remove`, `enable`, `disable`, `edit`."""
-    remove = add(commands, "remove", _remove, "remove a server from the configuration", json=MEMBERS)
+    remove = add(commands, "remove", _remove, "remove a server from the configuration", json=MEMBERS, aliases=("rm",))
     on, off = partial(_switch, disabled=False), partial(_switch, disabled=True)
     enable = add(commands, "enable", on, "turn a server of the configuration on", json=MEMBERS)
     disable = add(commands, "disable", off, "turn a server off and keep its settings", json=MEMBERS)

@@ -173,4 +173,4 @@ def _port_now(configured: str) -> int:
     from hub.cli.profiles.writing import status_now
 
     listen = status_now().listen
-    return urlsplit(listen.url).port or 0 if listen is not None and listen.wanted == configured else 0
+    return urlsplit(listen.url).port or 0 if listen and listen.wanted == configured else 0

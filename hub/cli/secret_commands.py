@@ -35,8 +35,15 @@ def add_commands(commands: Any) -> None:
     actions = secret.add_subparsers(metavar="COMMAND", parser_class=Parser, prog="hubd secret")
     new = add(actions, "set", _set, "ask for a secret and keep it, in the keyring if one answers", json=_SET)
     new.epilog = f"Without a terminal the secret is the first line of standard input.\n\n{new.epilog}"
-    ls = add(actions, "ls", _ls, "list the secrets, where each is kept and which servers use it", json=_LISTED)
-    rm = add(actions, "rm", _rm, "forget a secret", json=_REMOVED)
+    ls = add(
+        actions,
+        "ls",
+        _ls,
+        "list the secrets, where each is kept and which servers use it",
+        json=_LISTED,
+        aliases=("list",),
+    )
+    rm = add(actions, "rm", _rm, "forget a secret", json=_REMOVED, aliases=("remove",))
     rm.add_argument("--force", action="store_true", help="even if servers use it")
     for each in (new, rm):
         each.add_argument("name", metavar="NAME", help="letters, digits, dots, dashes and underscores")

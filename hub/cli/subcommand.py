@@ -27,6 +27,9 @@ EX_INTERRUPTED: Final = 130
 CLOSE: Final = 0.7
 """Similarity above which an unknown name counts as a misspelt one (`difflib`)."""
 
+ELSEWHERE: Final = {"usage": "`hubd tools --cost` shows how much of the tools is used"}
+"""Commands that people look for, and what does that."""
+
 LISTED: Final = re.compile(r" +\S+(?: \S+)* {2,}")
 """The name before a text in a list of the help."""
 
@@ -159,11 +162,12 @@ class Parser(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         meant = nearest(value, action.choices)
-        if action.option_strings:
+        if not isinstance(action.choices, dict):  # which those of commands are
             raise argparse.ArgumentError(
                 action, f"{value} is none of {', '.join(action.choices)}{meant and f'; {meant}'}"
             )
-        raise UsageError(f"there is no command {self.prog} {value}; {meant or f'`{self.prog} --help` lists them'}")
+        meant = ELSEWHERE.get(value) or meant or f"`{self.prog} --help` lists them"
+        raise UsageError(f"there is no command {self.prog} {value}; {meant}")
 
     def refuse(self, words: Sequence[str]) -> NoReturn:
         """Refuse words that the parser does not take.

@@ -50,7 +50,8 @@ def add_commands(commands: Any) -> None:
         metavar="TIME",
         help="how long the one before counts, such as 24h; else not",
     )
-    revoke = add(actions, "revoke", _revoke, "take a token back; whoever uses it is cut off at once", json=_REVOKED)
+    text = "take a token back; whoever uses it is cut off at once"
+    revoke = add(actions, "revoke", _revoke, text, json=_REVOKED, aliases=("rm", "remove"))
     for each in (new, rotate, revoke):
         each.add_argument(
             "name", metavar="NAME", help="its name: lower-case letters, digits, dots, dashes, underscores"

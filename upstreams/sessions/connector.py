@@ -269,7 +269,7 @@ class SessionConnector:
         if error is None:
             text = f"{self._name} could not be connected for this host in time, or is being stopped; try again"
             return UpstreamUnavailable(text, upstream=self._name)
-        text = f"{self._name} could not be connected for this host: {error}."
+        text = f"{self._name} could not be connected for this host: {str(error).rstrip('.')}."
         if self.pool.config.command is not None:
             text += ' If it can run only once, set session_mode = "singleton" in its configuration.'
         kind: type[HubError] = UpstreamUnavailable

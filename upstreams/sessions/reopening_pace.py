@@ -83,6 +83,6 @@ class Pacing:
     def too_soon(self, wait_s: float, why: str) -> UpstreamUnavailable:
         """The error of a call that would have to wait for so long."""
         seconds = ceil(max(wait_s, 1))
-        text = f"{self._name} could not be connected for this host: {why}."
-        text += f" Try again in {seconds} seconds, or let the user look at `hubd status`."
+        text = f"{self._name} could not be connected for this host: {why.rstrip('.')}."
+        text += f" Try again in {seconds} second{'s' * (seconds != 1)}, or let the user look at `hubd status`."
         return UpstreamUnavailable(text, upstream=self._name, retry_after_ms=seconds * 1000)

@@ -12,10 +12,12 @@ from config import directories
 from config.hosts.entry import url_of
 from config.loading.check import split_listen
 from config.loading.safe_reading import read_private
+from config.profile_settings import DEFAULT_PROFILE
 from hub.cli.checks.evidence import Examined, Finding, about, listed
 from hub.cli.render.costs import over_limit, remedy_of
 from hub.cli.render.last_words import telling_line
 from hub.cli.setup.temporary_directory import PREFIX
+from hub.control.answers import Status
 from hub.control.sign_ins import SignInTrial
 from hub.daemon.root_warning import ADVICE, ROOT
 from hub.shim.start_daemon import is_alive
@@ -83,11 +85,18 @@ def limits(examined: Examined) -> Iterator[Finding]:
 
 
 def search_mode(examined: Examined) -> Iterator[Finding]:
-    """Hosts that find tools by searching, since there are more than they take."""
-    hosts = () if examined.status is None else examined.status.hosts
-    if names := sorted({host.label or host.host for host in hosts if host.search}):
-        who = f"{', '.join(names)} {'finds' if len(names) == 1 else 'find'} tools by searching (search mode)"
-        why = "a profile says so, or there are more tools than the host takes"
+    """Hosts that find tools by searching: since a profile says so, or since there are more than they take."""
+    status = Status() if examined.status is None else examined.status
+    wanted = {row.name for row in status.profiles if row.search == "on"}
+    reasons: dict[str, set[str]] = {}
+    for host in status.hosts:
+        if host.search:
+            why = "there are more tools than such a host takes"
+            if host.profile in wanted or (host.profile is None and DEFAULT_PROFILE in wanted):
+                why = f"the profile {host.profile or DEFAULT_PROFILE} says so"
+            reasons.setdefault(why, set()).add(host.label or host.host)
+    for why, names in reasons.items():
+        who = f"{', '.join(sorted(names))} {'finds' if len(names) == 1 else 'find'} tools by searching (search mode)"
         fix = 'nothing, if that is as you want it; search = "off" in the profile of a host shows it all tools'
         yield Finding("search", "note", who, why, fix)
 

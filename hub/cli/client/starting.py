@@ -114,7 +114,7 @@ def why_away(concerns: Concerns) -> str:
         return ""
     if is_starting(row):
         return f"{doing(row)}, and was not ready in time; `hubd status` shows how far it is"
-    why = (row.last_error or "").partition("\n")[0]
+    why = (row.last_error or "").partition("\n")[0].rstrip(".")  # a sentence goes on
     if row.state == "disabled":
         return f"{row.name} is disabled: run `hubd enable {row.name}`"
     remedy = f"; `hubd logs {row.name}` shows all of it"

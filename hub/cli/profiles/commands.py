@@ -27,7 +27,7 @@ _LISTED: Final = """\
 
 
 def add_commands(commands: Any) -> None:
-    """`profiles`, and `profile` with its commands `suggest` and `remove`."""
+    """`profiles`, and `profile` with its commands `suggest`, `remove` and `ls`."""
     listed = add(commands, "profiles", _profiles, "what each profile of hosts shows", json=_LISTED)
     text = "choose what hosts are shown of all servers"
     profile = add(commands, "profile", lambda options: _usage(profile), text)
@@ -40,10 +40,11 @@ def add_commands(commands: Any) -> None:
     suggest.add_argument("--write", action="store_true", help="write it into hubd.toml")
     suggest.add_argument("--yes", action="store_true", help="do not ask whether to change a profile that is there")
     text = "remove a profile; its hosts are shown what hosts without one are shown"
-    removed = add(actions, "remove", _remove, text, json=_REMOVED)
+    removed = add(actions, "remove", _remove, text, json=_REMOVED, aliases=("rm",))
+    also = add(actions, "ls", _profiles, "what each profile shows, as `hubd profiles`", json=_LISTED, aliases=("list",))
     removed.add_argument("name", metavar="NAME", help="its name, as `hubd profiles` shows it")
     removed.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
-    for each in (listed, suggest, removed):
+    for each in (listed, also, suggest, removed):
         add_config(each)
 
 

@@ -20,7 +20,7 @@ def profiles(status: Status, configured: Mapping[str, Profile]) -> list[Block]:
     searching = _searching(status)
     if not status.profiles:
         return [
-            f"no profiles: hosts are shown all there is, {whole} with instructions",
+            f"no profiles: hosts are shown all there is, {whole} with instructions{', except' if searching else ''}",
             *searching,
             "`hubd profile suggest HOST` makes one for a host; with `hubd tools --pick NAME` you choose yourself",
         ]

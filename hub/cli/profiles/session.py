@@ -105,19 +105,23 @@ def _profile_of(options: argparse.Namespace, name: str, refused: "Refused") -> s
             output.note(f"{name} is a label of the profile {found}")
         return found
     if name in all_hosts():
-        raise ControlFailed(_without(name, profiles))
+        from hub.cli.profiles.writing import status_now
+
+        searches = any(host.label == name and host.search for host in status_now().hosts)
+        raise ControlFailed(_without(name, profiles, searches=searches))
     meant = nearest(name, [*profiles, *all_hosts()])
     raise ControlFailed(f"{refused}{f'; {meant}' if meant else ''}")
 
 
-def _without(label: str, profiles: "Mapping[str, Profile]") -> str:
-    """The view of hosts whose label no profile lists."""
+def _without(label: str, profiles: "Mapping[str, Profile]", *, searches: bool) -> str:
+    """The view of hosts whose label no profile lists. `searches`: one of them is in search mode."""
     from config.profile_settings import DEFAULT_PROFILE
 
     shown = "all there is: `hubd tools`"
     if DEFAULT_PROFILE in profiles:
         shown = "the profile default: `hubd tools --profile default`"
-    return f"{label} has no profile of its own, so it is shown {shown}; `hubd profile suggest {label}` makes one"
+    how = "finds by searching (search mode)" if searches else "is shown"
+    return f"{label} has no profile of its own, so it {how} {shown}; `hubd profile suggest {label}` makes one"
 
 
 def why_refused(refused: "Refused", tool: str, hub: "HubSession", options: argparse.Namespace) -> str:

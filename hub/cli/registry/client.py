@@ -214,7 +214,7 @@ def _told(fetched: Fetched) -> str:
         return f"it refuses access (status {fetched.status}); say who you are with `headers` of the registry"
     if fetched.status == 429:
         wait = fetched.headers.get("retry-after", "")
-        when = f"in {wait} seconds" if wait.isascii() and wait.isdigit() and len(wait) < 6 else "later"
+        when = f"in {wait} s" if wait.isascii() and wait.isdigit() and len(wait) < 6 else "later"
         return f"it was asked too often (status 429); try again {when}"
     return f"it answers with status {fetched.status}"
 

@@ -46,7 +46,7 @@ _EPILOG: Final = """examples:
 def add_commands(commands: Any) -> None:
     """`auth`, `logout`."""
     text = "sign in at a server that wants it, or show where somebody is signed in"
-    auth = add(commands, "auth", _auth, text, json=_MEMBERS)
+    auth = add(commands, "auth", _auth, text, json=_MEMBERS, aliases=("login",))
     auth.usage = (
         "hubd auth NAME [--no-browser] [--no-wait | --timeout SECONDS] [--reset] [--scope S] [--yes]\n"
         "       hubd auth NAME --finish\n"

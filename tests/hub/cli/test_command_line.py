@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from hub.cli.parser import make_parser
+from hub.cli.subcommand import UsageError
 from tests.support import echo_daemon, processes
 
 COMMANDS = [
@@ -92,6 +94,40 @@ def test_asking_the_hub_loads_nothing_heavy(place: Place, code: str, loaded: str
     root = Path(__file__).parents[3]
     done = subprocess.run(argv, env=place.env, cwd=root, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert done.stdout == f"{loaded}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "same"),
+    [
+        ("rm x", "remove x"),
+        ("login x", "auth x"),
+        ("secret list", "secret ls"),
+        ("secret remove X", "secret rm X"),
+        ("token rm x", "token revoke x"),
+        ("token remove x", "token revoke x"),
+        ("profile rm x", "profile remove x"),
+        ("profile ls", "profiles"),
+        ("profile list", "profiles"),
+    ],
+)
+def test_one_deed_has_the_names_that_others_give_it(words, same):
+    known = make_parser()
+    assert known.parse_args(words.split()).command is known.parse_args(same.split()).command
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("usage", "there is no command hubd usage; `hubd tools --cost` shows how much of the tools is used"),
+        ("completion tcsh", "argument shell: tcsh is none of bash, zsh, fish"),
+        ("serve --auth xyz", "argument --auth: xyz is none of token, oauth, proxy, none"),
+        ("cache clean", 'there is no command hubd cache clean; did you mean "clear"?'),
+    ],
+)
+def test_a_word_that_is_not_there_leads_to_those_that_are(words, said):
+    with pytest.raises(UsageError) as refused:
+        make_parser().parse_args(words.split())
+    assert str(refused.value) == said
 
 
 def test_version(place):

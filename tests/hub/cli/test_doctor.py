@@ -452,7 +452,13 @@ def test_hosts_that_find_tools_by_searching(case):
     case.status = {"version": "1", "hosts": rows}
     found = case.one(daemons.search_mode)
     assert (found.level, found.what) == ("note", "windsurf finds tools by searching (search mode)")
+    assert found.why == "there are more tools than such a host takes"
     assert found in checks.findings(case.examined())
+    case.status["profiles"] = [{"name": "small", "search": "on"}, {"name": "other"}]
+    case.status["hosts"] = [{"label": "cline", "search": True, "profile": "small"}, *rows]
+    by_profile, by_number = case.found(daemons.search_mode)
+    assert (by_profile.what.split()[0], by_profile.why) == ("cline", "the profile small says so")
+    assert (by_number.what, by_number.why) == (found.what, found.why)
     case.status["hosts"] = rows[1:]
     assert case.found(daemons.search_mode) == []
 

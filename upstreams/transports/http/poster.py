@@ -233,7 +233,7 @@ class Poster:
         wait_s = self._quiet_until - trio.current_time()
         known = wait_s > 0
         return Overloaded(
-            f"{self.name} is overloaded" + (f"; try again in {wait_s:.0f} seconds" if known else ""),
+            f"{self.name} is overloaded" + (f"; try again in {wait_s:.0f} s" if known else ""),
             upstream=self.name,
             executed=executed,
             retry_after_ms=int(wait_s * 1000) if known else None,

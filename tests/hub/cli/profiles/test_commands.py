@@ -110,6 +110,10 @@ def test_a_host_that_searches_is_not_warned_of_and_is_said_to_search(hub):
         assert "windsurf is shown" not in told(hub, "status")
         (line,) = [each for each in told(hub, "tools", "--cost").splitlines() if "(windsurf)" in each]
         assert line.endswith("search mode")
+        said = told(hub, "tools", "--profile", "windsurf", code=1)
+        assert "windsurf has no profile of its own, so it finds by searching (search mode) all there is" in said
+        said = told(hub, "profiles")
+        assert "with instructions, except\nsearch mode: " in said
 
 
 def test_what_is_printed_can_be_pasted(hub):

@@ -61,7 +61,7 @@ async def test_a_cursor_that_does_not_move_is_the_end(recorded):
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (Answer(429, headers={"Retry-After": "30"}), "asked too often (status 429); try again in 30 seconds"),
+        (Answer(429, headers={"Retry-After": "30"}), "asked too often (status 429); try again in 30 s"),
         (Answer(429, headers={"Retry-After": "\x07soon"}), "asked too often (status 429); try again later"),
         (Answer(401), "it refuses access (status 401); say who you are with `headers` of the registry"),
         (Answer(403), "it refuses access (status 403)"),
