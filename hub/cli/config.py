@@ -200,9 +200,9 @@ def _doubts_of_labels(loaded: "Loaded") -> "list[Diagnostic]":
         return []
     from config.errors import Diagnostic
     from config.hosts.mistyped_labels import mistyped_labels
+    from hub.cli.profiles.ways_in import tokens
 
-    in_use = {token.host or token.name for token in config.access.tokens}
-    doubts = mistyped_labels(config.profiles, in_use)
+    doubts = mistyped_labels(config.profiles, {each.label for each in tokens(config.access.tokens)})
     return [Diagnostic(loaded.files[0], None, ("profiles", name, "hosts"), text) for name, text in doubts]
 
 

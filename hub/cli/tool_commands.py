@@ -198,7 +198,8 @@ def _tools_of(
 
             if why := why_not_shown(name, profile):
                 raise ControlFailed(why)
-        known = [each.name for each in upstreams]
+        shown = {str(tool.get("name")).partition("__")[0] for tool in tools}
+        known = [each.name for each in upstreams if profile is None or each.name in shown]
         meant = nearest(name, known) or f"there are: {', '.join(known) or 'none'}"
         raise ControlFailed(f"no tool begins with {name}, and no server has this name; {meant}")
     if not found and row is not None:

@@ -182,7 +182,8 @@ class DaemonApi:
             from config.hosts.mistyped_labels import mistyped_labels  # not above: only profiles that name hosts need it
 
             tokens = {token.host or token.name for token in hub.config.access.tokens}
-            in_use = {host.identity.host for host in hub.hosts} | tokens
+            named = frozenset() if self._listener is None else self._listener.named_tokens.labels
+            in_use = {host.identity.host for host in hub.hosts} | tokens | named
             for name, text in mistyped_labels(hub.hosts.profiles.profiles, in_use):
                 found.setdefault(name, []).append(f"profile {name}: hosts: {text}")
         return found

@@ -177,8 +177,9 @@ def test_the_command_line_and_urls_choose(hub):
     with Attached(hub, host="codex", profile="coding") as named:
         assert named.names() == ["everything__echo", "everything__get-sum"]
     with Host(hub, host="codex", profile="nothing") as refused:
+        refused.ask(1, "initialize", INITIALIZE)
         text = refused.receive()["error"]["message"]
-        assert text == "There is no profile 'nothing' in this hub; there are: default, coding, reading"
+        assert text == "There is no profile 'nothing' in this hub; there are: coding, reading"
     done = subprocess.run(
         [HUBD, "connect", "--profile", "coding", "--upstream", "files"], env=hub.env, capture_output=True, check=False
     )
@@ -231,4 +232,4 @@ def test_a_token_of_one_profile_opens_nothing_else(hub):
     assert posted(hub, "/mcp/~coding", labelled) == coding
     refused = hubd(hub, "token", "new", "x", "--profile", "nothing", "--config", hub.config)
     assert refused.returncode == 1
-    assert "there is no profile 'nothing'; there are: default, coding, reading" in refused.stderr
+    assert "there is no profile 'nothing'; there are: coding, reading" in refused.stderr

@@ -90,7 +90,8 @@ def _away(name: str, label: str, title: str, status: Status, ways: WaysIn, *, kn
         if token.profile and token.profile != name:
             said.append(f"the token {token.name} opens the profile {token.profile} and nothing else, whatever lists it")
         else:
-            said.append(f"{title} is not attached now; with its token {token.name} it is shown {name} when it comes")
+            how = f"with its token {token.name} it will be shown the profile {name} when it comes"
+            said.append(f"{title} is not attached now; {how}")
     if said:
         yield from dict.fromkeys(said)
     elif known:
@@ -104,7 +105,7 @@ def _away(name: str, label: str, title: str, status: Status, ways: WaysIn, *, kn
 
 def _by_entry(name: str, label: str, title: str, entry: Entry) -> str:
     if entry.profile == name or (entry.label == label and not entry.profile and not entry.server):
-        return f"{title} is not attached now; it is shown {name} when it starts"
+        return f"{title} is not attached now; it will be shown the profile {name} when it starts"
     if entry.profile:
         how = f"its URL, /mcp/~{entry.profile}" if entry.opens_url else f"`--profile {entry.profile}`"
         return f"{title} will be shown the profile {entry.profile}: its entry in {entry.path} names that by {how}"

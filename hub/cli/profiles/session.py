@@ -121,7 +121,7 @@ def _without(label: str, profiles: "Mapping[str, Profile]", *, searches: bool) -
     if DEFAULT_PROFILE in profiles:
         shown = "the profile default: `hubd tools --profile default`"
     how = "finds by searching (search mode)" if searches else "is shown"
-    return f"{label} has no profile of its own, so it {how} {shown}; `hubd profile suggest {label}` makes one"
+    return f"{label} has no profile of its own, so it {how} {shown}; `hubd tools --pick {label}` makes one"
 
 
 def why_refused(refused: "Refused", tool: str, hub: "HubSession", options: argparse.Namespace) -> str:

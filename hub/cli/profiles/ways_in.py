@@ -2,13 +2,16 @@
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from config.access_settings import AccessToken
 
 
 class Entry(Struct, frozen=True):
@@ -43,7 +46,13 @@ class WaysIn(Struct, frozen=True):
 
 def ways_in(options: argparse.Namespace, hosts: list[str]) -> WaysIn:
     """The entries of these hosts, and all tokens. What cannot be read is passed over: a sentence less is said."""
-    return WaysIn({host: tuple(_entries(host)) for host in hosts}, tuple(_tokens(options)))
+    from config.errors import ConfigError
+    from config.loading.assemble import load_all
+
+    configured: Sequence[AccessToken] = ()
+    with suppress(ConfigError):
+        configured = load_all(options.config, os.environ, partly=True).config.access.tokens
+    return WaysIn({host: tuple(_entries(host)) for host in hosts}, tuple(tokens(configured)))
 
 
 def _entries(label: str) -> Iterator[Entry]:
@@ -101,15 +110,13 @@ def _said(words: list[str], option: str) -> str:
     return found
 
 
-def _tokens(options: argparse.Namespace) -> Iterator[TokenWay]:
-    from config.errors import ConfigError
+def tokens(configured: "Sequence[AccessToken]") -> Iterator[TokenWay]:
+    """The tokens of `hubd token new`, as far as they can be read, and those of the configuration."""
     from config.hub_paths import tokens_path
-    from config.loading.assemble import load_all
     from hub.downstream.access.host_tokens import TokensUnreadable, read_tokens
 
     with suppress(TokensUnreadable):
         for name, kept in read_tokens(tokens_path()).items():
             yield TokenWay(name, kept.host or name, kept.profile)
-    with suppress(ConfigError):
-        for each in load_all(options.config, os.environ, partly=True).config.access.tokens:
-            yield TokenWay(each.name, each.host or each.name, each.profile)
+    for each in configured:
+        yield TokenWay(each.name, each.host or each.name, each.profile)

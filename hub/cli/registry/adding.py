@@ -17,7 +17,7 @@ from hub.cli.registry.choosing import NotAdded, chosen_registry, chosen_way, is_
 from hub.cli.registry.finding import Found, find, judge
 from hub.cli.registry.known import Known
 from hub.cli.registry.screens import as_written, before_answers, status_of
-from hub.cli.subcommand import EX_FAILED, Output, UsageError, agreed
+from hub.cli.subcommand import EX_FAILED, UsageError, agreed
 
 if TYPE_CHECKING:
     from config.editing.draft import Draft
@@ -41,15 +41,15 @@ def add_listed(options: argparse.Namespace, own: Mapping[str, Any]) -> int:
         name, version = split(options.name)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    known = Known(options.config)
-    found = chosen_registry(find(known.chosen(options.registry), name, version), options, name, version)
+    known, output = Known(options.config), options.output
+    there = find(known.chosen(options.registry), name, version, output.progress)
+    found = chosen_registry(there, options, name, version)
     server = found.listed.server
     refuse_deleted(found)
     id = options.called or id_of(name, known.upstreams)
     if not options.called:
         _refuse_again(name, known.upstreams)
     way = chosen_way(found, options)
-    output: Output = options.output
     for line in before_answers(found, way):
         output.say(line)
     if said := status_of(found):

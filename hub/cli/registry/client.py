@@ -11,11 +11,15 @@ from msgspec import Struct
 from config.registry.answers import Listed, Page, list_path, read_listed, read_page, version_path, versions_path
 from config.registry.server_json import Unreadable
 from config.registry_settings import LOOPBACK
+from hub.cli.render.screen import Screen
 from hub.cli.subcommand import EX_FAILED, UsageError
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed
 
-TIMEOUT_S: Final = 10.0
+TIMEOUT_S: Final = 8.0
+SAY_AFTER_S: Final = 1.5
+"""Seconds after which somebody at a terminal is told what is waited for."""
+DRAW_S: Final = 0.5
 MAX_BODY_BYTES: Final = 5 << 20
 MAX_PAGES: Final = 3
 MAX_REDIRECTS: Final = 3
@@ -73,26 +77,53 @@ class Matches(Struct, frozen=True):
     """Entries that could not be read."""
 
 
-def run(ask: Callable[["Client"], Awaitable[T]]) -> T:
-    """The result of `ask`, with a client of its own.
+def run(ask: Callable[["Client"], Awaitable[T]], screen: Screen | None = None) -> T:
+    """The result of `ask`, with a client of its own. `screen`: where it is shown what is waited for.
 
     Raises:
         RegistryFailed: as `ask` does.
     """
+    import outcome
     import trio
 
     async def asked() -> T:
-        fetcher = Fetcher(os.environ, timeout_s=TIMEOUT_S, max_body_bytes=MAX_BODY_BYTES)
-        return await ask(Client(fetcher))
+        client = Client(Fetcher(os.environ, timeout_s=TIMEOUT_S, max_body_bytes=MAX_BODY_BYTES))
+        async with trio.open_nursery() as nursery:
+            if screen is not None and screen.live:
+                nursery.start_soon(_say_asked, client, screen)
+            found = await outcome.acapture(ask, client)
+            nursery.cancel_scope.cancel()
+        return found.unwrap()
 
-    return trio.run(asked)
+    try:
+        return trio.run(asked)
+    except BaseExceptionGroup as group:
+        if group.subgroup(KeyboardInterrupt) is not None:  # it came while some task ran
+            raise KeyboardInterrupt from None
+        raise
+
+
+async def _say_asked(client: "Client", screen: Screen) -> None:
+    """Show which registries are asked, and for how long: an answer may take a while."""
+    import trio
+
+    began_at = trio.current_time()
+    await trio.sleep(SAY_AFTER_S)
+    with screen.live_lines() as live:
+        while True:
+            names = " and ".join(dict.fromkeys(client.asked))
+            live.update([f"asking registry {names} ... {trio.current_time() - began_at:.0f} s"] if names else [])
+            await trio.sleep(DRAW_S)
 
 
 class Client:
-    """The questions to registries."""
+    """The questions to registries. One that does not answer is not asked again."""
 
     def __init__(self, fetcher: Fetcher) -> None:
         self._fetcher = fetcher
+        self._silent: dict[str, RegistryFailed] = {}
+        self.asked: list[str] = []
+        """The registries whose answers are waited for."""
 
     async def search(self, registry: Registry, text: str) -> Matches:
         """The servers whose names hold `text`, in their newest versions.
@@ -178,11 +209,21 @@ class Client:
     async def _followed(self, registry: Registry, url: str) -> Fetched:
         """The answer, also where the registry sends on to another place of the same host."""
         begin = _origin(url)
+        if (silent := self._silent.get(registry.name)) is not None:
+            raise silent
+        self.asked.append(registry.name)
+        try:
+            return await self._moved(registry, url, begin)
+        finally:
+            self.asked.remove(registry.name)
+
+    async def _moved(self, registry: Registry, url: str, begin: tuple[str, str, int | None]) -> Fetched:
         for _ in range(MAX_REDIRECTS + 1):
             try:
                 fetched = await self._fetcher.get(url, registry.allowed, headers=registry.headers)
             except FetchFailed as error:
-                raise registry.failed(error.text) from None
+                self._silent[registry.name] = registry.failed(error.text)
+                raise self._silent[registry.name] from None
             if fetched.status not in _MOVED:
                 return fetched
             try:

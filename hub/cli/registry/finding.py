@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from config.registry.answers import Listed
 from hub.cli.registry.client import Client, Registry, run
+from hub.cli.render.screen import Screen
 
 
 class Found(Struct, frozen=True):
@@ -15,8 +16,8 @@ class Found(Struct, frozen=True):
     listed: Listed
 
 
-def find(registries: Sequence[Registry], name: str, version: str) -> list[Found]:
-    """The server in each registry that has it.
+def find(registries: Sequence[Registry], name: str, version: str, screen: Screen | None = None) -> list[Found]:
+    """The server in each registry that has it. `screen`: as of `run`.
 
     Raises:
         RegistryFailed: one of them does not say: what it has may be another server of that name.
@@ -30,7 +31,7 @@ def find(registries: Sequence[Registry], name: str, version: str) -> list[Found]
                 found.append(Found(registry, listed))
         return found
 
-    return run(ask)
+    return run(ask, screen)
 
 
 def judge(registry: Registry, url: str) -> None:

@@ -51,7 +51,7 @@ def outdated(options: argparse.Namespace) -> int:
         output.set(servers=[])
         output.say("no server came from a registry; `hubd search WORD` finds some")
         return EX_OK
-    states = _states(asked, known)
+    states = _states(asked, known, output)
     output.set(servers=[_as_object(state) for state in states])
     _show([state for state in states if state.is_noteworthy and not state.problem], len(states), output)
     failed = list(dict.fromkeys(state.problem for state in states if state.problem))
@@ -60,7 +60,7 @@ def outdated(options: argparse.Namespace) -> int:
     return EX_UNAVAILABLE if failed else EX_OK
 
 
-def _states(asked: dict[str, Source], known: Known) -> list[State]:
+def _states(asked: dict[str, Source], known: Known, output: Output) -> list[State]:
     registries: dict[str, Registry | str] = {}
     for source in asked.values():
         if source.registry not in registries:
@@ -82,7 +82,7 @@ def _states(asked: dict[str, Source], known: Known) -> list[State]:
                 found.append(State(name=name, source=source, problem=str(error)))
         return found
 
-    return run(ask)
+    return run(ask, output.progress)
 
 
 def _state(name: str, source: Source, versions: Sequence[Listed]) -> State:

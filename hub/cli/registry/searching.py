@@ -10,7 +10,7 @@ from config.registry.server_json import one_line
 from config.registry.ways import kinds_of
 from hub.cli.registry.client import Client, Matches, Registry, RegistryFailed, run
 from hub.cli.registry.known import Known
-from hub.cli.render.screen import Table
+from hub.cli.render.screen import Screen, Table
 from hub.cli.subcommand import Output, UsageError
 
 Results = list[tuple[Registry, Matches]]
@@ -23,7 +23,7 @@ def search(options: argparse.Namespace) -> int:
     if not words or any(not word.isprintable() for word in words):
         raise UsageError("say what to look for: a part of a server's name")
     registries = Known(options.config).chosen(options.registry)
-    found, failed = _asked(registries, words)
+    found, failed = _asked(registries, words, output.progress)
     if len(failed) == len(registries):
         return output.fail(EX_UNAVAILABLE, f"{_together(failed)}{failed[0].advice}")
     for error in failed:
@@ -40,22 +40,31 @@ def search(options: argparse.Namespace) -> int:
     return EX_OK
 
 
-def _asked(registries: Sequence[Registry], words: Sequence[str]) -> tuple[Results, list[RegistryFailed]]:
-    """The finds of each registry, and the reasons why some do not say. Registries look for one text; it is the longest
-    word."""
+def _asked(
+    registries: Sequence[Registry], words: Sequence[str], screen: Screen
+) -> tuple[Results, list[RegistryFailed]]:
+    """The finds of each registry, and the reasons why some do not say; all are asked at once. Registries look for one
+    text; it is the longest word."""
     longest = max(words, key=len)
     failed: list[RegistryFailed] = []
+    found: dict[str, Matches] = {}
 
-    async def ask(client: Client) -> Results:
-        found: Results = []
-        for registry in registries:
+    async def ask(client: Client) -> None:
+        import trio
+
+        async def one(registry: Registry) -> None:
             try:
-                found.append((registry, await client.search(registry, longest)))
+                found[registry.name] = await client.search(registry, longest)
             except RegistryFailed as error:
                 failed.append(error)
-        return found
 
-    return run(ask), failed
+        async with trio.open_nursery() as nursery:
+            for registry in registries:
+                nursery.start_soon(one, registry)
+
+    run(ask, screen)
+    failed.sort(key=lambda error: [each.name for each in registries].index(error.registry))
+    return [(each, found[each.name]) for each in registries if each.name in found], failed
 
 
 def _together(failed: Sequence[RegistryFailed]) -> str:

@@ -27,6 +27,7 @@ from hub.cli.registry.client import Client, Registry, run
 from hub.cli.registry.finding import Found
 from hub.cli.registry.known import Known
 from hub.cli.registry.screens import head, status_of
+from hub.cli.render.screen import Screen
 from hub.cli.subcommand import EX_FAILED, Output
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def update(options: argparse.Namespace) -> int:
     source = source_of(str(settings.get("source", "")))
     if source is None:
         raise NotAdded(f"{options.name} did not come from a registry, so nothing says what its newest version is")
-    found, old = _asked(known.get(source.registry), source)
+    found, old = _asked(known.get(source.registry), source, output.progress)
     version = found.listed.server.version
     output.set(source=str(source), newest=version)
     if version == source.version:
@@ -81,7 +82,7 @@ def update(options: argparse.Namespace) -> int:
     return _write(options, change, new, disabled=settings.get("disabled") is True)
 
 
-def _asked(registry: Registry, source: Source) -> tuple[Found, Listed | None]:
+def _asked(registry: Registry, source: Source, screen: Screen) -> tuple[Found, Listed | None]:
     """The newest version, and the one that there is, if the registry still has it.
 
     Raises:
@@ -92,7 +93,7 @@ def _asked(registry: Registry, source: Source) -> tuple[Found, Listed | None]:
         newest = await client.version(registry, source.name, LATEST)
         return newest, await client.version(registry, source.name, source.version)
 
-    newest, old = run(ask)
+    newest, old = run(ask, screen)
     if newest is None:
         raise NotAdded(f"registry {registry.name} does not have {source.name} any more")
     found = Found(registry, newest)

@@ -53,6 +53,11 @@ class NamedTokens:
         """The profiles that single tokens open."""
         return frozenset(named.identity.profile for named in self._known.values() if named.identity.profile)
 
+    @property
+    def labels(self) -> frozenset[str]:
+        """The labels of hosts that tokens are for."""
+        return frozenset(named.identity.host for named in self._known.values())
+
     def configure(self, tokens: Sequence[AccessToken]) -> None:
         """Let these configured tokens count, beside those of the file."""
         self._configured = tuple(tokens)

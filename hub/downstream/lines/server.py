@@ -109,6 +109,9 @@ class LineServer:
         view = self._view(preamble)
         if isinstance(view, str):
             log.info("refused a host: %s", view)
+            if not rest:  # its shim answers the first request by its id, so that one is waited for
+                with suppress(trio.BrokenResourceError), trio.move_on_after(PREAMBLE_S):
+                    await stream.receive_some(1)
             with suppress(trio.BrokenResourceError), trio.move_on_after(PREAMBLE_S):
                 await stream.send_all(encode_response(None, Failure(INVALID_PARAMS, view)) + b"\n")
             return
@@ -139,7 +142,7 @@ class LineServer:
         if preamble.profile is not None:
             profiles = self._hosts.profiles
             found = find_profile(f"{PROFILE_MARK}{preamble.profile}", profiles.profiles)
-            known = ", ".join(profiles.names)
+            known = ", ".join(profiles.profiles) or "none"
             return found or f"There is no profile {preamble.profile!r} in this hub; there are: {known}"
         view = EVERYTHING if preamble.upstream is None else self._router.find_view(preamble.upstream)
         if view is None:

@@ -145,6 +145,12 @@ def test_the_shim_passes_on_why_it_is_refused(tmp_path):
     with running_hub(tmp_path, DEMO) as hub:
         done = hubd(hub, "connect", "--profile", "work")
         assert "There is no profile 'work' in this hub" in json.loads(done.stdout)["error"]["message"]
+        argv, pipe = [HUBD, "connect", "--profile", "work"], subprocess.PIPE
+        with subprocess.Popen(argv, env=hub.env, stdin=pipe, stdout=pipe, stderr=pipe) as host:
+            host.stdin.write(f"{json.dumps(ASK)}\n".encode())
+            host.stdin.flush()
+            answer = json.loads(host.stdout.readline())
+            assert (answer["id"], "there are: none" in answer["error"]["message"]) == (ASK["id"], True)
         done = hubd(hub, "connect", "--profile", "default", "--host", "x", stdin=f"{json.dumps(ASK)}\n")
         assert json.loads(done.stdout)["result"]["protocolVersion"] == "2025-11-25"
         assert done.returncode == 0

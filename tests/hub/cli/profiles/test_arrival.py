@@ -57,9 +57,12 @@ def test_a_host_in_a_project_is_shown_it_too():
 @pytest.mark.parametrize(
     ("entry", "text"),
     [
-        (Entry(FILE, "windsurf"), "Windsurf is not attached now; it is shown mine when it starts"),
-        (Entry(FILE, profile="mine"), "Windsurf is not attached now; it is shown mine when it starts"),
-        (Entry(FILE, profile="mine", opens_url=True), "Windsurf is not attached now; it is shown mine when it starts"),
+        (Entry(FILE, "windsurf"), "Windsurf is not attached now; it will be shown the profile mine when it starts"),
+        (Entry(FILE, profile="mine"), "Windsurf is not attached now; it will be shown the profile mine when it starts"),
+        (
+            Entry(FILE, profile="mine", opens_url=True),
+            "Windsurf is not attached now; it will be shown the profile mine when it starts",
+        ),
         (Entry(FILE, "windsurf", "other"), "names that by `--profile other`"),
         (Entry(FILE, profile="other", opens_url=True), "names that by its URL, /mcp/~other"),
         (Entry(FILE, "windsurf", server="files"), "is for one server, and no profile chooses from that"),
@@ -82,7 +85,7 @@ def test_tokens_come_before_labels():
     (found,) = said("agent", tokens=[TokenWay("laptop", "agent", "other")])
     assert "the token laptop opens the profile other and nothing else" in found
     (found,) = said("agent", tokens=[TokenWay("laptop", "agent", "")])
-    assert "with its token laptop it is shown mine when it comes" in found
+    assert "with its token laptop it will be shown the profile mine when it comes" in found
 
 
 def test_a_profile_without_labels():

@@ -213,7 +213,7 @@ def test_a_label_stands_for_its_profile_and_one_without_says_what_it_is_shown(hu
     assert "cline is a label of the profile mine" in told(hub, "tools", "--profile", "cline")
     said = told(hub, "tools", "--profile", "windsurf", code=1)
     assert "windsurf has no profile of its own, so it is shown all there is: `hubd tools`" in said
-    assert "`hubd profile suggest windsurf` makes one" in said
+    assert "`hubd tools --pick windsurf` makes one" in said
     assert 'did you mean "mine"?' in told(hub, "tools", "--profile", "mne", code=1)
     for more in ((), ("--cost",)):
         said = told(hub, "tools", "--profile", "no", *more)
@@ -279,7 +279,7 @@ def test_a_profile_of_several_hosts_is_changed_with_a_warning_and_keeps_the_rest
         (("profile", "suggest", "hubd"), 2, "the label of the hub's own commands"),
         (("tools", "--pick", "hubd"), 2, "the label of the hub's own commands"),
         (("profile", "sugest", "x"), 2, 'did you mean "suggest"?'),
-        (("tools", "--profile", "nope"), 1, "There is no profile 'nope'"),
+        (("tools", "--profile", "nope"), 1, "There is no profile 'nope' in this hub; there are: "),
         (("tools", "--profile", "default", "--unused"), 2, "leave --profile out"),
         (("tools", "--pick", "a", "--cost"), 2, "not allowed with argument"),
         (("tools", "--pick", "a", "files"), 2, "--pick stands alone"),
@@ -328,7 +328,7 @@ def test_a_host_that_is_not_attached_is_told_how_it_gets_there(hub):
         entry.write_text(json.dumps({"mcpServers": {"hub": start}}))
         said = told(hub, "profile", "suggest", "windsurf", "--write")
         assert "so already" in said
-        assert "Windsurf is not attached now; it is shown windsurf when it starts" in said
+        assert "Windsurf is not attached now; it will be shown the profile windsurf when it starts" in said
         with Windsurf(hub):
             assert "note" not in told(hub, "profile", "suggest", "windsurf", "--write")
     finally:
@@ -436,6 +436,12 @@ tools = ["files__raed"]
     checked = " ".join(told(hub, "validate", str(hub.config)).split())
     assert label in checked
     assert server in checked
+    told(hub, "token", "new", "work", "--host", "curser", "--config", hub.config)
+    try:
+        for words in (("status",), ("validate", str(hub.config))):
+            assert label not in " ".join(told(hub, *words).split()), "a token has this label"
+    finally:
+        told(hub, "token", "revoke", "work", "--config", hub.config)
 
 
 def test_a_name_that_only_a_profile_gives_is_said_to_be_its(hub):

@@ -140,8 +140,10 @@ async def test_one_that_is_slow():
     async with http_peer(hang) as peer:
         assert isinstance(peer, HttpPeer)
         client = Client(Fetcher({}, timeout_s=0.2))
-        with pytest.raises(RegistryFailed, match="does not answer within"):
-            await client.version(Registry("acme", peer.url.removesuffix("/mcp")), NAME, "latest")
+        for _ in range(2):
+            with pytest.raises(RegistryFailed, match="does not answer within"):
+                await client.version(Registry("acme", peer.url.removesuffix("/mcp")), NAME, "latest")
+        assert (len(peer.requests), client.asked) == (1, [])
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import socket
 import tomllib
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.hub.cli.test_editing import Home
 from tests.support.processes import HUBD
 from tests.support.registry_entries import EXAMPLES
 from tests.support.registry_server import Answer, registry_server
+from tests.support.terminal import Terminal
 
 FILES = "io.github.example/filesystem"
 
@@ -49,6 +51,17 @@ def at_terminal(home, *arguments, answers=()):
 
 
 # --- search -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_silent_registry_is_said_to_be_waited_for(home):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        home.write(f'[registries.official]\nurl = "http://127.0.0.1:{port}/"\n')
+        with Terminal([HUBD, "search", "files"], home.env) as terminal:
+            terminal.wait_for(r"asking registry official \.\.\. \d s")
+            terminal.type("\x03")
+            code, out = terminal.end()
+    assert (code, "Traceback" in out) == (130, False), out
 
 
 def test_search_shows_names_and_what_they_run_as(home):
