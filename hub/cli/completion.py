@@ -23,6 +23,7 @@ PATIENCE_S: Final = 0.3
 """Time limit for an answer of the hub."""
 MAX_BYTES: Final = 32 << 20
 DESCRIPTION_CHARS: Final = 80
+NAME_CHARS: Final = 256
 SAFE: Final = re.compile(r"[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+:,./=-]*")
 """Names that mean themselves in every shell."""
 
@@ -96,7 +97,9 @@ def completions(parser: Parser, words: Sequence[str], ask: Ask) -> list[tuple[st
     *before, last = words or [""]
     found, start = _found(parser, *_joined(before, last), ask)
     short = ((name, text.strip().partition("\n")[0][:DESCRIPTION_CHARS]) for name, text in found)
-    return [(name, text) for name, text in short if name.startswith(start) and SAFE.fullmatch(name)]
+    is_option = start.startswith("-")  # a name that begins so would be taken for one
+    found = ((name, text) for name, text in short if name.startswith(start) and name.startswith("-") is is_option)
+    return [(name, text) for name, text in found if len(name) <= NAME_CHARS and SAFE.fullmatch(name)]
 
 
 def _joined(before: list[str], last: str) -> tuple[list[str], str]:
@@ -233,7 +236,7 @@ def _arguments(ask: Ask, name: str, given: Sequence[str]) -> Iterator[tuple[str,
     schema = next((tool.get("inputSchema") for tool in ask("tools") or () if tool.get("name") == name), None)
     properties = schema.get("properties") if isinstance(schema, dict) else None
     for key, about in (properties if isinstance(properties, dict) else {}).items():
-        if key not in taken:
+        if key not in taken and "=" not in key:
             yield f"{key}=", str(about.get("description") or about.get("type") or "") if isinstance(about, dict) else ""
 
 

@@ -20,12 +20,16 @@ TOOLS = [
     {
         "name": "files__read",
         "description": "Read a file.\nAnd more",
-        "inputSchema": {"properties": {"path": {"type": "string"}, "tail": {"description": "lines"}}},
+        "inputSchema": {
+            "properties": {"path": {"type": "string"}, "-o": {}, "p=@x": {}, "tail": {"description": "lines"}}
+        },
     },
     {"name": "time__now"},
     {"name": "evil__$(reboot)", "description": "\x1b[2J"},
     {"name": "evil__a b"},
     {"name": "evil__`x`"},
+    {"name": "--json=@/etc/passwd"},
+    {"name": "x" * 257, "inputSchema": {}},
 ]
 
 
@@ -65,6 +69,7 @@ def names(*words, ask=asked):
         (("profile", "suggest", "winds"), ["windsurf"]),
         (("profile", "suggest", "windsurf", "--w"), ["--write"]),
         (("call", ""), ["files__read", "time__now"]),
+        (("call", "--json"), ["--json"]),
         (("call", "files__read", ""), ["path=", "tail="]),
         (("call", "files__read", "path=x", ""), ["tail="]),
         (("call", "nobody__x", ""), []),
