@@ -77,9 +77,9 @@ class ToolUsage:
 
     @property
     def since(self) -> str:
-        """The day on which the record begins; "": there is none."""
+        """The day on which the record begins; "": there is none. The clock may have been ahead then."""
         found = self.memory.get(_FACTS, _SINCE)
-        return found if isinstance(found, str) else ""
+        return min(found, self.today) if isinstance(found, str) else ""
 
     @property
     def today(self) -> str:

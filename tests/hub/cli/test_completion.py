@@ -205,6 +205,7 @@ def test_in_zsh(env, tmp_path):
         terminal.wait_for("ready")
         typed(terminal, "hubd stat\t", "us")
         typed(terminal, "hubd restart d\t", "emo")
+        typed(terminal, "hubd call demo__echo te\t1", "xt=1")
         typed(terminal, "hubd call demo__\t", r"(?s)demo__echo.*Say it back.*demo__fail")
         terminal.type("exit\n")
         terminal.end()

@@ -65,6 +65,8 @@ def test_a_restart_keeps_the_record_and_nothing_but_names_and_counts_is_in_it(tm
     call(again)
     assert again.recent() == {("files", "read"): RecentUse({"cursor": 2}, "2026-11-24")}
     assert again.since == "2026-11-23"
+    clock.now -= 30 * DAY
+    assert again.since == again.today, "the clock was ahead"
 
 
 def test_after_30_days_a_call_is_not_recent_and_after_90_it_is_forgotten():
