@@ -12,6 +12,7 @@ read, prompt, ...: the command line as a host), `sign_in` (auth, logout), `addin
 - `server_watch`: waiting until servers are connected
 - `start_hub` (in the background), `force_stop` (of one that hangs), `served` (the servers that work through the hub)
 - `host_entries`, `host_changes`: what hosts are to have, and the change of their files
+- `turn`: one command at a time moves servers between hosts and the hub
 - `host_permissions`: rules of hosts that need another spelling
 - `lost_servers`: what hosts start beside the hub, and what none starts once it is removed from the hub
 - `import_choices`, `import_writes`, `import_originals`: what an import takes, writes, and takes out of hosts
