@@ -1,5 +1,6 @@
 """The settings of profiles: what some hosts are shown of all servers. Declared as in `settings`."""
 
+from collections.abc import Collection
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import Struct
@@ -64,3 +65,10 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """New names of tools by their visible names; both can be called, the new one is listed."""
     override: Annotated[dict[str, ToolOverride], Setting(reload="live")] = {}
     """Tools that are described otherwise, or have arguments with fixed values, by visible name before renaming."""
+
+
+def profile_problem(name: str, known: Collection[str]) -> str:
+    """The reason why `name` is no profile that can be chosen, as a sentence; "": it is one."""
+    if name == DEFAULT_PROFILE or name in known:
+        return ""
+    return f"there is no profile {name[:60]!r}; there are: {', '.join(sorted(known)) or 'none'}"

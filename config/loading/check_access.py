@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from config.access_settings import SECRET_HEADER, AccessConfig, AccessIssuer, AccessToken, TrustedProxy
 from config.loading.safe_reading import Keys, Problem
-from config.profile_settings import DEFAULT_PROFILE
+from config.profile_settings import profile_problem
 from config.settings import MIN_TOKEN, TOKEN, HubConfig
 
 ISSUER_NAME: Final = re.compile(r"[a-z0-9-]{1,32}")
@@ -69,9 +69,8 @@ def token_problem(
         return Problem(("host",), "must be printable ASCII without spaces, at most 64 characters")
     if expires and day(expires) is None:
         return Problem(("expires",), "must be a day, such as 2027-01-01")
-    if profile and profile != DEFAULT_PROFILE and profile not in profiles:
-        known = ", ".join([DEFAULT_PROFILE, *sorted(set(profiles) - {DEFAULT_PROFILE})])
-        return Problem(("profile",), f"there is no profile {profile[:60]!r}; there are: {known}")
+    if profile and (unknown := profile_problem(profile, profiles)):
+        return Problem(("profile",), unknown)
     return None
 
 

@@ -4,7 +4,7 @@ Everything that a profile makes the hub do for each tool of each view is bounded
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
@@ -14,7 +14,7 @@ from config.loading.check_access import LABEL
 from config.loading.safe_reading import Keys, Problem
 from config.name_globs import MAX_CHARS, NameStarts, fixed_start, problem_of
 from config.names import RESERVED
-from config.profile_settings import DEFAULT_PROFILE, Profile, ToolOverride
+from config.profile_settings import Profile, ToolOverride
 from config.settings import UpstreamConfig
 
 PROFILE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
@@ -115,18 +115,6 @@ def _listed(entries: Sequence[str], ids: Mapping[str, str]) -> str:
         told.append(f"{entry[:MAX_QUOTED]!r}{meant}")
     more = f" and {len(entries) - MAX_TOLD} more" if len(entries) > MAX_TOLD else ""
     return f"{', '.join(told)}{more}"
-
-
-def profile_problem(name: str, known: Collection[str]) -> str:
-    """The reason why `name` is no profile that can be chosen, as a sentence; "": it is one."""
-    if name == DEFAULT_PROFILE or name in known:
-        return ""
-    return f"there is no profile {name!r}; there are: {', '.join(profile_names(known))}"
-
-
-def profile_names(known: Collection[str]) -> list[str]:
-    """All profiles that can be chosen."""
-    return [DEFAULT_PROFILE, *sorted(set(known) - {DEFAULT_PROFILE})]
 
 
 def _problems_of(profile: Profile, budget: int) -> Iterator[Problem]:

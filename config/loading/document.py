@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from config.loading import json_scanner
 from config.loading.safe_reading import Keys, Problem
-from config.loading.text_limits import refuse_deep, refuse_toml, refuse_yaml
+from config.loading.text_limits import refuse_deep, refuse_toml, refuse_yaml, too_deep
 
 JSON_SUFFIXES: Final = (".json", ".jsonc")
 YAML_SUFFIXES: Final = (".yaml", ".yml")
@@ -141,6 +141,8 @@ def _yaml(text: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = None if mark is None else mark.line + 1
+        if "nesting depth" in str(error.problem):  # its reader looks ahead, and may give up before we have counted
+            raise too_deep(at) from None
         column = "" if mark is None else f" at column {mark.column + 1}"
         raise Problem((), f"is not YAML{column}: {error.problem}", line=at) from None
     except (yaml.YAMLError, *_UNREADABLE_YAML) as error:

@@ -66,7 +66,7 @@ def refuse_toml(text: str) -> None:
             line = _line(text, match.start())
             if dots >= MAX_KEY_PARTS:
                 raise Problem((), f"has a key of more than {MAX_KEY_PARTS} parts; write fewer", line=line)
-            raise _too_deep(line) if depth > MAX_DEPTH else _too_many(MAX_TOML, line)
+            raise too_deep(line) if depth > MAX_DEPTH else _too_many(MAX_TOML, line)
 
 
 def refuse_json(text: str) -> None:
@@ -87,7 +87,7 @@ def refuse_json(text: str) -> None:
             continue
         entries += 1
         if depth > MAX_DEPTH:
-            raise _too_deep(_line(text, match.start()))
+            raise too_deep(_line(text, match.start()))
         if entries > MAX_JSON:
             raise _too_many(MAX_JSON, _line(text, match.start()))
 
@@ -156,7 +156,7 @@ class _Weigher:
         self._entries += entries
         self._heights[-1] = max(self._heights[-1], height)
         if len(self._open) + height > MAX_DEPTH:
-            raise _too_deep(line)
+            raise too_deep(line)
         if self._entries > MAX_YAML:
             raise _too_many(MAX_YAML, line)
 
@@ -172,7 +172,7 @@ def refuse_deep(tree: Any) -> None:
         level = [below for each in level for below in _below(each) if isinstance(below, dict | list)]
         if not level:
             return
-    raise _too_deep(None)
+    raise too_deep(None)
 
 
 def _below(value: Any) -> Iterable[Any]:
@@ -183,7 +183,8 @@ def _line(text: str, at: int) -> int:
     return text.count("\n", 0, at) + 1
 
 
-def _too_deep(line: int | None) -> Problem:
+def too_deep(line: int | None) -> Problem:
+    """The problem of a document with too many levels."""
     return Problem((), f"is nested more than {MAX_DEPTH} levels deep; no configuration is", line=line)
 
 

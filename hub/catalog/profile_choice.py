@@ -7,7 +7,7 @@ shown follows from what its user wrote.
 
 from collections.abc import Collection, Mapping
 
-from config.loading.check_profiles import OWN_LABEL, profile_names
+from config.loading.check_profiles import OWN_LABEL
 from config.profile_settings import DEFAULT_PROFILE, Profile
 from hub.catalog.search.modes import SearchModes
 from hub.catalog.view import PROFILE_MARK, View, profile_view
@@ -24,12 +24,7 @@ class ProfileChoice:
         self._by_label = {label: name for name, profile in self.profiles.items() for label in profile.hosts}
 
     def __repr__(self) -> str:
-        return f"<ProfileChoice of {', '.join(self.names)}>"
-
-    @property
-    def names(self) -> list[str]:
-        """All that can be chosen."""
-        return profile_names(self.profiles)
+        return f"<ProfileChoice of {', '.join(self.profiles) or 'none'}>"
 
     def choose(self, place: View, label: str, named: str = "") -> View:
         """The view of a host with this label at `place`; `named`: the profile that its token or its user names.

@@ -19,6 +19,7 @@ from cache.entry import DropCause
 from cache.statistics import CacheStatistics
 from config.hub_paths import socket_path
 from config.name_globs import ALL
+from config.profile_settings import DEFAULT_PROFILE
 from config.server_environment import ShownEnvironment, shown_environment
 from hub.app import OPEN_DOOR, Hub
 from hub.catalog.token_cost import text_bytes, tokens_of
@@ -170,7 +171,9 @@ class DaemonApi:
         if self._listener is not None and self._listener.named_tokens.problem:
             yield self._listener.named_tokens.problem
         if self._listener is not None:
-            for profile in sorted(self._listener.named_tokens.profiles - {*hub.hosts.profiles.names}):
+            for profile in sorted(
+                self._listener.named_tokens.profiles - {DEFAULT_PROFILE, *hub.hosts.profiles.profiles}
+            ):
                 yield f"there is no profile {profile}, and a token opens nothing else: its hosts are shown nothing"
         yield from filter(None, [hub.memory.problem, hub.usage.memory.problem, hub.last_known.problem])
         yield from hub.live.warnings

@@ -10,8 +10,8 @@ from msgspec import Struct, structs
 from config.errors import ConfigError
 from config.loading.assemble import Loaded, load_all
 from config.loading.check import check_hub
-from config.loading.check_profiles import profile_problem
 from config.loading.safe_reading import Problem
+from config.profile_settings import profile_problem
 from config.settings import HubConfig, UpstreamConfig
 from hub.daemon.fixed_references import FixedReferences
 

@@ -103,7 +103,7 @@ WRONG = [
     (MINE.replace('"a"', '"A b"'), "2: access.tokens.0.name: a token has a name of its own"),
     (MINE + MINE.replace(TOKEN, f"{TOKEN}2"), '5: access.tokens.1.name: "a" is the name of another token'),
     (MINE + MINE.replace('"a"', '"b"'), "6: access.tokens.1.token: is that of another entry"),
-    (f'{MINE}profile = "p"', "4: access.tokens.0.profile: there is no profile 'p'; there are: default"),
+    (f'{MINE}profile = "p"', "4: access.tokens.0.profile: there is no profile 'p'; there are: none"),
     (f'{MINE}expires = "soon"', "4: access.tokens.0.expires: must be a day"),
     (f'{MINE}expires = "2027-02-30"', "4: access.tokens.0.expires: must be a day"),
     (f"{MINE}expires = 7", "4: access.tokens.0.expires: expected text in quotes"),

@@ -50,4 +50,3 @@ def test_endpoints_of_profiles():
         assert find_profile(name, SOME) is None, name
     assert profile_view("coding", SHOP).base == SHOP
     assert CODING.base == EVERYTHING
-    assert ProfileChoice(SOME).names == ["default", "coding", "review"]

@@ -56,7 +56,7 @@ def test_a_token_is_shown_once_and_listed_without_it(home):
     ("arguments", "code", "text"),
     [
         (("new", "A b"), 1, "a token has a name of its own"),
-        (("new", "ci", "--profile", "work"), 1, "profile: there is no profile 'work'; there are: default"),
+        (("new", "ci", "--profile", "work"), 1, "profile: there is no profile 'work'; there are: none"),
         (("new", "ci", "--expires", "soon"), 2, "expected a time such as 90d"),
         (("new", "ci", "--expires", "0d"), 2, "expected a time such as 90d"),
         (("new", "fixed"), 1, "hubd.toml, line 2 has a token fixed already"),

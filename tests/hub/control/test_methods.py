@@ -48,7 +48,7 @@ MEMBERS = {
     "largest": "name tokens",
     "projects": "root endpoint hosts",
     "buffer": "used limit highest refused evicted",
-    "listen": "url socket wanted squatted",
+    "listen": "url socket wanted also squatted",
     "config": "files watched loaded_at problem pending warnings",
     "loop": "blocked longest_s",
     "replica": "name run url registered peers looking",

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from hub.catalog.naming_rules import UpstreamRule
 from hub.catalog.uri_claims import UriClaims
@@ -17,8 +18,8 @@ READS = {"readOnlyHint": True}
 def whole(*, trusted=False, page_size=0):
     files = snapshot("files", [entry(Kind.TOOL, "read", annotations=READS), "write"], resources=["file:///a"])
     rule = rules("files", "git", page_size=page_size)
-    first, *rest = rule.upstreams
-    rule = type(rule)((type(first)("files", trusted=trusted), *rest), rule.budget, rule.page_size)
+    _, *rest = rule.upstreams
+    rule = replace(rule, upstreams=(UpstreamRule("files", trusted=trusted), *rest))
     return merged(files, snapshot("git", ["log"]), rule=rule, claims=UriClaims())
 
 
