@@ -192,14 +192,23 @@ class SecretStore:
             raise EditError(f"{self.path}: cannot be written: {error.strerror}; nothing was changed") from None
 
 
+def check_name(name: str) -> None:
+    """Raise if no secret can have this name.
+
+    Raises:
+        EditError: none can.
+    """
+    if not is_name(name) or name in (".", ".."):
+        raise EditError(f"no secret can have this name: it takes {NAME_RULE}")
+
+
 def _refuse(name: str, value: str) -> None:
     """Raise if such a secret cannot be kept.
 
     Raises:
         EditError: it cannot.
     """
-    if not is_name(name) or name in (".", ".."):
-        raise EditError(f"no secret can have this name: it takes {NAME_RULE}")
+    check_name(name)
     try:
         size = len(value.encode())
     except UnicodeEncodeError:

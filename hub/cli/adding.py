@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.editing import MEMBERS, changed
 from hub.cli.registry.commands import add_options, guarded_add, says_options
-from hub.cli.subcommand import UsageError, add, add_config, add_no_wait, agreed, nearest
+from hub.cli.subcommand import EX_FAILED, UsageError, add, add_config, add_no_wait, agreed, nearest
 
 if TYPE_CHECKING:
     from config.editing.draft import Draft
@@ -110,6 +110,8 @@ def added(
     code = changed(options, change, doubts_of(name, values), waits=waits, offers=True)
     if options.output.member("did") == "added" and not options.dry_run:
         say_left_out(options, name, values)
+        if code == EX_FAILED:
+            options.output.note(f"{name} stays in the configuration; `hubd remove {name}` takes it out again")
     return code
 
 

@@ -7,7 +7,7 @@ from select import select
 from typing import Any, Final, NoReturn
 
 from hub.cli.subcommand import Output, UsageError, add, add_no_wait, as_json, as_line, client
-from hub.control.errors import ControlFailed, HubHangs, HubNotRunning
+from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NothingListens
 
 WATCH_S: Final = 2.0
 """Pause of `hubd status --watch`."""
@@ -279,18 +279,33 @@ def _logs(options: argparse.Namespace) -> int:
                 width = 0 if name else min(MAX_NAME_CELLS, max(width, NAME_CELLS, len(found.name)))
                 output.screen.show(record(found, width))
     except HubNotRunning as error:
-        return output.fail(EX_UNAVAILABLE, f"{error}{_log_on_disk() if name in (None, 'hub') else ''}")
+        return _logs_on_disk(options, error)
     if entry is None and lines and not options.json:
         output.note(f"no log{f' of {name}' if name else ''} since the hub started")
     return EX_OK
 
 
-def _log_on_disk() -> str:
-    """The words on where the log of a hub is that ran in the background; "": there is none."""
-    from config import directories
+def _logs_on_disk(options: argparse.Namespace, error: HubNotRunning) -> int:
+    """Show what the last hub that ran in the background has left of its own log; the exit code."""
+    from msgspec import to_builtins
 
+    from config import directories
+    from hub.cli.last_log import last_records
+    from hub.cli.render.answers import record
+
+    output: Output = options.output
+    is_asked = isinstance(error, NothingListens) and options.name in (None, "hub") and not options.follow
     path = Path(directories.state_dir(), "hubd.log")
-    return f"; what the last one said is in {path}" if path.is_file() else ""
+    if not is_asked or not (found := last_records(path, options.lines)):
+        return output.fail(EX_UNAVAILABLE, str(error))
+    for each in found:
+        if options.json:
+            print(as_line(to_builtins(each)))
+        else:
+            output.screen.show(record(each, 0))
+    if not options.json:
+        output.note(f"no hub is running; the last one left this in {path}")
+    return EX_OK
 
 
 def _count(text: str) -> int:
@@ -309,7 +324,11 @@ def _stop(options: argparse.Namespace) -> int:
     try:
         with client() as hub:
             hub.stop()
-    except (HubNotRunning, HubHangs, ControlFailed):
+    except (HubNotRunning, HubHangs, ControlFailed) as error:
+        if isinstance(error, NothingListens) and not options.force:
+            output.set(stopped=False)
+            output.say("no hub is running")
+            return EX_OK
         if not options.force:
             raise
         from config.hub_paths import control_path

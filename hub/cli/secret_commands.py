@@ -56,6 +56,9 @@ def _usage(parser: Parser) -> int:
 
 
 def _set(options: argparse.Namespace) -> int:
+    from config.secret_store import check_name
+
+    check_name(options.name)
     store = _store()
     output: Output = options.output
     stored = store.set(options.name, _asked(options))

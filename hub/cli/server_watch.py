@@ -48,6 +48,7 @@ class ServerOutcome(Struct, frozen=True, kw_only=True):
     tools: int | None = None
     prompts: int | None = None
     resources: int | None = None
+    templates: int | None = None
     tokens: int | None = None
     """Estimate of what its tools cost a model; None: not known."""
     why: str = ""
@@ -103,9 +104,9 @@ class ServerOutcome(Struct, frozen=True, kw_only=True):
     @property
     def offers(self) -> Iterator[str]:
         """Its offer: `12 tools`, `~3 100 tokens`."""
-        counts = ((self.tools, "tool"), (self.prompts, "prompt"), (self.resources, "resource"))
-        for count, noun in counts:
-            if count or (count == 0 and noun == "tool" and not (self.prompts or self.resources)):
+        others = ((self.prompts, "prompt"), (self.resources, "resource"), (self.templates, "template"))
+        for count, noun in ((self.tools, "tool"), *others):
+            if count or (count == 0 and noun == "tool" and not any(number for number, _ in others)):
                 yield f"{count} {noun}{'s' * (count != 1)}"
         if self.tokens:
             yield f"{about(self.tokens)} tokens"
@@ -206,7 +207,8 @@ def outcome(name: str, row: "UpstreamRow | None", waited_s: float) -> ServerOutc
         queued=row.queued,
         tools=None if counts is None else counts.tools,
         prompts=None if counts is None else counts.prompts,
-        resources=None if counts is None else counts.resources + counts.templates,
+        resources=None if counts is None else counts.resources,
+        templates=None if counts is None else counts.templates,
         tokens=row.tokens if counts else None,
         why=_why(row, waited_s),
         sign_in=row.account.command if row.account is not None and row.state == "unauthorized" else "",

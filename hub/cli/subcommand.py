@@ -30,6 +30,9 @@ CLOSE: Final = 0.7
 ELSEWHERE: Final = {"usage": "`hubd tools --cost` shows how much of the tools is used"}
 """Commands that people look for, and what does that."""
 
+MAX_ASKED: Final = 3
+"""The times that a question is asked whose answer is neither yes nor no."""
+
 LISTED: Final = re.compile(r" +\S+(?: \S+)* {2,}")
 """The name before a text in a list of the help."""
 
@@ -247,12 +250,17 @@ def ask_text(question: str) -> str:
 
 
 def agreed(question: str, *, default: bool) -> bool:
-    """Ask for a yes; `default` is what a mere Enter means. No answer at all is a no."""
-    try:
-        answer = ask(f"{question} {'[Y/n]' if default else '[y/N]'}")
-    except UsageError:
-        return False
-    return answer in ("y", "yes") or (default and not answer)
+    """Ask for a yes; `default` is what a mere Enter means. No answer at all is a no; one that is neither is asked for
+    again, three times at most."""
+    for _ in range(MAX_ASKED):
+        try:
+            answer = ask(f"{question} {'[Y/n]' if default else '[y/N]'}")
+        except UsageError:
+            return False
+        if answer in ("", "y", "yes", "n", "no"):
+            return answer in ("y", "yes") or (default and not answer)
+        print("answer y for yes or n for no", file=sys.stderr)
+    return False
 
 
 def add(

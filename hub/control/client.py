@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, cast
 
 from msgspec import ValidationError
 
-from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NotUnderstood
+from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NothingListens, NotUnderstood
 from hub.control.hub_process import QUIET_S, connect_within, pid_in_lock, process_of, refuse_hung
 from hub.control.methods import LOGS, STOP, Method, read
 from hub.net.peer_credentials import ForeignPeer, refuse_foreign_hub
@@ -209,7 +209,7 @@ class ControlClient:
 
     def _not_running(self, error: OSError) -> HubNotRunning:
         if isinstance(error, FileNotFoundError | ConnectionRefusedError):
-            return HubNotRunning(f"no hub is running (nothing listens on {self._path}); `hubd start` starts one")
+            return NothingListens(f"no hub is running (nothing listens on {self._path}); `hubd start` starts one")
         return HubNotRunning(f"the hub on {self._path} cannot be reached: {error.strerror or error}")
 
 

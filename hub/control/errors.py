@@ -5,6 +5,10 @@ class HubNotRunning(Exception):
     """Nothing answers on the control socket. The text is one sentence that says what to do."""
 
 
+class NothingListens(HubNotRunning):
+    """No hub has the control socket: none runs."""
+
+
 class ControlFailed(Exception):
     """The hub refused or failed a control request."""
 

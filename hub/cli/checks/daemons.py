@@ -23,6 +23,8 @@ from hub.daemon.root_warning import ADVICE, ROOT
 from hub.shim.start_daemon import is_alive
 
 SOCKETS: Final = Path("/proc/net/unix")
+SYSTEMD: Final = Path("/run/systemd/system")
+"""There where systemd is in charge (sd_booted(3))."""
 MAX_TABLE_BYTES: Final = 16 << 20
 """The part of it that is read: 100 000 sockets, which other users can make, too."""
 SQUATTED = (
@@ -47,7 +49,8 @@ def daemon(examined: Examined) -> Iterator[Finding]:
         return
     if status is None:
         why = "hosts with `hubd connect` start it when they need it; hosts with a URL cannot reach it"
-        yield Finding("daemon", "note", "no hub is running", why, "run `hubd service install` to keep one running")
+        keeps = "run `hubd service install` to keep one running" if SYSTEMD.exists() else "run `hubd start`"
+        yield Finding("daemon", "note", "no hub is running", why, keeps)
         return
     if status.version != examined.version:
         what = f"the running hub is version {status.version}, this command is {examined.version}"

@@ -107,7 +107,9 @@ def _about_command(cause: str, command: str, found: str, names: list[str]) -> Fi
         what = f"{what} cannot be executed"
         return Finding("command", "problem", what, f"{it} cannot start", fix, **about(names))
     if cause == "missing":
-        fix = "install it, or write the path of the program"
+        fix = (
+            "install it there, or correct the path" if os.path.isabs(command) else "install it, or write its full path"
+        )
         if "/" not in command and len(words := command.split()) > 1:
             fix = f'write command = "{words[0]}", and what follows as args = [...]'
         return Finding("command", "problem", f"{what} is not found", f"{it} cannot start", fix, **about(names))

@@ -208,6 +208,9 @@ class IssuedTokens:
         self._leases[lease] = verdict
         for_s = KEEP_ASKED_S if asked else KEEP_S
         lacks = bool(self._required) and lacking(self._required, verdict.scopes)
+        if lacks:
+            who = verdict.identity.principal
+            log.info("a token of %s is refused (403): it has not all scopes of %s", who, self._scopes)
         kept = self._kept[digest] = _Kept(verdict, min(verdict.until, now + for_s), lease, lacks)
         return kept
 

@@ -22,7 +22,8 @@ FORBIDDEN: Final = EarlyReply(
     ),
 )
 _UNAUTHORIZED: Final = _body(
-    "This hub asks for a token: run `hubd token` and send what it prints as `Authorization: Bearer TOKEN`"
+    "This hub asks for a token: run `hubd token` and send what it prints as `Authorization: Bearer TOKEN`. Only /livez "
+    "and / answer without"
 )
 SIGN_IN: Final = _body(
     "This hub asks for a sign-in: its metadata name the authorization server. Programs of its owner send a token of "

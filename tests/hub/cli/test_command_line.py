@@ -68,7 +68,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 # --- without a daemon -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["status", "restart x", "cache", "cache clear", "stop"])
+@pytest.mark.parametrize("command", ["status", "restart x", "cache", "cache clear"])
 def test_without_a_hub_one_sentence_says_what_to_do(place, command):
     code, out, err = place.run(*command.split())
     assert (code, out) == (69, "")
@@ -411,6 +411,8 @@ def test_stop_waits_for_the_end(place):
         assert place.run("stop") == (0, "stopped\n", "")
         assert daemon.wait(PATIENCE_S) == 0
     assert place.run("status")[0] == 69
+    assert place.run("stop") == (0, "no hub is running\n", "")
+    assert json.loads(place.run("stop", "--json")[1]) == {"stopped": False}
 
 
 # --- nothing of a working directory or PYTHONPATH gets in -------------------------------------------------------------

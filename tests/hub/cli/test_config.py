@@ -194,7 +194,7 @@ def test_nobody_is_asked_without_a_terminal(files, project, capsys):
     assert "pass --yes" in err
 
 
-@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1)])
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1), ("another\ny", 0)])
 def test_the_user_is_asked(files, project, capsys, monkeypatch, answer, code):
     keyboard, terminal = os.openpty()
     os.write(keyboard, f"{answer}\n".encode())

@@ -61,6 +61,10 @@ args = ["${secret:MISSING}"]
 """
 
 
+def test_a_name_that_no_secret_can_have_is_refused_before_anything_is_asked(home):
+    assert "no secret can have this name" in home.run("set", "a b", code=1)[1]
+
+
 def test_a_secret_from_standard_input_is_kept_in_a_file_and_it_is_said(home):
     out, _ = home.run("set", "GITHUB_TOKEN", stdin=f"{CANARY}\nsecond line\n")
     assert f"GITHUB_TOKEN is kept in {home.secrets}, which only you can read: no keyring answers here" in out

@@ -108,6 +108,7 @@ def test_add_says_why_a_server_does_not_start_and_fails(home):
     said = home.run("add", "x", "--", *broken(TRACE), code=1)
     assert "ModuleNotFoundError: No module named 'nowhere'; `hubd logs x` shows all of it" in said
     assert "x" in home.config.read_text(), "it was added all the same"
+    assert "x stays in the configuration; `hubd remove x` takes it out again" in said
     told = home.told("add", "y", "--json", "--", "no-such-command", code=1)
     assert told["error"]["code"] == 1
     assert "'no-such-command' was not found" in told["servers"][0]["why"]
@@ -259,6 +260,10 @@ def test_without_a_hub_the_file_is_written_and_that_is_said(tmp_path):
 @pytest.mark.parametrize(
     ("found", "sentence"),
     [
+        (
+            ServerOutcome(name="x", state="connected", tools=0, resources=2, templates=1),
+            "x: connected, 2 resources, 1 template",
+        ),
         (ServerOutcome(name="x", state="connected", tools=12, tokens=3100), "x: connected, 12 tools, ~3 100 tokens"),
         (ServerOutcome(name="x", state="connected", tools=0, prompts=1), "x: connected, 1 prompt"),
         (ServerOutcome(name="x", state="connected", tools=0, prompts=0, resources=0), "x: connected, 0 tools"),

@@ -52,6 +52,23 @@ def test_it_starts_once_and_says_where_it_listens(home):
     assert (told["started"], told["by"]) == (True, "command")
 
 
+def test_the_log_of_the_last_hub_is_shown_where_none_runs(home):
+    home.run("logs", code=69)
+    home.run("start")
+    home.run("stop")
+    (directory,) = Path(home.env["XDG_STATE_HOME"]).iterdir()
+    with (directory / "hubd.log").open("a") as file:
+        file.write("Traceback of an interpreter\n")
+    said = home.run("logs", "-n", "2").splitlines()
+    assert said[0].endswith("  info    stopped")
+    assert said[1].endswith("  stderr  Traceback of an interpreter")
+    assert said[2].startswith("hubd: note: no hub is running; the last one left this in ")
+    (record,) = home.run("logs", "hub", "--json", "-n", "1").splitlines()
+    assert (json.loads(record)["name"], json.loads(record)["kind"]) == ("hub", "stderr")
+    home.run("logs", "-f", code=69)
+    home.run("logs", "a", code=69)
+
+
 def test_it_does_not_end_with_the_terminal(home):
     with Terminal([HUBD, "start"], home.env) as terminal:
         code, out = terminal.end()

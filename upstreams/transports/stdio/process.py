@@ -234,8 +234,11 @@ def cannot_start(name: str, config: UpstreamConfig, error: Exception) -> str:
     if config.cwd is not None and not Path(config.cwd).is_dir():
         return f"{name} cannot be started: its cwd is not a directory"
     if isinstance(error, FileNotFoundError):
-        why = "was not found, or its interpreter was not; install it, give the full path as command, or run "
-        why += "`hubd env capture` in a shell that finds it"
+        why = "was not found, or its interpreter was not; "
+        if os.path.isabs(config.command or ""):
+            why += "install it there, or correct the path"
+        else:
+            why += "install it, give the full path as command, or run `hubd env capture` in a shell that finds it"
     elif isinstance(error, PermissionError):
         why = "may not be executed; make it executable, or name its interpreter as command"
     elif isinstance(error, OSError) and error.errno in _REASONS:

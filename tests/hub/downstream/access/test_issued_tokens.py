@@ -75,7 +75,8 @@ async def test_an_id_token_whose_audience_is_configured_opens_nothing(world, aut
 
 
 @pytest.mark.covers("SEC-30")
-async def test_refusals_say_where_to_sign_in_and_what_is_needed(world, autojump_clock):
+async def test_refusals_say_where_to_sign_in_and_what_is_needed(world, autojump_clock, caplog):
+    caplog.set_level("INFO", "hubd")
     access, _ = hub(world)
     place = 'resource_metadata="https://hub.example.com/.well-known/oauth-protected-resource/mcp'
     found, _ = await show(access, None)
@@ -85,6 +86,7 @@ async def test_refusals_say_where_to_sign_in_and_what_is_needed(world, autojump_
     assert dict(found.headers)["WWW-Authenticate"] == challenge
     found, _ = await show(access, BY_NAME["no-scope"])
     assert 'error="insufficient_scope", scope="mcp"' in dict(found.headers)["WWW-Authenticate"]
+    assert caplog.messages[-1].endswith("is refused (403): it has not all scopes of mcp")
     found, _ = await show(access, None, query="access_token=x")
     assert found is TOKEN_IN_QUERY
 

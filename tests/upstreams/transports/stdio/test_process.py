@@ -207,7 +207,11 @@ async def test_a_system_that_starts_no_more_processes_is_no_fault_of_the_hub(mon
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda at: {"command": "no-such-command-anywhere"}, "was not found"),
+        (lambda at: {"command": "no-such-command-anywhere"}, "give the full path as command"),
+        (
+            lambda at: {"command": str(at / "nothing")},
+            "'nothing' was not found, or its interpreter was not; install it there",
+        ),
         (lambda at: {"command": str(at)}, "may not be executed"),
         (lambda at: {"command": str(write(at / "plain", "echo", 0o644))}, "may not be executed"),
         (lambda at: {"command": str(write(at / "script", "#!/no/such/interpreter\n", 0o755))}, "interpreter was not"),
