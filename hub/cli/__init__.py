@@ -10,7 +10,8 @@ read, prompt, ...: the command line as a host), `sign_in` (auth, logout), `addin
 - `clock`; `keyboard`: waiting for what a person types, or for Ctrl-C
 - `drafts`: a changed configuration, shown or saved
 - `server_watch`: waiting until servers are connected
-- `start_hub` (in the background), `force_stop` (of one that hangs), `served` (the servers that work through the hub)
+- `start_hub` (in the background), `force_stop` (of one that hangs), `last_log` (of one that has ended)
+- `served`: the servers that work through the hub
 - `host_entries`, `host_changes`: what hosts are to have, and the change of their files
 - `turn`: one command at a time moves servers between hosts and the hub
 - `host_permissions`: rules of hosts that need another spelling
