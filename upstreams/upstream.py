@@ -245,10 +245,11 @@ class Upstream:
     @property
     def wants_sign_in(self) -> bool:
         """True if nobody knows what it offers until a person has signed in."""
-        return self.wanted_sign_in and not self._is_anything_known
+        return self.wanted_sign_in and not self.is_anything_known
 
     @property
-    def _is_anything_known(self) -> bool:
+    def is_anything_known(self) -> bool:
+        """True if it is known what it offers, in this run of the hub or from an earlier one."""
         return self.offered.known or any(self.snapshot.lists.values())
 
     async def wait_ready(self, exchange: Exchange) -> None:
@@ -391,7 +392,7 @@ class Upstream:
             self._want_sign_in()
 
     def _want_sign_in(self) -> None:
-        if not self.wanted_sign_in and self.config.signs_in_by_person and not self._is_anything_known:
+        if not self.wanted_sign_in and self.config.signs_in_by_person and not self.is_anything_known:
             self.wanted_sign_in = True
             self._on_change()
 

@@ -1,8 +1,8 @@
 """Hosts and search mode: when it is decided which of them find tools by searching.
 
 Decided at start and after each change of the configuration, and when the first host of a label comes, or is the first
-of it in a project: at once, or as soon as all servers have said what they offer, or could not. In between it stays as
-it is, whatever servers come and go; and over restarts of the hub.
+of it in a project: at once, or as soon as all servers have said what they offer, or could not; and again when one that
+could not has said it at last. In between it stays as it is, whatever servers come and go; and over restarts of the hub.
 """
 
 import logging
@@ -17,6 +17,7 @@ from hub.catalog.view import EVERYTHING, View
 from hub.downstream.hosts import Hosts
 from hub.projects.profile_hosts import ProfileHosts
 from hub.routing.live_catalog import LiveCatalog
+from upstreams.lifecycle import State
 
 log = logging.getLogger("hubd.host")
 SECTION: Final = "search"
@@ -43,6 +44,10 @@ class SearchHosts:
         """True if it is to be decided for all hosts, and not only for those that wait."""
         self._waiting: set[Asked] = set()
         """Hosts that came first of their label while some server had not said what it offers."""
+        self._unheard: set[str] = set()
+        """Servers that had failed before anybody knew what they offer, when the catalogues were made."""
+        self._without: set[Asked] = set()
+        """Hosts for which it was decided without some of these."""
         live.vary(on=modes.in_use)
         hosts.before_first(self._first_comes)
 
@@ -57,11 +62,26 @@ class SearchHosts:
 
     async def run(self) -> None:
         """Decide whenever it is due, for ever."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._await_unheard)
+            while True:
+                await self._due.wait()
+                self._due = trio.Event()
+                await self._live.wait_complete()
+                self.decide()
+
+    async def _await_unheard(self) -> None:
+        """Have it decided again when a server that had failed has said what it offers."""
         while True:
-            await self._due.wait()
-            self._due = trio.Event()
-            await self._live.wait_complete()
-            self.decide()
+            await self._live.rebuilt.wait()
+            before, self._unheard = self._unheard, self._find_unheard()
+            if self._without and before - self._unheard:
+                self._waiting, self._without = self._waiting | self._without, set()
+                self._due.set()
+
+    def _find_unheard(self) -> set[str]:
+        upstreams = self._live.upstreams.items()
+        return {name for name, each in upstreams if each.state is not State.DISABLED and not each.is_anything_known}
 
     def decide(self) -> None:
         """Decide for the hosts that wait for it; if it is due for all, for those that are attached, or were, too."""
@@ -84,7 +104,15 @@ class SearchHosts:
     def _is_open(self, place: View, label: str, named: str) -> bool:
         return self._modes.is_open(self._hosts.profiles.choose_whole(place, label, named), label)
 
+    def _is_shown(self, view: View) -> bool:
+        """False if its project has ended meanwhile, or its profile is no more: that it is empty says nothing then."""
+        is_profile = not view.profile or self._live.profile_of(view) is not None
+        return is_profile and (view.base == EVERYTHING or view.base in self._live.servers.projects)
+
     def _decide_each(self, asked: Iterable[Asked]) -> None:
+        asked = list(asked)
+        if (self._unheard or self._find_unheard()) and len(self._without) < MAX_KEPT:
+            self._without.update(asked)
         changes = [self._decide_one(*each) for each in asked]
         if any(changes):
             self._live.vary(on=self._modes.in_use)
@@ -93,7 +121,7 @@ class SearchHosts:
     def _decide_one(self, place: View, label: str, named: str) -> bool:
         """Decide for a host; True if something changed."""
         view = self._hosts.profiles.choose_whole(place, label, named)
-        if not self._modes.is_open(view, label):
+        if not (self._is_shown(view) and self._modes.is_open(view, label)):
             return False
         cost = self._live.of(view).shown_cost
         if (text := self._modes.decide(view, label, cost.tools, cost.tokens)) is None:

@@ -64,7 +64,8 @@ class LiveCatalog:
         self._taken: set[str] = set()
         """Changed upstreams that a rebuild has begun to look at."""
         self._dirty = trio.Event()
-        self._rebuilt = Bell()
+        self.rebuilt = Bell()
+        """Rung when the catalogues were made anew, or could not be."""
         self._reported: set[str] = set()
         """Upstreams that had listed what they offer, or had failed, when the catalogues were made."""
         self._shown_early: set[View] = set()
@@ -133,7 +134,7 @@ class LiveCatalog:
     async def wait(self, view: View) -> None:
         """Wait until the lists of `view` can be shown."""
         while view.server and not self.settled.is_set() and view.server not in self._reported:
-            await self._rebuilt.wait()  # a view of one server waits for no other
+            await self.rebuilt.wait()  # a view of one server waits for no other
         if view.server and not self.settled.is_set():
             self._shown_early.add(view)
             return
@@ -145,7 +146,7 @@ class LiveCatalog:
         """Wait until all upstreams have said what they offer, or could not, and the catalogues have it all. One that
         is away was heard before."""
         while self._dirty.is_set() or not self.complete:
-            await self._rebuilt.wait()
+            await self.rebuilt.wait()
 
     @property
     def complete(self) -> bool:
@@ -193,7 +194,7 @@ class LiveCatalog:
     def settle(self) -> None:
         """Show all lists from now on."""
         self.settled.set()
-        self._rebuilt.ring()
+        self.rebuilt.ring()
 
     def rebuild(self) -> list[ListChange]:
         """Make all catalogues anew and swap them, without a checkpoint; the lists that hosts see differently.
@@ -206,7 +207,7 @@ class LiveCatalog:
             log.exception(_NO_CATALOG)
             return []
         finally:
-            self._rebuilt.ring()  # also where it failed: whoever waits looks again
+            self.rebuilt.ring()  # also where it failed: whoever waits looks again
 
     async def rebuild_in_slices(self) -> list[ListChange]:
         """`rebuild`, with a checkpoint whenever `STEP` entries were looked at. The catalogues are swapped at once. A
@@ -234,7 +235,7 @@ class LiveCatalog:
             return []
         finally:
             steps.close()
-            self._rebuilt.ring()
+            self.rebuilt.ring()
 
     def _rebuild(self) -> Generator[int, None, list[ListChange]]:
         """The steps of a rebuild. Until the last one nothing differs for anybody."""

@@ -11,7 +11,7 @@ from hub.link.interface import Identity
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L1, L4, MODERN
 from tests.support.fakes import FakeUpstream
-from tests.support.house import ALICE, a_house
+from tests.support.house import ALICE, BOB, a_house
 from upstreams.questions.recent_calls import SUSPECT_S
 
 DESK = Identity(ALICE.principal, "other desk")
@@ -102,15 +102,24 @@ async def end_as(ending, fake, house, host, question):
 @pytest.mark.covers("I-2", "F-I-02", "F-I-03", "F-I-12", "SEC-22")
 @pytest.mark.parametrize(
     ("mode", "identity", "program"),
-    [("auto", DESK, "host"), ("shared", DESK, "host"), ("auto", ALICE, "other"), ("shared", ALICE, "other")],
+    [
+        ("auto", DESK, "host"),
+        ("shared", DESK, "host"),
+        ("auto", ALICE, "other"),
+        ("shared", ALICE, "other"),
+        ("auto", BOB, "host"),
+        ("shared", BOB, "host"),
+        ("singleton", BOB, "host"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else f"{value.principal} at {value.host}",
 )
 @pytest.mark.parametrize("ending", ["fine", "error", "cancelled", "timed out", "gone"])
 async def test_however_a_call_ended_what_is_said_of_it_late_reaches_nobody_else(
     pair, autojump_clock, ending, mode, identity, program
 ):
     fake = Talkative(pair.upstream_version)
-    config = {"files": {"session_mode": mode, "timeouts": Timeouts(call=PATIENCE_S)}}
-    async with pair.house({"files": fake}, upstreams=config) as (house, _), trio.open_nursery() as late:
+    config = {"session_mode": mode, "across_principals": True, "timeouts": Timeouts(call=PATIENCE_S)}
+    async with pair.house({"files": fake}, upstreams={"files": config}) as (house, _), trio.open_nursery() as late:
         a, b = await open_minded(pair, house), await open_minded(pair, house, identity=identity, program=program)
         of_b = await begin(b, "b")
         if ending == "timed out":

@@ -137,6 +137,26 @@ async def test_nothing_is_decided_while_a_server_starts_for_the_first_time(comes
 
 
 @pytest.mark.covers("ES-9")
+@pytest.mark.parametrize(("carrier", "version"), CARRIERS)
+async def test_a_server_that_starts_at_last_floods_no_host_that_searched_before(carrier, version, autojump_clock):
+    memory, late = Memory(None), many(60)
+    fakes = {"files": many(50), "late": late}
+    async with a_house(fakes, memory=memory) as house:
+        await settle()
+        assert await (await house.host(carrier, version, identity=WINDSURF)).names() == META
+    late.refuses = True
+    async with a_house(fakes, memory=memory) as house:
+        host = await house.host(carrier, version, identity=WINDSURF)
+        await settle()
+        assert len(await host.names()) == 50, "it has failed, so this is all there is"
+        late.refuses = False
+        await trio.sleep(3600)
+        await settle()
+        assert len(await (await house.host(identity=CLAUDE)).names()) == 110
+        assert await host.names() == META
+
+
+@pytest.mark.covers("ES-9")
 async def test_what_was_decided_outlives_the_hub(autojump_clock):
     memory, fake = Memory(None), many()
     async with a_house({"files": fake}, memory=memory) as house:

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from msgspec import structs
 
 from config.projects import load_project
-from config.settings import HubConfig
+from config.settings import HubConfig, Timeouts, UpstreamConfig
 from config.trust import Trust
 from hub.catalog.view import project_view
 from hub.link.interface import Identity
@@ -615,3 +616,47 @@ async def test_search_mode_is_decided_for_the_first_host_of_its_label_in_a_proje
         second = await house.host("lines", L4, workplace=shop.root, identity=Identity("alice", "zed"))
         await sees(second, meta)
         assert await first.names() == meta
+
+
+@pytest.mark.covers("ES-9")
+async def test_nothing_is_decided_by_the_lists_of_a_project_that_has_ended(shop: Shop, mock_clock):
+    mock_clock.rate = 1.0
+    shop.write(DB)
+    tools, slow, ready = [f"t{at}" for at in range(130)], FakeUpstream(tools=["x"]), trio.Event()
+    fakes = shop.fakes("db", files=FakeUpstream(tools=tools), slow=slow)
+    zed = {"workplace": shop.root, "identity": Identity("alice", "zed")}
+    async with a_house(fakes, upstreams={"slow": {"disabled": True}}, **shop.projects) as house:
+        await sees(
+            await house.host("lines", L4, workplace=shop.root), [*(f"files__{each}" for each in tools), "db__db"]
+        )
+        await sees(await house.host("lines", L4, **zed), ["hub__find_tools", "hub__call_tool"])
+        decided = house.hub.memory.get("search", "on")
+        assert any("@" in each for each in decided)
+        for host in house.hosts:
+            await host.leave()
+        await trio.testing.wait_all_tasks_blocked()
+
+        async def initialize(message, conversation):
+            await ready.wait()
+            return slow.answer(message)
+
+        slow.on["initialize"] = initialize
+        starts = UpstreamConfig(command="slow", timeouts=Timeouts(start=1000.0))
+        house.hub.apply(structs.replace(house.hub.config, upstreams=house.hub.config.upstreams | {"slow": starts}))
+        returning = await house.host("lines", L4, **zed)
+        await returning.leave()
+        await trio.testing.wait_all_tasks_blocked()
+        mock_clock.jump(LINGER_S + 1)
+
+        async def ended() -> bool:
+            return house.hub.projects.shown == {}
+
+        async def complete() -> bool:
+            return house.hub.live.complete and not house.hub.live.dirty
+
+        await until(ended)
+        assert not await complete()
+        ready.set()
+        await until(complete)
+        await trio.testing.wait_all_tasks_blocked()
+        assert house.hub.memory.get("search", "on") == decided
