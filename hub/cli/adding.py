@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from hub.cli.drafts import on_main_file
 from hub.cli.editing import MEMBERS, changed
 from hub.cli.registry.commands import add_options, guarded_add, says_options
 from hub.cli.subcommand import EX_FAILED, UsageError, add, add_config, add_no_wait, agreed, nearest
@@ -29,7 +30,7 @@ _NO_BUNDLES: Final = (
 
 def add_commands(commands: Any) -> None:
     """`add`."""
-    new = add(commands, "add", _add, "add a server to the configuration", json=MEMBERS)
+    new = add(commands, "add", on_main_file(_add), "add a server to the configuration", json=MEMBERS)
     new.usage = (
         "hubd add NAME [options] -- COMMAND [ARGUMENT ...]\n       hubd add [NAME] URL [options]\n"
         "       hubd add REGISTRY/NAME[@VERSION] [options]"

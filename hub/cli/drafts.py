@@ -3,6 +3,7 @@
 The hub may refuse what was saved, since it has an environment of its own: it is asked.
 """
 
+import argparse
 import os
 import sys
 from collections.abc import Collection, Sequence
@@ -12,13 +13,41 @@ from typing import TYPE_CHECKING, Any
 
 from hub.cli.change_report import configuration_diff
 from hub.cli.config import diagnostic_object
-from hub.cli.subcommand import Output, client, now
+from hub.cli.subcommand import Command, Output, client, now
 from hub.control.errors import HubNotRunning
 
 if TYPE_CHECKING:
     from config.editing.draft import Draft, FileChange
     from config.errors import Diagnostic
     from hub.control.answers import ConfigStatus
+
+
+def on_main_file(command: Command) -> Command:
+    """The same command, for the main file of the running hub where no option names one, which is noted: the usual
+    file may be one that nobody reads. A hub that hangs is not waited for, and nothing is changed then (HubHangs)."""
+
+    def run(options: argparse.Namespace) -> int:
+        if options.config is None and (used := _main_file_of_hub()) is not None:
+            options.config = used
+            options.output.note(f"this is about {used}, which the running hub uses; --config names another file")
+        return command(options)
+
+    return run
+
+
+def _main_file_of_hub() -> Path | None:
+    """The main file of the running hub; None: none runs, or it uses the usual one."""
+    from config.hub_paths import config_file
+    from hub.control.methods import STATUS
+
+    try:
+        with client() as hub:
+            watched = hub.request(STATUS).config.watched
+    except HubNotRunning:
+        return None
+    if not watched or os.path.realpath(watched[0]) == os.path.realpath(config_file()):
+        return None
+    return Path(watched[0])
 
 
 def say_problems(problems: "Sequence[Diagnostic]", output: Output) -> None:

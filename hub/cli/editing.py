@@ -10,7 +10,7 @@ from functools import partial
 from os import EX_CONFIG, EX_OK
 from typing import TYPE_CHECKING, Any, Final
 
-from hub.cli.drafts import reload_hub, save, say_problems, show
+from hub.cli.drafts import on_main_file, reload_hub, save, say_problems, show
 from hub.cli.editor import edit
 from hub.cli.subcommand import Output, add, add_config, add_no_wait
 
@@ -30,8 +30,15 @@ MEMBERS: Final = """\
 
 def add_commands(commands: Any) -> None:
     """`remove`, `enable`, `disable`, `edit`."""
-    remove = add(commands, "remove", _remove, "remove a server from the configuration", json=MEMBERS, aliases=("rm",))
-    on, off = partial(_switch, disabled=False), partial(_switch, disabled=True)
+    remove = add(
+        commands,
+        "remove",
+        on_main_file(_remove),
+        "remove a server from the configuration",
+        json=MEMBERS,
+        aliases=("rm",),
+    )
+    on, off = (on_main_file(partial(_switch, disabled=disabled)) for disabled in (False, True))
     enable = add(commands, "enable", on, "turn a server of the configuration on", json=MEMBERS)
     disable = add(commands, "disable", off, "turn a server off and keep its settings", json=MEMBERS)
     for each in (remove, enable, disable):
@@ -39,7 +46,7 @@ def add_commands(commands: Any) -> None:
     for each in (remove, enable, disable):
         each.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
     text = "edit hubd.toml with $VISUAL or $EDITOR; saved when it is right"
-    edits = add(commands, "edit", edit, text, json=MEMBERS)
+    edits = add(commands, "edit", on_main_file(edit), text, json=MEMBERS)
     for each in (enable, edits):
         add_no_wait(each)
     for each in (remove, enable, disable, edits):

@@ -8,6 +8,7 @@ from os import EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from hub.cli.drafts import on_main_file
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, client, nearest, now
 from hub.control.errors import HubNotRunning
 
@@ -48,7 +49,7 @@ def add_commands(commands: Any) -> None:
 
 def _env(options: argparse.Namespace) -> int:
     if options.name == CAPTURE:
-        return _capture(options)
+        return on_main_file(_capture)(options)
     if options.dry_run:
         raise UsageError(f"--dry-run belongs to `hubd env {CAPTURE}`")
     return _show(options)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.change_report import below_home
+from hub.cli.drafts import on_main_file
 from hub.cli.environment import record_shell
 from hub.cli.host_selection import chosen_hosts, project_of
 from hub.cli.import_choices import named_servers, settle_near_duplicates
@@ -40,11 +41,12 @@ _MEMBERS: Final = """\
   stay      of each server that --disable-originals leaves with its host: host, server (its name there), name (the
             hub's) and why
   notes     what is worth knowing"""
+_TEXT: Final = "take over the MCP servers that hosts have"
 
 
 def add_commands(commands: Any) -> None:
     """`import`."""
-    parser = add(commands, "import", in_turn(_import), "take over the MCP servers that hosts have", json=_MEMBERS)
+    parser = add(commands, "import", on_main_file(in_turn(_import)), _TEXT, json=_MEMBERS)
     parser.add_argument("hosts", metavar="HOST", nargs="*", help="such as claude-desktop; all that are found if none")
     parser.add_argument(
         "--project",
@@ -99,7 +101,7 @@ def _import(options: argparse.Namespace) -> int:
     output: Output = options.output
     machine, directory = Machine.this(), imported_dir(options.config)
     config = load_all(options.config, os.environ).config
-    output.set(dry_run=options.dry_run, files=[], commands=[], notes=[])
+    output.set(dry_run=options.dry_run, files=[], commands=[], notes=output.listed("notes"))
     records = Records(installed_path())
     servers, skipped, code = _survey(options, machine, records)
     servers, skipped = named_servers(options, servers, skipped)

@@ -6,6 +6,7 @@ from os import EX_OK
 from typing import TYPE_CHECKING, Any
 
 from hub.cli.client.commands import session
+from hub.cli.drafts import on_main_file
 from hub.cli.render.screen import UNLIMITED, Table, styled
 from hub.cli.subcommand import Output, UsageError, add, add_config, as_json, client, nearest
 from hub.control.errors import ControlFailed
@@ -38,7 +39,7 @@ def _tools(options: argparse.Namespace) -> int:
     if options.pick is not None:
         from hub.cli.profiles.picking import pick
 
-        return pick(options)
+        return on_main_file(pick)(options)
     if options.unused:
         return _unused(options)
     if options.cost and options.name is None and options.profile is None:

@@ -29,14 +29,14 @@ def in_turn(command: Command) -> Command:
     def run(options: argparse.Namespace) -> int:
         if options.dry_run:
             return command(options)
-        with _turn(options.parser.prog, options.output):
+        with _turn(options.parser.prog, options.output, getattr(options, "config", None)):
             return command(options)
 
     return run
 
 
 @contextmanager
-def _turn(command: str, output: Output) -> Iterator[None]:
+def _turn(command: str, output: Output, main: Path | None) -> Iterator[None]:
     """Have the turn during the block. What killed commands have left beside files is removed first.
 
     Raises:
@@ -50,7 +50,7 @@ def _turn(command: str, output: Output) -> Iterator[None]:
         _wait(descriptor, output)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"`{command}` (pid {os.getpid()})".encode(), 0)
-        _remove_drafts()
+        _remove_drafts(main)
         yield
     finally:
         os.close(descriptor)
@@ -78,17 +78,29 @@ def _wait(descriptor: int, output: Output) -> None:
         time.sleep(PAUSE_S)  # noqa: TID251 - nothing here runs under trio
 
 
-def _remove_drafts() -> None:
+def _remove_drafts(main: Path | None) -> None:
     """Remove what killed commands have left in the places where files are replaced: it holds secrets of hosts."""
     from config.files import locked
     from config.hosts.facts import Machine, all_hosts, every_user_file, user_places
     from config.hosts.import_files import imported_dir
-    from config.hub_paths import backup_dir, had_before_path, installed_path, originals_path, secrets_path, state_dir
+    from config.hub_paths import (
+        backup_dir,
+        config_file,
+        had_before_path,
+        installed_path,
+        originals_path,
+        secrets_path,
+        state_dir,
+    )
     from config.leftovers import remove_drafts_of
     from config.loading.all_files import OWN_VARIABLES
 
-    machine, hosts, imported = Machine.this(), all_hosts(), imported_dir(None)
-    files: list[Path] = [imported.with_name(OWN_VARIABLES), *(imported / f"{host}.toml" for host in hosts)]
+    machine, hosts, imported = Machine.this(), all_hosts(), imported_dir(main)
+    files: list[Path] = [
+        main or config_file(),
+        imported.with_name(OWN_VARIABLES),
+        *(imported / f"{host}.toml" for host in hosts),
+    ]
     files += [had_before_path(), installed_path(), originals_path(), secrets_path()]
     for host in hosts.values():
         files += [place.path for place in (*user_places(host, machine), *every_user_file(host, machine))]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from os import EX_OK
 from typing import Any, Final
 
+from hub.cli.drafts import on_main_file
 from hub.cli.subcommand import Output, Parser, UsageError, add, add_config
 
 MEMBERS: Final = """\
@@ -33,14 +34,14 @@ def add_commands(commands: Any) -> None:
     profile = add(commands, "profile", lambda options: _usage(profile), text)
     actions = profile.add_subparsers(metavar="COMMAND", parser_class=Parser, prog="hubd profile")
     text = "suggest what a host might need: what it called, or the servers it had"
-    suggest = add(actions, "suggest", _suggest, text, json=MEMBERS)
+    suggest = add(actions, "suggest", on_main_file(_suggest), text, json=MEMBERS)
     suggest.add_argument(
         "host", metavar="HOST", help="its label, as `hubd status` shows it and `hubd install` gives it"
     )
     suggest.add_argument("--write", action="store_true", help="write it into hubd.toml")
     suggest.add_argument("--yes", action="store_true", help="do not ask whether to change a profile that is there")
     text = "remove a profile; its hosts are shown what hosts without one are shown"
-    removed = add(actions, "remove", _remove, text, json=_REMOVED, aliases=("rm",))
+    removed = add(actions, "remove", on_main_file(_remove), text, json=_REMOVED, aliases=("rm",))
     also = add(actions, "ls", _profiles, "what each profile shows, as `hubd profiles`", json=_LISTED, aliases=("list",))
     removed.add_argument("name", metavar="NAME", help="its name, as `hubd profiles` shows it")
     removed.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any, Final
 
+from hub.cli.drafts import on_main_file
 from hub.cli.editing import MEMBERS
 from hub.cli.subcommand import EX_FAILED, Command, Parser, add, add_config, add_no_wait
 
@@ -30,7 +31,7 @@ def add_commands(commands: Any) -> None:
     text = "list servers of registries of which there is something newer"
     outdated = add(commands, "outdated", _guarded(_outdated), text, json=_OUTDATED)
     text = "bring a server of a registry to its newest version, after showing what changes"
-    update = add(commands, "update", _guarded(_update), text, json=f"{MEMBERS}\n{_UPDATED}")
+    update = add(commands, "update", on_main_file(_guarded(_update)), text, json=f"{MEMBERS}\n{_UPDATED}")
     update.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")
     _add_agreement(update)
     update.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")

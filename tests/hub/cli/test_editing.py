@@ -15,6 +15,7 @@ import pytest
 
 from config.json_schema import schema
 from hub.cli.editor import EDITORS
+from tests.support import attached
 from tests.support.processes import HUBD, own_directories, running, running_hub
 from tests.support.terminal import Terminal
 
@@ -49,6 +50,10 @@ class Home:
         assert done.returncode == code, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         return done.stdout + done.stderr
+
+    def told(self, command, *arguments, **env):
+        """The object that a command prints for programs."""
+        return json.loads(self.run(command, "--json", *arguments, **env).partition("\nhubd: ")[0])
 
     def upstreams(self):
         return tomllib.loads(self.file.read_text()).get("upstreams", {})
@@ -268,7 +273,46 @@ def test_the_hub_that_runs_takes_up_what_was_added_and_removed(home, tmp_path):
         assert known() == {"demo": "disabled", "x": "disabled"}
         assert took in home.run("remove", "x", "--config", hub.config)
         assert known() == {"demo": "disabled"}
-        assert f"the running hub reads other files: {hub.config}" in home.run("add", "x", "--", "sh")
+        home.write("")
+        other = home.run("add", "x", "--config", home.file, "--", "sh")
+        assert f"the running hub reads other files: {hub.config}" in other
+
+
+@pytest.mark.parametrize("usual", [None, DEMO])
+def test_the_file_of_the_hub_that_runs_is_edited_where_none_is_named(home, tmp_path, usual):
+    if usual is not None:
+        home.write(usual)
+    with running_hub(tmp_path, attached.DEMO) as hub:
+        note = f"this is about {hub.config}, which the running hub uses; --config names another file"
+
+        def states():
+            return {each["name"]: each["state"] for each in home.told("status")["upstreams"]}
+
+        for command, found in (
+            (("add", "x", "--disabled", "--", "sh"), {"demo": "connected", "x": "disabled"}),
+            (("disable", "demo"), {"demo": "disabled", "x": "disabled"}),
+            (("enable", "demo"), {"demo": "connected", "x": "disabled"}),
+            (("remove", "demo"), {"x": "disabled"}),
+            (("edit",), {"y": "disabled"}),
+        ):
+            own = editor(tmp_path, '[upstreams.y]\ncommand = "sh"\ndisabled = true\n')
+            told = home.told(*command, VISUAL=own)
+            assert (told["files"][0]["file"], told["hub"], told["notes"]) == (str(hub.config), "running", [note])
+            assert states() == found
+        said = home.run("add", "z", "--disabled", "--", "sh")
+        assert note in " ".join(said.split())
+        assert f"added z: {hub.config}" in said
+        home.run("env", "capture")
+        assert hub.config.with_name("hubd.env").exists()
+        assert not home.file.with_name("hubd.env").exists()
+        (cursor := Path(home.env["HOME"], ".cursor")).mkdir()
+        (cursor / "mcp.json").write_text('{"mcpServers": {"i": {"command": "sh", "disabled": true}}}')
+        assert home.told("import", "cursor", "--yes")["notes"][0] == note
+        home.run("reload")
+        assert states() == {"y": "disabled", "z": "disabled", "i": "disabled"}
+        assert (home.file.read_text() if home.file.exists() else None) == usual
+    home.run("add", "w", "--disabled", "--", "sh")
+    assert "w" in home.upstreams(), "a socket that nobody listens at any more names no file"
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -69,7 +70,18 @@ def test_what_another_setup_plans_is_waited_for_and_then_refused(home, asked):
 def test_a_killed_command_leaves_its_turn_and_its_drafts_to_the_next_one(home, asked):
     os.kill(asked.process.pid, signal.SIGKILL)
     asked.process.wait()
-    draft = home.paths["cursor"].with_name(".mcp.json.0123abcd.new")
-    draft.write_text("hunter2")
+    state, configuration = (Path(home.env[each], "hubd") for each in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"))
+    (state / "backups").mkdir(mode=0o700, exist_ok=True)
+    (configuration / "imported").mkdir(mode=0o700, parents=True, exist_ok=True)
+    drafts = [
+        home.paths["cursor"].with_name(".mcp.json.0123abcd.new"),
+        state / "backups" / "mcp.json.20260102-030405.0123abcd.new",
+        *(state / f"{name}.json.0123abcd.new" for name in ("originals", "secrets", "installed")),
+        *(configuration / f"{name}.0123abcd.new" for name in ("hubd.toml", "hubd.env", "imported/cursor.toml")),
+    ]
+    for draft in drafts:
+        draft.write_text("hunter2")
+    (other := state / "other.new").write_text("mine")
     home.run("uninstall", "cursor", "--restore-originals", "--yes")
-    assert not draft.exists()
+    assert not [draft for draft in drafts if draft.exists()]
+    assert other.exists()
