@@ -306,7 +306,7 @@ def test_the_file_of_the_hub_that_runs_is_edited_where_none_is_named(home, tmp_p
         assert hub.config.with_name("hubd.env").exists()
         assert not home.file.with_name("hubd.env").exists()
         (cursor := Path(home.env["HOME"], ".cursor")).mkdir()
-        (cursor / "mcp.json").write_text('{"mcpServers": {"i": {"command": "sh", "disabled": true}}}')
+        (cursor / "mcp.json").write_text('{"mcpServers": {"i": {"command": "cat", "disabled": true}}}')
         assert home.told("import", "cursor", "--yes")["notes"][0] == note
         home.run("reload")
         assert states() == {"y": "disabled", "z": "disabled", "i": "disabled"}
