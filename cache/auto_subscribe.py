@@ -54,7 +54,7 @@ class AutoSubscriptions:
 
     def note_read(self, name: str, pooled: PooledSession, uri: str) -> None:
         """Note a read by any host: the resource is worth observing."""
-        found = self._wanted_of(name, pooled)
+        found = self._wants_of(name, pooled)
         if (wanted := found.get(uri)) is not None:
             wanted.changes = 0
             found.move_to_end(uri)
@@ -63,7 +63,7 @@ class AutoSubscriptions:
         """True if `observe` has a chance of success."""
         if bytes(peek_object(upstream.snapshot.capabilities.get("resources")).get("subscribe", b"")) != b"true":
             return False
-        found, now = self._wanted_of(upstream.name, pooled), self._clock()
+        found, now = self._wants_of(upstream.name, pooled), self._clock()
         wanted = found.get(uri)
         if wanted is not None:
             return wanted.not_before <= now
@@ -72,7 +72,7 @@ class AutoSubscriptions:
             len(slow) < MAX_UNANSWERED or sum(map(pooled.subscriptions.is_observed, slow)) > len(slow) - MAX_UNANSWERED
         )
 
-    def _wanted_of(self, name: str, pooled: PooledSession) -> OrderedDict[str, _Wanted]:
+    def _wants_of(self, name: str, pooled: PooledSession) -> OrderedDict[str, _Wanted]:
         return self._sessions.setdefault(name, WeakKeyDictionary()).setdefault(pooled, OrderedDict())
 
     async def observe(self, name: str, pooled: PooledSession, uri: str, reader: Program) -> None:
@@ -80,7 +80,7 @@ class AutoSubscriptions:
 
         Cancellation: the subscription is still wanted.
         """
-        found = self._wanted_of(name, pooled)
+        found = self._wants_of(name, pooled)
         wanted = found.setdefault(uri, _Wanted())
         found.move_to_end(uri)
         wanted.changes = 0

@@ -178,9 +178,9 @@ class CacheState:
         """Another hub reports a change of `uri`, None: of anything in `source`."""
         for name, known in self._sources.items():
             if known.id == source:
-                found = self.memory.of(name) if uri is None else self.memory.affected_by(name, uri)
+                found = self.memory.of(name) if uri is None else self.memory.keys_below(name, uri)
                 self.drop(found, DropCause.ELSEWHERE)
-                self.disturb(self.flights.of(name) if uri is None else self.flights.affected_by(name, uri))
+                self.disturb(self.flights.of(name) if uri is None else self.flights.items_below(name, uri))
 
     def on_gap(self) -> None:
         """Reports of other hubs may have been missed: drop shareable entries that this hub does not observe itself."""

@@ -81,7 +81,7 @@ class Fetches:
             try:
                 await self._state.share(flight.ticket, flight.key, put)
             except* Exception as errors:  # noqa: BLE001  # a fault is logged, and the work goes on
-                self._faults.caught(errors)
+                self._faults.log_once(errors)
 
     async def _fetch(self, flight: Flight) -> Entry | None:
         """Read and give the outcome to waiting hosts; returns the entry to put into the shared store."""
@@ -143,7 +143,7 @@ class Fetches:
         try:
             return await self._state.look_up(flight)
         except Exception as error:  # noqa: BLE001  # a fault is logged, and the work goes on
-            self._faults.caught(error)
+            self._faults.log_once(error)
             return None
 
     # --- keeping ------------------------------------------------------------------------------------------------------

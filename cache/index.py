@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 from hub.link.interface import Tenant
-from hub.wire.uri_parents import MAX_DEPTH, level_count, normalized, parents
+from hub.wire.uri_parents import MAX_DEPTH, level_count, normalize, parents
 
 Item = TypeVar("Item", bound=Hashable)
 
@@ -19,7 +19,7 @@ def is_trackable(uri: str) -> bool:
 
 def _plain(uri: str) -> str | None:
     """The normalized URI; None: one whose parents are not all known."""
-    plain = normalized(uri)
+    plain = normalize(uri)
     return None if plain is None or level_count(plain) > MAX_DEPTH else plain
 
 
@@ -85,7 +85,7 @@ class ResourceIndex(Generic[Item]):
         shelf = self._shelves.get(upstream)
         return [] if shelf is None else list(shelf.own.get(_plain(uri) or "", ()))
 
-    def affected_by(self, upstream: str, uri: str) -> list[Item]:
+    def items_below(self, upstream: str, uri: str) -> list[Item]:
         """Items that a change of `uri` affects; all of the upstream, if the parents of `uri` are unknown."""
         shelf = self._shelves.get(upstream)
         if shelf is None:

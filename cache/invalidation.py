@@ -21,8 +21,8 @@ class CacheListener:
         """Drop `uri`, its parts, and the resources that it is a part of."""
         state, name = self._state, self._name
         state.auto_subscriptions.note_change(name, uri)
-        state.drop(state.memory.affected_by(name, uri), DropCause.UPDATED)
-        state.disturb(state.flights.affected_by(name, uri))
+        state.drop(state.memory.keys_below(name, uri), DropCause.UPDATED)
+        state.disturb(state.flights.items_below(name, uri))
         state.invalidate_shared(self.source, uri)
 
     def resources_relisted(self) -> None:

@@ -173,9 +173,9 @@ class MemoryStore:
 
     # --- what is kept -------------------------------------------------------------------------------------------------
 
-    def affected_by(self, upstream: str, uri: str) -> list[CacheKey]:
+    def keys_below(self, upstream: str, uri: str) -> list[CacheKey]:
         """Keys that a change of `uri` affects; all of the upstream, if the parents of `uri` are unknown."""
-        return self._index.affected_by(upstream, uri)
+        return self._index.items_below(upstream, uri)
 
     def of_resource(self, upstream: str, uri: str) -> list[CacheKey]:
         """Keys of exactly this resource."""

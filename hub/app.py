@@ -36,7 +36,7 @@ from hub.projects.profile_hosts import ProfileHosts
 from hub.projects.project_files import ProjectReader
 from hub.projects.projects import Projects
 from hub.projects.running_servers import RunningServers, rules_of
-from hub.projects.search_hosts import SearchHosts, kept_modes
+from hub.projects.search_hosts import SearchHosts, load_modes
 from hub.routing.host_exchange import ProgressUpkeep
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
@@ -91,7 +91,7 @@ class Hub:
     ) -> None:
         self.memory = memory
         self.secrets = secrets or CommonSecrets()
-        self.secrets.replace(_sent(config))
+        self.secrets.replace(_secrets_of(config))
         self.sealer = sealer
         self.budget = Budget(config.global_buffer_bytes)
         self.hosts = Hosts(config.park_ttl_s, self.budget)
@@ -116,7 +116,7 @@ class Hub:
         shown = self.live, self.lists, self.subscriptions
         self.router = Router(*shown, self.levels, self.bridge, self.progress, self.usage, ResourceReads(self.reads))
         self.servers = RunningServers(config, self.supervisor, self.live, self.lists, self.router, self.reads)
-        modes = kept_modes(memory)
+        modes = load_modes(memory)
         self.profiles = ProfileHosts(config.profiles, self.live, self.hosts, self.subscriptions, modes)
         self.searches = SearchHosts(modes, self.live, self.hosts, self.profiles, memory)
         self.projects: Projects | None = None
@@ -238,7 +238,7 @@ class Hub:
 
     def apply(self, config: HubConfig, left_out: Mapping[str, UpstreamConfig] = {}) -> None:
         """Take over another configuration and disturb only what differs. How hosts come in is set elsewhere."""
-        self.secrets.replace(_sent(config))  # before anything of it is sent
+        self.secrets.replace(_secrets_of(config))  # before anything of it is sent
         self.progress.adjust(config.synthetic_progress_s)
         self.hosts.adjust(config.park_ttl_s)
         self.budget.adjust(config.global_buffer_bytes)
@@ -254,6 +254,6 @@ class Hub:
             self.projects.changed.set()
 
 
-def _sent(config: HubConfig) -> Iterator[str]:
+def _secrets_of(config: HubConfig) -> Iterator[str]:
     """The secrets of a configuration that any upstream may be sent: what references gave to fixed arguments."""
     return (secret for profile in config.profiles.values() for secret in secrets_of(profile))

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from config.settings import UpstreamConfig
 from hub.link.interface import OWNER, Caller, Exchange, Operation, Program
 from hub.wire.capabilities import PASSIVE, capabilities_for_upstream
-from hub.wire.handshake import ServerFacts, detached
+from hub.wire.handshake import ServerFacts, detach_all
 from hub.wire.jsonrpc import EMPTY, Notification, Reply, detach, peek_object, peek_str, raw
 from hub.wire.mcp import ELICITED, LIST_CHANGED, PROGRESS_TOKEN, UPDATED, Era, Kind
 from hub.wire.request_meta import stamp
@@ -324,7 +324,7 @@ class DeclaredCapabilities:
         """The capabilities that a request on behalf of `caller` declares. Not to be changed."""
         known = caller.capabilities
         if known != self._known:
-            self._known = detached(known)
+            self._known = detach_all(known)
             self._told = self._translate(self._known)
         return self._told
 

@@ -111,9 +111,9 @@ class ConnectionPair:
         except Exception as error:  # noqa: BLE001  whatever coredis raises, the connection cannot be trusted
             self.fail(why(error))
             raise StoreUnreachable(why(error)) from None
-        return [self._judged(answer) for answer in answers]
+        return [self._judge(answer) for answer in answers]
 
-    def _judged(self, answer: Any) -> Any:
+    def _judge(self, answer: Any) -> Any:
         if isinstance(answer, Lost):
             self.fail(why(answer))
             raise StoreUnreachable(why(answer))
@@ -134,7 +134,7 @@ class ConnectionPair:
             answer = await connection.create_request(b"PING", decode=False, raise_exceptions=False)
         except Exception as error:  # noqa: BLE001
             raise StoreUnreachable(why(error)) from None
-        self._judged(answer)
+        self._judge(answer)
         if isinstance(answer, Exception):
             raise refusal(answer)
 

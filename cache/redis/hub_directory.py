@@ -53,7 +53,7 @@ class RedisDirectory:
         """See `Directory.put`."""
         key = self._link.layout.fact(name)
         (now,) = await self._execute([b"TIME"])
-        sealed = self._sealed(key, value, time_of(now) + int(ttl_s * 1e6))
+        sealed = self._seal(key, value, time_of(now) + int(ttl_s * 1e6))
         await self._execute([b"SET", key, sealed, b"PX", max(1, int(ttl_s * 1000))])
         self._link.health.on_written(self._clock())
 
@@ -72,10 +72,10 @@ class RedisDirectory:
         """Replace the value that was found; False: another hub has replaced it meanwhile."""
         key = self._link.layout.fact(name)
         ttl_ms = max(1, (until - found.now) // 1000)
-        (done,) = await self._execute([b"EVAL", SWAP, 1, key, found.mine, self._sealed(key, value, until), ttl_ms])
+        (done,) = await self._execute([b"EVAL", SWAP, 1, key, found.mine, self._seal(key, value, until), ttl_ms])
         return bool(done == 1)
 
-    def _sealed(self, key: str, value: bytes, until: int) -> bytes:
+    def _seal(self, key: str, value: bytes, until: int) -> bytes:
         return self._link.layout.sealer.seal(key, until.to_bytes(_UNTIL_BYTES) + value)
 
     async def _find(self, name: str) -> _Found:

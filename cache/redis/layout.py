@@ -15,7 +15,7 @@ from typing import Final
 
 from cache.redis.sealed_values import ValueSealer
 from cache.shared_store import StoreUnreachable
-from hub.wire.uri_parents import normalized, parents
+from hub.wire.uri_parents import normalize, parents
 
 HASH_TTL_S: Final = 3600
 """Lifetime of tokens after the last one was made; no entry lives longer."""
@@ -174,20 +174,20 @@ class Layout:
 
     def token_fields(self, uri: str) -> list[str] | None:
         """The fields whose tokens name entries of `uri`; None: it cannot be shared."""
-        plain = normalized(uri)
+        plain = normalize(uri)
         above = list(dict.fromkeys(parents(plain or "")))
         if plain is None or len(above) > MAX_PARENTS:
             return None
         return ["*", "s" + self.sealer.digest(plain), *("d" + self.sealer.digest(whole) for whole in above)]
 
-    def voided_fields(self, uri: str) -> list[str]:
+    def fields_to_delete(self, uri: str) -> list[str]:
         """The fields to delete when `uri` changed: its own, and those of all parents, which must be known
         (`cache.index.is_trackable`)."""
-        plain = normalized(uri) or uri
+        plain = normalize(uri) or uri
         own = self.sealer.digest(plain)
         above = dict.fromkeys(parents(plain))
         return ["s" + own, "d" + own, *("s" + self.sealer.digest(whole) for whole in above)]
 
     def fields(self, uris: Iterable[str]) -> dict[str, None]:
         """The fields to delete for many URIs, each once."""
-        return dict.fromkeys(field for uri in uris for field in self.voided_fields(uri))
+        return dict.fromkeys(field for uri in uris for field in self.fields_to_delete(uri))

@@ -104,15 +104,15 @@ class ReplyParser:
             elif self._groups:
                 self._add(value)
             if not self._groups:
-                return self._done(marker, value)
+                return self._finish(marker, value)
             while not self._groups[-1].missing:
                 group = self._groups.pop()
                 if not self._groups:
-                    return self._done(group.marker, group.value)
+                    return self._finish(group.marker, group.value)
                 self._add(group.value)
         return NOT_ENOUGH_DATA
 
-    def _done(self, marker: int, value: Any) -> tuple[DataType, Any]:
+    def _finish(self, marker: int, value: Any) -> tuple[DataType, Any]:
         self._items = self._bytes = 0
         is_message = marker == _PUSH
         if not self._may_come(is_message):

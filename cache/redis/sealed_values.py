@@ -23,9 +23,9 @@ class ValueSealer:
     """Names and seals by one key. `cryptography` is loaded at the first use, since it costs memory."""
 
     def __init__(self, key: bytes) -> None:
-        self._names = _derived(key, b"names")
-        self._values = _derived(key, b"values")
-        self.namespace = _derived(key, b"namespace").hex()[:16]
+        self._names = _derive(key, b"names")
+        self._values = _derive(key, b"values")
+        self.namespace = _derive(key, b"namespace").hex()[:16]
         """Common to hubs of this key, and to no others. Not secret."""
 
     def __repr__(self) -> str:
@@ -62,5 +62,5 @@ class ValueSealer:
         return AESGCM(self._values)
 
 
-def _derived(key: bytes, purpose: bytes) -> bytes:
+def _derive(key: bytes, purpose: bytes) -> bytes:
     return hmac.digest(key, b"hubd shared store 3: " + purpose, sha256)

@@ -136,7 +136,7 @@ class RedisStore:
         except (TypeError, ValueError, AttributeError, StoreUnreachable):
             self._health.on_altered()
             return None, None
-        entries = [self._opened(name + ticket.stamp, value, ticket) for name, value in zip(names, values, strict=False)]
+        entries = [self._open(name + ticket.stamp, value, ticket) for name, value in zip(names, values, strict=False)]
         return max(filter(None, entries), key=lambda entry: entry.fresh_until, default=None), ticket
 
     async def put(self, ticket: Ticket, source: str, uri: str, owner: str, entry: Entry, abilities: str = "") -> None:
@@ -189,7 +189,7 @@ class RedisStore:
         else:
             self._health.on_refused(error.code, error.text, self._clock())
 
-    def _opened(self, name: str, value: object, ticket: Ticket) -> Entry | None:
+    def _open(self, name: str, value: object, ticket: Ticket) -> Entry | None:
         """Open the value under `name`, with times of this hub's clock; None: no value, or not a usable one."""
         if value is None:
             return None

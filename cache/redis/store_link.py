@@ -98,7 +98,7 @@ class StoreLink:
             try:
                 reason = await self._use_link()
             except* Exception as errors:  # noqa: BLE001  # a fault is logged, and the work goes on
-                reason = self.faults.caught(errors)
+                reason = self.faults.log_once(errors)
             finally:
                 self.connection = None
                 self._lose_coherence()

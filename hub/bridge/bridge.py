@@ -12,9 +12,9 @@ from typing import Final
 import trio
 from msgspec import Raw, structs
 
-from hub.bridge.input_requests import check_answers, input_requests, kinds_of, offered
+from hub.bridge.input_requests import capabilities_offered, check_answers, input_requests, kinds_of
 from hub.bridge.input_rounds import Wanted, answer_until_final, read_wanted
-from hub.bridge.missing_capability import explained
+from hub.bridge.missing_capability import explain
 from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import (
     INVALID,
@@ -96,7 +96,7 @@ class EraBridge:
             try:
                 state = self._states.open(text, caller.identity.principal, request, upstream.name)
                 reply = await self._resume(state, upstream, operation, exchange, request)
-                return _uncached(reply, operation.method)
+                return _forbid_caching(reply, operation.method)
             except BadState as error:
                 if error.reason == INVALID or not self._may_begin_again(upstream, operation):
                     return error.failure
@@ -117,7 +117,7 @@ class EraBridge:
             reply = self._relay(await upstream.call(operation, exchange), upstream, caller, request)
             reply = await self.tasks.handle_reply(upstream, operation, exchange, reply, request)
             if exchange.lacking is not None:
-                reply = explained(reply, exchange.lacking, upstream.name)
+                reply = explain(reply, exchange.lacking, upstream.name)
         else:
             work = partial(self._call_to_the_end, upstream, operation, request)
             reply = await self.parking.begin(work, exchange, request, upstream.name)
@@ -149,7 +149,7 @@ class EraBridge:
         """The final reply of `upstream`, tasks included; the host is asked on the way."""
         reply = await call_to_the_end(upstream, operation, exchange)
         reply = await self.tasks.handle_reply(upstream, operation, exchange, reply, request)
-        return reply if exchange.lacking is None else explained(reply, exchange.lacking, upstream.name)
+        return reply if exchange.lacking is None else explain(reply, exchange.lacking, upstream.name)
 
     def _visit(self, reply: Reply, upstream: Upstream, caller: Caller, request: Request, *, round: int = 1) -> Reply:
         """Handle an error that asks for a visit to a page; other replies are returned unchanged."""
@@ -164,10 +164,10 @@ class EraBridge:
 
         Not for what the hub itself asks on behalf of a task: that has a state of its own.
         """
-        asked = _wanted_of(reply, upstream)
+        asked = _wants_of(reply, upstream)
         if asked is None:
             return reply
-        may = offered(upstream.config, caller.capabilities)
+        may = capabilities_offered(upstream.config, caller.capabilities)
         requests = input_requests(asked.questions, caller, may)
         kept = {"k": kinds_of(asked.questions)} | ({} if asked.state is None else {"s": asked.state})
         binding = bind(upstream.name, caller.identity.principal, request)
@@ -206,7 +206,7 @@ async def call_to_the_end(upstream: Upstream, operation: Operation, exchange: Ex
     async def retry(more: dict[str, Raw]) -> Reply:
         return await upstream.call(with_params(operation, more), exchange)
 
-    declared = offered(upstream.config, exchange.caller.capabilities)
+    declared = capabilities_offered(upstream.config, exchange.caller.capabilities)
     visited = upstream.elicitations.on_complete
     return await answer_until_final(reply, retry, exchange, upstream.name, version, declared=declared, visited=visited)
 
@@ -216,7 +216,7 @@ def with_params(operation: Operation, more: Mapping[str, Raw]) -> Operation:
     return structs.replace(operation, params={**operation.params, **more})
 
 
-def _wanted_of(reply: Reply, upstream: Upstream) -> Wanted | None:
+def _wants_of(reply: Reply, upstream: Upstream) -> Wanted | None:
     version = upstream.snapshot.version
     return None if era_of(version) is Era.LEGACY else read_wanted(reply, upstream.name, version)
 
@@ -233,7 +233,7 @@ def _retry_of(state: RequestState, request: Request) -> dict[str, Raw]:
     return {"inputResponses": raw(answers), **kept}
 
 
-def _uncached(reply: Reply, method: str) -> Reply:
+def _forbid_caching(reply: Reply, method: str) -> Reply:
     """Forbid caching of a result that depends on answers."""
     if method != RESOURCES_READ or not isinstance(reply, Result) or isinstance(reply, Interim):
         return reply

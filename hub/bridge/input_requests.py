@@ -31,7 +31,7 @@ MAX_AT_ONCE: Final = 32
 """Questions in one round."""
 
 
-def offered(config: UpstreamConfig, capabilities: Mapping[str, Raw]) -> Mapping[str, Raw]:
+def capabilities_offered(config: UpstreamConfig, capabilities: Mapping[str, Raw]) -> Mapping[str, Raw]:
     """The capabilities of a host that a modern upstream may use: at most those that it was told."""
     if config.client_features == "none":
         return {}

@@ -111,7 +111,7 @@ async def answer_until_final(
         more: dict[str, Raw] = {}
         if wanted.questions:
             judge(wanted.questions, exchange.caller.capabilities if declared is None else declared, upstream)
-            questions = {key: _named(question, visits) for key, question in wanted.questions.items()}
+            questions = {key: _with_id(question, visits) for key, question in wanted.questions.items()}
             more["inputResponses"] = raw(await ask_all(questions, exchange))
             pause_s = 0.0
         else:
@@ -129,7 +129,7 @@ async def answer_until_final(
     return reply
 
 
-def _named(question: Question, visits: list[str]) -> Question:
+def _with_id(question: Question, visits: list[str]) -> Question:
     """`question`, with an id if it is about a visit to a page; modern upstreams give none. Adds it to `visits`."""
     if question.method != ELICIT or mode_of(question) != URL:
         return question

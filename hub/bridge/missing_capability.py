@@ -16,7 +16,7 @@ MAX_WORDS: Final = 300
 """Characters of the server's own words in the message; all of them are in `data`."""
 
 
-def explained(reply: Reply, lacking: Mapping[str, Mapping[str, Any]], upstream: str) -> Reply:
+def explain(reply: Reply, lacking: Mapping[str, Mapping[str, Any]], upstream: str) -> Reply:
     """The error to send in place of `reply`, if that is a failure; other replies are returned unchanged.
 
     `lacking`: the capabilities that were asked for in vain, as `requiredCapabilities` has them.

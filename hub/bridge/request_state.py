@@ -120,16 +120,16 @@ def digest(request: Request) -> str:
     """
     if (size := _size(request)) > MAX_READ_BYTES:
         found = sha256(_MARK)
-        for part in _asked(request):
+        for part in _binding_parts(request):
             found.update(b"%d:" % memoryview(part).nbytes)
             found.update(part)
         return f"{size}:{found.hexdigest()}"
-    text = b"[%b,%b,%b]" % _asked(request)
+    text = b"[%b,%b,%b]" % _binding_parts(request)
     plain = json.loads(text, parse_int=_number, parse_float=_number)
     return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
-def _asked(request: Request) -> tuple[bytes, Raw, Raw]:
+def _binding_parts(request: Request) -> tuple[bytes, Raw, Raw]:
     """The part of a request that binds: method, name and arguments, as spelt by the host."""
     params = request.params
     named = params.get("uri", EMPTY) if "name" not in params else params["name"]
@@ -137,7 +137,7 @@ def _asked(request: Request) -> tuple[bytes, Raw, Raw]:
 
 
 def _size(request: Request) -> int:
-    return sum(memoryview(part).nbytes for part in _asked(request))
+    return sum(memoryview(part).nbytes for part in _binding_parts(request))
 
 
 def _may_have(found: str, request: Request) -> bool:
@@ -200,7 +200,7 @@ class RequestStates:
         Raises:
             BadState: `request_state_invalid`, which says nothing else; `request_state_expired`, to its owner only.
         """
-        found = self._unsealed(text)
+        found = self._unseal(text)
         if (found.v, found.p, found.q) != (VERSION, principal, request.method) or not _may_have(found.d, request):
             raise BadState(INVALID)
         if upstream is not None and found.u != upstream:
@@ -225,11 +225,11 @@ class RequestStates:
     def run_of(self, text: str) -> str:
         """The run in whose memory the rest of a state is; "": there is no rest, or `open` will say what is wrong."""
         try:
-            return self._unsealed(text).r
+            return self._unseal(text).r
         except BadState:
             return ""
 
-    def _unsealed(self, text: str) -> _Sealed:
+    def _unseal(self, text: str) -> _Sealed:
         """Raises: BadState."""
         try:
             return _decode(self._sealer.open(PURPOSE, text))

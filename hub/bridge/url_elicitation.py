@@ -179,7 +179,7 @@ class UrlElicitations:
         Raises:
             QuestionRefusal: it cannot be asked.
         """
-        shown = [_shown(page, caller) for page in pages]
+        shown = [_visit_params(page, caller) for page in pages]
         if caller.era is Era.MODERN:
             keys = {f"q{number}": page for number, page in enumerate(pages, 1)}
             requests = {
@@ -273,7 +273,7 @@ def _in_words(pages: Iterable[Page], upstream: str) -> str:
     return f"{upstream} cannot go on before the user has opened this in a browser:\n{lines}Then call it again."
 
 
-def _shown(page: Page, caller: Caller) -> dict[str, Raw]:
+def _visit_params(page: Page, caller: Caller) -> dict[str, Raw]:
     """The params that ask `caller` to visit a page.
 
     Raises:

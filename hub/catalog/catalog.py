@@ -14,15 +14,15 @@ from msgspec import Raw, Struct
 
 from config.profile_settings import Profile
 from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry
-from hub.catalog.instructions import ServerWords, instructions, offered
+from hub.catalog.instructions import ServerWords, instructions, offer_of
 from hub.catalog.list_result import Cursors, ListFreshness, Ttl, freshness_of, list_result
 from hub.catalog.name_table import NameTable
 from hub.catalog.naming_rules import Rules
-from hub.catalog.rewrite import Change, unchanged
+from hub.catalog.rewrite import Change, identity
 from hub.catalog.search.hub_tools import HubTools
 from hub.catalog.search.index import SearchIndex
 from hub.catalog.search.meta_tools import meta_tools, only_reads
-from hub.catalog.token_cost import ShownCost, TokenCost, cost_of, shown_cost
+from hub.catalog.token_cost import ShownCost, TokenCost, cost_of, cost_of_view
 from hub.catalog.unmatched import ProfileDoubts
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View
@@ -108,7 +108,7 @@ class Catalog:
         sids = {part.sid: part.name for part in self.parts if part.rule.prefix != ""}
         return sids.get(visible.partition("__")[0])
 
-    def unprefixed(self) -> list[str]:
+    def upstreams_without_prefix(self) -> list[str]:
         """The upstreams whose names have no prefix: any unknown name may be theirs."""
         return [part.name for part in self.parts if part.rule.prefix == ""]
 
@@ -129,7 +129,7 @@ class Catalog:
         The URI that a read `asked` for comes back in just that form.
         """
         if self.view.server:
-            return unchanged
+            return identity
         if asked is not None:
             original = self._claims.untag(upstream, asked)
             return lambda uri: asked if uri == original else self._claims.emit(upstream, uri)
@@ -137,7 +137,7 @@ class Catalog:
 
     def untagger(self, upstream: str) -> Change:
         """The change that makes visible URIs in arguments the upstream's own: for `untag_arguments`."""
-        return unchanged if self.view.server else partial(self._claims.untag, upstream)
+        return identity if self.view.server else partial(self._claims.untag, upstream)
 
     # --- lists ---
 
@@ -157,7 +157,7 @@ class Catalog:
             RemoteProtocolError: -32602, when `cursor` is not of this list, or not this principal's.
         """
         if not self._rules.page_size and cursor is None:
-            hidden = self.names.hidden
+            hidden = self.names.names_left_out
             chunks = [part.chunk(kind, host_version, ui=ui, hidden=hidden(kind, part.name)) for part in self.parts]
             if self._own is not None and kind is Kind.TOOL:
                 chunks.insert(0, self._own.chunk(kind, host_version))
@@ -177,30 +177,30 @@ class Catalog:
 
     def differs(self, other: "Catalog", kind: Kind) -> bool:
         """True if hosts see another list than in `other`."""
-        return self._seen(kind) != other._seen(kind)
+        return self._texts_of(kind) != other._texts_of(kind)
 
     def digest(self, kind: Kind) -> str:
         """Digest of a list as hosts see it, comparable between runs of the hub."""
         digest = self._digests.get(kind)
         if digest is None:
             found = sha256()
-            for name, *shown in self._seen(kind):
+            for name, *shown in self._texts_of(kind):
                 found.update(encode(name))
                 for each in shown:
                     found.update(encode(each))
             digest = self._digests[kind] = found.hexdigest()[:32]
         return digest
 
-    def _seen(self, kind: Kind) -> list[Sequence[object]]:
+    def _texts_of(self, kind: Kind) -> list[Sequence[object]]:
         return [(part.name, *shown) for part, shown in self._entries(kind, ui=True) if shown]
 
     def _entries(self, kind: Kind, *, ui: bool) -> list[tuple[UpstreamEntries | HubTools, Sequence[VisibleEntry]]]:
         own = [(self._own, self._own.shown)] if self._own is not None and kind is Kind.TOOL else []
-        return [*own, *((part, self.names.listed(kind, part, ui=ui)) for part in self.parts)]
+        return [*own, *((part, self.names.entries_of(kind, part, ui=ui)) for part in self.parts)]
 
     # --- search mode ---
 
-    def searched(self, view: View, always: Collection[str]) -> "Catalog":
+    def in_search_mode(self, view: View, always: Collection[str]) -> "Catalog":
         """The catalogue of `view`: the same, but of its tools those for finding and calling the others are listed, and
         the `always` ones. All can be called."""
         found = copy(self)
@@ -223,7 +223,7 @@ class Catalog:
         """The tools that a model may find here, by upstream."""
         whole = self._whole
         for part in whole.parts:
-            yield part, whole.names.listed(Kind.TOOL, part, ui=False)
+            yield part, whole.names.entries_of(Kind.TOOL, part, ui=False)
 
     def tool_counts(self) -> dict[str, int]:
         """By what begins the names of a server's tools, how many of them can be found."""
@@ -243,18 +243,19 @@ class Catalog:
     @property
     def always(self) -> frozenset[str]:
         """Visible names of the tools that are shown in search mode, too."""
-        return NOTHING.union(*(part.always - self.names.hidden(Kind.TOOL, part.name) for part in self.parts))
+        return NOTHING.union(*(part.always - self.names.names_left_out(Kind.TOOL, part.name) for part in self.parts))
 
     def of_server(self, view: View, part: UpstreamEntries | None) -> "Catalog":
         """The catalogue of the one server that `view` shows, under its own names and URIs; None: an empty one."""
-        parts = [] if part is None else [part.scoped()]
+        parts = [] if part is None else [part.in_own_scope()]
         return Catalog(parts, NameTable(parts), self.making, view=view)
 
     def costs(self) -> Mapping[str, TokenCost]:
         """By upstream, the cost of its tools for a model, and that of the hub's own; counted when first asked for."""
         if self._costs is None:
             costs = {
-                part.name: cost_of(part.tool_bytes(self.names.hidden(Kind.TOOL, part.name))) for part in self.parts
+                part.name: cost_of(part.tool_bytes(self.names.names_left_out(Kind.TOOL, part.name)))
+                for part in self.parts
             }
             self._costs = costs if self._own is None else {self._own.name: cost_of(self._own.tool_bytes()), **costs}
         return self._costs
@@ -264,13 +265,13 @@ class Catalog:
         if self._own is not None:
             yield from self._own.tool_bytes().items()
         for part in self.parts:
-            yield from part.tool_bytes(self.names.hidden(Kind.TOOL, part.name)).items()
+            yield from part.tool_bytes(self.names.names_left_out(Kind.TOOL, part.name)).items()
 
     @property
     def shown_cost(self) -> ShownCost:
         """The cost of all that a host is shown by it."""
         if self._shown_cost is None:
-            self._shown_cost = shown_cost((size for _, size in self.tool_bytes()), self.instructions)
+            self._shown_cost = cost_of_view((size for _, size in self.tool_bytes()), self.instructions)
         return self._shown_cost
 
     @property
@@ -293,7 +294,7 @@ class Catalog:
             counts = {kind: len(part.shown[kind]) for kind in Kind} | {Kind.TOOL: tools[part.name]}
             if self.profile is not None and not any(counts.values()):
                 continue
-            offers, text = offered(counts), part.snapshot.instructions
+            offers, text = offer_of(counts), part.snapshot.instructions
             if offers or text.strip():
                 prefix = "" if part.rule.prefix == "" else f"{part.sid}__*"
                 yield ServerWords(prefix, part.name, part.title, offers, text)

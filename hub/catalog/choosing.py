@@ -49,6 +49,6 @@ def choose(base: Catalog, view: View, rules: ProfileRules, previous: Catalog | N
 
 def _too_many(parts: Sequence[ChosenEntries], names: NameTable, rules: ProfileRules) -> Iterator[str]:
     most = rules.profile.max_tools
-    count = sum(len(names.listed(Kind.TOOL, part, ui=False)) for part in parts)
+    count = sum(len(names.entries_of(Kind.TOOL, part, ui=False)) for part in parts)
     if most is not None and count > most:
         yield f"profile {rules.name}: shows {count} tools, and its max_tools is {most}; nothing is cut"

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Raw, Struct, structs
 
-from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry, mirrors_of, quote_some
+from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry, mirrors_by_tool, quote_some
 from hub.catalog.fixed_arguments import CannotFix, FixedArguments, misfits, without
 from hub.catalog.profile_rules import UNCHANGED, ProfileRules, unread_of
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
@@ -79,7 +79,7 @@ class ChosenEntries(UpstreamEntries):
         """True if the same entries would come of these."""
         return self.source is source and self.common is common and self.profile is rules
 
-    def renamed(self, names: Mapping[str, str]) -> "ChosenEntries":
+    def rename(self, names: Mapping[str, str]) -> "ChosenEntries":
         """The same with these new names, and no others."""
         mine = {old: names[old] for old in self.choice.wanted if old in names}
         if mine == self.names:
@@ -136,7 +136,7 @@ class ChosenEntries(UpstreamEntries):
         same, known = set(map(id, self.source.shown[Kind.TOOL])), self.source.mirrors
         tools = self.shown[Kind.TOOL]
         yield from ()
-        found = mirrors_of(each for each in tools if id(each) not in same)
+        found = mirrors_by_tool(each for each in tools if id(each) not in same)
         return {
             each.visible: known[each.visible] for each in tools if each.visible in known and id(each) in same
         } | found
@@ -212,7 +212,7 @@ class _Found:
             if override.description:
                 fields["description"] = raw(override.description)
             if unread := unread_of(override):
-                self._unread.append(f"{tool.visible[:60]!r} ({_listed(unread)})")
+                self._unread.append(f"{tool.visible[:60]!r} ({_join_texts(unread)})")
                 return
             if override.fix:
                 try:
@@ -222,11 +222,11 @@ class _Found:
                     return
                 self._fixed[tool.original] = FixedArguments(rules.name, override.fix)
                 if wrong := [*misfits(schema, override.fix)]:
-                    self._misfits.append(f"{tool.visible[:60]!r} ({_listed(wrong)})")
+                    self._misfits.append(f"{tool.visible[:60]!r} ({_join_texts(wrong)})")
             tool = structs.replace(tool, fields=fields)
         if rules.is_always(names):
             self._always.append(tool.visible)
-            tool = structs.replace(tool, fields={**tool.fields, "_meta": _loaded_at_once(tool.fields.get("_meta"))})
+            tool = structs.replace(tool, fields={**tool.fields, "_meta": _load_at_once(tool.fields.get("_meta"))})
         self._tools.append(tool)
         if (new := rules.new_name(own)) is not None and new != tool.visible:
             self._wanted[tool.visible] = new
@@ -238,18 +238,20 @@ class _Found:
             "left out, since a fixed argument of theirs has no value": self._unread,
             "calls will probably be refused, since a fixed argument does not fit": self._misfits,
         }
-        warnings = tuple(f"profile {self._rules.name}: {what}: {_listed(each)}" for what, each in told.items() if each)
+        warnings = tuple(
+            f"profile {self._rules.name}: {what}: {_join_texts(each)}" for what, each in told.items() if each
+        )
         hides = bool(self._hidden or self._unread)
         always = frozenset(self._always)
         return ToolChoice(tuple(self._tools), self._wanted, self._fixed, always, self._meets.met(), hides, warnings)
 
 
-def _listed(texts: Sequence[str]) -> str:
+def _join_texts(texts: Sequence[str]) -> str:
     more = "" if len(texts) <= MAX_TOLD else f" and {len(texts) - MAX_TOLD} more"
     return f"{', '.join(texts[:MAX_TOLD])}{more}"
 
 
-def _loaded_at_once(meta: Raw | None) -> Raw:
+def _load_at_once(meta: Raw | None) -> Raw:
     """`_meta` of a tool by which hosts that load tools when they are needed know to load it at once."""
     return raw({**peek_object(meta), "anthropic/alwaysLoad": True})
 
@@ -275,7 +277,7 @@ def rename_parts(
     yield STEP
     renamed = []
     for part in parts:
-        renamed.append(part.renamed(holding))
+        renamed.append(part.rename(holding))
         if renamed[-1] is not part:
             yield len(part.choice.tools)
     return renamed, warnings

@@ -16,13 +16,13 @@ from hub.catalog.fixed_arguments import FixedArguments
 from hub.catalog.instructions import one_line
 from hub.catalog.names import NameKind, name_id, visible_name
 from hub.catalog.naming_rules import UpstreamRule
-from hub.catalog.renames import renamed, with_words
+from hub.catalog.renames import rename, with_words
 from hub.catalog.rewrite import UI_KEYS, localise_meta
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool, sign_in_tool
 from hub.catalog.steps import STEP, finish
 from hub.catalog.token_cost import tool_bytes
 from hub.catalog.uri_claims import UriClaims
-from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirrored
+from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirrors_of
 from hub.wire.jsonrpc import EMPTY, encode, peek_object, peek_str, raw
 from hub.wire.mcp import (
     HUB_ORIGINAL_NAME,
@@ -178,7 +178,7 @@ class UpstreamEntries:
             and (self.rule, self.budget) == (rule, budget)
         )
 
-    def scoped(self) -> "UpstreamEntries":
+    def in_own_scope(self) -> "UpstreamEntries":
         """The same entries under the upstream's own names and URIs."""
         if self._scoped is None:
             self._scoped = UpstreamEntries(self.snapshot, self.rule, self.budget, self.claims, scoped=self)
@@ -301,13 +301,13 @@ class UpstreamEntries:
             names[Kind.RESOURCE], names[Kind.TEMPLATE] = uris, templates
         shown: dict[Kind, tuple[VisibleEntry, ...]] = dict.fromkeys(Kind, ())
         for kind in filter(names.get, Kind):
-            shown[kind] = yield from self._shown(kind, names[kind], entries[kind])
+            shown[kind] = yield from self._make_visible(kind, names[kind], entries[kind])
         return shown
 
     def _rename(self, names: Sequence[str], originals: Sequence[str]) -> list[str]:
         """The visible names of tools, as the configuration has them."""
         wanted = {own: self.with_prefix(new) for own, new in self.rule.rename}
-        new, warnings = renamed(names, originals, wanted, self.budget)
+        new, warnings = rename(names, originals, wanted, self.budget)
         self.warnings += [f"{self.name}: {warning}" for warning in warnings]
         self._renamed = {name: before for name, before in zip(new, names, strict=True) if name != before}
         return new
@@ -341,7 +341,7 @@ class UpstreamEntries:
             for name, original in zip(names, originals, strict=True)
         ]
 
-    def _shown(
+    def _make_visible(
         self, kind: Kind, names: Sequence[str], entries: Sequence[ListEntry]
     ) -> Generator[int, None, tuple[VisibleEntry, ...]]:
         shown: dict[str, VisibleEntry] = {}
@@ -371,7 +371,7 @@ class UpstreamEntries:
         if left_out:
             self.warnings.append(f"{self.name}: left out, their visible names are taken: {quote_some(left_out)}")
         if reserved:
-            self.warnings.append(f"{_reserved(self.name, reserved)}; a prefix gives them other names")
+            self.warnings.append(f"{_reserved_names_warning(self.name, reserved)}; a prefix gives them other names")
         return tuple(shown.values())
 
     def _all_mirrors(self) -> Generator[int, None, dict[str, tuple[Mirror, ...]]]:
@@ -383,7 +383,7 @@ class UpstreamEntries:
                 return {mine.visible: known[its.visible] for mine, its in pairs if its.visible in known}
         found: dict[str, tuple[Mirror, ...]] = {}
         for at in range(0, len(tools := self.shown[Kind.TOOL]), STEP):
-            found |= mirrors_of(some := tools[at : at + STEP])
+            found |= mirrors_by_tool(some := tools[at : at + STEP])
             if len(some) == STEP:
                 yield STEP
         return found
@@ -395,7 +395,9 @@ class UpstreamEntries:
             if is_for_views(each.fields.get("_meta")) and each.original != each.visible
         ]
         if reserved := [each.original for each in tools if each.original.startswith(HUB_TOOLS)]:
-            self.warnings.append(f"{_reserved(self.name, reserved)}; its user interfaces cannot call them")
+            self.warnings.append(
+                f"{_reserved_names_warning(self.name, reserved)}; its user interfaces cannot call them"
+            )
         return tuple(
             VisibleEntry(each.original, each.original, each.fields, app_only=True, is_alias=True)
             for each in tools
@@ -418,19 +420,19 @@ def quote_some(names: Sequence[str]) -> str:
     return quoted if len(names) <= 3 else f"{quoted} and {len(names) - 3} more"
 
 
-def _reserved(upstream: str, names: Sequence[str]) -> str:
+def _reserved_names_warning(upstream: str, names: Sequence[str]) -> str:
     """The warning of an upstream's tools whose names are the hub's."""
     return f"{upstream}: left out, since names that begin with {HUB_TOOLS} are the hub's: {quote_some(names)}"
 
 
-def mirrors_of(tools: Iterable[VisibleEntry]) -> dict[str, tuple[Mirror, ...]]:
+def mirrors_by_tool(tools: Iterable[VisibleEntry]) -> dict[str, tuple[Mirror, ...]]:
     """The arguments of these tools that modern hosts repeat in headers, by visible name."""
     return {each.visible: found for each in tools if (found := _mirrors(each.fields))}
 
 
 def _mirrors(fields: dict[str, Raw]) -> tuple[Mirror, ...]:
     try:
-        return mirrored(fields.get("inputSchema", EMPTY))
+        return mirrors_of(fields.get("inputSchema", EMPTY))
     except InvalidMirror:
         return ()
 

@@ -48,7 +48,7 @@ class FixedArguments:
     def __repr__(self) -> str:
         return f"<FixedArguments {', '.join(self._values)}>"
 
-    def put_into(self, arguments: Raw | None) -> Raw:
+    def fill(self, arguments: Raw | None) -> Raw:
         """The arguments that are sent in place of those of a host.
 
         Raises:

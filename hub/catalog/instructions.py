@@ -54,7 +54,7 @@ class ServerWords(Struct, frozen=True):
         return f"{who}: {said}" if said else who
 
 
-def offered(counts: Mapping[Kind, int]) -> str:
+def offer_of(counts: Mapping[Kind, int]) -> str:
     """The offer of a server, counted: its tools, or else its prompts or its resources; "": none of these."""
     kind = next((kind for kind in (Kind.TOOL, Kind.PROMPT, Kind.RESOURCE) if counts[kind]), None)
     if kind is None:
@@ -71,7 +71,7 @@ def instructions(own: str, servers: Sequence[ServerWords]) -> str:
     sections = [
         (heading(each.title or each.name, each.prefix), each.text.strip()) for each in servers if each.text.strip()
     ]
-    return _GAP.join(filter(None, (own, lines, joined(sections, room))))
+    return _GAP.join(filter(None, (own, lines, join(sections, room))))
 
 
 def index(servers: Sequence[ServerWords], room: int) -> str:
@@ -83,7 +83,7 @@ def index(servers: Sequence[ServerWords], room: int) -> str:
         needs = [_size(each.line(about)) - _size(each.line("")) for each, about in zip(servers, abouts, strict=True)]
         rooms = shares(needs, room - (least[-1] if least else 0))
         found = [
-            each.line(_shortened(about, _size(about) - (need - most)))
+            each.line(_shorten(about, _size(about) - (need - most)))
             for each, about, need, most in zip(servers, abouts, needs, rooms, strict=True)
         ]
         return "\n".join(found)
@@ -93,7 +93,7 @@ def index(servers: Sequence[ServerWords], room: int) -> str:
     return "\n".join([*found, further] if shown or _size(further) < room else found)
 
 
-def _shortened(about: str, room: int) -> str:
+def _shorten(about: str, room: int) -> str:
     """`about` in so many bytes; "" if that says too little."""
     if _size(about) <= room:
         return about
@@ -124,7 +124,7 @@ def one_line(title: str) -> str:
     return " ".join(clean.split())[:MAX_TITLE_CHARS]
 
 
-def joined(sections: Sequence[tuple[str, str]], room: int = MAX_INSTRUCTIONS) -> str:
+def join(sections: Sequence[tuple[str, str]], room: int = MAX_INSTRUCTIONS) -> str:
     """Instructions of several servers, each text below its heading, in at most `room` bytes.
 
     They share these fairly: a short text stays whole, and what it leaves is for those that are longer.

@@ -38,20 +38,20 @@ class NameTable:
         """The arguments of a tool that a modern host repeats in headers."""
         return self._mirrors.get(visible, ())
 
-    def hidden(self, kind: Kind, upstream: str) -> frozenset[str]:
+    def names_left_out(self, kind: Kind, upstream: str) -> frozenset[str]:
         """Visible names of an upstream's entries that are not listed."""
         return self._hidden.get((kind, upstream), NOTHING)
 
-    def listed(self, kind: Kind, part: UpstreamEntries, *, ui: bool) -> Sequence[VisibleEntry]:
+    def entries_of(self, kind: Kind, part: UpstreamEntries, *, ui: bool) -> Sequence[VisibleEntry]:
         """The entries of an upstream that are listed, for hosts with or without user interfaces."""
-        return part.entries(kind, ui=ui, hidden=self.hidden(kind, part.name))
+        return part.entries(kind, ui=ui, hidden=self.names_left_out(kind, part.name))
 
     def without(self, tools: Mapping[str, frozenset[str]]) -> "NameTable":
         """The same, but that these tools are not listed, by upstream; they can be called."""
         found = copy(self)
         found._hidden = dict(self._hidden)
         for upstream, names in tools.items():
-            found._hidden[Kind.TOOL, upstream] = self.hidden(Kind.TOOL, upstream) | names
+            found._hidden[Kind.TOOL, upstream] = self.names_left_out(Kind.TOOL, upstream) | names
         return found
 
     def _lay_out(self, kind: Kind) -> Iterator[str]:
@@ -79,7 +79,7 @@ class NameTable:
         for part in self._parts:
             names = {each.visible for each in part.apps}
             if taken := names & routes.keys():
-                self._hidden[Kind.TOOL, part.name] = self.hidden(Kind.TOOL, part.name) | taken
+                self._hidden[Kind.TOOL, part.name] = self.names_left_out(Kind.TOOL, part.name) | taken
             if new := taken - self._told.get((Kind.TOOL, part.name), NOTHING):
                 yield (
                     f"{part.name}: its user interfaces cannot call these tools here, because another has the name: "

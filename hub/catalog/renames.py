@@ -18,7 +18,7 @@ MAX_QUOTED: Final = 60
 """Characters of a name in these."""
 
 
-def renamed(
+def rename(
     names: Sequence[str], originals: Sequence[str], wanted: Mapping[str, str], budget: int
 ) -> tuple[list[str], list[str]]:
     """The visible names of tools, some of them renamed, and sentences about renames that cannot be.

@@ -57,7 +57,7 @@ UI_KEYS: Final = ("ui", "ui/resourceUri", "openai/outputTemplate")
 """Members of a tool's or result's `_meta` that name a user interface."""
 
 
-def unchanged(uri: str) -> str:
+def identity(uri: str) -> str:
     """The change that changes nothing: for endpoints of a single upstream."""
     return uri
 
@@ -71,7 +71,7 @@ def localise(value: Raw, emit: Change) -> Raw:
     Raises:
         TooManyItems: it is large, and has more URIs, or more around them, than the hub looks through.
     """
-    if emit is unchanged or not (_URI(value) or _META_KEY(value) or _escapes(value)):
+    if emit is identity or not (_URI(value) or _META_KEY(value) or _escapes(value)):
         return value
     if memoryview(value).nbytes > SMALL_BYTES:
         _refuse_many_uris(open_result(value))
@@ -183,7 +183,7 @@ def untag_arguments(arguments: Raw, untag: Change) -> Raw:
     Raises:
         RemoteProtocolError: -32602, more of them than the hub looks up.
     """
-    if untag is unchanged:
+    if untag is identity:
         return arguments
     data = bytes(arguments)
     pieces: list[bytes] = []

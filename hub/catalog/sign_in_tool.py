@@ -50,7 +50,7 @@ def lists_unknown_text(upstream: str) -> str:
     )
 
 
-def signed_in_text(upstream: str) -> str:
+def no_need_text(upstream: str) -> str:
     """The text for a host that calls the tool when nobody has to sign in any more."""
     name, _ = home_of(upstream)
     return f"{name} is connected, and nobody has to sign in. List the tools again: those of {name} are there now."

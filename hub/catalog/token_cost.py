@@ -46,7 +46,7 @@ class ShownCost(Struct, frozen=True):
     """About how many tokens these and the instructions take."""
 
 
-def shown_cost(sizes: Iterable[int], instructions: str) -> ShownCost:
+def cost_of_view(sizes: Iterable[int], instructions: str) -> ShownCost:
     """The cost of tools of these sizes, and of the instructions."""
     found = list(sizes)
     return ShownCost(len(found), tokens_of(sum(found) + text_bytes(instructions)))

@@ -82,7 +82,7 @@ def doubts_of_profile(
         lost = [
             each
             for each in getattr(rules.profile, setting)
-            if (meant := _met_as(each, setting)) != "*"
+            if (meant := _spelling_that_meets(each, setting)) != "*"
             and meant not in met
             and not waiting.fit(each)
             and not _is_of_nobody(each, all_servers)
@@ -94,7 +94,7 @@ def doubts_of_profile(
             told = []
             for entry in lost[:MAX_TOLD]:
                 hint = yield from hints.of(entry)
-                told.append(_quoted(entry) + hint)
+                told.append(_quote(entry) + hint)
                 yield STEP
             sentences.append(f"{what}: {_and_more(told, len(lost))}")
     if not any(part.entries(Kind.TOOL, ui=False) for part in chosen):
@@ -114,7 +114,7 @@ _WHAT: Final = {
 """The settings of a profile that name tools, by visible names."""
 
 
-def _met_as(entry: str, setting: str) -> str:
+def _spelling_that_meets(entry: str, setting: str) -> str:
     return entry.removeprefix("!") if setting in _GLOBS else entry
 
 
@@ -190,16 +190,16 @@ class _Hints:
     def of(self, entry: str) -> Generator[int, None, str]:
         """The hint at what is meant by an entry, as it follows the entry; "": there is none."""
         name = entry.removeprefix("!")
-        if hidden := self._hidden_server(name):
+        if hidden := self._server_out_of_view(name):
             return f' (its `servers` leaves "{hidden}" out)'
         if name in self._new_names:
-            return f" (a new name; write {_quoted(self._new_names[name])})"
+            return f" (a new name; write {_quote(self._new_names[name])})"
         meant = self._of_glob(name) if is_wild(name) else (self._meant or {}).get(name)
         if not meant:
             meant = yield from self._near(name)
-        return f" (did you mean {_quoted(meant)}?)" if meant else ""
+        return f" (did you mean {_quote(meant)}?)" if meant else ""
 
-    def _hidden_server(self, name: str) -> str:
+    def _server_out_of_view(self, name: str) -> str:
         choice = NameChoice((name,))
         for part in self._others:
             fits = starts_of([part.rule], [part.budget]).fit(name)
@@ -262,15 +262,15 @@ def doubts_of_upstream(part: UpstreamEntries) -> Generator[int, None, list[str]]
         told = []
         for entry in entries[:MAX_TOLD]:
             start = "" if rule.prefix == "" else f"{part.sid}__"
-            meant = yield from _meant_own(entry.removeprefix("!"), start, visible, own, near)
-            told.append(_quoted(entry) + (f" (did you mean {_quoted(meant)}?)" if meant else ""))
+            meant = yield from _nearest_own_name(entry.removeprefix("!"), start, visible, own, near)
+            told.append(_quote(entry) + (f" (did you mean {_quote(meant)}?)" if meant else ""))
             yield STEP
         if told:
             found.append(f"{part.name}: {what}: {_and_more(told, len(entries))}")
     return found
 
 
-def _meant_own(
+def _nearest_own_name(
     name: str, start: str, visible: Mapping[str, str], own: Sequence[str], near: MeantNames
 ) -> Generator[int, None, str]:
     """The upstream's own name that is meant by one which it does not have; "": who knows. `start`: what begins its
@@ -283,7 +283,7 @@ def _meant_own(
     return (yield from near.of(_plain(rest), own))
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return repr(name[:MAX_QUOTED])
 
 

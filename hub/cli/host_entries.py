@@ -144,7 +144,7 @@ def _door(named: Path | None) -> _Door:
     from config.hub_paths import token_path
     from config.loading.assemble import load_all
     from config.loading.check import split_listen
-    from hub.downstream.access.hub_token import checked_token, read_or_make_token
+    from hub.downstream.access.hub_token import check_token, read_or_make_token
     from hub.downstream.access.ways_in import resource_of, shows_token, ways_in, who_comes
 
     config = load_all(named, os.environ, partly=True).config
@@ -161,7 +161,7 @@ def _door(named: Path | None) -> _Door:
     url = ways.here or ways.proxied[0]
     if not shows_token(config, url, resource_of(config, host, port)):
         return _Door(url, None, who_comes(config))
-    token = read_or_make_token(token_path()) if config.token is None else checked_token(config.token.reveal())
+    token = read_or_make_token(token_path()) if config.token is None else check_token(config.token.reveal())
     return _Door(url, token, "")
 
 

@@ -77,10 +77,10 @@ def _seconds(text: str) -> float:
 def _token(options: argparse.Namespace) -> int:
     from config.hub_paths import token_path
     from config.loading.all_files import token_of
-    from hub.downstream.access.hub_token import checked_token, read_or_make_token
+    from hub.downstream.access.hub_token import check_token, read_or_make_token
 
     configured = token_of(options.config, os.environ)
-    token = read_or_make_token(token_path()) if configured is None else checked_token(configured)
+    token = read_or_make_token(token_path()) if configured is None else check_token(configured)
     print(as_json({"token": token}) if options.json else token)
     return EX_OK
 

@@ -101,7 +101,7 @@ class DaemonApi:
             version=HUBD_VERSION,
             uptime_s=round(trio.current_time() - hub.started_at, 1),
             settled=hub.router.settled.is_set(),
-            upstreams=(*map(self._upstream, hub.supervisor.upstreams.values()), *self._unresolved()),
+            upstreams=(*map(self._upstream, hub.supervisor.upstreams.values()), *self._rows_left_out()),
             hosts=tuple(self._host(host.view, row) for host, row in zip(hub.hosts, hub.hosts.status(), strict=True)),
             projects=() if hub.projects is None else tuple(hub.projects.status()),
             cache=hub.reads.statistics(),
@@ -125,15 +125,15 @@ class DaemonApi:
             status = structs.replace(status, counts=structs.replace(status.counts, tools=cost.tools))
         return UpstreamRow(
             **structs.asdict(status),
-            parked=self._hub.bridge.parking.parked(upstream.name),
-            connected_ago_s=self._connected_ago_s(upstream),
+            parked=self._hub.bridge.parking.calls_without_request(upstream.name),
+            connected_ago_s=self._since_connection_s(upstream),
             account=None if self._sign_ins is None else self._sign_ins.facts(upstream.name),
             stale_config=self._stale(upstream.name),
             tokens=None if cost is None else cost.tokens,
             largest=None if cost is None or not cost.tools else LargestTool(cost.largest, cost.largest_tokens),
         )
 
-    def _connected_ago_s(self, upstream: Upstream) -> float | None:
+    def _since_connection_s(self, upstream: Upstream) -> float | None:
         if upstream.state is State.CONNECTED:
             return 0.0
         ago_s = self._hub.supervisor.last_connected.ago_s(upstream.config)
@@ -144,13 +144,13 @@ class DaemonApi:
         cost = self._hub.live.of(view).shown_cost
         return structs.replace(row, tools=cost.tools, tokens=cost.tokens)
 
-    def _unresolved(self) -> Iterator[UpstreamRow]:
+    def _rows_left_out(self) -> Iterator[UpstreamRow]:
         """Upstreams that the files name and the hub leaves out."""
-        for name, reason in self._left_out().items():
+        for name, reason in self._reasons_left_out().items():
             yield UpstreamRow(name=name, state="unresolved", last_error=reason)
 
-    def _left_out(self) -> Mapping[str, str]:
-        return {} if self._reloader is None else self._reloader.left_out()
+    def _reasons_left_out(self) -> Mapping[str, str]:
+        return {} if self._reloader is None else self._reloader.reasons_left_out()
 
     def _stale(self, name: str) -> str | None:
         """The reason why an upstream still runs with its earlier settings; None: it does not."""
@@ -163,7 +163,7 @@ class DaemonApi:
         """Warnings about the hub as a whole, the worst first."""
         hub = self._hub
         if self._listener is not None:
-            yield from _displaced(self._listener)
+            yield from _displacement_warnings(self._listener)
         if hub.projects is not None:
             yield from hub.projects.warnings
         if hub.config.auth == "none":
@@ -341,7 +341,7 @@ class DaemonApi:
         return self._sign_ins
 
     def _unknown(self, name: str) -> UpstreamUnavailable:
-        if reason := self._left_out().get(name):
+        if reason := self._reasons_left_out().get(name):
             return UpstreamUnavailable(f"{name} is not started: {reason}")
         known = self._hub.supervisor.upstreams
         text = f"{name} is disabled in the configuration" if name in known else f"There is no server {name}"
@@ -358,7 +358,7 @@ def _listen(listener: HttpListener) -> ListenStatus:
     )
 
 
-def _displaced(listener: HttpListener) -> Iterator[str]:
+def _displacement_warnings(listener: HttpListener) -> Iterator[str]:
     if (wanted := listener.displaced) and listener.squatted:
         yield (
             f"another user of this machine held {wanted} when the hub started: hosts with the usual URL show their "

@@ -49,7 +49,7 @@ def bind(config: HubConfig, memory: Memory) -> Bound:
         CannotListen: the address cannot be bound.
     """
     is_usual = config.listen == DEFAULT_LISTEN
-    kept = _kept(config, memory) if is_usual else None
+    kept = _bind_earlier_port(config, memory) if is_usual else None
     try:
         return Bound(listen_tcp(config.listen), also=kept)
     except CannotListen as error:
@@ -65,7 +65,7 @@ def bind(config: HubConfig, memory: Memory) -> Bound:
         return Bound(kept, squatted=squatted)
 
 
-def _kept(config: HubConfig, memory: Memory) -> socket.socket | None:
+def _bind_earlier_port(config: HubConfig, memory: Memory) -> socket.socket | None:
     """A listener at the port that was taken in an earlier run; None: there was none, or it is taken now."""
     port = memory.get(SECTION, config.listen)
     if not isinstance(port, int) or not 1024 <= port < 65536:

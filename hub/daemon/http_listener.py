@@ -21,7 +21,7 @@ from hub.daemon.http_routes import Pages, public_reply, route
 from hub.daemon.setup import wall
 from hub.downstream.access.access import Access
 from hub.downstream.access.credentials import Credentials
-from hub.downstream.access.hub_token import checked_token, read_or_make_token
+from hub.downstream.access.hub_token import check_token, read_or_make_token
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.access.ways_in import resource_of
 from hub.downstream.http.durable_sessions import DurableSessions
@@ -81,7 +81,7 @@ class HttpListener:
         self._config = config
         self.named_tokens = NamedTokens(tokens_path(), wall)
         self.named_tokens.configure(config.access.tokens)
-        self._issued = self._issued_tokens(config)
+        self._issued = self._make_issued_tokens(config)
         self._issued_scope = trio.CancelScope()
         self._named = config.replica.url
         self.membership = None if fleet is None else fleet.membership
@@ -215,7 +215,7 @@ class HttpListener:
         config = self._config
         token = None if config.auth == "none" else self._token
         hosts = (*config.allowed_hosts, *self._own_names())
-        proxied = self._proxied_persons() if config.auth == "proxy" else None
+        proxied = self._make_proxied_persons() if config.auth == "proxy" else None
         return Access(  # who holds the address of a squatted hub may know tokens of hosts, too
             port=site.port,
             hosts=hosts,
@@ -228,7 +228,7 @@ class HttpListener:
 
     # --- tokens of authorization servers ------------------------------------------------------------------------------
 
-    def _proxied_persons(self) -> "ProxiedPersons":
+    def _make_proxied_persons(self) -> "ProxiedPersons":
         from hub.downstream.access.trusted_proxy import ProxiedPersons
         from hub.sign_in.browser_end import BrowserEnds
 
@@ -239,7 +239,7 @@ class HttpListener:
         config = self._config
         return config.auth, config.access, resource_of(config, *self.address)
 
-    def _issued_tokens(self, config: HubConfig) -> "IssuedTokens | None":
+    def _make_issued_tokens(self, config: HubConfig) -> "IssuedTokens | None":
         """The judge of tokens of authorization servers; None: none counts."""
         if config.auth != "oauth":
             return None
@@ -256,7 +256,7 @@ class HttpListener:
         if self._issued is not None:
             self._issued.end()
             self._issued_scope.cancel()
-        self._issued = self._issued_tokens(self._config)
+        self._issued = self._make_issued_tokens(self._config)
         self._nursery.start_soon(self._run_issued)
 
     async def _run_issued(self) -> None:
@@ -332,4 +332,4 @@ def token_of(config: HubConfig) -> str | None:
     """
     if config.auth == "none":
         return None
-    return read_or_make_token(token_path()) if config.token is None else checked_token(config.token.reveal())
+    return read_or_make_token(token_path()) if config.token is None else check_token(config.token.reveal())

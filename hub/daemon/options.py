@@ -42,10 +42,10 @@ def configuration(options: ServeOptions, environ: Mapping[str, str], fixed: Fixe
     config = loaded.config if loaded.sources else demo_config()
     changes = {"listen": options.listen, "auth": options.auth}
     config = structs.replace(config, **{name: value for name, value in changes.items() if value is not None})
-    return fixed.fill(structs.replace(loaded, config=checked(config)))
+    return fixed.fill(structs.replace(loaded, config=check(config)))
 
 
-def checked(config: HubConfig) -> HubConfig:
+def check(config: HubConfig) -> HubConfig:
     """Check that the hub's own settings fit together; return `config`.
 
     Raises:

@@ -59,7 +59,7 @@ class Outcome(Struct, frozen=True):
 
     def __str__(self) -> str:
         last = f"; the last change was applied already: {self.last}" if self.last else ""
-        return f"{_told(self.difference, variables=self.variables)}{last}"
+        return f"{_sentence(self.difference, variables=self.variables)}{last}"
 
     def as_answer(self) -> Reloaded:
         """For commands and programs."""
@@ -77,7 +77,7 @@ class Outcome(Struct, frozen=True):
         )
 
 
-def _told(found: Difference, *, variables: bool) -> str:
+def _sentence(found: Difference, *, variables: bool) -> str:
     """A difference as a sentence; `variables`: whether those of the file beside the configuration differ, too."""
     text = f"other variables in {OWN_VARIABLES}, which servers get when they start next"
     return "; ".join([*([str(found)] if found or not variables else []), *([text] if variables else [])])
@@ -165,7 +165,7 @@ class Reloader:
             warnings=tuple(str(warning) for warning in self._loaded.warnings),
         )
 
-    def left_out(self) -> dict[str, str]:
+    def reasons_left_out(self) -> dict[str, str]:
         """Upstreams that the files name and the hub leaves out, each with the reason."""
         diagnostics = self._loaded.unresolved
         own = self._loaded.files[0].with_name(OWN_VARIABLES) if self._loaded.files else OWN_VARIABLES
@@ -197,25 +197,25 @@ class Reloader:
         except ConfigError as error:
             self._environment.replace(self._loaded.environ)
             self._watch_what_is_wrong(error)
-            return self._failed(str(error))
+            return self._fail(str(error))
         except Exception as error:
             self._environment.replace(self._loaded.environ)
             log.exception("the configuration could not be applied")
-            return self._failed(f"the hub failed to apply it: {type(error).__name__}; its log says more")
-        return self._succeeded(loaded, found)
+            return self._fail(f"the hub failed to apply it: {type(error).__name__}; its log says more")
+        return self._succeed(loaded, found)
 
     def _read_all(self) -> Loaded:
         loaded = self._read()
         before = {diagnostic.unresolved for diagnostic in self._loaded.unresolved}
         if unresolved := [diagnostic for diagnostic in loaded.unresolved if diagnostic.unresolved not in before]:
             raise loaded.error(unresolved)
-        if gone := self._gone(loaded):
+        if gone := self._find_missing(loaded):
             text = f"{gone}: is gone; what it said still holds. Put it back; or, to do without it, run `hubd stop`, and"
             text += " the next host or `hubd start` starts the hub again"
             raise ConfigError(text)
         return loaded
 
-    def _gone(self, loaded: Loaded) -> Path | None:
+    def _find_missing(self, loaded: Loaded) -> Path | None:
         """A file or directory that is gone, which cannot mean an empty configuration; None: there is none."""
         before = self._loaded
         main = before.files[:1]
@@ -230,16 +230,16 @@ class Reloader:
         directories = (*self._loaded.directories, *getattr(error, "directories", ()))
         self._watcher.watch(dict.fromkeys(files), dict.fromkeys(directories))
 
-    def _failed(self, problem: str) -> Outcome:
+    def _fail(self, problem: str) -> Outcome:
         if problem != self.problem:
             log.error("the configuration has errors, the previous one is still in use: %s", problem)
             self._watcher.look_again()
         self.problem = problem
         return Outcome(problem=problem, pending=self._pending())
 
-    def _succeeded(self, loaded: Loaded, found: Difference) -> Outcome:
+    def _succeed(self, loaded: Loaded, found: Difference) -> Outcome:
         variables = loaded.environ != self._loaded.environ
-        told = _told(found, variables=variables)
+        told = _sentence(found, variables=variables)
         if self.problem is not None or found or variables:
             log.info("configuration reloaded: %s", told)
         if self.problem is not None or found:

@@ -29,7 +29,7 @@ from hub.daemon.daemon import Daemon
 from hub.daemon.fixed_references import FixedReferences
 from hub.daemon.hardening import harden, raise_fd_limit
 from hub.daemon.http_listener import HttpListener
-from hub.daemon.options import ServeOptions, checked, configuration, refuse_profile
+from hub.daemon.options import ServeOptions, check, configuration, refuse_profile
 from hub.daemon.root_warning import ADVICE, ROOT, is_root
 from hub.daemon.setup import (
     keys_for,
@@ -42,7 +42,7 @@ from hub.daemon.setup import (
     wall,
 )
 from hub.daemon.sign_in_parts import SignInParts
-from hub.daemon.signals import received
+from hub.daemon.signals import receive
 from hub.daemon.stdio_host import serve_stdio
 from hub.link.machine_clock import boot_clock
 from hub.link.sealing import Sealer
@@ -73,7 +73,7 @@ def _run(options: ServeOptions) -> int:
     harden()
     raise_fd_limit()
     if depth(os.environ.get(MARKER, "")) > MAX_DEPTH:
-        return _failed(
+        return _fail(
             os.EX_CONFIG,
             ConfigError("too many hubs have started each other: does the configuration of one start a hub?"),
         )
@@ -97,11 +97,11 @@ def _run(options: ServeOptions) -> int:
             serve = partial(serve_stdio, profile=options.profile)
         trio.run(partial(serve, secrets=secrets), loaded, partial(configuration, options, started_with, fixed))
     except ConfigError as error:
-        return _failed(os.EX_CONFIG, error, _remedy(options) if error.diagnostics else "")
+        return _fail(os.EX_CONFIG, error, _remedy(options) if error.diagnostics else "")
     except AlreadyRunning as error:
-        return _failed(os.EX_TEMPFAIL, error)
+        return _fail(os.EX_TEMPFAIL, error)
     except CannotListen as error:
-        return _failed(os.EX_UNAVAILABLE, error)
+        return _fail(os.EX_UNAVAILABLE, error)
     except Exception:  # nothing inside could deal with it: everything was stopped in order
         log.exception("the hub stopped because of a bug")
         return os.EX_SOFTWARE
@@ -131,12 +131,12 @@ async def serve_daemon(
     """
     config = loaded.config
     handed = systemd.Handover(systemd.listeners())
-    with take_lock(lock_path()), received(signal.SIGHUP, signal.SIGUSR1) as signals:
+    with take_lock(lock_path()), receive(signal.SIGHUP, signal.SIGUSR1) as signals:
         tcp, given, given_control = handed.tcp(), handed.unix(socket_path()), handed.unix(control_path())
         handed.refuse()
         memory = Memory(state_path())
         if tcp is not None:
-            checked(structs.replace(config, listen=_address(tcp)))  # an open address may need a token
+            check(structs.replace(config, listen=_address(tcp)))  # an open address may need a token
         bound = bind(config, memory) if tcp is None else Bound(tcp)
         await kill_orphans()
         await remove_drafts()
@@ -199,6 +199,6 @@ def _remedy(options: ServeOptions) -> str:
     return f"; the hub does not start until that is right: correct it there, or by `{edit}`"
 
 
-def _failed(code: int, error: Exception, remedy: str = "") -> int:
+def _fail(code: int, error: Exception, remedy: str = "") -> int:
     print(f"hubd: {printable(f'{error}{remedy}', keep=chr(10))}", file=sys.stderr)  # noqa: T201
     return code

@@ -24,7 +24,7 @@ from hub.fleet.gate import Fleet
 from hub.fleet.membership import Membership, Registration
 from hub.fleet.publishing_queue import PublishedFacts
 from hub.link.machine_clock import current_time
-from hub.link.sealing import Keys, Signer, derived_keys, keys_from_setting, load_keys
+from hub.link.sealing import Keys, Signer, derive_keys, keys_from_setting, load_keys
 from hub.projects.project_files import TrustedProjects
 from upstreams.inventory.last_known import LastKnown
 from upstreams.transports.stdio import orphans
@@ -75,7 +75,7 @@ def store_for(loaded: Loaded, keys: Keys) -> "RedisStore | None":
         return None
     from cache.redis.store import RedisStore  # imported only where a store is configured
 
-    key, *others = derived_keys(keys, "store")
+    key, *others = derive_keys(keys, "store")
     try:
         return RedisStore(cache, key, current_time, others=others)
     except ConfigError as error:

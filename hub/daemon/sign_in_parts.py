@@ -89,7 +89,7 @@ class SignInParts:
         await load(*OF_CREDENTIALS)
         return await self.accounts.first_of(name)
 
-    def known(self, name: str, principal: str) -> "UpstreamCredential | None":
+    def find(self, name: str, principal: str) -> "UpstreamCredential | None":
         """The credential that sessions have asked for; nothing is loaded for that."""
         return None if "accounts" not in self.__dict__ else self.accounts.find(name, principal)
 

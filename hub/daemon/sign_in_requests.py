@@ -83,12 +83,12 @@ class SignInRequests:
         )
         if not begun.unusual:
             outcome = await sign_ins.wait(begun)
-            yield SignInStep(issuer=begun.issuer, outcome=_told(outcome))
+            yield SignInStep(issuer=begun.issuer, outcome=_outcome_of(outcome))
 
     def facts(self, name: str) -> SignInFacts | None:
         """The sign-in of the hub at an upstream, as far as it is known without asking anybody; None: it does not
         sign in there. Cheap."""
-        credential = self._parts.known(name, OWNER)
+        credential = self._parts.find(name, OWNER)
         if credential is None or credential.state == "none":
             return None
         grant = credential.grant
@@ -117,7 +117,7 @@ class SignInRequests:
         await self._parts.ready()
         if await self._is_of_a_host():
             raise UpstreamUnauthorized(_only_a_person("hubd auth --finish"))
-        return _told(await self._parts.sign_ins.finish(address))
+        return _outcome_of(await self._parts.sign_ins.finish(address))
 
     async def trials(self) -> SignInTrials:
         """The prospects of the sign-ins that upstreams wait for, of some of them at least."""
@@ -233,7 +233,7 @@ def _only_a_person(command: str) -> str:
     return texts.refused_to_hosts(command)
 
 
-def _told(outcome: "Outcome") -> SignInOutcome:
+def _outcome_of(outcome: "Outcome") -> SignInOutcome:
     return SignInOutcome(
         upstream=outcome.upstream,
         principal=outcome.principal,

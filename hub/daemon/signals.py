@@ -16,7 +16,7 @@ STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextmanager
-def received(*others: signal.Signals) -> Iterator[AsyncIterator[int]]:
+def receive(*others: signal.Signals) -> Iterator[AsyncIterator[int]]:
     """Receive the signals that stop a hub, and `others`. Signals before and after that change nothing."""
     for number in (*STOPS, *others):
         signal.signal(number, signal.SIG_IGN)

@@ -15,7 +15,7 @@ from hub.app import Hub
 from hub.catalog.view import EVERYTHING, profile_view
 from hub.daemon.reload import Reloader
 from hub.daemon.setup import keys_for, kill_orphans, last_known, store_for, wall
-from hub.daemon.signals import obey, received
+from hub.daemon.signals import obey, receive
 from hub.daemon.watchdog import LoopWatchdog
 from hub.downstream.lines.connection import serve_lines
 from hub.link.fault_isolation import keep_going
@@ -53,7 +53,7 @@ async def serve_stdio(
         hub.apply(changed.config, changed.left_out)
 
     reloader = Reloader(loaded, read, apply, wall=wall, pending=lambda: hub.pending, environment=environment)
-    with received() as signals:
+    with receive() as signals:
         await kill_orphans()
         async with trio.open_nursery() as life:
             await life.start(adopt)

@@ -6,12 +6,12 @@ from typing import Final
 import trio
 
 from hub.downstream.host import Host
-from hub.downstream.request_pipeline import answer, overloaded, take_on
-from hub.downstream.router import Router
+from hub.downstream.request_pipeline import answer, overload, take_on
 from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller
 from hub.link.read_pace import ReadPace
 from hub.routing.host_exchange import AskableHost, HostExchange, Send
+from hub.routing.router import Router
 from hub.wire.jsonrpc import (
     Message,
     Notification,
@@ -103,7 +103,7 @@ def _take_on(host: Host, router: Router, request: Request, caller: Caller) -> Re
     except RemoteProtocolError as error:
         return error.failure
     except Overloaded as error:
-        return overloaded(error)
+        return overload(error)
 
 
 async def _run(

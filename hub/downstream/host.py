@@ -16,13 +16,13 @@ from msgspec import Raw, structs
 
 from hub.catalog.view import View
 from hub.downstream.host_questions import HostQuestions
-from hub.downstream.router import Router
 from hub.downstream.running_requests import request_id
 from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller, Identity, Tenant, new_conversation
 from hub.link.read_pace import ReadPace
 from hub.routing.host_exchange import Send, wants_log
-from hub.wire.handshake import detached, program_name
+from hub.routing.router import Router
+from hub.wire.handshake import detach_all, program_name
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -191,7 +191,7 @@ class Host:
         had_level = self.log_level is not None
         self.version = version
         self.client_info = detach(params.get("clientInfo", EMPTY))
-        self.caller = self.caller_of(version, detached(capabilities))
+        self.caller = self.caller_of(version, detach_all(capabilities))
         self.open = False
         self.asking.start_over()
         if had_level:
@@ -220,7 +220,7 @@ class Host:
             router, self._farewell = self._farewell, None
             router.left(self.tenant)
 
-    def set_level(self, router: Router, params: Mapping[str, Raw]) -> Reply:
+    def change_level(self, router: Router, params: Mapping[str, Raw]) -> Reply:
         """Answer `logging/setLevel`."""
         assert self.caller is not None
         level = peek_str(params.get("level"))

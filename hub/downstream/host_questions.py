@@ -55,8 +55,8 @@ from hub.wire.questions.question import (
     QuestionRefusal,
     answer_for_upstream,
     check_capabilities,
-    declined_reply,
     question_for_host,
+    reply_without_answer,
     too_many_questions,
 )
 
@@ -177,12 +177,12 @@ class HostQuestions:
                     why = str(error)
         except QuestionRefusal as refused:
             return refused.failure
-        return declined_reply(question, why)
+        return reply_without_answer(question, why)
 
     async def _answer(self, question: Question, caller: Caller, send: Send) -> Reply | None:
         """The host's answer. Known roots are not asked for again; several askers of the roots share one question."""
         if question.method != LIST_ROOTS:
-            return await self._put(question, caller, send)
+            return await self._ask(question, caller, send)
         roots = self._roots
         while roots.known is None or trio.current_time() >= roots.known_until:
             if roots.pending is None:
@@ -197,7 +197,7 @@ class HostQuestions:
         mine = roots.pending = Promise()
         reply = None
         try:
-            reply = await self._put(question, caller, send)
+            reply = await self._ask(question, caller, send)
         finally:
             if roots.pending is mine:  # else they have changed meanwhile
                 roots.pending = None
@@ -205,7 +205,7 @@ class HostQuestions:
             mine.fulfil(reply)
         return reply
 
-    async def _put(self, question: Question, caller: Caller, send: Send) -> Reply | None:
+    async def _ask(self, question: Question, caller: Caller, send: Send) -> Reply | None:
         """The host's own words, or those for a host that stays silent; None: the question was taken back.
 
         Raises:
@@ -227,7 +227,7 @@ class HostQuestions:
             with trio.move_on_after(self._ttl_s):
                 return await put.answered.wait()
             why = NO_TIME
-            return declined_reply(question, NO_TIME)
+            return reply_without_answer(question, NO_TIME)
         finally:
             if self._open.pop(id, None) is not None:
                 _withdraw_at_host(id, why, send)

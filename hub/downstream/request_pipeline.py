@@ -22,12 +22,12 @@ from typing import Final
 import trio
 
 from hub.downstream.host import Host
-from hub.downstream.router import Router
 from hub.downstream.stateless_host import StatelessHost
 from hub.link.hub_errors import Draining, Overloaded
 from hub.link.interface import Caller
 from hub.link.read_pace import ReadPace
 from hub.routing.host_exchange import HostExchange
+from hub.routing.router import Router
 from hub.wire.jsonrpc import Failure, Reply, Request, raw
 from hub.wire.mcp import (
     COMPLETE,
@@ -62,12 +62,12 @@ def take_on(
         Overloaded: too many are.
     """
     if request.method == SET_LEVEL and isinstance(host, Host) and caller is host.caller:
-        return host.set_level(router, request.params)
+        return host.change_level(router, request.params)
     if not (congested or request.id in host.calls or request.id in host.listens):
         try:
             reply = router.at_once(request, caller, host.view)
         except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
-            return _failed(request, error)
+            return _fail(request, error)
         if reply is not None:
             return reply
     return host.begin(request.id, request.method)
@@ -95,11 +95,11 @@ async def answer(
             exchange.view = host.view  # a reload, or another project, may have changed it since the request came
             return await router.dispatch(request, exchange)
     except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
-        return _failed(request, error)
+        return _fail(request, error)
     finally:
         exchange.close()
         host.end(request.id)
-    return _stopped(router, request, exchange) if scope in host.requests.stopped else None
+    return _stop(router, request, exchange) if scope in host.requests.stopped else None
 
 
 async def serve(host: Host | StatelessHost, router: Router, request: Request, exchange: HostExchange) -> Reply | None:
@@ -108,19 +108,19 @@ async def serve(host: Host | StatelessHost, router: Router, request: Request, ex
     return await answer(host, router, request, exchange, taken) if isinstance(taken, trio.CancelScope) else taken
 
 
-def _stopped(router: Router, request: Request, exchange: HostExchange) -> Reply:
+def _stop(router: Router, request: Request, exchange: HostExchange) -> Reply:
     error = Draining(STOPPED)
     error.retryable = request.method in HARMLESS
-    return router.failed(request, exchange, error)
+    return router.reply_to_failure(request, exchange, error)
 
 
-def _failed(request: Request, error: Exception) -> Failure:
+def _fail(request: Request, error: Exception) -> Failure:
     ref = token_hex(4)
     log.error("cannot answer %s (ref %s)", request.method, ref, exc_info=error)
     data = raw({"ref": ref, "executed": "unknown", "retryable": False})
     return Failure(INTERNAL_ERROR, f"The hub failed to answer this request; its log says why at {ref}", data)
 
 
-def overloaded(error: Overloaded) -> Failure:
+def overload(error: Overloaded) -> Failure:
     """The answer to a request that nothing was done for because there are too many."""
     return Failure(INTERNAL_ERROR, str(error), raw(error.facts()))

@@ -15,7 +15,7 @@ import trio
 from cache.shared_store import StoreUnreachable
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
-from hub.downstream.http.refusal import RETRY_AFTER, Refused, is_modern_notification, no_session, refused
+from hub.downstream.http.refusal import RETRY_AFTER, Refused, is_modern_notification, no_session, refuse
 from hub.downstream.http.request import Inbound
 from hub.fleet.membership import TRIES, Membership, Registration
 from hub.fleet.ownership import Elsewhere, Ownership, SessionOver
@@ -75,7 +75,9 @@ class FleetGate:
     ) -> None:
         self.membership = fleet.membership
         self.forwarder = Forwarder()
-        self._ownership = Ownership(fleet.membership, fleet.facts, self.held, self._release, durable.publish_again)
+        self._ownership = Ownership(
+            fleet.membership, fleet.facts, self.durable_names, self._release, durable.publish_again
+        )
         self._endpoint = endpoint
         self._durable = durable
         self._runs_of = runs_of
@@ -99,7 +101,7 @@ class FleetGate:
         """Deregister, so that other hubs take over at once. Bounded in time; raises nothing."""
         await self._ownership.deregister()
 
-    def held(self) -> list[tuple[str, bool]]:
+    def durable_names(self) -> list[tuple[str, bool]]:
         """The durable names of the sessions of this hub, each with whether it began elsewhere."""
         return [(each.durable_name, each.is_revived) for each in self._endpoint.sessions if each.durable_name]
 
@@ -148,7 +150,7 @@ class FleetGate:
 
     async def _take_over(self, name: str, inbound: Inbound) -> None:
         """Revive a session that this hub has claimed."""
-        kept = await self._ownership.kept(name)
+        kept = await self._ownership.find(name)
         id = inbound.request.headers["mcp-session-id"]
         self._endpoint.sessions.revive(id, inbound.identity, inbound.view, claimed=True, kept=kept)
 
@@ -175,7 +177,7 @@ class FleetGate:
             except HubGone as gone:
                 log.warning("the hub %s does not answer at %s", peer.name, peer.url)
                 self.membership.forget(peer.run)
-                if gone.sent and (failed := _failed(request)) is not None:
+                if gone.sent and (failed := _fail(request)) is not None:
                     response.reply(200, failed)
                     return True
                 if not gone.sent or peer.run in broken:  # one connection that breaks is not the end of a hub
@@ -202,7 +204,7 @@ class FleetGate:
                 return None
             raise _later(AWAY) from None
         if peer is not None and FORWARDED in request.headers:
-            raise refused(421, "This belongs to another hub")
+            raise refuse(421, "This belongs to another hub")
         if peer is not None and not peer.url:
             raise _later(NO_ADDRESS)
         return peer
@@ -225,7 +227,7 @@ def _later(text: str) -> Refused:
     return Refused(503, failure, headers=RETRY_AFTER)
 
 
-def _failed(request: HttpRequest) -> bytes | None:
+def _fail(request: HttpRequest) -> bytes | None:
     """The error for a request that the other hub may have acted on; None: repeating it here does no harm."""
     id: RequestId | None = None
     try:

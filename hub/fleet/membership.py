@@ -180,7 +180,7 @@ class Membership:
             self._reached = False
         except* Exception as errors:  # noqa: BLE001  # a fault is logged, and the work goes on
             self._reached = False
-            self._faults.caught(errors)
+            self._faults.log_once(errors)
 
     async def _mark_young(self) -> bytes | None:
         """Mark an empty directory as young: no hub counts as dead before all were able to register."""

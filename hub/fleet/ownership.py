@@ -94,7 +94,7 @@ class Ownership:
             except* StoreUnreachable:
                 pass
             except* Exception as errors:  # noqa: BLE001  # a fault is logged, and the work goes on
-                FaultLog(log, "taking leave of other hubs").caught(errors)
+                FaultLog(log, "taking leave of other hubs").log_once(errors)
 
     async def _tend(self, lapsed: bool, emptied: bool) -> None:
         """Renew the claims of this hub. `lapsed`: other hubs may have taken sessions that began here; `emptied`: the
@@ -152,7 +152,7 @@ class Ownership:
                 return None
         raise StoreUnreachable("other hubs keep claiming and releasing this session")
 
-    async def kept(self, session: str) -> bytes | None:
+    async def find(self, session: str) -> bytes | None:
         """The published settings of a session; None: none, or the directory cannot be asked."""
         try:
             return await self._directory.get(f"kept/{session}")

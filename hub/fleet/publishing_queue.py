@@ -47,7 +47,7 @@ class PublishedFacts:
             except* StoreUnreachable:
                 await self._later()
             except* Exception as errors:  # noqa: BLE001  # a fault is logged, and the work goes on
-                self._faults.caught(errors)
+                self._faults.log_once(errors)
                 self._unwritten.pop(next(iter(self._unwritten), ""), None)
                 await self._later()
 

@@ -67,7 +67,7 @@ class FaultLog:
     def __repr__(self) -> str:
         return f"<FaultLog around {self._what}, {self.count} caught>"
 
-    def caught(self, error: Exception) -> str:
+    def log_once(self, error: Exception) -> str:
         """Log `error`, unless one of its kind was logged before; return a reason in a few words."""
         self.count += 1
         inner: BaseException = error

@@ -142,7 +142,7 @@ def _from_text(body: str) -> bytes:
     return urlsafe_b64decode(body + "=" * (-len(body) % 4))
 
 
-def derived_keys(keys: Keys, purpose: str) -> list[bytes]:
+def derive_keys(keys: Keys, purpose: str) -> list[bytes]:
     """Derive keys for another use, which reveal nothing of `keys`; in the same order."""
     return [hmac.digest(key, f"hubd-derived\0{purpose}".encode(), "sha256") for key in keys if key is not None]
 

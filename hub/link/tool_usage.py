@@ -165,13 +165,13 @@ class ToolUsage:
 
     def _keep_days(self, server: str, is_kept: Callable[[str, str, str], bool]) -> None:
         tools = {
-            tool: dict(_kept(hosts, lambda host, day, tool=tool: is_kept(tool, host, day)))  # type: ignore[misc]
+            tool: dict(_rows_of(hosts, lambda host, day, tool=tool: is_kept(tool, host, day)))  # type: ignore[misc]
             for tool, hosts in self._tools(server).items()
         }
         self.memory.put(_CALLS, server, {tool: hosts for tool, hosts in tools.items() if hosts} or None)
 
 
-def _kept(
+def _rows_of(
     hosts: Mapping[str, dict[str, int]], is_kept: Callable[[str, str], bool]
 ) -> Iterator[tuple[str, dict[str, int]]]:
     for host, days in hosts.items():
@@ -186,6 +186,6 @@ def _sound(value: object) -> _Tools | None:
     except msgspec.ValidationError:
         return None
     found = {
-        tool: dict(_kept(hosts, lambda host, day: _DAY.fullmatch(day) is not None)) for tool, hosts in tools.items()
+        tool: dict(_rows_of(hosts, lambda host, day: _DAY.fullmatch(day) is not None)) for tool, hosts in tools.items()
     }
     return {tool: hosts for tool, hosts in found.items() if hosts} or None

@@ -54,7 +54,7 @@ class ProfileHosts:
         if before.profiles == profiles:
             yield
             return
-        shown, streams = self._shown()
+        shown, streams = self._views_now()
         yield
         self._modes.configure(_settings(profiles))
         changed = {name for name in {*before.profiles, *profiles} if before.profiles.get(name) != profiles.get(name)}
@@ -62,9 +62,9 @@ class ProfileHosts:
 
     def show_modes(self) -> None:
         """Show attached hosts what they are given by the search modes that are decided now."""
-        self._show(ProfileChoice(self._hosts.profiles.profiles, self._modes), *self._shown(), set())
+        self._show(ProfileChoice(self._hosts.profiles.profiles, self._modes), *self._views_now(), set())
 
-    def _shown(self) -> tuple[dict[Host, Catalog], dict[ListenStream, Catalog]]:
+    def _views_now(self) -> tuple[dict[Host, Catalog], dict[ListenStream, Catalog]]:
         """The views that hosts, and streams without a host, are shown at this moment."""
         shown = {host: self._live.of(host.view) for host in self._hosts}
         return shown, {stream: self._live.of(stream.view) for stream in self._subscriptions.stateless}

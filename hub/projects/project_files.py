@@ -155,7 +155,7 @@ class ProjectFinder:
         finally:
             is_late = True
 
-    async def allowed(self, projects: Iterable[Project]) -> list[Project]:
+    async def filter_allowed(self, projects: Iterable[Project]) -> list[Project]:
         """The projects that the user still trusts."""
 
         def read() -> list[Project]:

@@ -199,7 +199,7 @@ class Projects:
                     await self._place_now(list(self._hosts))
                     await self._end_disallowed()
                 else:
-                    await self._place_now(self._admitted(hosts))
+                    await self._place_now(self._admit(hosts))
                 await self._apply()
         except trio.Cancelled:
             self.changed.set()
@@ -207,7 +207,7 @@ class Projects:
         except Exception:
             log.exception("cannot show hosts what belongs to their projects")
 
-    def _admitted(self, hosts: list[Host]) -> list[Host]:
+    def _admit(self, hosts: list[Host]) -> list[Host]:
         """Those that may have a project, and are still there."""
         there = [host for host in hosts if host.endpoint.base == EVERYTHING and self._roots.concerns(host)]
         places = {host.workplace for host in self._hosts} | {None}
@@ -233,18 +233,18 @@ class Projects:
 
     async def _end_disallowed(self) -> None:
         """End projects that the user does not allow any more."""
-        if doubtful := await self._disallowed():
+        if doubtful := await self._take_out():
             # Perhaps it was allowed just now what their files say: then they go on as that.
             await self._place_now([host for running in doubtful for host in running.hosts])
-        for running in await self._disallowed() if doubtful else ():
+        for running in await self._take_out() if doubtful else ():
             for host in list(running.hosts):
                 self._show_project(host, None)
             running.ending.cancel()
             self._drop_project(running)
             log.info("%s: is not allowed any more, so its servers are stopped", running.project.root)
 
-    async def _disallowed(self) -> list[_RunningProject]:
-        allowed = await self._finder.allowed([running.project for running in self.shown.values()])
+    async def _take_out(self) -> list[_RunningProject]:
+        allowed = await self._finder.filter_allowed([running.project for running in self.shown.values()])
         return [running for running in self.shown.values() if running.project not in allowed]
 
     async def _apply(self) -> None:

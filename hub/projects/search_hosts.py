@@ -132,7 +132,7 @@ class SearchHosts:
         return True
 
 
-def kept_modes(memory: Memory) -> SearchModes:
+def load_modes(memory: Memory) -> SearchModes:
     """The search modes that were decided before, with what is known of hosts."""
     kept = memory.get(SECTION, "on")
     known = [each for each in kept if isinstance(each, str)] if isinstance(kept, list) else []

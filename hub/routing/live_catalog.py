@@ -246,11 +246,11 @@ class LiveCatalog:
         old = self._catalogs
         reported = {name for name, upstream in self.upstreams.items() if upstream.has_reported}
         new = yield from self._build(old)
-        for server in list(self._seen_alone()):  # so that comparing them is all that is left
+        for server in list(self._views_alone_before()):  # so that comparing them is all that is left
             yield from old.make_alone(server)
             yield from new.make_alone(server)
         self._complete(new, old)
-        changes = list(new.changes_since(old, self._seen(old, new)))
+        changes = list(new.changes_since(old, self._views_before(old, new)))
         self._catalogs, self._taken = new, set()
         self._profiles.forget_prepared()
         self.rebuilds += 1
@@ -266,14 +266,14 @@ class LiveCatalog:
                     known.add(warning)
                     log.warning("%s", warning)
 
-    def _seen(self, old: ViewCatalogs, new: ViewCatalogs) -> list[View]:
+    def _views_before(self, old: ViewCatalogs, new: ViewCatalogs) -> list[View]:
         """The views that hosts may have seen before, of single servers only the changed ones."""
-        servers = list(map(server_view, self._seen_alone()))
+        servers = list(map(server_view, self._views_alone_before()))
         if not self.settled.is_set():  # no host has been shown another list yet
             return servers
         return [EVERYTHING, *servers, *(each for each in new if each in old and each != EVERYTHING and not each.server)]
 
-    def _seen_alone(self) -> set[str]:
+    def _views_alone_before(self) -> set[str]:
         """Changed upstreams that hosts may have seen at an endpoint of their own."""
         if self.settled.is_set():
             return self._taken
@@ -284,7 +284,7 @@ class LiveCatalog:
         new = ViewCatalogs((yield from self.servers.merge_in_steps(old, varies=bool(profiles) or self._varies)))
         for view in (*map(profile_view, profiles), *old.chosen):
             if view not in new and view.profile in profiles and view.base in new:
-                known = self._profiles.prepared(view) or old.get(view)
+                known = self._profiles.find(view) or old.get(view)
                 yield from new.choose(view, profiles[view.profile], known)
                 yield STEP
         return new

@@ -51,11 +51,11 @@ class LogLevels:
         """Wait for `reply` at the level that the request of `caller` wants; that of a legacy session counts anyway."""
         if caller.log_level is None or caller.era is Era.LEGACY:
             return await reply
-        with self.held(caller.log_level):
+        with self.use(caller.log_level):
             return await reply
 
     @contextmanager
-    def held(self, level: str) -> Iterator[None]:
+    def use(self, level: str) -> Iterator[None]:
         """A modern request that wants `level` runs within."""
         self._held[level] += 1
         self._apply_most_verbose()

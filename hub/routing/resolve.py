@@ -47,7 +47,7 @@ class Resolver:
         if route.original.startswith("ui://"):
             self._affinity.note(caller.identity.principal, route.upstream, trio.current_time())
 
-    async def named(self, kind: Kind, name: str, exchange: HostExchange) -> Route | None:
+    async def find(self, kind: Kind, name: str, exchange: HostExchange) -> Route | None:
         """The route of a name; where the catalogue lacks it, after reading the list again that would have it.
 
         Raises:
@@ -62,7 +62,7 @@ class Resolver:
         if owner := self._suspect(name, catalog, exchange.view):
             await self._lists.refresh(owner, kind)
         else:
-            await self._lists.wait_for_first(catalog.unprefixed(), kind)
+            await self._lists.wait_for_first(catalog.upstreams_without_prefix(), kind)
         return self._live.of(exchange.view).route(kind, name)
 
     def _suspect(self, name: str, catalog: Catalog, view: View) -> str | None:
@@ -95,7 +95,7 @@ class Resolver:
         name, uri = peek_str(ref.get("name")), peek_str(ref.get("uri"))
         match peek_str(ref.get("type")):
             case "ref/prompt" if name is not None:
-                return await self.named(Kind.PROMPT, name, exchange), "name"
+                return await self.find(Kind.PROMPT, name, exchange), "name"
             case "ref/resource" if uri is not None:
                 template = self._live.of(exchange.view).route(Kind.TEMPLATE, uri)
                 routes = [template] if template else await self.resource(uri, exchange)

@@ -87,8 +87,8 @@ class Router:
         self._handlers: dict[str, Callable[[Request, HostExchange], Awaitable[Reply]]] = {
             PING: self._ping,
             DISCOVER: self._discover,
-            TOOLS_CALL: partial(self._named, Kind.TOOL, "tool"),
-            PROMPTS_GET: partial(self._named, Kind.PROMPT, "prompt"),
+            TOOLS_CALL: partial(self._call_by_name, Kind.TOOL, "tool"),
+            PROMPTS_GET: partial(self._call_by_name, Kind.PROMPT, "prompt"),
             RESOURCES_READ: self._read_resource,
             COMPLETE: self._complete,
             SUBSCRIBE: self._subscriptions.subscribe,
@@ -184,7 +184,7 @@ class Router:
             exchange.send_held()
             return reply
         except HubError as error:
-            return self.failed(request, exchange, error)
+            return self.reply_to_failure(request, exchange, error)
         except RemoteProtocolError as error:
             return error.failure
         finally:
@@ -192,7 +192,7 @@ class Router:
                 exchange.drop_held()
                 self._progress.remove(exchange)
 
-    def failed(self, request: Request, exchange: HostExchange, error: HubError) -> Reply:
+    def reply_to_failure(self, request: Request, exchange: HostExchange, error: HubError) -> Reply:
         """The answer to a request that failed by `error`, as its host may see it."""
         return self._forwarder.reply_for_host(failure_from(error, request.method), request.method, "", "", exchange)
 
@@ -231,13 +231,13 @@ class Router:
 
     # --- forwarded to an upstream -------------------------------------------------------------------------------------
 
-    async def _named(self, kind: Kind, noun: str, request: Request, exchange: HostExchange) -> Reply:
+    async def _call_by_name(self, kind: Kind, noun: str, request: Request, exchange: HostExchange) -> Reply:
         name = peek_str(request.params.get("name"))
         if name is None:
             return Failure(INVALID_PARAMS, f"{request.method} needs the name of a {noun}")
         if name in META_TOOLS and kind is Kind.TOOL and not exchange.view.server:
             return await self._meta_call(name, request, exchange)
-        route = await self._resolver.named(kind, name, exchange)
+        route = await self._resolver.find(kind, name, exchange)
         if route is None:
             return Failure(INVALID_PARAMS, f"Unknown {noun}: {name}; {kind.value}/list names those there are")
         return await self._forwarder.forward(request, exchange, route, "name", kind=kind)
@@ -250,17 +250,17 @@ class Router:
         try:
             call = read_meta_call(request.params.get("arguments"))
         except BadMetaCall as error:
-            return self._own(tool_search.refused(str(error)), exchange)
-        route = await self._resolver.named(Kind.TOOL, call.name, exchange)
+            return self._own(tool_search.refuse(str(error)), exchange)
+        route = await self._resolver.find(Kind.TOOL, call.name, exchange)
         catalog = self._live.of(exchange.view)
         if route is None:
             return self._own(await self._search.unknown(call.name, catalog), exchange)
         if meta_tool == CALL_READ_ONLY_TOOL and (refusal := tool_search.not_for_reading(call.name, route, catalog)):
             return self._own(refusal, exchange)
-        called = tool_search.unpacked(request, call)
+        called = tool_search.unpack(request, call)
         reply = await self._forwarder.forward(called, exchange, route, "name", kind=Kind.TOOL)
-        found = tool_search.explained(reply, call.name, route, catalog)
-        return tool_search.marked(self._own(found, exchange) if found is not reply else reply, call.name)
+        found = tool_search.explain(reply, call.name, route, catalog)
+        return tool_search.mark(self._own(found, exchange) if found is not reply else reply, call.name)
 
     def _own(self, reply: Reply, exchange: HostExchange) -> Reply:
         """A reply to a tool call that the hub itself gives."""

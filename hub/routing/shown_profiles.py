@@ -38,7 +38,7 @@ class ShownProfiles:
                 catalog = yield from choose(everything, view, rules, None)
                 self._prepared[view] = rules, catalog
 
-    def prepared(self, view: View) -> Catalog | None:
+    def find(self, view: View) -> Catalog | None:
         """The catalogue of `view` that was made before; None: there is none."""
         found = self._prepared.get(view)
         return None if found is None else found[1]

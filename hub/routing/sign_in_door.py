@@ -5,7 +5,7 @@ hosts are asked in the same way; after that it says so.
 """
 
 from config.settings import UpstreamConfig
-from hub.catalog.sign_in_tool import lists_unknown_text, signed_in_text
+from hub.catalog.sign_in_tool import lists_unknown_text, no_need_text
 from hub.link.completed_elicitations import Elicitations
 from hub.link.interface import Caller, Exchange, Operation
 from hub.wire.jsonrpc import Reply, Result, raw
@@ -42,7 +42,7 @@ class SignInDoor:
         """
         await self._upstream.wait_ready(exchange)
         waits_for_owner = self._upstream.wants_sign_in and self._upstream.pool.has_own_account(exchange.caller)
-        text = (lists_unknown_text if waits_for_owner else signed_in_text)(self.name)
+        text = (lists_unknown_text if waits_for_owner else no_need_text)(self.name)
         members: dict[str, object] = {"content": [{"type": "text", "text": text}]}
         if waits_for_owner:
             members["isError"] = True

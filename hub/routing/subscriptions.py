@@ -100,7 +100,7 @@ class Subscriptions:
         session.exchange, session.view = exchange, exchange.view
         if uri in session.held:
             return NOTHING
-        if uri not in session.wanted and self._watched(tenant) >= MAX_WATCHED:
+        if uri not in session.wanted and self._watch(tenant) >= MAX_WATCHED:
             raise Overloaded(f"This host is subscribed to {MAX_WATCHED} resources already; unsubscribe from some")
         session.wanted[uri] = None
         try:
@@ -168,7 +168,7 @@ class Subscriptions:
         mine = self._streams.get(stream.host, {})
         if len(mine) >= MAX_LISTENS:
             raise Overloaded(f"This host has {MAX_LISTENS} subscriptions open already; end some")
-        room = MAX_WATCHED - self._watched(stream.host)
+        room = MAX_WATCHED - self._watch(stream.host)
         stream.wanted = dict.fromkeys((stream.filter.uris or [])[: max(room, 0)])
         self._streams.setdefault(stream.host, {})[stream] = None
 
@@ -231,7 +231,7 @@ class Subscriptions:
             for stream in streams:
                 stream.end()
 
-    def _watched(self, host: Tenant) -> int:
+    def _watch(self, host: Tenant) -> int:
         session = self._sessions.get(host)
         return (len(session.wanted) if session else 0) + sum(len(each.wanted) for each in self._streams.get(host, ()))
 

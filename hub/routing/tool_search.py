@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from hub.catalog.catalog import Catalog
 from hub.catalog.entries import Route, VisibleEntry
-from hub.catalog.search.answers import Answer, definition, find, quoted, unknown_tool
+from hub.catalog.search.answers import Answer, definition, find, quote, unknown_tool
 from hub.catalog.search.index import FoundTool, SearchIndex
 from hub.catalog.search.meta_call import MetaCall
 from hub.catalog.search.meta_tools import CALL_TOOL, only_reads
@@ -41,11 +41,11 @@ class ToolSearch:
     async def find(self, request: Request, catalog: Catalog) -> Result:
         """The answer to a call of the tool that finds tools."""
         index = await self._index_of(catalog)
-        return said(find(index, catalog.tool_counts(), request.params.get("arguments")))
+        return result_of(find(index, catalog.tool_counts(), request.params.get("arguments")))
 
     async def unknown(self, name: str, catalog: Catalog) -> Result:
         """The text for a model that calls a tool which is not there."""
-        return refused(unknown_tool(name, await self._index_of(catalog)))
+        return refuse(unknown_tool(name, await self._index_of(catalog)))
 
     async def _index_of(self, catalog: Catalog) -> SearchIndex:
         return await self._make_index(catalog) if catalog.index is None else catalog.index
@@ -62,23 +62,23 @@ class ToolSearch:
                     if work >= WORDS_PER_STEP:
                         await trio.lowlevel.checkpoint()
                         work = 0
-                    work += index.add(_found(part.server_id, each), title)
+                    work += index.add(_found_tool(part.server_id, each), title)
             catalog.keep_index(index)
             return index
 
 
-def said(answer: Answer) -> Result:
+def result_of(answer: Answer) -> Result:
     """An answer as the result of a tool."""
     content = [{"type": "text", "text": answer.text}]
     return Result(raw({"content": content, "isError": True} if answer.is_error else {"content": content}))
 
 
-def refused(text: str) -> Result:
+def refuse(text: str) -> Result:
     """The text for a model that can mend its call."""
-    return said(Answer(text, is_error=True))
+    return result_of(Answer(text, is_error=True))
 
 
-def unpacked(request: Request, call: MetaCall) -> Request:
+def unpack(request: Request, call: MetaCall) -> Request:
     """The call that a meta call is."""
     return Request(request.id, request.method, {**request.params, "name": raw(call.name), "arguments": call.arguments})
 
@@ -88,17 +88,17 @@ def not_for_reading(name: str, route: Route, catalog: Catalog) -> Result | None:
     part = catalog.part(route.upstream)
     tool = _entry(route, catalog)
     if part is None or tool is None or route.signs_in or not only_reads(tool.fields):
-        return refused(f"{quoted(name)} does not say that it only reads; call it with {CALL_TOOL}.")
+        return refuse(f"{quote(name)} does not say that it only reads; call it with {CALL_TOOL}.")
     if not part.rule.trusted:
         text = (
-            f"{quoted(name)} says that it only reads, but its server is not trusted to say so; call it with"
+            f"{quote(name)} says that it only reads, but its server is not trusted to say so; call it with"
             f" {CALL_TOOL}. The user can set trusted = true for {route.upstream}."
         )
-        return refused(text)
+        return refuse(text)
     return None
 
 
-def marked(reply: Reply, name: str) -> Reply:
+def mark(reply: Reply, name: str) -> Reply:
     """`reply` to a meta call of the tool `name`, which it says."""
     if not isinstance(reply, Result) or isinstance(reply, Interim):
         return reply
@@ -110,14 +110,14 @@ def marked(reply: Reply, name: str) -> Reply:
     return Result(raw({**members, "_meta": raw(meta)}))
 
 
-def explained(reply: Reply, name: str, route: Route, catalog: Catalog) -> Reply:
+def explain(reply: Reply, name: str, route: Route, catalog: Catalog) -> Reply:
     """`reply`; an upstream's complaint about the arguments as a text with the tool's definition."""
     if not isinstance(reply, Failure) or reply.code != INVALID_PARAMS or _is_of_the_hub(reply):
         return reply
     tool, part = _entry(route, catalog), catalog.part(route.upstream)
     if tool is None or part is None:
         return reply
-    return refused(f"{reply.message}\nThe definition of {quoted(name)}:\n{definition(_found(part.server_id, tool))}")
+    return refuse(f"{reply.message}\nThe definition of {quote(name)}:\n{definition(_found_tool(part.server_id, tool))}")
 
 
 def _is_of_the_hub(failure: Failure) -> bool:
@@ -130,5 +130,5 @@ def _entry(route: Route, catalog: Catalog) -> VisibleEntry | None:
     return None if part is None else next((x for x in part.shown[Kind.TOOL] if x.original == route.original), None)
 
 
-def _found(server: str, shown: VisibleEntry) -> FoundTool:
+def _found_tool(server: str, shown: VisibleEntry) -> FoundTool:
     return FoundTool(shown.visible, shown.original, server, shown.fields)

@@ -65,7 +65,7 @@ class ViewCatalogs:
         found = self._catalogs.get(view)
         if found is None and view.search:
             whole = self.of(structs.replace(view, search=False))
-            found = self._catalogs[view] = whole.searched(view, whole.always)
+            found = self._catalogs[view] = whole.in_search_mode(view, whole.always)
         elif found is None:
             found = self._catalogs[view] = self.everything.of_server(view, self._part(view.server))
         return found

@@ -175,7 +175,7 @@ def params_of(line: bytes, message: dict[str, object]) -> dict[str, object]:
 # --- what a shim says itself ------------------------------------------------------------------------------------------
 
 
-def written(id: Id) -> str:
+def json_of(id: Id) -> str:
     """An id as JSON."""
     return quoted(id) if isinstance(id, str) else str(id)
 
@@ -186,14 +186,14 @@ def notification(method: str, params: str = "") -> bytes:
     return f'{{"jsonrpc":"2.0","method":"{method}"{params}}}\n'.encode()
 
 
-def updated(uri: str, more: str = "") -> bytes:
+def resource_change(uri: str, more: str = "") -> bytes:
     """The line that says that a resource has changed."""
     return notification(UPDATED, f'"uri":{quoted(uri)}{more}')
 
 
-def cancelled(id: Id) -> bytes:
+def cancellation(id: Id) -> bytes:
     """The line that withdraws a question of a hub that is gone."""
-    return notification(CANCELLED, f'"requestId":{written(id)},"reason":"The hub that asked is gone"')
+    return notification(CANCELLED, f'"requestId":{json_of(id)},"reason":"The hub that asked is gone"')
 
 
 _DIED = "The hub died while this request was running, and is being started again."
@@ -202,7 +202,7 @@ _UNKNOWN = "It is not known whether it was carried out: find out before you repe
 _HARMLESS = "It changes nothing, so it can be repeated."
 
 
-def lost(id: Id, *, harmless: bool, orderly: bool) -> bytes:
+def loss(id: Id, *, harmless: bool, orderly: bool) -> bytes:
     """The error for a request whose hub is gone: `draining` when the hub was told to stop,
     `upstream_lost` when it died. `harmless`: it may be repeated."""
     text = f"{_STOPPED if orderly else _DIED} {_HARMLESS if harmless else _UNKNOWN}"
@@ -211,7 +211,7 @@ def lost(id: Id, *, harmless: bool, orderly: bool) -> bytes:
     return _error(id, quoted(text), data)
 
 
-def turned_away(id: Id, why: str) -> bytes:
+def refusal(id: Id, why: str) -> bytes:
     """The error for a request of a host that the hub refuses, with the reason that it gave."""
     data = f'{{"hub":"{UPSTREAM_UNAVAILABLE}","executed":"no","retryable":false}}'
     return _error(id, quoted(f"The hub refused this host: {why}"), data)
@@ -219,4 +219,4 @@ def turned_away(id: Id, why: str) -> bytes:
 
 def _error(id: Id, text: str, data: str) -> bytes:
     error = f'{{"code":{INTERNAL_ERROR},"message":{text},"data":{data}}}'
-    return f'{{"jsonrpc":"2.0","id":{written(id)},"error":{error}}}\n'.encode()
+    return f'{{"jsonrpc":"2.0","id":{json_of(id)},"error":{error}}}\n'.encode()

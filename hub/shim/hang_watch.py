@@ -43,7 +43,7 @@ class HangWatch:
         if self._has_heard or self._is_answered():
             self.due = now + (QUIET_S if self._has_heard else AGAIN_S) if waits else NEVER
             self._has_heard = False
-            return self._ended()
+            return self._end_message()
         if not waits:
             self._close()
             self.due = NEVER
@@ -51,7 +51,7 @@ class HangWatch:
             self.due = now + QUIET_S
         elif now >= self.due and self.probe is not None:
             self.due = NEVER
-            return self._found()
+            return self._begin_message()
         elif now >= self.due:
             self.due = now + (ANSWER_S if self._ask() else AGAIN_S)
         return ""
@@ -77,7 +77,7 @@ class HangWatch:
             pass
         return True
 
-    def _found(self) -> str:
+    def _begin_message(self) -> str:
         self._hangs = True
         self._left -= 1
         pid = lock_owner(self._directory).decode(errors="replace").strip()
@@ -86,7 +86,7 @@ class HangWatch:
         )
         return f"{text}out; `hubd stop --force` ends it, and the next hub goes on" if self._left >= 0 else ""
 
-    def _ended(self) -> str:
+    def _end_message(self) -> str:
         self._close()
         said, self._hangs = self._hangs and self._left >= 0, False
         return "the hub goes on" if said else ""

@@ -97,7 +97,7 @@ def _options(arguments: list[str]) -> dict[str, str]:
             return {"help": ""}
         if name not in OPTIONS:
             what = f"there is no option {name}" if name.startswith("-") else f"unexpected argument: {name}"
-            raise ValueError(f"{what}{_meant(name)}")
+            raise ValueError(f"{what}{_nearest_option(name)}")
         if not equals:
             if not rest:
                 raise ValueError(f"{name} needs a value")
@@ -112,7 +112,7 @@ def _options(arguments: list[str]) -> dict[str, str]:
     return options
 
 
-def _meant(name: str) -> str:
+def _nearest_option(name: str) -> str:
     from difflib import get_close_matches  # not above: it costs as much as all the rest, and is hardly ever needed
 
     near = get_close_matches(name, OPTIONS, 1)

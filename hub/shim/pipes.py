@@ -99,7 +99,7 @@ class ToHub:
         else:
             self._replay.sent(b"".join((*begun, end)))
 
-    def lost(self) -> bytes:
+    def take_unreceived(self) -> bytes:
         """The host's lines that the lost hub has not received in full, each from its beginning."""
         unsent = b"".join((*self._begun, self._data[self._noted :]))
         self._begun, self._begun_bytes = [], 0
@@ -128,7 +128,7 @@ class ToHost:
             elif self._passing:
                 return [data]
         end = data.rfind(b"\n") + 1
-        if end and (said := self._replay.received(data[:end])):
+        if end and (said := self._replay.on_hub_lines(data[:end])):
             pieces.append(said)
         if end < len(data):
             self._wait(data[end:], pieces)
@@ -138,14 +138,14 @@ class ToHost:
         """The end of the line that waits, or is being passed on."""
         large = self._begun_bytes > PARSED_BYTES
         if self._passing:
-            self._replay.received(self._passing)
+            self._replay.on_hub_lines(self._passing)
             pieces.append(end)
         elif large and not self._replay.reads(front := _front(self._begun)):
             first = front + b"\n"
-            said = self._replay.received(first)
+            said = self._replay.on_hub_lines(first)
             pieces += (*self._begun, end) if said is first else (said,)
         else:
-            pieces.append(self._replay.received(b"".join((*self._begun, end))))
+            pieces.append(self._replay.on_hub_lines(b"".join((*self._begun, end))))
         self._begun, self._begun_bytes, self._passing = [], 0, b""
 
     def _wait(self, begun: bytes, pieces: list[bytes]) -> None:
@@ -156,7 +156,7 @@ class ToHost:
             pieces += self._begun
             self._begun, self._begun_bytes = [], 0
 
-    def lost(self) -> bytes:
+    def end_of_line(self) -> bytes:
         """The end of a line that will never be completed: hosts skip a line that they cannot read."""
         passing, self._passing = self._passing, b""
         self._begun, self._begun_bytes = [], 0

@@ -304,8 +304,8 @@ class Pump:
         self._hang.heard()
         self._hub, self._had_hub = None, True
         replay, broken = self._replay, self._to_hub.broken
-        self._unsent = self._to_hub.lost() + self._unsent
-        self._say(self._to_host.lost() + (b"" if replay.refused_host else replay.lost()))
+        self._unsent = self._to_hub.take_unreceived() + self._unsent
+        self._say(self._to_host.end_of_line() + (b"" if replay.refused_host else replay.on_loss()))
         too_often = not self._search.count_loss(served=replay.served, announced=replay.stopping)
         if self._host_ended:
             self._end(os.EX_OK)
@@ -324,7 +324,7 @@ class Pump:
 
     def _end(self, code: int, why: str = "") -> None:
         """Leave as soon as the host has received everything."""
-        self._say(self._replay.given_up(self._unsent))
+        self._say(self._replay.give_up(self._unsent))
         self._code, self.why = code, why
 
     def _abandon(self) -> None:

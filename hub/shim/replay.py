@@ -22,18 +22,18 @@ from hub.shim.envelope import (
     Id,
     as_id,
     as_object,
-    cancelled,
+    cancellation,
     first_id,
-    lost,
+    json_of,
+    loss,
     members,
     members_of_ends,
     notification,
     params_of,
     parse,
     quoted,
-    turned_away,
-    updated,
-    written,
+    refusal,
+    resource_change,
 )
 from hub.shim.seen_lists import SeenLists
 from hub.wire.vocabulary import (
@@ -208,7 +208,7 @@ class Replay:
         request = self._running.get(id)
         return request is not None and request.method == INITIALIZE
 
-    def received(self, data: bytes) -> bytes:
+    def on_hub_lines(self, data: bytes) -> bytes:
         """Note whole lines of the hub; the bytes of them that the host gets."""
         seen: list[bytes] | None = None
         start, size = 0, len(data)
@@ -237,7 +237,7 @@ class Replay:
         if data.startswith(SHIM_LINE, start):
             said = as_object(parse(data[start:end]))
             self.stopping = self.stopping or "bye" in said
-            return self._seen.told(as_object(said["lists"])) if "lists" in said else b""
+            return self._seen.on_digests(as_object(said["lists"])) if "lists" in said else b""
         if data.startswith(REFUSES, start) and not self.served:
             self.refusal = _error(parse(data[start:end]))
             # requests that wait are answered with their ids, and nothing else is
@@ -259,7 +259,7 @@ class Replay:
                 self.questions[id] = None
             return None
         if id in self._awaited:
-            return self._answered_again(id, data[start:end], kind == b"r")
+            return self._replay_answer(id, data[start:end], kind == b"r")
         request = self._running.get(id)
         if request is None:
             return None
@@ -307,27 +307,27 @@ class Replay:
         if id not in self._acknowledged:
             return None
         self._acknowledged.remove(id)
-        meta = f'"_meta":{{{quoted(SUBSCRIPTION_KEY)}:{written(id)}}}'
+        meta = f'"_meta":{{{quoted(SUBSCRIPTION_KEY)}:{json_of(id)}}}'
         listened = as_object(params.get("notifications"))
         said = [
-            self._seen.changed(flag, notification(method, meta))
+            self._seen.on_change(flag, notification(method, meta))
             for flag, method in LIST_FLAGS.items()
             if listened.get(flag) is True
         ]
         uris = listened.get("resourceSubscriptions")
-        said += [updated(str(uri), "," + meta) for uri in (uris if isinstance(uris, list) else ())]
+        said += [resource_change(str(uri), "," + meta) for uri in (uris if isinstance(uris, list) else ())]
         return b"".join(said)
 
     # --- when the connection is gone, and when there is a new one
 
-    def lost(self) -> bytes:
+    def on_loss(self) -> bytes:
         """The hub is lost; the lines that the host gets at once."""
         self._seen.hub_lost(announced=self.greeted and not self._acknowledged)
-        said = [cancelled(id) for id in self.questions]
+        said = [cancellation(id) for id in self.questions]
         for id, request in list(self._running.items()):
             again = request.method == LISTEN or not (self.stopping or (request.again and request.method != INITIALIZE))
             if not (request.line and again):
-                said.append(lost(id, harmless=is_harmless(request.method), orderly=self.stopping))
+                said.append(loss(id, harmless=is_harmless(request.method), orderly=self.stopping))
                 self._forget(id)
         self.questions.clear()
         self._awaited.clear()
@@ -341,16 +341,16 @@ class Replay:
         """True if the hub refuses this host."""
         return bool(self.refusal) and not self.served
 
-    def given_up(self, unsent: bytes) -> bytes:
+    def give_up(self, unsent: bytes) -> bytes:
         """There will be no hub; the lines that the host gets. `unsent`: lines of the host that no hub has received."""
         if self.refused_host:
             for line in unsent.split(b"\n")[:-1]:
                 self.sent(line)
         running, self._running = self._running, {}
         if self.refused_host:
-            return b"".join(turned_away(id, self.refusal) for id in running)
+            return b"".join(refusal(id, self.refusal) for id in running)
         return b"".join(
-            lost(id, harmless=is_harmless(request.method), orderly=self.stopping) for id, request in running.items()
+            loss(id, harmless=is_harmless(request.method), orderly=self.stopping) for id, request in running.items()
         )
 
     def greeting(self) -> bytes:
@@ -395,12 +395,12 @@ class Replay:
         self.unsubscribed += self.refused
         self.refused = []
 
-    def _answered_again(self, id: Id, line: bytes, well: bool) -> bytes:
+    def _replay_answer(self, id: Id, line: bytes, well: bool) -> bytes:
         uri = self._awaited.pop(id)
         if uri != INITIALIZE:
             if not well and uri in self._subscribed:  # its server may only be starting
                 self.refused.append(uri)
-            return updated(uri) if uri else b""
+            return resource_change(uri) if uri else b""
         answer = as_object(parse(line))
         self.greeted = True
         if not well:
@@ -408,7 +408,7 @@ class Replay:
         elif self._version is not None and as_object(answer.get("result")).get("protocolVersion") != self._version:
             self.refusal = f"it does not speak revision {self._version} of MCP any more"
         elif self._initialized:
-            return b"".join(self._seen.changed(flag, notification(LIST_FLAGS[flag])) for flag in self._lists)
+            return b"".join(self._seen.on_change(flag, notification(LIST_FLAGS[flag])) for flag in self._lists)
         return b""
 
 

@@ -63,7 +63,7 @@ class SeenLists:
             self._held.append((flag, line))
         return b""
 
-    def changed(self, flag: str, announcement: bytes) -> bytes:
+    def on_change(self, flag: str, announcement: bytes) -> bytes:
         """The list of `flag` may have changed: `announcement` if the host is to be told now, else b""."""
         if self.waits:
             self._held.append((flag, announcement))
@@ -71,7 +71,7 @@ class SeenLists:
         self._is_unknown |= not self._promised
         return announcement if self._differs(flag) else b""
 
-    def told(self, digests: dict[str, object]) -> bytes:
+    def on_digests(self, digests: dict[str, object]) -> bytes:
         """The hub promises digests, by an empty `digests`, or says them; the announcements that are due now."""
         self._promised = True
         if not digests:

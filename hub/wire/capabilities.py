@@ -47,9 +47,9 @@ _MEMO_BYTES: Final = 2048
 @lru_cache(maxsize=128)
 def _modern(texts: tuple[bytes | None, ...], may_ask: bool, absorbs_tasks: bool) -> dict[str, Raw]:
     members = {name: Raw(text) for name, text in zip(_FEATURES, texts, strict=True) if text is not None}
-    known = _known(members, roots=EMPTY) if may_ask else {}
+    known = _select_known(members, roots=EMPTY) if may_ask else {}
     theirs = peek_object(members.get("extensions"))
-    extensions = _kept(theirs, PASSIVE_EXTENSIONS)
+    extensions = _select(theirs, PASSIVE_EXTENSIONS)
     if absorbs_tasks:
         extensions[TASKS_EXTENSION] = theirs.get(TASKS_EXTENSION, EMPTY)
     if extensions:
@@ -57,7 +57,7 @@ def _modern(texts: tuple[bytes | None, ...], may_ask: bool, absorbs_tasks: bool)
     return known
 
 
-def shared_session_capabilities() -> dict[str, Raw]:
+def capabilities_of_shared_session() -> dict[str, Raw]:
     """Capabilities declared by `initialize` on a session shared by all hosts: all the hub can bridge, never roots."""
     return {
         "sampling": raw({"tools": {}}),
@@ -68,9 +68,9 @@ def shared_session_capabilities() -> dict[str, Raw]:
 
 def capabilities_of_session(host_capabilities: Mapping[str, Raw]) -> dict[str, Raw]:
     """Capabilities declared by `initialize` on a session of one host, with `host_capabilities`, alone."""
-    roots = _kept(peek_object(host_capabilities.get("roots")), ("listChanged",))
-    known = _known(host_capabilities, roots=raw(roots))
-    if extensions := _kept(peek_object(host_capabilities.get("extensions")), PASSIVE_EXTENSIONS):
+    roots = _select(peek_object(host_capabilities.get("roots")), ("listChanged",))
+    known = _select_known(host_capabilities, roots=raw(roots))
+    if extensions := _select(peek_object(host_capabilities.get("extensions")), PASSIVE_EXTENSIONS):
         known["extensions"] = raw(extensions)
     return known
 
@@ -80,18 +80,18 @@ def covers(declared: Mapping[str, Raw], needed: Mapping[str, Raw]) -> bool:
     return _features(needed) <= _features(declared)
 
 
-def _known(members: Mapping[str, Raw], *, roots: Raw) -> dict[str, Raw]:
+def _select_known(members: Mapping[str, Raw], *, roots: Raw) -> dict[str, Raw]:
     known = {}
     if "roots" in members:
         known["roots"] = roots
     if "sampling" in members:  # without `context`: through a hub it would mean every upstream
-        known["sampling"] = raw(_kept(peek_object(members["sampling"]), ("tools",)))
+        known["sampling"] = raw(_select(peek_object(members["sampling"]), ("tools",)))
     if "elicitation" in members:
-        known["elicitation"] = raw(_kept(peek_object(members["elicitation"]), (FORM, URL)))
+        known["elicitation"] = raw(_select(peek_object(members["elicitation"]), (FORM, URL)))
     return known
 
 
-def _kept(members: Mapping[str, Raw], names: tuple[str, ...]) -> dict[str, Raw]:
+def _select(members: Mapping[str, Raw], names: tuple[str, ...]) -> dict[str, Raw]:
     return {name: members[name] for name in names if name in members}
 
 
@@ -99,7 +99,7 @@ def _features(capabilities: Mapping[str, Raw]) -> set[str]:
     """The capabilities that make a difference to an upstream."""
     features = {name for name in ("roots", "sampling") if name in capabilities}
     features |= {f"elicitation.{mode}" for mode in elicitation_modes(capabilities)}
-    features |= _kept(peek_object(capabilities.get("extensions")), PASSIVE_EXTENSIONS).keys()
+    features |= _select(peek_object(capabilities.get("extensions")), PASSIVE_EXTENSIONS).keys()
     if "tools" in peek_object(capabilities.get("sampling")):
         features.add("sampling.tools")
     return features
@@ -114,4 +114,4 @@ def elicitation_modes(capabilities: Mapping[str, Raw]) -> set[str]:
     """The modes of elicitation that a host knows; an empty declaration, `{}`, means forms."""
     if "elicitation" not in capabilities:
         return set()
-    return set(_kept(peek_object(capabilities["elicitation"]), (FORM, URL))) or {FORM}
+    return set(_select(peek_object(capabilities["elicitation"]), (FORM, URL))) or {FORM}

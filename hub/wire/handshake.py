@@ -71,8 +71,8 @@ def read_initialize_result(value: Raw) -> ServerFacts:
         raise UnsupportedVersion(version)
     return ServerFacts(
         version,
-        capabilities=detached(open_object(members.get("capabilities", b"{}"))),
-        server_info=detached(peek_object(members.get("serverInfo"))),
+        capabilities=detach_all(open_object(members.get("capabilities", b"{}"))),
+        server_info=detach_all(peek_object(members.get("serverInfo"))),
         instructions=peek_str(members.get("instructions")) or "",
     )
 
@@ -82,6 +82,6 @@ def program_name(client_info: Raw | None) -> str:
     return (peek_str(peek_object(client_info).get("name")) or "")[:MAX_PROGRAM_NAME]
 
 
-def detached(members: dict[str, Raw]) -> dict[str, Raw]:
+def detach_all(members: dict[str, Raw]) -> dict[str, Raw]:
     """Copy members, so that they do not keep their message alive."""
     return {name: detach(value) for name, value in members.items()}

@@ -192,7 +192,7 @@ def decode(data: bytes, *, strict: bool = True) -> Message:
         try:
             envelope = _decode_envelope(data)
         except msgspec.DecodeError as error:
-            data = _repaired(data, error)
+            data = _repair(data, error)
             envelope = _decode_envelope(data)
     except READ_ERRORS as error:
         raise _complaint(data, error) from None
@@ -220,14 +220,14 @@ def _response(data: bytes, envelope: _Envelope, strict: bool) -> Response:
         raise RemoteProtocolError(
             INVALID_REQUEST,
             "Not a JSON-RPC message: it needs a method, or an id with either a result or an error",
-            id=_known_id(id),
+            id=_repeatable_id(id),
         )
     if strict:
-        _refuse_too_many_members(data, envelope, _known_id(id))
+        _refuse_too_many_members(data, envelope, _repeatable_id(id))
         if has_duplicates(data, _decode_fields(data)):
             raise RemoteProtocolError(INVALID_REQUEST, "A member of the message is given twice")
     if isinstance(envelope.result, UnsetType):
-        return Response(id, _failure(cast(Raw, envelope.error), _known_id(id)))
+        return Response(id, _failure(cast(Raw, envelope.error), _repeatable_id(id)))
     return Response(id, Result(envelope.result))
 
 
@@ -242,7 +242,7 @@ def split_batch(data: bytes) -> list[bytes]:
         try:
             batch = _decode_batch(data)
         except msgspec.DecodeError as error:
-            batch = _decode_batch(_repaired(data, error))
+            batch = _decode_batch(_repair(data, error))
         parts = [bytes(part) for part in structs.astuple(batch) if part]
     except READ_ERRORS as error:
         raise _complaint(data, error) from None
@@ -256,7 +256,7 @@ def is_batch(data: bytes) -> bool:
     return data.lstrip(b" \t\r\n")[:1] == b"["
 
 
-def _repaired(data: bytes, error: msgspec.DecodeError) -> bytes:
+def _repair(data: bytes, error: msgspec.DecodeError) -> bytes:
     """Replace the lone surrogates for which `data` was refused with `error`; raise `error` if there are none."""
     if isinstance(error, msgspec.ValidationError) or (repaired := well_formed(data)) == data:
         raise error
@@ -289,10 +289,10 @@ def _outline(data: bytes) -> Salvaged | None:
     except READ_ERRORS:
         return None
     is_request = outline.method is not UNSET
-    return Salvaged(_known_id(outline.id), is_request=is_request, is_answer=not is_request)
+    return Salvaged(_repeatable_id(outline.id), is_request=is_request, is_answer=not is_request)
 
 
-def _known_id(id: int | str | UnsetType | None) -> RequestId | None:
+def _repeatable_id(id: int | str | UnsetType | None) -> RequestId | None:
     """`id` if it may be repeated in an answer, else None."""
     try:
         return None if isinstance(id, UnsetType) else _sound_id(id)
@@ -413,7 +413,7 @@ def read_object(text: str) -> Raw:
     try:
         _decode_fields(data)
     except msgspec.DecodeError as error:
-        data = _repaired(data, error)
+        data = _repair(data, error)
         _decode_fields(data)
     return Raw(data)
 

@@ -17,10 +17,10 @@ def printable_json(text: str) -> str:
     the direction of writing, characters without width. Line ends between tokens stay."""
     if text.isprintable():
         return text
-    return "\n".join(line if line.isprintable() else "".join(map(_escaped, line)) for line in text.split("\n"))
+    return "\n".join(line if line.isprintable() else "".join(map(_escape, line)) for line in text.split("\n"))
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if character.isprintable():
         return character
     units = character.encode("utf-16-be", "surrogatepass").hex()

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from hub.wire.handshake import detached
+from hub.wire.handshake import detach_all
 from hub.wire.http.mcp_headers import InvalidHeader, decode_header, encode_header
 from hub.wire.jsonrpc import RemoteProtocolError, encode, open_object, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import (
@@ -223,8 +223,8 @@ def read_discover_result(value: Raw) -> DiscoverFacts:
         raise RemoteProtocolError(INVALID_PARAMS, "The result of server/discover is not complete")
     return DiscoverFacts(
         known,
-        capabilities=detached(open_object(members.get("capabilities", b"{}"))),
-        server_info=detached(peek_object(peek_object(members.get("_meta")).get(SERVER_INFO_KEY))),
+        capabilities=detach_all(open_object(members.get("capabilities", b"{}"))),
+        server_info=detach_all(peek_object(peek_object(members.get("_meta")).get(SERVER_INFO_KEY))),
         instructions=peek_str(members.get("instructions")) or "",
         freshness=read_freshness(members),
     )

@@ -32,7 +32,7 @@ def level_count(uri: str) -> int:
     return sum(map(uri.count, _SEPARATORS))
 
 
-def normalized(uri: str) -> str | None:
+def normalize(uri: str) -> str | None:
     """One form for all spellings that URI libraries turn into each other (RFC 3986, 6.2); None: `uri` cannot be
     normalized, or is too long.
 

@@ -165,8 +165,8 @@ def test_a_change_concerns_the_wholes_and_the_parts(store, changed, gone):
     for uri in ("file:///a", "file:///a/b", "file:///a/b/c", "file:///a/b?q", "file:///ab"):
         store.put(subject(uri), entry())
         store.put(subject(uri, upstream="others"), entry())
-    assert sorted(each.uri for each in store.affected_by("files", changed)) == gone
-    assert store.affected_by("nobody", changed) == []
+    assert sorted(each.uri for each in store.keys_below("files", changed)) == gone
+    assert store.keys_below("nobody", changed) == []
 
 
 def test_a_change_too_deep_to_follow_concerns_everything(store):
@@ -174,7 +174,7 @@ def test_a_change_too_deep_to_follow_concerns_everything(store):
     deep = "a:" + "/b" * 65
     assert not is_trackable(deep)
     assert not is_trackable("a:" + "b" * 2048)
-    assert store.affected_by("files", deep) == [subject()]
+    assert store.keys_below("files", deep) == [subject()]
 
 
 def test_hosts_are_told_apart(store):

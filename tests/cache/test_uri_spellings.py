@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from cache.index import is_trackable
-from hub.wire.uri_parents import normalized
+from hub.wire.uri_parents import normalize
 from tests.support.cache_upstream import Host, Served, read_of, reads_of
 
 SPELLINGS = [
@@ -53,7 +53,7 @@ def test_ordinary_names_are_followed(uri):
 
 def test_different_ones_stay_different():
     uris = ["note://a/b", "note://a/c", "note://b/b", "note://a/b/", "note://a/b?c", "file:///a/b", "memo://a/b"]
-    assert len({normalized(uri) for uri in uris}) == len(uris)
+    assert len({normalize(uri) for uri in uris}) == len(uris)
 
 
 class Told:

@@ -135,7 +135,7 @@ class ShimmedHost(LineHost):
             async for chunk in stream:
                 whole, newline, data = (data + chunk).rpartition(b"\n")
                 greeted = self.recall.greeted
-                self._say(self.recall.received(whole + newline))
+                self._say(self.recall.on_hub_lines(whole + newline))
                 if not greeted and self.recall.greeted:
                     self._resume()
                 elif self.recall.unsubscribed or self.recall.stopping:
@@ -145,7 +145,7 @@ class ShimmedHost(LineHost):
                     self._house.hub_nursery.start_soon(self._retry)
         if not self.gone:
             self.connected = False
-            self._say(self.recall.lost())
+            self._say(self.recall.on_loss())
             if not self._house.is_down:
                 self.complaints.append(f"the hub hung up on {self!r}")
 

@@ -142,7 +142,7 @@ class Scripted:
             return Result(raw({"resultType": "complete", "content": content}))
         return Result(raw({"content": content}))
 
-    def failed(self, request: Request, exchange: HostExchange, error: HubError) -> Reply:
+    def reply_to_failure(self, request: Request, exchange: HostExchange, error: HubError) -> Reply:
         reply = failure_from(error, request.method)
         if isinstance(reply, Result) and exchange.caller.era is Era.MODERN:
             return Result(raw({"resultType": "complete", **peek_object(reply.value)}))

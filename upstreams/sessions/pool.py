@@ -27,7 +27,7 @@ from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, Overloaded, UpstreamUnavailable
 from hub.link.interface import OWNER, Caller, Tenant
 from hub.link.recent import Recent
-from hub.wire.handshake import detached
+from hub.wire.handshake import detach_all
 from hub.wire.mcp import LIST_ROOTS, Era
 from upstreams.memory import UpstreamMemory
 from upstreams.sessions.pooled_session import PooledSession
@@ -237,7 +237,7 @@ class Pool:
     def host_capabilities(self, tenant: Tenant, caller: Caller) -> dict[str, Raw]:
         """Capabilities of a host: what `caller` declares, and what it declared when a session was opened for it."""
         smaller = self._by_host.get(tenant)
-        return union(smaller.host_capabilities if smaller else {}, detached(caller.capabilities))
+        return union(smaller.host_capabilities if smaller else {}, detach_all(caller.capabilities))
 
     def make_room(self) -> None:
         """Close the session that was idle longest, if there are too many.

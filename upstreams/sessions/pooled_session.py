@@ -17,7 +17,7 @@ from config.settings import Timeouts, UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamUnavailable, without_frames
 from hub.link.interface import Caller, Exchange, Tenant
 from hub.wire.capabilities import covers
-from hub.wire.handshake import detached
+from hub.wire.handshake import detach_all
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION
 from upstreams.cold_start.gate import StartGate
@@ -135,7 +135,7 @@ class PooledSession:
             return True
         if not covers(self.terms.capabilities, terms_of(config, caller.capabilities).capabilities):
             return False
-        self._covered = caller.capabilities if caller.lasting else detached(caller.capabilities)
+        self._covered = caller.capabilities if caller.lasting else detach_all(caller.capabilities)
         return True
 
     # --- for calls ----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Raw
 
 from config.settings import UpstreamConfig
-from hub.wire.capabilities import capabilities_of_session, shared_session_capabilities
+from hub.wire.capabilities import capabilities_of_session, capabilities_of_shared_session
 from hub.wire.jsonrpc import EMPTY, peek_object, raw
 from hub.wire.mcp import Era
 from upstreams.oauth.extensions import declared_extensions
@@ -48,7 +48,7 @@ def terms_of(config: UpstreamConfig, capabilities: Mapping[str, Raw] | None = No
         roots = ()  # some tools exist only for clients with roots; a shared session has none to tell
     declared: dict[str, Raw] = {}
     if config.client_features == "auto":
-        declared = shared_session_capabilities() if capabilities is None else capabilities_of_session(capabilities)
+        declared = capabilities_of_shared_session() if capabilities is None else capabilities_of_session(capabilities)
     if roots is not None:
         declared["roots"] = EMPTY
     elif config.roots == "none":

@@ -105,7 +105,7 @@ class ParkedCalls:
         parked = sum(call.state.phase in _ALONE for call in self._calls.values())
         return ParkingStatistics(self._running, len(self._calls), parked, len(self._tombstones), len(self._roots))
 
-    def parked(self, upstream: str) -> int:
+    def calls_without_request(self, upstream: str) -> int:
         """Number of calls of `upstream` without an attached request: their hosts may come back."""
         return sum(each.upstream == upstream and each.state.phase in _ALONE for each in self._calls.values())
 

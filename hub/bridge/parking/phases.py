@@ -31,7 +31,7 @@ from hub.bridge.request_state import EXPIRED, LOST, USED, BadState
 from hub.link.interface import Caller
 from hub.wire.jsonrpc import Reply, Result
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.questions.question import Question, QuestionRefusal, answer_for_upstream, declined_reply
+from hub.wire.questions.question import Question, QuestionRefusal, answer_for_upstream, reply_without_answer
 
 MAX_OPEN: Final = 32
 """Open questions of one call."""
@@ -251,7 +251,7 @@ class ParkedState:
 
     def _decline(self) -> dict[str, Reply]:
         left, self._open = self._open, {}
-        return {key: declined_reply(each.question, UNANSWERED) for key, each in left.items()}
+        return {key: reply_without_answer(each.question, UNANSWERED) for key, each in left.items()}
 
     def _spent(self, now: float) -> bool:
         """True if rounds or time are used up."""

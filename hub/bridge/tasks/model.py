@@ -85,7 +85,7 @@ class Task(Struct, frozen=True):
         return None if ttl_ms is None else ttl_ms / 1000
 
 
-def begun_task(reply: Reply, version: str) -> Task | None:
+def task_in(reply: Reply, version: str) -> Task | None:
     """The task that a call of an upstream of `version` began in place of a result; None: it gave another reply.
 
     Raises:
@@ -190,7 +190,7 @@ def task_handle(task: Task, id: str) -> Raw:
     return raw({RESULT_TYPE: TASK, "taskId": id, "status": task.status, **task.about, "_meta": _META})
 
 
-def detailed_task(task: Task, id: str, more: Mapping[str, Any], *, status: str | None = None) -> dict[str, Any]:
+def task_params(task: Task, id: str, more: Mapping[str, Any], *, status: str | None = None) -> dict[str, Any]:
     """The params of `notifications/tasks`. `more` is what its status calls for.
 
     `status`: as what it is to be shown, if not as what it is.
@@ -216,7 +216,7 @@ def status_and_outcome(reply: Reply) -> tuple[str, dict[str, Any]]:
     return FAILED, {"error": error}
 
 
-def lost_task(id: str, ticket: "TaskTicket") -> dict[str, Any]:
+def failed_task(id: str, ticket: "TaskTicket") -> dict[str, Any]:
     """The state of a task that ended with its session."""
     text = f"{ticket.u} was restarted, and the task ended with it; whether it acted is unknown"
     error = {"code": INTERNAL_ERROR, "message": text, "data": {"hub": UPSTREAM_LOST, "upstream": ticket.u}}

@@ -14,7 +14,7 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from hub.bridge.input_requests import input_requests, offered, read_questions
+from hub.bridge.input_requests import capabilities_offered, input_requests, read_questions
 from hub.bridge.request_state import answers_of
 from hub.bridge.tasks.client import SilentExchange, TaskClient, is_unknown, nonsense
 from hub.bridge.tasks.model import (
@@ -28,15 +28,15 @@ from hub.bridge.tasks.model import (
     TaskTicket,
     complete_result,
     declares,
-    detailed_task,
+    failed_task,
     has_content,
-    lost_task,
     message_result,
     outcome,
     poll_s,
     read_ticket,
     status_and_outcome,
     task_handle,
+    task_params,
     write_ticket,
 )
 from hub.bridge.tasks.task_questions import TaskQuestions
@@ -249,24 +249,24 @@ class TaskHandles:
     async def _look(self, id: str, ticket: TaskTicket, viewer: Viewer) -> dict[str, Any] | Failure:
         """The state of the task, in the format of the extension."""
         if self._is_lost(ticket):
-            return lost_task(id, ticket)
+            return failed_task(id, ticket)
         client = self._client(ticket, viewer.caller)
         task = await client.poll()
         if isinstance(task, Failure):
             return UNKNOWN if is_unknown(task) else _failure(self._show(task, TASKS_GET, ticket.u, ticket.v, viewer))
         if task.status == NEEDS_INPUT:
-            return detailed_task(task, id, {"inputRequests": await self._requests(task, client, ticket, viewer.caller)})
+            return task_params(task, id, {"inputRequests": await self._requests(task, client, ticket, viewer.caller)})
         if task.status not in TERMINAL or task.status == CANCELLED:
-            return detailed_task(task, id, {})
+            return task_params(task, id, {})
         reply = self._show(await _outcome(task, client), TOOLS_CALL, ticket.u, ticket.v, viewer)
         status, more = status_and_outcome(reply)
-        return detailed_task(task, id, more, status=status)
+        return task_params(task, id, more, status=status)
 
     async def _requests(self, task: Task, client: TaskClient, ticket: TaskTicket, caller: Caller) -> dict[str, Raw]:
         """The open questions of the upstream."""
         if client.era is Era.MODERN:
             found = read_questions(task.members, ticket.u, ticket.v)
-            return input_requests(found, caller, offered(client.upstream.config, caller.capabilities))
+            return input_requests(found, caller, capabilities_offered(client.upstream.config, caller.capabilities))
         key = ticket.u, ticket.s, ticket.t
         gathering = self._gatherings.get(key)
         if gathering is None:

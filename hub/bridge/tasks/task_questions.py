@@ -20,7 +20,7 @@ from hub.link.interface import Caller
 from hub.link.promise import Promise
 from hub.wire.jsonrpc import Failure, Reply, Result
 from hub.wire.mcp import INVALID_PARAMS
-from hub.wire.questions.question import Question, QuestionRefusal, answer_for_upstream, declined_reply
+from hub.wire.questions.question import Question, QuestionRefusal, answer_for_upstream, reply_without_answer
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class TaskQuestions:
         try:
             with trio.move_on_after(self._ttl_s):
                 return await asked.reply.wait()
-            return declined_reply(question, "Nobody answered")
+            return reply_without_answer(question, "Nobody answered")
         finally:
             self._open.pop(key, None)
 

@@ -16,10 +16,10 @@ from typing import Final
 import trio
 from msgspec import Raw, structs
 
-from hub.bridge.input_requests import check_answers, input_requests, kinds_of, offered
+from hub.bridge.input_requests import capabilities_offered, check_answers, input_requests, kinds_of
 from hub.bridge.request_state import Binding, RequestState, RequestStates, answers_of, bind, input_required
 from hub.bridge.tasks.client import SilentExchange, TaskClient, nonsense
-from hub.bridge.tasks.model import NoTask, Task, augments_calls, begun_task, declares, requires_task
+from hub.bridge.tasks.model import NoTask, Task, augments_calls, declares, requires_task, task_in
 from hub.bridge.tasks.task_handles import TaskHandles
 from hub.bridge.tasks.waiting import Show, TaskWait
 from hub.catalog.view import View
@@ -81,7 +81,7 @@ class Tasks:
         snapshot = upstream.snapshot
         known = self._required.get(upstream.name)
         if known is None or known[0] is not snapshot:
-            known = self._required[upstream.name] = snapshot, _required(upstream)
+            known = self._required[upstream.name] = snapshot, _requires(upstream)
         if not known[1] or operation.method != TOOLS_CALL or peek_str(operation.params.get("name")) not in known[1]:
             return operation
         ttl_ms = int(upstream.config.timeouts.call_total * 1000)
@@ -104,7 +104,7 @@ class Tasks:
             HubError: as `TaskWait.wait`.
         Cancellation: cancels the task, if the host knows nothing of it.
         """
-        task = self._begun(upstream, operation, reply)
+        task = self._task_in(upstream, operation, reply)
         if task is None:
             return reply
         caller, version = exchange.caller, upstream.snapshot.version
@@ -115,13 +115,13 @@ class Tasks:
         show = self._shower(client, exchange, bind(upstream.name, caller.identity.principal, request))
         return await self._absorb(client, TaskWait(client, task, exchange, _total_s(upstream), show=show))
 
-    def _begun(self, upstream: Upstream, operation: Operation, reply: Reply) -> Task | None:
+    def _task_in(self, upstream: Upstream, operation: Operation, reply: Reply) -> Task | None:
         version = upstream.snapshot.version
         may_be = operation.method == TOOLS_CALL and upstream.config.tasks != "off"
         if not may_be or (era_of(version) is Era.LEGACY and "task" not in operation.params):
             return None
         try:
-            return begun_task(reply, version)
+            return task_in(reply, version)
         except NoTask as error:
             raise nonsense(upstream.name, str(error)) from None
 
@@ -165,7 +165,9 @@ class Tasks:
             return None
 
         def show(questions: Mapping[str, Question], answered: list[str], round: int) -> Interim:
-            requests = input_requests(questions, caller, offered(client.upstream.config, caller.capabilities))
+            requests = input_requests(
+                questions, caller, capabilities_offered(client.upstream.config, caller.capabilities)
+            )
             kept = {"t": client.id, "k": kinds_of(questions), "a": answered, "n": round}
             return input_required(requests, self._states.seal(ABSORBED, binding, kept, ttl_s=INPUT_TTL_S))
 
@@ -181,7 +183,7 @@ async def _cancel(client: TaskClient) -> None:
             log.info("a task of %s was not cancelled: %s", client.upstream.name, error)
 
 
-def _required(upstream: Upstream) -> frozenset[str]:
+def _requires(upstream: Upstream) -> frozenset[str]:
     snapshot = upstream.snapshot
     if upstream.config.tasks == "off" or snapshot.version != L4 or not augments_calls(snapshot.capabilities):
         return frozenset()

@@ -19,7 +19,7 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from hub.bridge.input_requests import MAX_ROUNDS, judge, offered, read_questions
+from hub.bridge.input_requests import MAX_ROUNDS, capabilities_offered, judge, read_questions
 from hub.bridge.input_rounds import ask_all
 from hub.bridge.tasks.client import TaskCancelled, TaskClient, TaskGone, is_unknown, nonsense
 from hub.bridge.tasks.model import (
@@ -115,7 +115,7 @@ class TaskWait:
             if task.status in TERMINAL:
                 return self._outcome(task)
             if questions := self._new_questions(task):
-                reply = await self._put(questions)
+                reply = await self._ask(questions)
                 if reply is not None:
                     return reply
             await self._pause()
@@ -134,10 +134,10 @@ class TaskWait:
         found = read_questions(task.members, self._client.upstream.name, self._client.version)
         return {key: question for key, question in found.items() if key not in self._answered}
 
-    async def _put(self, questions: dict[str, Question]) -> Reply | None:
+    async def _ask(self, questions: dict[str, Question]) -> Reply | None:
         """Have `questions` answered; not None: the modern host's request ends with this."""
         name = self._client.upstream.name
-        judge(questions, offered(self._client.upstream.config, self._exchange.caller.capabilities), name)
+        judge(questions, capabilities_offered(self._client.upstream.config, self._exchange.caller.capabilities), name)
         self._round += 1
         if self._round > MAX_ROUNDS:
             raise nonsense(name, "a task that asks without end")
@@ -154,7 +154,7 @@ class TaskWait:
         reply = await self._client.update(answers)
         if isinstance(reply, Failure):
             name = self._client.upstream.name
-            raise self._gone() if is_unknown(reply) else nonsense(name, f"an error to answers: {reply.message}")
+            raise self._give_up() if is_unknown(reply) else nonsense(name, f"an error to answers: {reply.message}")
         self._answered += answers
 
     # --- 2025-11-25 ---------------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ class TaskWait:
                     break
                 misses += 1
                 if is_unknown(found):
-                    raise self._gone()
+                    raise self._give_up()
                 if misses > MAX_MISSES:
                     raise nonsense(self._client.upstream.name, f"an error to tasks/get: {found.message}")
             await self._pause()
@@ -251,7 +251,7 @@ class TaskWait:
         least = self._task.poll_s if self._task is not None else 0.0
         await trio.sleep(least * random.uniform(1.0, JITTER))
 
-    def _gone(self) -> TaskGone:
+    def _give_up(self) -> TaskGone:
         self.over = True
         name = self._client.upstream.name
         text = (

@@ -57,7 +57,7 @@ def find(index: SearchIndex, servers: Mapping[str, int], arguments: Raw | None) 
     query = (peek_str(members.get("query")) or "").strip()
     server = peek_str(members.get("server"))
     if names:
-        return _named(index, names)
+        return _definitions_of(index, names)
     if server is not None and server not in servers:
         return _no_server(servers, server)
     if not query and server is None:
@@ -67,7 +67,7 @@ def find(index: SearchIndex, servers: Mapping[str, int], arguments: Raw | None) 
         if query
         else [tool for tool in index.tools if tool.server == server][: MAX_DEFINITIONS + MAX_FURTHER]
     )
-    return Answer(_found_text(found)) if found else _nothing(servers, query, server)
+    return Answer(_text_of(found)) if found else _nothing(servers, query, server)
 
 
 def definition(tool: FoundTool) -> str:
@@ -87,7 +87,7 @@ def unknown_tool(name: str, index: SearchIndex) -> str:
 
 def _unknown(name: str, near: Sequence[str] = ()) -> str:
     hint = f"; did you mean {_either(near)}?" if near else "."
-    return f"there is no tool {quoted(name)}{hint} Or search with {FIND_TOOLS}."
+    return f"there is no tool {quote(name)}{hint} Or search with {FIND_TOOLS}."
 
 
 def _either(names: Sequence[str]) -> str:
@@ -95,7 +95,7 @@ def _either(names: Sequence[str]) -> str:
     return " or ".join(one_line(name, 2 * MAX_QUOTED) for name in names)
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Something that was asked, fit to be repeated."""
     return one_line(text, MAX_QUOTED)
 
@@ -107,7 +107,7 @@ def one_line(text: str, most: int) -> str:
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 
 
-def _named(index: SearchIndex, names: Sequence[str]) -> Answer:
+def _definitions_of(index: SearchIndex, names: Sequence[str]) -> Answer:
     """The definitions of tools that were asked for by name."""
     lines: list[str] = []
     left = MAX_NAMED_BYTES - _ROOM_WITHOUT_DEFINITIONS
@@ -118,7 +118,7 @@ def _named(index: SearchIndex, names: Sequence[str]) -> Answer:
             line, short = unknown_tool(name, index), _unknown(name)
         else:
             line = definition(tool) if _size(tool) <= left else ""
-            short = f"{quoted(tool.name)}: its definition is too long to be shown here."
+            short = f"{quote(tool.name)}: its definition is too long to be shown here."
         if line and (size := len(line.encode())) <= left:
             left -= size
             found += tool is not None
@@ -130,7 +130,7 @@ def _named(index: SearchIndex, names: Sequence[str]) -> Answer:
     return Answer("\n".join(lines), is_error=not found)
 
 
-def _found_text(found: Sequence[FoundTool]) -> str:
+def _text_of(found: Sequence[FoundTool]) -> str:
     shown: list[str] = []
     further: list[FoundTool] = []
     left = MAX_ANSWER_BYTES - _ROOM_FOR_MORE
@@ -147,7 +147,7 @@ def _found_text(found: Sequence[FoundTool]) -> str:
         lines = [*shown, "", "Further tools, without their definitions:"]
         left += _ROOM_FOR_MORE - _ROOM_FOR_HINTS
         for tool in further[:MAX_FURTHER]:
-            line = _named_line(tool)
+            line = _line_of(tool)
             left -= len(line.encode()) + 1
             if left < 0:
                 break
@@ -160,7 +160,7 @@ def _hint(further: Sequence[FoundTool]) -> str:
     return f"Not what you need? {names.capitalize()}Search again in other words."
 
 
-def _named_line(tool: FoundTool) -> str:
+def _line_of(tool: FoundTool) -> str:
     name = one_line(tool.name, 2 * MAX_QUOTED)
     text = text_of(tool.fields.get("description"))
     return f"{name}: {one_line(text, MAX_FURTHER_CHARS)}" if text else name
@@ -169,7 +169,7 @@ def _named_line(tool: FoundTool) -> str:
 def _nothing(servers: Mapping[str, int], query: str, server: str | None) -> Answer:
     where = f" of {server}" if server is not None else ""
     counts = server_counts(servers, _ROOM_FOR_MORE)
-    text = f"No tool{where} has to do with {quoted(query)!r}. Search in other words" + (
+    text = f"No tool{where} has to do with {quote(query)!r}. Search in other words" + (
         f", for what a tool does rather than for what it is for. Servers and their tools: {counts}." if counts else "."
     )
     return Answer(text)
@@ -179,7 +179,7 @@ def _no_server(servers: Mapping[str, int], server: str) -> Answer:
     near = near_names(server, servers)
     hint = f" Did you mean {_either(near)}?" if near else ""
     counts = server_counts(servers, _ROOM_FOR_MORE)
-    return Answer(f"There is no server {quoted(server)!r}.{hint} Servers and their tools: {counts}.", is_error=True)
+    return Answer(f"There is no server {quote(server)!r}.{hint} Servers and their tools: {counts}.", is_error=True)
 
 
 def _size(tool: FoundTool) -> int:

@@ -139,7 +139,7 @@ class SearchIndex:
         """The best `most` tools for `query`, best first; `server`: only of this one."""
         query = query[:MAX_QUERY_CHARS]
         scores = self._scores(query)
-        for at in self._named_in(query):
+        for at in self._names_in(query):
             scores[at] = scores.get(at, 0.0) + _FIRST
         if server is not None:
             scores = {at: score for at, score in scores.items() if self.tools[at].server == server}
@@ -161,7 +161,7 @@ class SearchIndex:
             scores[at] *= NAMED_SERVER
         return scores
 
-    def _named_in(self, query: str) -> set[int]:
+    def _names_in(self, query: str) -> set[int]:
         """The tools whose name stands in the query. One plain word may be no name there: it is all, or in quotes."""
         text = query.strip().lower()
         names = {text, *(match[1] for match in _QUOTED.finditer(text))}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from hub.catalog.token_cost import ShownCost, shown_cost, text_bytes, tokens_of, tool_bytes
+from hub.catalog.token_cost import ShownCost, cost_of_view, text_bytes, tokens_of, tool_bytes
 from hub.cli.client.commands import LABEL
 from hub.cli.render.screen import Block, Cell, Table, styled
 from hub.cli.render.tables import about
@@ -118,7 +118,7 @@ def costs_of(tools: Iterable[Mapping[str, Any]], instructions: str = "") -> List
         for tool in tools
     }
     found = tuple((name, tokens_of(sizes[name])) for name in sorted(sizes, key=lambda name: -sizes[name]))
-    return ListedCosts(found, tokens_of(text_bytes(instructions)), shown_cost(sizes.values(), instructions))
+    return ListedCosts(found, tokens_of(text_bytes(instructions)), cost_of_view(sizes.values(), instructions))
 
 
 def listed_json(found: ListedCosts) -> dict[str, Any]:

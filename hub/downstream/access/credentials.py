@@ -45,7 +45,7 @@ class Credentials:
         issued = self._issued
         if issued is not None and "access_token=" in request.query:
             return TOKEN_IN_QUERY
-        token = _shown(request.headers.get("authorization", ""))
+        token = _token_in(request.headers.get("authorization", ""))
         if not token:
             return NO_TOKEN if issued is None else issued.refusal(request, with_token=False)
         named = self._named.find(token)
@@ -59,7 +59,7 @@ class Credentials:
         return issued.check(request, token)
 
 
-def _shown(authorization: str) -> str:
+def _token_in(authorization: str) -> str:
     """The token in `Authorization`; "": there is none, or it is not visible ASCII: of all else a header field can only
     hold spaces and tabs. A pattern would take longer than all the rest, for a token of a thousand characters."""
     scheme, _, token = authorization.partition(" ")

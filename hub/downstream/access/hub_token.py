@@ -18,7 +18,7 @@ MAX_FILE_BYTES: Final = 4096
 _TOKEN = re.compile(TOKEN)
 
 
-def checked_token(text: str) -> str:
+def check_token(text: str) -> str:
     """Check the setting `token`: a host must be able to send it.
 
     Raises:

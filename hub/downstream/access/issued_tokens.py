@@ -115,7 +115,7 @@ class IssuedTokens:
         now = self._wall()
         kept = self._kept.get(digest)
         if kept is not None and now < kept.until and not kept.lease.is_over:
-            return self._admitted(request, kept)
+            return self._admit(request, kept)
         if self._refused.get(digest, now) > now:
             return self.refusal(request, with_token=True)
         if token.count(".") == 2:
@@ -145,12 +145,12 @@ class IssuedTokens:
         await issuer.read_keys()
         if not issuer.has_keys:
             return NOT_NOW if issuer.problem else self._refuse(request, digest)
-        return _left(request, self._follow(request, issuer.judge(jwt), digest))
+        return _leave(request, self._follow(request, issuer.judge(jwt), digest))
 
     def _follow(self, request: HttpRequest, verdict: Verdict | Unfit, digest: bytes) -> Identity | EarlyReply:
         if isinstance(verdict, Unfit):
             return self._refuse(request, digest)
-        return self._admitted(request, self._keep(digest, verdict))
+        return self._admit(request, self._keep(digest, verdict))
 
     def _keys_changed(self) -> None:
         """Forget the verdicts of keys that are gone."""
@@ -172,7 +172,7 @@ class IssuedTokens:
                 return NOT_NOW
             found = self.check(request, token)
             if not isinstance(found, _Decision):
-                return _left(request, found)
+                return _leave(request, found)
         if len(self._asking) >= MAX_ASKING or not self._questions.take(trio.current_time()):
             return NOT_NOW
         question = self._asking[digest] = _Question()
@@ -187,7 +187,7 @@ class IssuedTokens:
         if isinstance(verdict, Unfit):
             self._again.end(digest)
             return self._refuse(request, digest)
-        return _left(request, self._admitted(request, self._keep(digest, verdict, asked=token)))
+        return _leave(request, self._admit(request, self._keep(digest, verdict, asked=token)))
 
     async def _ask_issuer(self, token: str) -> Verdict | Unfit:
         assert self._asked is not None, "nobody else gives tokens to ask about"
@@ -220,7 +220,7 @@ class IssuedTokens:
         self._refused[digest] = self._wall() + KEEP_REFUSED_S
         return self.refusal(request, with_token=True)
 
-    def _admitted(self, request: HttpRequest, kept: _Kept) -> Identity | EarlyReply:
+    def _admit(self, request: HttpRequest, kept: _Kept) -> Identity | EarlyReply:
         """The identity, if the token is for what the request is about, and has the scopes that are needed."""
         verdict = kept.verdict
         if self.metadata.resource not in verdict.audiences and not self._is_opened(verdict, request.path):
@@ -235,7 +235,7 @@ class IssuedTokens:
         return self.metadata.is_opened_by(verdict.audiences, path, more)
 
 
-def _left(request: HttpRequest, found: Identity | EarlyReply | Undecided) -> EarlyReply | None:
+def _leave(request: HttpRequest, found: Identity | EarlyReply | Undecided) -> EarlyReply | None:
     """Leave the identity in the request, as a guard does."""
     if isinstance(found, Identity):
         request.identity = found

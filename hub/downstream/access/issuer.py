@@ -21,7 +21,7 @@ from hub.downstream.access.issuer_metadata import (
     CannotAsk,
     Fetching,
     IssuerMetadata,
-    allowed_for,
+    addresses_of,
     read_json,
     read_metadata,
 )
@@ -108,11 +108,11 @@ class Issuer:
             self._reading = None
 
     async def _read(self) -> None:
-        url = (await self._described()).jwks_uri
+        url = (await self._discover()).jwks_uri
         if not url and self.can_be_asked:
             self.problem = ""  # its tokens cannot be read, and need not be
             return
-        document = await read_json(self._fetch, url, allowed_for(self.settings.issuer)) if url else None
+        document = await read_json(self._fetch, url, addresses_of(self.settings.issuer)) if url else None
         keys = () if document is None else read_keys(document)
         if not keys:
             self._metadata = None
@@ -126,7 +126,7 @@ class Issuer:
         if changed:
             self._on_keys()
 
-    async def _described(self) -> IssuerMetadata:
+    async def _discover(self) -> IssuerMetadata:
         if self._metadata is None:
             self._metadata = await read_metadata(self._fetch, self.settings.issuer)
         return self._metadata
@@ -157,12 +157,12 @@ class Issuer:
         secret = "" if asked.client_secret is None else asked.client_secret.reveal()
         basic = b64encode(f"{quote_plus(asked.client_id)}:{quote_plus(secret)}".encode()).decode()
         with trio.move_on_after(ASK_S):
-            endpoint = (await self._described()).introspection_endpoint
+            endpoint = (await self._discover()).introspection_endpoint
             if not endpoint:
                 self._metadata = None
                 raise CannotAsk(f"{self.settings.issuer} names no introspection endpoint")
             fields = [("token", token), ("token_type_hint", "access_token")]
-            allowed, headers = allowed_for(self.settings.issuer), {"authorization": f"Basic {basic}"}
+            allowed, headers = addresses_of(self.settings.issuer), {"authorization": f"Basic {basic}"}
             try:
                 answer = await self._fetch.post_form(endpoint, fields, allowed, headers=headers)
             except FetchFailed as error:

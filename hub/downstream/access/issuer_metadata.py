@@ -30,7 +30,7 @@ class IssuerMetadata(Struct, frozen=True):
     introspection_endpoint: str
 
 
-def allowed_for(issuer: str) -> Allowed:
+def addresses_of(issuer: str) -> Allowed:
     """Who may be asked for this issuer, beside public addresses: the host that the operator wrote."""
     parts = urlsplit(issuer)
     host = (parts.hostname or "").lower()
@@ -48,7 +48,7 @@ async def read_metadata(fetch: Fetching, issuer: str) -> IssuerMetadata:
 
     address = address_of(issuer)
     for place in () if address is None else server_places(address):
-        document = await read_json(fetch, place, allowed_for(issuer))
+        document = await read_json(fetch, place, addresses_of(issuer))
         if document is None:
             continue
         named = document.get("issuer")

@@ -53,14 +53,14 @@ def read_jwt(token: str) -> Jwt | Unfit:
     found = _PARTS.fullmatch(token)
     if found is None:
         return Unfit("it is not made of three parts of base64url without padding, joined by dots")
-    head, body, signature = (_decoded(part) for part in found.groups())
+    head, body, signature = (_decode(part) for part in found.groups())
     header, claims = (None if part is None else read_json_object(part) for part in (head, body))
     if header is None or claims is None or not signature:
         return Unfit("it is not two JSON objects, in which nothing is named twice, and a signature")
-    return _checked(header, claims, token[: found.end(2)].encode(), signature)
+    return _check(header, claims, token[: found.end(2)].encode(), signature)
 
 
-def _checked(header: dict[str, Any], claims: dict[str, Any], signed: bytes, signature: bytes) -> Jwt | Unfit:
+def _check(header: dict[str, Any], claims: dict[str, Any], signed: bytes, signature: bytes) -> Jwt | Unfit:
     for name in ("crit", "b64"):
         if name in header:
             return Unfit(f"its header has `{name}`, so that it has to be read in another way than others")
@@ -81,7 +81,7 @@ def _checked(header: dict[str, Any], claims: dict[str, Any], signed: bytes, sign
     return Jwt(name, key_id, issuer, claims, signed, signature)
 
 
-def _decoded(text: str) -> bytes | None:
+def _decode(text: str) -> bytes | None:
     """The bytes of base64url without padding (RFC 7515 2); None: it is none, or one of several ways to write them."""
     if len(text) % 4 == 1:
         return None

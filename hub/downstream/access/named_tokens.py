@@ -94,17 +94,17 @@ class NamedTokens:
     def _entries(self) -> Iterator[tuple[str, Named]]:
         for name, kept in self._read_file().items():
             identity = Identity(kept.principal or OWNER, kept.host or name, kept.profile)
-            yield kept.hash, self._named(kept.hash, identity, inf if kept.expires is None else kept.expires)
+            yield kept.hash, self._replace(kept.hash, identity, inf if kept.expires is None else kept.expires)
             if kept.former is not None and kept.former.until > self._wall():
                 until = min(kept.former.until, inf if kept.expires is None else kept.expires)
-                yield kept.former.hash, self._named(kept.former.hash, identity, until)
+                yield kept.former.hash, self._replace(kept.former.hash, identity, until)
         for token in self._configured:
             if token.token is None:
                 continue
             hash, ends = hash_of(token.token.reveal()), day(token.expires)
             until = inf if ends is None else datetime.combine(ends, time(), UTC).timestamp()
             identity = Identity(token.principal or OWNER, token.host or token.name, token.profile)
-            yield hash, self._named(hash, identity, until)
+            yield hash, self._replace(hash, identity, until)
 
     def _read_file(self) -> dict[str, KeptToken]:
         if self._path is None:
@@ -118,7 +118,7 @@ class NamedTokens:
         self.problem = problem
         return found
 
-    def _named(self, hash: str, identity: Identity, until: float) -> Named:
+    def _replace(self, hash: str, identity: Identity, until: float) -> Named:
         """The token as it counts now; what hangs on it goes on, unless it means somebody else."""
         before = self._known.get(hash)
         ends_at = trio.current_time() + until - self._wall() if until != inf else inf

@@ -150,7 +150,7 @@ class DurableSessions:
         self.kept_chars = 0
         """Characters of all URIs and workplaces in the journal."""
         for name in journal.keys("kept"):
-            self.kept_chars += kept.chars if (kept := self._kept(name)) else 0
+            self.kept_chars += kept.chars if (kept := self._find(name)) else 0
         self._save_barrier = SaveBarrier()
 
     def __repr__(self) -> str:
@@ -169,7 +169,7 @@ class DurableSessions:
         minted = max(int(self._wall()), self._floor() + 1)  # sooner, and it could not be revived
         handshake = _Handshake(self.run_id, name, minted, version, capabilities, info)
         front = self._replica and f"{self._replica}~"
-        id = front + self._signer.sign(_PURPOSE, msgspec.json.encode(handshake), _bound(identity, view, self._replica))
+        id = front + self._signer.sign(_PURPOSE, msgspec.json.encode(handshake), _bind(identity, view, self._replica))
         if len(id) > MAX_ID:
             return Past(front + secrets.token_urlsafe(32), "")
         return Past(id, name, minted)
@@ -181,7 +181,7 @@ class DurableSessions:
         replica, _, signed = id.rpartition("~")
         try:
             found = msgspec.json.decode(
-                self._signer.open(_PURPOSE, signed, _bound(identity, view, replica)), type=_Handshake
+                self._signer.open(_PURPOSE, signed, _bind(identity, view, replica)), type=_Handshake
             )
         except (InvalidSeal, msgspec.DecodeError):
             return None
@@ -215,7 +215,7 @@ class DurableSessions:
         found = self._read_id(id, identity, view)
         if found is None or not self._is_youthful(found) or (found.run == self.run_id and not claimed):
             return None
-        known = _decoded(kept) or self._kept(found.name) or _Kept(found.minted, found.run)
+        known = _decode(kept) or self._find(found.name) or _Kept(found.minted, found.run)
         key = (shown or view).key if known.view is None else known.view
         return Past(
             id,
@@ -266,7 +266,7 @@ class DurableSessions:
             self._publish(name, fact)
 
     def _drop(self, name: str) -> None:
-        kept = self._kept(name)
+        kept = self._find(name)
         self.kept_chars -= kept.chars if kept else 0
         self._odometer.put("kept", name, None)
 
@@ -288,7 +288,7 @@ class DurableSessions:
         """Publish all of the journal that other hubs need: they have lost it. Not what sessions of earlier runs
         had set: they may go on elsewhere, where more is known of them."""
         for name in self._journal.keys("kept"):
-            if (kept := self._kept(name)) is not None and kept.run == self.run_id:
+            if (kept := self._find(name)) is not None and kept.run == self.run_id:
                 self._publish_kept(name, kept)
         for name in self._journal.keys("over"):  # last: if there are too many notes, the first ones are dropped
             self._publish_fact(f"over/{name}", b"1")
@@ -313,7 +313,7 @@ class DurableSessions:
     def _lists(self, run: str) -> dict[str, dict[str, str]]:
         return _read(self._journal.get("lists", run), dict[str, dict[str, str]]) or {}
 
-    def _kept(self, name: str) -> _Kept | None:
+    def _find(self, name: str) -> _Kept | None:
         kept: _Kept | None = _read(self._journal.get("kept", name), _Kept)
         return kept
 
@@ -332,7 +332,7 @@ class DurableSessions:
             if name != self.run_id and self._odometer.is_older("runs", name, FORGET_S):
                 self._odometer.put("runs", name, None)
         for name in self._journal.keys("kept"):
-            if self._kept(name) is None or self._odometer.is_older("kept", name, FORGET_S):
+            if self._find(name) is None or self._odometer.is_older("kept", name, FORGET_S):
                 self._drop(name)
         for name in self._journal.keys("over"):
             minted = _read(self._journal.get("over", name), int)
@@ -356,7 +356,7 @@ class DurableSessions:
         self._journal.save()
 
 
-def _bound(identity: Identity, view: View, replica: str = "") -> bytes:
+def _bind(identity: Identity, view: View, replica: str = "") -> bytes:
     """The binding of an id: principal, host, view, and the name at its front, so that a session has only one id."""
     whose = (
         identity.principal,
@@ -367,7 +367,7 @@ def _bound(identity: Identity, view: View, replica: str = "") -> bytes:
     return msgspec.json.encode((*whose, replica) if replica else whose)
 
 
-def _decoded(kept: bytes | None) -> _Kept | None:
+def _decode(kept: bytes | None) -> _Kept | None:
     try:
         return None if kept is None else msgspec.json.decode(kept, type=_Kept)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -30,13 +30,20 @@ from hub.downstream.http.refusal import (
     no_session,
     not_allowed,
     nothing_here,
-    refused,
+    refuse,
 )
-from hub.downstream.http.reply import SSE_AFTER_S, Accepted, Answer, BatchAnswer, LegacyAnswer, ModernAnswer, accepted
+from hub.downstream.http.reply import (
+    SSE_AFTER_S,
+    Accepted,
+    Answer,
+    BatchAnswer,
+    LegacyAnswer,
+    ModernAnswer,
+    read_accept,
+)
 from hub.downstream.http.request import Inbound, Posts
 from hub.downstream.http.session import HttpSession, HttpSessions
-from hub.downstream.request_pipeline import answer, overloaded
-from hub.downstream.router import Router
+from hub.downstream.request_pipeline import answer, overload
 from hub.downstream.stateless_host import StatelessHost
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Overloaded
@@ -44,6 +51,7 @@ from hub.link.interface import Caller, Identity
 from hub.net.http_message import EarlyReply, Undecided
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.routing.host_exchange import HostExchange
+from hub.routing.router import Router
 from hub.wire.handshake import program_name
 from hub.wire.jsonrpc import (
     Message,
@@ -198,7 +206,7 @@ class Endpoint:
             found = await found.decide() or request.identity or FORBIDDEN
         return found
 
-    def _shown(self, inbound: Inbound) -> View:
+    def _view_of(self, inbound: Inbound) -> View:
         """The view that the host of a request of no session is shown now: that of its profile, if it has one."""
         view, identity = inbound.view, inbound.identity
         if not (self.hosts.profiles.in_use or view.profile or identity.profile):
@@ -225,7 +233,7 @@ class Endpoint:
         message = post.message
         if isinstance(message, Request):
             if post.metadata is not None:
-                shown = self._shown(inbound)
+                shown = self._view_of(inbound)
                 check_arguments(message, request.headers, self._router, shown)
                 await self._modern(inbound, shown, message, post.metadata, post.accept)
                 return
@@ -259,7 +267,7 @@ class Endpoint:
         )
         if request.method == LISTEN and not accept.events:
             text = "A subscription is answered with events; Accept must allow text/event-stream"
-            raise refused(406, text, id=request.id)
+            raise refuse(406, text, id=request.id)
         host = StatelessHost(self.hosts.requests, inbound.identity.principal, shown)
         reply_to = ModernAnswer(inbound.response, accept)
         reply: Reply | trio.CancelScope | None = admit(host, self._router, request, caller)
@@ -303,7 +311,7 @@ class Endpoint:
     def _initialize(self, inbound: Inbound, request: Request) -> None:
         session = self.sessions.mint(inbound.identity, inbound.view)
         if session is None:
-            failure = overloaded(Overloaded("There are too many sessions; end one with DELETE, or try again later"))
+            failure = overload(Overloaded("There are too many sessions; end one with DELETE, or try again later"))
             raise Refused(503, failure, id=request.id, headers=RETRY_AFTER)
         try:
             result = session.initialize(self._router, request.params)
@@ -326,15 +334,15 @@ class Endpoint:
             if request.method != "POST":
                 raise not_allowed()
             if version in MODERN_VERSIONS:
-                raise refused(
+                raise refuse(
                     400, f"A request of {version} says so in params._meta, as {VERSION_KEY}", id=id, code=INVALID_PARAMS
                 )
-            raise refused(400, NEITHER, id=id)
+            raise refuse(400, NEITHER, id=id)
         session = self.sessions.find(session_id, inbound.identity, inbound.view)
         if session is None:
             raise no_session()
         if version is not None and version not in LEGACY_VERSIONS:
-            raise refused(400, f"MCP-Protocol-Version is that of the session, {session.version}", id=id)
+            raise refuse(400, f"MCP-Protocol-Version is that of the session, {session.version}", id=id)
         return session
 
     async def _returned(self, session: HttpSession) -> None:
@@ -369,7 +377,7 @@ class Endpoint:
     async def _batch(self, inbound: Inbound) -> None:
         request, response = inbound.request, inbound.response
         if "mcp-session-id" not in request.headers:
-            raise refused(400, "An array is not a message here; send each message by itself")
+            raise refuse(400, "An array is not a message here; send each message by itself")
         session = self._session(inbound)
         try:
             messages = await read_batch(request.body, session.version, session.pace)
@@ -378,7 +386,7 @@ class Endpoint:
         if session.returning is not None:
             await self._returned(session)
         session.seen = trio.current_time()
-        reply_to = BatchAnswer(session, response, accepted(request.headers.get("accept")))
+        reply_to = BatchAnswer(session, response, read_accept(request.headers.get("accept")))
         self._soon[reply_to] = session.seen + SSE_AFTER_S
         if self._asleep is not None:
             self._asleep.set()
@@ -394,13 +402,13 @@ class Endpoint:
     async def _get(self, inbound: Inbound) -> None:
         request, response = inbound.request, inbound.response
         session = self._session(inbound)
-        if not accepted(request.headers.get("accept")).events:
-            raise refused(406, "Accept must allow text/event-stream")
+        if not read_accept(request.headers.get("accept")).events:
+            raise refuse(406, "Accept must allow text/event-stream")
         session.seen = trio.current_time()
         event_id = request.headers.get("last-event-id")
         stream, after = (session.notice_stream(), None) if not event_id else session.resume(event_id) or (None, None)
         if stream is None:
-            raise refused(400, "The stream of this Last-Event-ID is not kept any more; send the request again")
+            raise refuse(400, "The stream of this Last-Event-ID is not kept any more; send the request again")
         if request.lease is None:
             await session.serve_stream(stream, after, response)
             return

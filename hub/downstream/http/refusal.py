@@ -6,12 +6,12 @@ import trio
 
 from hub.catalog.view import View
 from hub.downstream.http.session import HttpSession
-from hub.downstream.request_pipeline import overloaded, take_on
-from hub.downstream.router import Router
+from hub.downstream.request_pipeline import overload, take_on
 from hub.downstream.stateless_host import StatelessHost
 from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller
 from hub.net.http_server import HttpResponse
+from hub.routing.router import Router
 from hub.wire.http.mcp_headers import InvalidHeader, check_mirrors
 from hub.wire.jsonrpc import (
     EMPTY,
@@ -85,7 +85,7 @@ def check_arguments(request: Request, headers: dict[str, str], router: Router, v
         if wanted:
             check_mirrors(wanted, headers, request.params.get("arguments", EMPTY))
     except InvalidHeader as error:
-        raise refused(
+        raise refuse(
             400, f"{error}; repeat the arguments as the tool's schema says", id=request.id, code=HEADER_MISMATCH
         ) from None
 
@@ -112,17 +112,17 @@ def admit(
     except RemoteProtocolError as error:
         raise Refused(400, error.failure, id=request.id) from None
     except Overloaded as error:
-        raise Refused(429, overloaded(error), id=request.id, headers=RETRY_AFTER) from None
+        raise Refused(429, overload(error), id=request.id, headers=RETRY_AFTER) from None
 
 
-def refused(status: int, text: str, *, id: RequestId | None = None, code: int = INVALID_REQUEST) -> Refused:
+def refuse(status: int, text: str, *, id: RequestId | None = None, code: int = INVALID_REQUEST) -> Refused:
     """To raise: an answer of this HTTP status, with a JSON-RPC error that says `text`."""
     return Refused(status, Failure(code, text), id=id)
 
 
 def no_session() -> Refused:
     """To raise: the session that a request names is not there, so the host begins anew (404)."""
-    return refused(404, "There is no such session; start one with initialize")
+    return refuse(404, "There is no such session; start one with initialize")
 
 
 def not_allowed() -> Refused:

@@ -32,7 +32,7 @@ class Accepted(Struct, frozen=True):
 
 
 @lru_cache(maxsize=256)
-def accepted(header: str | None) -> Accepted:
+def read_accept(header: str | None) -> Accepted:
     """Read an `Accept` header; weights other than 0 make no difference."""
     if header is None:
         return Accepted()

@@ -11,8 +11,8 @@ from typing import Final
 from msgspec import Struct
 
 from hub.catalog.view import View
-from hub.downstream.http.refusal import Refused, refused
-from hub.downstream.http.reply import Accepted, accepted, is_json
+from hub.downstream.http.refusal import Refused, refuse
+from hub.downstream.http.reply import Accepted, is_json, read_accept
 from hub.link.interface import Identity
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.wire.jsonrpc import Message, Request, decode
@@ -92,10 +92,10 @@ def read_post(headers: Mapping[str, str], body: bytes) -> Post:
         RemoteProtocolError: the body is not one message.
     """
     if not is_json(headers.get("content-type")):
-        raise refused(415, "The Content-Type of a message is application/json")
-    accept = accepted(headers.get("accept"))
+        raise refuse(415, "The Content-Type of a message is application/json")
+    accept = read_accept(headers.get("accept"))
     if not (accept.json or accept.events):
-        raise refused(406, "Accept must allow application/json and text/event-stream")
+        raise refuse(406, "Accept must allow application/json and text/event-stream")
     message = decode(body)
     return Post(message, accept, _metadata_of(message, headers) if isinstance(message, Request) else None)
 

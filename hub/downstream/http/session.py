@@ -21,13 +21,13 @@ from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions, Past, Shown
 from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, EventStream, StreamArchive
 from hub.downstream.request_pipeline import serve
-from hub.downstream.router import Router
 from hub.downstream.stateless_host import StatelessHost
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.flag_and_bell import DirtyFlag
 from hub.link.interface import Identity
 from hub.net.http_server import HttpResponse
 from hub.routing.host_exchange import HostExchange, keep_untold
+from hub.routing.router import Router
 from hub.wire.jsonrpc import Reply, Request, Result, encode_notification, raw
 from hub.wire.mcp import L4, LIST_CHANGED, SUBSCRIBE, UPDATED
 
@@ -184,8 +184,8 @@ class HttpSession(Host):
             self._watched.pop(uri, None)
         self._keep()
 
-    def set_level(self, router: Router, params: Mapping[str, Raw]) -> Reply:
-        reply = super().set_level(router, params)
+    def change_level(self, router: Router, params: Mapping[str, Raw]) -> Reply:
+        reply = super().change_level(router, params)
         self._keep()
         return reply
 

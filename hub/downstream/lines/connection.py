@@ -19,8 +19,7 @@ from hub.downstream.batch import read_batch, run_batch, wants_answer
 from hub.downstream.host import Host
 from hub.downstream.hosts import Hosts
 from hub.downstream.lines.preamble import VERSION
-from hub.downstream.request_pipeline import answer, overloaded, take_on
-from hub.downstream.router import Router
+from hub.downstream.request_pipeline import answer, overload, take_on
 from hub.link.budget import FREE_BYTES, NO_ROOM, Account
 from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, OutboxFull
 from hub.link.hub_errors import Executed, Overloaded
@@ -29,6 +28,7 @@ from hub.link.line_channel import LineChannel, LineReader
 from hub.link.outbox import Outbox
 from hub.link.stream_sockets import descriptor
 from hub.routing.host_exchange import HostExchange, keep_untold
+from hub.routing.router import Router
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -243,7 +243,7 @@ class LineHost(Host):
             pass
         except OutboxFull:
             text = "The request was carried out, but the hub holds too much to keep its answer; read what it has sent"
-            self._write(encode_response(id, overloaded(Overloaded(text, executed=Executed.YES, retry_after_ms=1000))))
+            self._write(encode_response(id, overload(Overloaded(text, executed=Executed.YES, retry_after_ms=1000))))
 
     def goodbye(self) -> None:
         """Ask the host to send no more requests, if it understands."""
@@ -285,7 +285,7 @@ class LineHost(Host):
             except ChannelClosed:
                 return True
             except LineDropped as lost:
-                self._reply(id_at_edges(*lost.edges), overloaded(Overloaded(NO_ROOM, retry_after_ms=1000)))
+                self._reply(id_at_edges(*lost.edges), overload(Overloaded(NO_ROOM, retry_after_ms=1000)))
                 continue
             except LineTooLong:
                 self._reply(None, Failure(INVALID_REQUEST, "The message is too long; the connection is closed"))
@@ -376,7 +376,7 @@ class LineHost(Host):
             self.open = True
         held = size if size > FREE_BYTES else 0
         if held and not self._account.take(held, trio.current_time()):
-            self._reply(request.id, overloaded(Overloaded(NO_ROOM, retry_after_ms=1000)))
+            self._reply(request.id, overload(Overloaded(NO_ROOM, retry_after_ms=1000)))
             return False
         congested = self._channel.outbox.queued_bytes >= CONGESTED_LINES_BYTES
         try:
@@ -384,7 +384,7 @@ class LineHost(Host):
         except (RemoteProtocolError, Overloaded) as error:
             if held:
                 self._account.give(held)
-            self._reply(request.id, overloaded(error) if isinstance(error, Overloaded) else error.failure)
+            self._reply(request.id, overload(error) if isinstance(error, Overloaded) else error.failure)
             return False
         if not isinstance(taken, trio.CancelScope):
             if held:

@@ -18,11 +18,11 @@ from hub.catalog.view import EVERYTHING, PROFILE_MARK, View
 from hub.downstream.hosts import Hosts
 from hub.downstream.lines.connection import FLUSH_S, LineHost, serve_lines
 from hub.downstream.lines.preamble import Preamble, read_preamble
-from hub.downstream.router import Router
 from hub.link.interface import OWNER, Identity
 from hub.net.acceptor import Acceptor, share_of_descriptors
 from hub.net.peer_credentials import peer_pid, peer_uid
 from hub.net.processes import Process, process
+from hub.routing.router import Router
 from hub.wire.jsonrpc import Failure, encode_response
 from hub.wire.mcp import INVALID_PARAMS
 

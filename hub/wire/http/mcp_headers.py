@@ -92,7 +92,7 @@ def asks_for_headers(value: Raw) -> bool:
     return b"x-mcp-header" in text or b"\\u00" in text
 
 
-def mirrored(input_schema: Raw) -> tuple[Mirror, ...]:
+def mirrors_of(input_schema: Raw) -> tuple[Mirror, ...]:
     """The mirrors that a tool's `inputSchema` asks for.
 
     Raises:

@@ -51,7 +51,7 @@ def older_form(schema: Raw) -> Raw:
     Raises:
         UnsupportedForm: a list field has no string options, an option is given twice, or a limit is passed.
     """
-    members, properties = _opened(schema)
+    members, properties = _open(schema)
     choices = {choice.field: choice for choice in _choices(members, properties)}
     older: dict[str, Raw] = {}
     left = MAX_OPTIONS - sum(len(choice.boxes) for choice in choices.values())
@@ -76,12 +76,12 @@ def newer_content(schema: Raw, content: Mapping[str, Raw]) -> dict[str, Raw]:
         WrongOptionCount: fewer or more options are chosen than the form allows.
         UnsupportedForm: as `older_form`.
     """
-    members, properties = _opened(schema)
+    members, properties = _open(schema)
     newer = dict(content)
     for choice in _choices(members, properties):
         given = {box: newer.pop(box) for box in choice.boxes if box in newer}
         chosen = [option.value for box, option in choice.boxes.items() if given.get(box) == TRUE]
-        least, most = _bound(choice.members, "minItems"), _bound(choice.members, "maxItems")
+        least, most = _read_bound(choice.members, "minItems"), _read_bound(choice.members, "maxItems")
         if not choice.required and not chosen and (not given or least):
             continue
         if (least is not None and len(chosen) < least) or (most is not None and len(chosen) > most):
@@ -90,7 +90,7 @@ def newer_content(schema: Raw, content: Mapping[str, Raw]) -> dict[str, Raw]:
     return newer
 
 
-def _opened(schema: Raw) -> tuple[dict[str, Raw], dict[str, Raw]]:
+def _open(schema: Raw) -> tuple[dict[str, Raw], dict[str, Raw]]:
     """The members of a form, and its fields.
 
     Raises:
@@ -145,7 +145,7 @@ class _Boxes:
 
 def _options(field: dict[str, Raw], most: int) -> list[_Option]:
     items = peek_object(field.get("items"))
-    options = _titled(items.get("anyOf", items.get("oneOf")), most)
+    options = _options_with_titles(items.get("anyOf", items.get("oneOf")), most)
     if options is None:
         values = [peek_str(each) for each in _few(items.get("enum"), most)]
         if "enum" not in items or None in values:
@@ -168,7 +168,7 @@ def _few(value: Raw | None, most: int) -> list[Raw]:
     return items
 
 
-def _titled(value: Raw | None, most: int) -> list[_Option] | None:
+def _options_with_titles(value: Raw | None, most: int) -> list[_Option] | None:
     """Options with titles; None for anything else. Raises: UnsupportedForm, there are more than `most`."""
     if value is None:
         return None
@@ -202,7 +202,7 @@ def _older_enum(value: Raw, most: int) -> tuple[Raw, int]:
         UnsupportedForm: there are more than `most` options.
     """
     members = peek_object(value)
-    options = _titled(members.get("oneOf"), most)
+    options = _options_with_titles(members.get("oneOf"), most)
     if options is None or "enum" in members:
         return value, 0
     del members["oneOf"]
@@ -211,6 +211,6 @@ def _older_enum(value: Raw, most: int) -> tuple[Raw, int]:
     return raw(members), len(options)
 
 
-def _bound(members: dict[str, Raw], name: str) -> int | None:
+def _read_bound(members: dict[str, Raw], name: str) -> int | None:
     text = bytes(members.get(name, b""))
     return int(text) if text.isdigit() and len(text) < 10 else None

@@ -332,7 +332,7 @@ _ANSWERS: Final[Mapping[str, Callable[[Question, dict[str, Raw], str], None]]] =
 }
 
 
-def declined_reply(question: Question, why: str) -> Reply:
+def reply_without_answer(question: Question, why: str) -> Reply:
     """The upstream's reply when nobody answers: a cancelled elicitation, or an error that says `why`."""
     if question.method == ELICIT:
         return Result(raw({"action": "cancel"}))

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from hub.wire.http.mcp_headers import X_MCP_HEADER, InvalidMirror, mirrored
+from hub.wire.http.mcp_headers import X_MCP_HEADER, InvalidMirror, mirrors_of
 from hub.wire.jsonrpc import peek_object, peek_str, raw
 from hub.wire.mcp import (
     Era,
@@ -44,7 +44,7 @@ def entry_for_host(kind: Kind, fields: dict[str, Raw], host_version: str) -> dic
 
 def _is_sound(schema: Raw) -> bool:
     try:
-        mirrored(schema)
+        mirrors_of(schema)
     except InvalidMirror:
         return False
     return True

@@ -45,13 +45,13 @@ def failure_for_host(
     code, to_modern = failure.code, era_of(host_version) is Era.MODERN
     if method == RESOURCES_READ:
         if code == RESOURCE_NOT_FOUND and to_modern:
-            return _mapped(failure, INVALID_PARAMS, upstream, uri)
+            return _map(failure, INVALID_PARAMS, upstream, uri)
         if code == INVALID_PARAMS and not to_modern and era_of(upstream_version) is Era.MODERN and _names_uri(failure):
-            return _mapped(failure, RESOURCE_NOT_FOUND, upstream, uri)
+            return _map(failure, RESOURCE_NOT_FOUND, upstream, uri)
         if uri is not None and _names_uri(failure) and code in (RESOURCE_NOT_FOUND, INVALID_PARAMS):
             return Failure(code, failure.message, raw({**peek_limited(_data(failure)), "uri": uri}))
     if _is_hop_local(failure, host_version, host_capabilities):
-        return _mapped(failure, INTERNAL_ERROR, upstream, None)
+        return _map(failure, INTERNAL_ERROR, upstream, None)
     return failure
 
 
@@ -87,7 +87,7 @@ def _sends_to_pages(failure: Failure) -> bool:
     return True
 
 
-def _mapped(failure: Failure, code: int, upstream: str, uri: str | None) -> Failure:
+def _map(failure: Failure, code: int, upstream: str, uri: str | None) -> Failure:
     """Replace the code; the original error is kept under `data.upstream`."""
     original: dict[str, Any] = {"server": upstream, "code": failure.code, "message": failure.message}
     if failure.data is not UNSET:

@@ -74,7 +74,7 @@ def result_for_host(method: str, value: Raw, *, upstream: str, upstream_version:
     if memoryview(value)[0] != ord("{"):
         raise UnknownResultType("a result is an object")
     found = peek_object(value, counted=True) if memoryview(value).nbytes <= SMALL_BYTES else open_result(value)
-    members = _checked(method, found, from_era)
+    members = _check(method, found, from_era)
     if to_era is Era.LEGACY:
         _make_legacy(method, members, from_era, upstream, host_version)
     else:
@@ -82,7 +82,7 @@ def result_for_host(method: str, value: Raw, *, upstream: str, upstream_version:
     return value if members == found else Raw(encode(members))
 
 
-def _checked(method: str, found: dict[str, Raw], era: Era) -> dict[str, Raw]:
+def _check(method: str, found: dict[str, Raw], era: Era) -> dict[str, Raw]:
     """Check that a result is a complete one of `method`; return a copy of its members. Only tools may omit content."""
     kind = found.get("resultType")
     if era is Era.MODERN and kind is not None and peek_str(kind) != "complete":

@@ -9,11 +9,11 @@ from msgspec import Raw
 from config.settings import UpstreamConfig
 from hub.bridge.input_requests import (
     MAX_AT_ONCE,
+    capabilities_offered,
     check_answers,
     input_requests,
     judge,
     kinds_of,
-    offered,
     read_questions,
 )
 from hub.link.hub_errors import UpstreamProtocolError
@@ -62,10 +62,10 @@ def test_what_was_not_offered_is_not_asked() -> None:
 
 def test_what_is_offered_is_what_the_upstream_was_told() -> None:
     everything = members(elicitation={}, roots={})
-    assert offered(UpstreamConfig(command="x"), everything) is everything
-    assert offered(UpstreamConfig(command="x", client_features="none"), everything) == {}
+    assert capabilities_offered(UpstreamConfig(command="x"), everything) is everything
+    assert capabilities_offered(UpstreamConfig(command="x", client_features="none"), everything) == {}
     for roots in ("none", ("file:///a",)):
-        assert offered(UpstreamConfig(command="x", roots=roots), everything) == members(elicitation={})
+        assert capabilities_offered(UpstreamConfig(command="x", roots=roots), everything) == members(elicitation={})
 
 
 @pytest.mark.covers("R-10")

@@ -310,7 +310,7 @@ def test_what_is_said_of_a_tool_by_each_of_its_names_counts():
         short: ToolOverride(fix={"a": "short"}),
     }
     catalog = chosen(Profile(name_budget=32, override=override), snapshot("a", LONG))
-    sent = json.loads(bytes(catalog.route(Kind.TOOL, short).fixed.put_into(None)))
+    sent = json.loads(bytes(catalog.route(Kind.TOOL, short).fixed.fill(None)))
     assert sent == {"a": "short", "b": "long"}
     [shown] = json.loads(bytes(catalog.page(Kind.TOOL, L4, None)))["tools"]
     assert (shown["description"], shown["inputSchema"]["properties"]) == ("long", {})

@@ -39,7 +39,7 @@ WAYS += [shape % ('"owner"', value) for value in VALUES for shape in SPACED]
 def test_however_a_host_sends_a_fixed_argument_it_is_refused(written):
     assert len(WAYS) >= 50
     with pytest.raises(FixedArgumentSent) as refused:
-        FIXED.put_into(Raw(written.encode()))
+        FIXED.fill(Raw(written.encode()))
     assert str(refused.value) == REFUSED
 
 
@@ -50,13 +50,13 @@ def test_however_a_host_sends_a_fixed_argument_it_is_refused(written):
 )
 def test_what_is_no_object_is_no_arguments(written):
     with pytest.raises(RemoteProtocolError):
-        FIXED.put_into(Raw(written.encode("latin-1")))
+        FIXED.fill(Raw(written.encode("latin-1")))
 
 
 def test_other_arguments_pass_and_the_fixed_ones_are_there():
-    assert json.loads(bytes(FIXED.put_into(None))) == {"owner": "acme", "repo": "app"}
+    assert json.loads(bytes(FIXED.fill(None))) == {"owner": "acme", "repo": "app"}
     written = b'{"Owner":"x","owner ":1,"own":2,"n":123456789012345678901234567890,"deep":{"owner":"x"}}'
-    sent = bytes(FIXED.put_into(Raw(written)))
+    sent = bytes(FIXED.fill(Raw(written)))
     assert json.loads(sent) == {**json.loads(written), "owner": "acme", "repo": "app"}
     assert b"123456789012345678901234567890" in sent
 
@@ -67,16 +67,16 @@ def test_what_is_sent_holds_the_fixed_values_or_nothing_is_sent(arguments):
     written = Raw(json.dumps(arguments).encode())
     if {"owner", "repo"} & arguments.keys():
         with pytest.raises(FixedArgumentSent):
-            FIXED.put_into(written)
+            FIXED.fill(written)
     else:
-        assert json.loads(bytes(FIXED.put_into(written))) == {**arguments, "owner": "acme", "repo": "app"}
+        assert json.loads(bytes(FIXED.fill(written))) == {**arguments, "owner": "acme", "repo": "app"}
 
 
 def test_values_do_not_show_themselves():
     fixed = FixedArguments("p", {"token": "s3cret"})
     assert "s3cret" not in repr(fixed)
     with pytest.raises(FixedArgumentSent) as refused:
-        fixed.put_into(Raw(b'{"token":"s3cret2"}'))
+        fixed.fill(Raw(b'{"token":"s3cret2"}'))
     assert "s3cret" not in str(refused.value)
 
 

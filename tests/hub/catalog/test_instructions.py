@@ -11,23 +11,23 @@ from hub.catalog.instructions import (
     cut,
     index,
     instructions,
-    joined,
+    join,
     shares,
 )
 
 
 @pytest.mark.covers("G-12")
 def test_what_fits_stays_as_it_is():
-    assert joined([]) == ""
-    assert joined([("a", "One.\n\nTwo."), ("b", "Three")]) == "# a\n\nOne.\n\nTwo.\n\n# b\n\nThree"
+    assert join([]) == ""
+    assert join([("a", "One.\n\nTwo."), ("b", "Three")]) == "# a\n\nOne.\n\nTwo.\n\n# b\n\nThree"
     text = "x" * (MAX_INSTRUCTIONS - len("# a\n\n"))
-    assert joined([("a", text)]) == f"# a\n\n{text}"
+    assert join([("a", text)]) == f"# a\n\n{text}"
 
 
 @pytest.mark.covers("G-12")
 def test_who_says_little_is_heard_in_full_and_who_says_more_is_cut_alike():
     long = "This is a sentence of some length. " * 100
-    said = joined([("a", long), ("b", "Short."), ("c", long)])
+    said = join([("a", long), ("b", "Short."), ("c", long)])
     assert len(said.encode()) <= MAX_INSTRUCTIONS
     a, b, c = (section.partition("\n\n")[2] for section in said.split("\n\n# "))
     assert b == "Short."
@@ -38,7 +38,7 @@ def test_who_says_little_is_heard_in_full_and_who_says_more_is_cut_alike():
 
 @pytest.mark.covers("G-12")
 def test_servers_for_which_there_is_no_room_are_mentioned():
-    said = joined([(f"server{number}", "x" * 200) for number in range(1000)])
+    said = join([(f"server{number}", "x" * 200) for number in range(1000)])
     sections = said.split("\n\n# ")
     assert sections[0].startswith("# server0\n\nxxx")
     assert sections[-1] == "Further servers\n\nThere is no room here for what they say."
@@ -63,7 +63,7 @@ def test_a_text_is_cut_where_it_reads_well(text, room, expected):
 
 @given(st.lists(st.tuples(st.text("aé (", max_size=90), st.text("aé .\n", min_size=1, max_size=900)), max_size=60))
 def test_there_is_never_more_than_hosts_show(sections):
-    assert len(joined(sections).encode()) <= MAX_INSTRUCTIONS
+    assert len(join(sections).encode()) <= MAX_INSTRUCTIONS
 
 
 @given(st.lists(st.integers(0, 500)), st.integers(0, 5000))

@@ -24,7 +24,7 @@ def test_of_one_name_the_first_upstream_is_the_owner_and_the_other_is_told():
     names = NameTable([first, second])
     assert names.route(Kind.TOOL, "a__x") == Route("a", "x")
     assert names.route(Kind.TOOL, "y") == Route("b", "y")
-    assert [each.visible for each in names.listed(Kind.TOOL, second, ui=False)] == ["y"]
+    assert [each.visible for each in names.entries_of(Kind.TOOL, second, ui=False)] == ["y"]
     assert names.warnings == ("b: left out, because an earlier upstream has the name: 'a__x'",)
     assert NameTable([first, second], chosen_from=names).warnings == (), "told already"
     assert NameTable([second, first]).route(Kind.TOOL, "a__x") == Route("b", "a__x")
@@ -40,8 +40,8 @@ def test_what_is_not_listed_can_still_be_called():
     only = part("a", "x", "y")
     whole = NameTable([only])
     less = whole.without({"a": frozenset({"a__x"})})
-    assert [each.visible for each in less.listed(Kind.TOOL, only, ui=True)] == ["a__y"]
+    assert [each.visible for each in less.entries_of(Kind.TOOL, only, ui=True)] == ["a__y"]
     assert less.route(Kind.TOOL, "a__x") == Route("a", "x")
-    assert less.hidden(Kind.TOOL, "a") == {"a__x"}
-    assert whole.hidden(Kind.TOOL, "a") == frozenset()
-    assert less.without({"a": frozenset({"a__y"})}).hidden(Kind.TOOL, "a") == {"a__x", "a__y"}
+    assert less.names_left_out(Kind.TOOL, "a") == {"a__x"}
+    assert whole.names_left_out(Kind.TOOL, "a") == frozenset()
+    assert less.without({"a": frozenset({"a__y"})}).names_left_out(Kind.TOOL, "a") == {"a__x", "a__y"}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hub.catalog.entries import Route
 from hub.catalog.merging import merge
 from hub.catalog.naming_rules import Rules, UpstreamRule
-from hub.catalog.renames import renamed
+from hub.catalog.renames import rename
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import server_view
 from hub.wire.mcp import L4, Kind
@@ -134,7 +134,7 @@ NAMES = st.sampled_from("abcdef")
 def test_no_two_tools_ever_have_one_name(names, wanted):
     wanted = {own: new for new, own in {new: own for own, new in wanted.items()}.items()}
     for order in permutations(names[:4]):
-        found, _ = renamed(order, order, wanted, 50)
+        found, _ = rename(order, order, wanted, 50)
         assert len(set(found)) == len(order)
         for own, name in zip(order, found, strict=True):
             assert name in (own, wanted.get(own))
@@ -151,7 +151,7 @@ def by_trying(names, wanted):
 @given(st.dictionaries(st.sampled_from("abcdef"), st.sampled_from("abcdefgh")), st.sets(st.sampled_from("abcdefg")))
 def test_renames_hold_as_if_each_was_tried(wanted, names):
     unique = {own: new for new, own in {new: own for own, new in wanted.items()}.items()}
-    found, _ = renamed(sorted(names), sorted(names), unique, 50)
+    found, _ = rename(sorted(names), sorted(names), unique, 50)
     assert found == by_trying(sorted(names), unique)
     assert len(set(found)) == len(found)
 
@@ -159,13 +159,13 @@ def test_renames_hold_as_if_each_was_tried(wanted, names):
 def test_a_long_chain_of_renames_falls_at_once_and_few_are_told():
     names = [f"t{number}" for number in range(20_000)]
     wanted = {name: f"t{number + 1}" for number, name in enumerate(names[:-1])}
-    found, told = renamed(names, names, wanted, 50)
+    found, told = rename(names, names, wanted, 50)
     assert found == names
     assert len(told) == 9
     assert told[-1] == "19991 more tools keep their names"
 
 
 def test_warnings_quote_the_beginning_of_what_is_long():
-    _, told = renamed(["\x1b[2J" + "x" * 500], ["\x1b[2J" + "x" * 500], {"\x1b[2J" + "x" * 500: "y" * 500}, 50)
+    _, told = rename(["\x1b[2J" + "x" * 500], ["\x1b[2J" + "x" * 500], {"\x1b[2J" + "x" * 500: "y" * 500}, 50)
     assert len(told[0]) < 300
     assert told[0].isprintable()

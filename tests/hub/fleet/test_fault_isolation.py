@@ -17,7 +17,7 @@ log = logging.getLogger("hubd.test")
 def test_each_kind_is_said_once_with_its_traceback(caplog):
     faults = FaultLog(log, "this test")
     for error in (ValueError("a"), ValueError("b"), ExceptionGroup("both", [KeyError("c"), ValueError("d")])):
-        assert faults.caught(error).startswith("a fault of this hub (")
+        assert faults.log_once(error).startswith("a fault of this hub (")
     assert [record.exc_info[0] for record in caplog.records] == [ValueError, KeyError]
     assert faults.count == 3
 
@@ -25,7 +25,7 @@ def test_each_kind_is_said_once_with_its_traceback(caplog):
 def test_no_more_kinds_are_said_than_a_log_can_take(caplog):
     faults = FaultLog(log, "this test")
     for number in range(MAX_SAID + 5):
-        faults.caught(type(f"Error{number}", (Exception,), {})())
+        faults.log_once(type(f"Error{number}", (Exception,), {})())
     assert len(caplog.records) == MAX_SAID
 
 

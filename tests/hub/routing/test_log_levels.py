@@ -28,13 +28,13 @@ async def test_a_level_is_held_while_requests_run_and_lingers(autojump_clock, nu
     levels = LogLevels(lambda: ["error"], applied.append)
     levels.changed()
     nursery.start_soon(levels.run)
-    with levels.held("debug"), levels.held("debug"):
-        with levels.held("debug"):
+    with levels.use("debug"), levels.use("debug"):
+        with levels.use("debug"):
             await trio.sleep(LEVEL_LINGER_S * 3)
         await trio.sleep(LEVEL_LINGER_S * 3)
         assert applied == ["error", "debug"]
     await trio.sleep(LEVEL_LINGER_S / 2)
-    with levels.held("debug"):
+    with levels.use("debug"):
         pass
     await trio.sleep(LEVEL_LINGER_S - 1)
     assert applied == ["error", "debug"]
@@ -46,7 +46,7 @@ async def test_a_request_that_fails_lets_its_level_go(autojump_clock, nursery):
     applied = []
     levels = LogLevels(list, applied.append)
     nursery.start_soon(levels.run)
-    with pytest.raises(ZeroDivisionError), levels.held("info"):
+    with pytest.raises(ZeroDivisionError), levels.use("info"):
         raise ZeroDivisionError
     await trio.sleep(LEVEL_LINGER_S * 2)
     assert applied == ["info", None]
@@ -56,10 +56,10 @@ async def test_levels_that_linger_end_one_by_one(autojump_clock, nursery):
     applied = []
     levels = LogLevels(list, applied.append)
     nursery.start_soon(levels.run)
-    with levels.held("debug"):
+    with levels.use("debug"):
         pass
     await trio.sleep(LEVEL_LINGER_S / 2)
-    with levels.held("info"):
+    with levels.use("info"):
         pass
     await trio.sleep(LEVEL_LINGER_S / 2 + 1)
     assert applied == ["debug", "info"]
@@ -73,7 +73,7 @@ async def test_nothing_runs_while_no_level_lingers(autojump_clock, nursery):
     for _ in range(2):
         await trio.testing.wait_all_tasks_blocked()
         assert trio.lowlevel.current_statistics().seconds_to_next_deadline == inf
-        with levels.held("info"):
+        with levels.use("info"):
             await trio.testing.wait_all_tasks_blocked()
             assert trio.lowlevel.current_statistics().seconds_to_next_deadline == inf
         await trio.sleep(LEVEL_LINGER_S + 1)

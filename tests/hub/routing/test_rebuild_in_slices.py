@@ -22,7 +22,7 @@ from hub.link.sealing import Sealer
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.view_catalogs import CATALOG
-from hub.wire.http.mcp_headers import mirrored
+from hub.wire.http.mcp_headers import mirrors_of
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
 
@@ -171,7 +171,7 @@ def test_entries_read_in_steps_are_the_same():
     assert (made.shown, made.routes, made.mirrors) == (at_once.shown, at_once.routes, at_once.mirrors)
     assert made.still_right(read, rule, 50, claims)
     finish(made.scoping())
-    assert [each.visible for each in made.scoped().shown[Kind.TOOL]][:2] == ["tool_0", "tool_1"]
+    assert [each.visible for each in made.in_own_scope().shown[Kind.TOOL]][:2] == ["tool_0", "tool_1"]
 
 
 @pytest.mark.parametrize("tools", [("*",), ("plain",)])
@@ -186,8 +186,10 @@ def test_arguments_in_headers_are_known_at_both_endpoints(tools):
     made = UpstreamEntries(read, rule, 50, claims)
     finish(made.scoping())
     assert set(made.mirrors) == ({"s__headed"} if tools == ("*",) else set())
-    assert {name: mirror for name, (mirror,) in made.scoped().mirrors.items()} == {
-        each.original: mirrored(schema)[0] for each in made.scoped().shown[Kind.TOOL] if each.original != "plain"
+    assert {name: mirror for name, (mirror,) in made.in_own_scope().mirrors.items()} == {
+        each.original: mirrors_of(schema)[0]
+        for each in made.in_own_scope().shown[Kind.TOOL]
+        if each.original != "plain"
     }
 
 

@@ -12,12 +12,12 @@ from hub.shim.envelope import (
     as_id,
     ends,
     first_id,
-    lost,
+    json_of,
+    loss,
     members,
     parse,
     quoted,
-    updated,
-    written,
+    resource_change,
 )
 from hub.wire.jsonrpc import Result, encode_response, raw
 
@@ -97,7 +97,7 @@ def test_what_is_no_json_is_nothing(line):
 def test_ids_that_the_hub_writes(id):
     line = encode_response(id, Result(raw({"a": 1}))) + b"\n"
     assert first_id(line, 22, len(line)) == (id, line.index(b',"result"'))
-    assert json.loads(written(id)) == id
+    assert json.loads(json_of(id)) == id
 
 
 @pytest.mark.parametrize("value", [None, True, 1.5, [], {}])
@@ -106,8 +106,8 @@ def test_other_values_are_no_ids(value):
 
 
 def test_what_a_shim_says_is_json():
-    assert json.loads(updated('a"\\é'))["params"] == {"uri": 'a"\\é'}
+    assert json.loads(resource_change('a"\\é'))["params"] == {"uri": 'a"\\é'}
     assert json.loads(quoted("\n")) == "\n"
-    error = json.loads(lost('"', harmless=False, orderly=True))
+    error = json.loads(loss('"', harmless=False, orderly=True))
     assert error["id"] == '"'
     assert error["error"]["data"] == {"hub": "draining", "executed": "unknown", "retryable": False}

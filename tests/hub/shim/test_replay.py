@@ -53,7 +53,7 @@ def introduced():
     replay = Replay()
     assert replay.greeting() == replay.rest() == b""
     replay.sent(INITIALIZE)
-    assert replay.received(WELCOME) == WELCOME
+    assert replay.on_hub_lines(WELCOME) == WELCOME
     replay.sent(INITIALIZED)
     return replay
 
@@ -62,7 +62,7 @@ def renewed(replay):
     """What the next hub is told after it has answered the handshake."""
     assert replay.greeting() == INITIALIZE
     assert not replay.greeted
-    assert messages(replay.received(WELCOME)) == CHANGED
+    assert messages(replay.on_hub_lines(WELCOME)) == CHANGED
     assert replay.greeted
     told = replay.rest()
     assert told.startswith(INITIALIZED)
@@ -78,7 +78,7 @@ def test_lines_of_the_hub_begin_as_the_shim_expects():
 
 def test_a_handshake_is_repeated_and_its_answer_kept_back():
     replay = introduced()
-    assert replay.lost() == b""
+    assert replay.on_loss() == b""
     assert renewed(replay) == b""
     assert renewed(replay) == b"", "and once more"
 
@@ -91,14 +91,14 @@ def test_a_hub_that_refuses_or_speaks_otherwise_is_no_successor():
     ]:
         replay = introduced()
         replay.greeting()
-        assert replay.received(answer) == b""
+        assert replay.on_hub_lines(answer) == b""
         assert replay.refusal == expected
 
 
 def test_a_first_refusal_is_for_the_host_to_see():
     replay = Replay()
     replay.greeting()
-    assert replay.received(failure(None, "too many")) == failure(None, "too many")
+    assert replay.on_hub_lines(failure(None, "too many")) == failure(None, "too many")
     assert replay.refusal == "too many"
     assert not replay.served
 
@@ -107,12 +107,12 @@ def test_a_host_that_is_refused_is_told_so_for_each_request():
     replay = Replay()
     replay.greeting()
     replay.sent(request(1, "tools/call"))
-    assert replay.received(failure(None, "too many")) == b"", "each is answered once"
-    said = replay.given_up(request("b", "ping") + b'{"id":3,"method":"cut')
+    assert replay.on_hub_lines(failure(None, "too many")) == b"", "each is answered once"
+    said = replay.give_up(request("b", "ping") + b'{"id":3,"method":"cut')
     answers = [json.loads(each) for each in said.splitlines()]
     assert [each["id"] for each in answers] == [1, "b"]
     assert {each["error"]["message"] for each in answers} == {"The hub refused this host: too many"}
-    assert replay.given_up(b"") == b"", "one answer"
+    assert replay.give_up(b"") == b"", "one answer"
 
 
 @pytest.mark.covers("F-H-22")
@@ -120,13 +120,13 @@ def test_a_host_that_is_refused_is_told_so_for_each_request():
 def test_what_may_have_been_carried_out_is_answered_at_once(method):
     replay = introduced()
     replay.sent(request("a", method))
-    error = json.loads(replay.lost())
+    error = json.loads(replay.on_loss())
     facts = UpstreamLost("").facts()
     assert facts == {"hub": "upstream_lost", "executed": "unknown", "retryable": False}
     assert (error["id"], error["error"]["code"], error["error"]["data"]) == ("a", -32603, facts)
     assert "find out before you repeat it" in error["error"]["message"]
     assert renewed(replay) == b""
-    assert replay.lost() == b"", "one answer"
+    assert replay.on_loss() == b"", "one answer"
 
 
 @pytest.mark.covers("F-H-22")
@@ -150,9 +150,9 @@ def test_what_changes_nothing_is_sent_again_once(method):
     replay = introduced()
     asked = request(5, method, uri="a:b")
     replay.sent(asked)
-    assert replay.lost() == b""
+    assert replay.on_loss() == b""
     assert renewed(replay) == asked
-    again = json.loads(replay.lost())
+    again = json.loads(replay.on_loss())
     assert (again["id"], again["error"]["data"]["retryable"]) == (5, True)
     assert renewed(replay) == b""
 
@@ -161,10 +161,10 @@ def test_what_was_answered_or_cancelled_is_forgotten():
     replay = introduced()
     for id, method in enumerate(["tools/call", "ping", "tools/call", "ping"], 10):
         replay.sent(request(id, method))
-    assert replay.received(result(10) + failure(11)) == result(10) + failure(11)
+    assert replay.on_hub_lines(result(10) + failure(11)) == result(10) + failure(11)
     replay.sent(line(method="notifications/cancelled", params={"requestId": 12}))
     replay.sent(line(method="notifications/cancelled", params={"requestId": 13}))
-    assert replay.lost() == b""
+    assert replay.on_loss() == b""
     assert renewed(replay) == b""
 
 
@@ -172,8 +172,8 @@ def test_ids_are_those_of_json_not_of_bytes():
     replay = introduced()
     replay.sent(b'{"jsonrpc":"2.0","id":"\\u00e9\\"","method":"tools/call"}\n')
     replay.sent(b'{"jsonrpc":"2.0","id":"7","method":"tools/call"}\n')
-    replay.received(result('é"') + result(7))
-    assert messages(replay.lost()) == [("7", True)]
+    replay.on_hub_lines(result('é"') + result(7))
+    assert messages(replay.on_loss()) == [("7", True)]
 
 
 def test_a_handshake_that_was_not_answered_is_made_again():
@@ -183,10 +183,10 @@ def test_a_handshake_that_was_not_answered_is_made_again():
         assert replay.greeted
         replay.rest()
         replay.sent(INITIALIZE)
-        assert replay.lost() == b""
+        assert replay.on_loss() == b""
     replay.greeting()
     assert replay.rest() == INITIALIZE
-    assert replay.received(WELCOME) == WELCOME
+    assert replay.on_hub_lines(WELCOME) == WELCOME
 
 
 def test_the_level_and_subscriptions_come_back():
@@ -195,14 +195,14 @@ def test_the_level_and_subscriptions_come_back():
     subscribed = {uri: request(id, "resources/subscribe", uri=uri) for id, uri in enumerate(["a:1", "b:2", "c:3"], 3)}
     for each in (level, *subscribed.values()):
         replay.sent(each)
-    replay.received(result(2) + result(3) + result(4) + failure(5))
+    replay.on_hub_lines(result(2) + result(3) + result(4) + failure(5))
     replay.sent(request(6, "resources/unsubscribe", uri="a:1"))
-    replay.received(result(6))
-    assert replay.lost() == b""
+    replay.on_hub_lines(result(6))
+    assert replay.on_loss() == b""
     assert renewed(replay) == level + subscribed["b:2"]
-    assert replay.received(result(2)) == b""
-    assert messages(replay.received(result(4))) == [(UI, "b:2")], "it may have changed meanwhile"
-    assert replay.received(result(4)) == result(4), "only the first answer is kept back"
+    assert replay.on_hub_lines(result(2)) == b""
+    assert messages(replay.on_hub_lines(result(4))) == [(UI, "b:2")], "it may have changed meanwhile"
+    assert replay.on_hub_lines(result(4)) == result(4), "only the first answer is kept back"
 
 
 def test_a_subscription_that_a_new_hub_refuses_is_asked_for_again_while_it_is_wanted():
@@ -210,16 +210,16 @@ def test_a_subscription_that_a_new_hub_refuses_is_asked_for_again_while_it_is_wa
     subscribed = [request(id, "resources/subscribe", uri=f"a:{id}") for id in (3, 4)]
     for each in subscribed:
         replay.sent(each)
-    replay.received(result(3) + result(4))
-    replay.lost()
+    replay.on_hub_lines(result(3) + result(4))
+    replay.on_loss()
     assert renewed(replay) == subscribed[1] + subscribed[0]
-    assert messages(replay.received(failure(3) + failure(4))) == [(UI, "a:3"), (UI, "a:4")]
+    assert messages(replay.on_hub_lines(failure(3) + failure(4))) == [(UI, "a:3"), (UI, "a:4")]
     assert replay.refused == ["a:3", "a:4"]
     assert replay.due() == b""
     replay.sent(request(5, "resources/unsubscribe", uri="a:4"))
     replay.retry()
     assert replay.due() == subscribed[0]
-    assert messages(replay.received(result(3))) == [(UI, "a:3")]
+    assert messages(replay.on_hub_lines(result(3))) == [(UI, "a:3")]
     assert replay.refused == []
 
 
@@ -227,14 +227,14 @@ def test_many_subscriptions_come_back_a_few_at_a_time():
     replay = introduced()
     for id in range(100, 100 + 3 * AT_ONCE):
         replay.sent(request(id, "resources/subscribe", uri=f"a:{id}"))
-        replay.received(result(id))
-    replay.lost()
+        replay.on_hub_lines(result(id))
+    replay.on_loss()
     waiting = [json.loads(each)["id"] for each in renewed(replay).splitlines()]
     seen = []
     while waiting:
         assert len(waiting) <= AT_ONCE
         seen.append(waiting.pop())
-        replay.received(result(seen[-1]))
+        replay.on_hub_lines(result(seen[-1]))
         waiting += [json.loads(each)["id"] for each in replay.due().splitlines()]
     assert sorted(seen) == list(range(100, 100 + 3 * AT_ONCE))
     assert not replay.unsubscribed
@@ -243,12 +243,12 @@ def test_many_subscriptions_come_back_a_few_at_a_time():
 def test_a_new_handshake_of_the_host_starts_over():
     replay = introduced()
     replay.sent(request(2, "resources/subscribe", uri="a:1"))
-    replay.received(result(2))
+    replay.on_hub_lines(result(2))
     replay.sent(INITIALIZE)
-    replay.received(WELCOME)
-    replay.lost()
+    replay.on_hub_lines(WELCOME)
+    replay.on_loss()
     replay.greeting()
-    replay.received(WELCOME)
+    replay.on_hub_lines(WELCOME)
     assert replay.rest() == b"", "no subscription, nor initialized before the host has said so"
 
 
@@ -256,11 +256,11 @@ def test_a_new_handshake_of_the_host_starts_over():
 def test_questions_of_a_lost_hub_are_withdrawn():
     replay = introduced()
     asked = b"".join(encode_request(f"hub-{n}", "elicitation/create", {}) + b"\n" for n in range(3))
-    assert replay.received(asked) == asked
+    assert replay.on_hub_lines(asked) == asked
     replay.sent(line(id="hub-0", result={}))
-    replay.received(encode_notification(mcp.CANCELLED, {"requestId": raw("hub-1")}) + b"\n")
+    replay.on_hub_lines(encode_notification(mcp.CANCELLED, {"requestId": raw("hub-1")}) + b"\n")
     assert list(replay.questions) == ["hub-2"]
-    assert messages(replay.lost()) == [("notifications/cancelled", "hub-2")]
+    assert messages(replay.on_loss()) == [("notifications/cancelled", "hub-2")]
     assert not replay.questions
 
 
@@ -280,16 +280,16 @@ def test_a_listen_is_opened_again_and_its_host_told_of_changes():
     replay = Replay()
     replay.sent(LISTEN)
     first = acknowledgement(toolsListChanged=True, resourceSubscriptions=["a:1"])
-    assert replay.received(first) == first
+    assert replay.on_hub_lines(first) == first
     for _ in range(3):
-        assert replay.lost() == b""
+        assert replay.on_loss() == b""
         assert replay.greeting() == b""
         assert replay.rest() == LISTEN
-        said = replay.received(first)
+        said = replay.on_hub_lines(first)
         assert messages(said) == [("notifications/tools/list_changed", None), (UI, "a:1")]
         for each in said.splitlines():
             assert json.loads(each)["params"]["_meta"] == {mcp.SUBSCRIPTION_KEY: "l"}
-    assert replay.received(first) == first, "of another listen under this id"
+    assert replay.on_hub_lines(first) == first, "of another listen under this id"
 
 
 # --- lists that differ, and lists that do not -------------------------------------------------------------------------
@@ -307,20 +307,20 @@ def shown(*values):
     """A conversation with a hub that has said these digests."""
     replay = Replay()
     assert replay.greeting() == replay.rest() == b""
-    assert replay.received(PROMISE) == b""
+    assert replay.on_hub_lines(PROMISE) == b""
     replay.sent(INITIALIZE)
-    assert replay.received(WELCOME) == WELCOME
+    assert replay.on_hub_lines(WELCOME) == WELCOME
     replay.sent(INITIALIZED)
-    assert replay.received(digests(*values)) == b""
+    assert replay.on_hub_lines(digests(*values)) == b""
     return replay
 
 
 def next_hub(replay, *lines):
     """What the host hears from the next hub, when it says these lines, and the answer to the handshake where WELCOME
     is."""
-    assert replay.lost() == b""
+    assert replay.on_loss() == b""
     assert replay.greeting() == INITIALIZE
-    return messages(b"".join(map(replay.received, lines)))
+    return messages(b"".join(map(replay.on_hub_lines, lines)))
 
 
 def test_after_a_restart_the_host_hears_of_lists_that_differ():
@@ -334,7 +334,7 @@ def test_after_a_restart_the_host_hears_of_lists_that_differ():
 def test_what_the_hub_has_told_since_is_known():
     replay = shown("a", "b", "c")
     told = line(method="notifications/tools/list_changed")
-    assert replay.received(told + digests("A", "b", "c")) == told
+    assert replay.on_hub_lines(told + digests("A", "b", "c")) == told
     assert next_hub(replay, PROMISE, WELCOME, digests("A", "b", "c")) == []
     assert next_hub(replay, PROMISE, WELCOME, digests("a", "b", "c")) == [CHANGED[0]]
 
@@ -357,14 +357,14 @@ def test_a_listen_hears_of_lists_that_differ():
     replay = Replay()
     replay.sent(LISTEN)
     first = acknowledgement(toolsListChanged=True, promptsListChanged=True)
-    assert replay.received(PROMISE + first + digests("a", "b", "c")) == first
+    assert replay.on_hub_lines(PROMISE + first + digests("a", "b", "c")) == first
     for said, expected in [("abc", []), ("xbc", [CHANGED[0]]), ("xbz", []), ("xyz", [CHANGED[1]])]:
         for in_order in (True, False):
-            assert replay.lost() == b""
+            assert replay.on_loss() == b""
             assert replay.greeting() == b""
             assert replay.rest() == LISTEN
             lines = [first, digests(*said)] if in_order else [digests(*said), first]
-            assert messages(replay.received(PROMISE + b"".join(lines))) == expected
+            assert messages(replay.on_hub_lines(PROMISE + b"".join(lines))) == expected
             expected = []
 
 
@@ -386,7 +386,7 @@ def test_what_the_hub_announces_before_it_says_what_its_lists_are_waits_too():
         CHANGED[0],
         CHANGED[2],
     ]
-    assert replay.received(says("tools")) == says("tools"), "and from then on it is passed on"
+    assert replay.on_hub_lines(says("tools")) == says("tools"), "and from then on it is passed on"
     assert next_hub(replay, PROMISE, says("prompts"), WELCOME, says("prompts"), digests("x", "b", "y")) == []
 
 
@@ -402,10 +402,10 @@ def test_a_host_that_asked_while_lists_were_unknown_is_told_that_they_changed(me
         replay.rest()
     else:
         replay.sent(request(7, method))
-    assert replay.received(result(7)) == result(7)
-    assert messages(replay.received(says(*LISTS))) == [CHANGED[2]]
-    assert replay.received(says("resources")) == says("resources"), "it may have asked again"
-    assert replay.received(digests("a", "b", "c")) == b""
+    assert replay.on_hub_lines(result(7)) == result(7)
+    assert messages(replay.on_hub_lines(says(*LISTS))) == [CHANGED[2]]
+    assert replay.on_hub_lines(says("resources")) == says("resources"), "it may have asked again"
+    assert replay.on_hub_lines(digests("a", "b", "c")) == b""
     assert next_hub(replay, PROMISE, WELCOME, digests("a", "b", "c")) == []
 
 
@@ -414,32 +414,32 @@ def test_lists_that_were_asked_for_and_did_not_change_are_those_that_are_compare
     assert next_hub(replay, PROMISE, WELCOME) == []
     replay.sent(lists(7, "tools"))
     replay.sent(lists(8, "prompts"))
-    assert messages(replay.received(digests("a", "x", "c"))) == [CHANGED[1]]
+    assert messages(replay.on_hub_lines(digests("a", "x", "c"))) == [CHANGED[1]]
 
 
 def test_what_was_asked_of_a_hub_that_never_said_its_lists_is_unknown():
     replay = shown("a", "b", "c")
     assert next_hub(replay, PROMISE, WELCOME) == []
     replay.sent(lists(7, "tools"))
-    replay.received(result(7))
+    replay.on_hub_lines(result(7))
     replay.sent(request(8, "tools/call"))
-    replay.received(result(8))
+    replay.on_hub_lines(result(8))
     assert next_hub(replay, PROMISE, WELCOME, says(*LISTS)) == []
-    assert messages(replay.received(digests("a", "b", "c"))) == [CHANGED[0]]
+    assert messages(replay.on_hub_lines(digests("a", "b", "c"))) == [CHANGED[0]]
 
 
 def test_a_line_that_cannot_be_read_may_ask_for_anything():
     replay = shown("a", "b", "c")
     assert next_hub(replay, PROMISE, WELCOME) == []
     replay.sent(b'{"id":7,"method":"tools/list"\n')
-    assert messages(replay.received(says(*LISTS))) == CHANGED
+    assert messages(replay.on_hub_lines(says(*LISTS))) == CHANGED
 
 
 def test_a_batch_may_ask_for_lists():
     replay = shown("a", "b", "c")
     assert next_hub(replay, PROMISE, WELCOME) == []
     replay.sent(b"[%b]\n" % lists(7, "prompts").strip())
-    assert messages(replay.received(says(*LISTS))) == [CHANGED[1]]
+    assert messages(replay.on_hub_lines(says(*LISTS))) == [CHANGED[1]]
 
 
 def test_a_hub_that_is_no_successor_for_comparison_announces_at_once():
@@ -461,20 +461,20 @@ def test_odd_digests_are_harmless(odd):
 def test_a_listen_that_was_not_acknowledged_is_acknowledged_once():
     replay = Replay()
     replay.sent(LISTEN)
-    replay.lost()
+    replay.on_loss()
     replay.greeting()
     assert replay.rest() == LISTEN
-    assert replay.received(acknowledgement()) == acknowledgement()
+    assert replay.on_hub_lines(acknowledgement()) == acknowledgement()
 
 
 def test_a_listen_that_a_stopping_hub_ends_goes_on():
     replay = Replay()
     replay.sent(LISTEN)
-    replay.received(acknowledgement())
-    assert replay.received(mcp.GOODBYE + b"\n") == b""
+    replay.on_hub_lines(acknowledgement())
+    assert replay.on_hub_lines(mcp.GOODBYE + b"\n") == b""
     ended = encode_notification(mcp.CANCELLED, {"requestId": raw("l")}) + b"\n"
-    assert replay.received(result("l") + ended) == b""
-    assert replay.lost() == b""
+    assert replay.on_hub_lines(result("l") + ended) == b""
+    assert replay.on_loss() == b""
     replay.greeting()
     assert replay.rest() == LISTEN
 
@@ -482,10 +482,10 @@ def test_a_listen_that_a_stopping_hub_ends_goes_on():
 def test_a_listen_that_ends_otherwise_has_ended():
     replay = Replay()
     replay.sent(LISTEN)
-    replay.received(acknowledgement())
+    replay.on_hub_lines(acknowledgement())
     ended = encode_notification(mcp.CANCELLED, {"requestId": raw("l")}) + b"\n"
-    assert replay.received(result("l") + ended) == result("l") + ended
-    assert replay.lost() == b""
+    assert replay.on_hub_lines(result("l") + ended) == result("l") + ended
+    assert replay.on_loss() == b""
     replay.greeting()
     assert replay.rest() == b""
 
@@ -497,44 +497,44 @@ def test_after_a_goodbye_nothing_is_kept_for_a_hub_that_nobody_may_start():
     replay = introduced()
     for id, method in enumerate(["tools/call", "tools/list"], 10):
         replay.sent(request(id, method))
-    replay.received(mcp.GOODBYE + b"\n")
+    replay.on_hub_lines(mcp.GOODBYE + b"\n")
     assert replay.stopping
-    errors = [json.loads(each)["error"]["data"] for each in replay.lost().splitlines()]
+    errors = [json.loads(each)["error"]["data"] for each in replay.on_loss().splitlines()]
     assert [(each["hub"], each["retryable"]) for each in errors] == [("draining", False), ("draining", True)]
 
 
 def test_control_lines_never_reach_the_host():
     replay = introduced()
-    assert replay.received(b'{"hubd":1,"news":[]}\n' + result(9) + mcp.GOODBYE + b"\n") == result(9)
+    assert replay.on_hub_lines(b'{"hubd":1,"news":[]}\n' + result(9) + mcp.GOODBYE + b"\n") == result(9)
 
 
 def test_batches():
     replay = introduced()
     replay.sent(b"[" + b",".join(request(id, "ping").strip() for id in (5, 6, 7)) + b"]\n")
     answers = b"[" + result(5).strip() + b"," + result(7).strip() + b"]\n"
-    assert replay.received(answers) == answers
-    assert messages(replay.lost()) == [(6, True)]
+    assert replay.on_hub_lines(answers) == answers
+    assert messages(replay.on_loss()) == [(6, True)]
 
 
 def test_what_is_kept_is_bounded():
     replay = introduced()
     replay.sent(request(2, "prompts/get", name="x" * MAX_KEPT_LINE_BYTES))
-    assert messages(replay.lost()) == [(2, True)]
+    assert messages(replay.on_loss()) == [(2, True)]
     text = "x" * (MAX_KEPT_LINE_BYTES // 2)
     for id in range(100):
         replay.sent(request(id, "prompts/get", name=text))
-    lost = [id for id, _ in messages(replay.lost())]
+    lost = [id for id, _ in messages(replay.on_loss())]
     kept = renewed(replay)
     assert MAX_KEPT_BYTES / 2 < len(kept) <= MAX_KEPT_BYTES
     assert len(lost) + kept.count(b"\n") == 100
     for id in range(100):
-        replay.received(result(id))
-    replay.lost()
+        replay.on_hub_lines(result(id))
+    replay.on_loss()
     replay.sent(request(200, "prompts/get", name=text))
-    assert replay.lost() == b"", "there is room again"
+    assert replay.on_loss() == b"", "there is room again"
     for id in range(1000, 1000 + 2 * MAX_RUNNING):
         replay.sent(request(id, "tools/call"))
-    assert len(messages(replay.lost())) == MAX_RUNNING - 1
+    assert len(messages(replay.on_loss())) == MAX_RUNNING - 1
 
 
 @pytest.mark.parametrize(
@@ -548,8 +548,8 @@ def test_what_is_kept_is_bounded():
 def test_odd_lines_pass_and_leave_nothing(odd):
     replay = introduced()
     replay.sent(odd)
-    assert replay.received(odd) == odd
-    assert replay.lost() == b""
+    assert replay.on_hub_lines(odd) == odd
+    assert replay.on_loss() == b""
     assert renewed(replay) == b""
 
 
@@ -557,5 +557,5 @@ def test_what_nobody_will_answer_is_answered():
     replay = introduced()
     replay.sent(request(2, "ping"))
     replay.sent(request(3, "tools/call"))
-    assert messages(replay.given_up(b"")) == [(2, True), (3, True)]
-    assert replay.given_up(b"") == b""
+    assert messages(replay.give_up(b"")) == [(2, True), (3, True)]
+    assert replay.give_up(b"") == b""

@@ -141,7 +141,7 @@ def test_the_conversation_goes_on_after_each():
             hear(to_host, line + b"\\n")
             answer = b'{"jsonrpc":"2.0","id":77,"result":{}}\\n'
             assert hear(to_host, answer) == answer
-            assert b'"id":77,' not in recall.lost() + recall.given_up(b"")
+            assert b'"id":77,' not in recall.on_loss() + recall.give_up(b"")
     """,
         CONVERSATION,
     )
@@ -172,7 +172,7 @@ def test_a_long_acknowledgement_in_pieces_is_read_whole(size):
         told = (b'{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"notifications":'
             b'{{"resourceSubscriptions":[%s]}},"_meta":{{"io.modelcontextprotocol/subscriptionId":5}}}}}}\\n' % uris)
         assert hear(to_host, told, {size}) == told
-        recall.lost(), recall.greeting(), recall.rest()
+        recall.on_loss(), recall.greeting(), recall.rest()
         said = hear(ToHost(recall), told, {size})
         assert said.count(b"notifications/resources/updated") == 1000 and b"acknowledged" not in said
     """,
@@ -189,7 +189,7 @@ def test_a_long_answer_to_initialize_in_pieces_is_read_whole(size):
         assert hear(to_host, welcome, {size}) == welcome
         to_hub.put(b'{{"jsonrpc":"2.0","method":"notifications/initialized"}}\\n')
         to_hub.send(Hub())
-        recall.lost(), recall.greeting()
+        recall.on_loss(), recall.greeting()
         assert hear(to_host, welcome, {size}).count(b"tools/list_changed") == 1
         assert recall.greeted and not recall.refusal
         """,
@@ -208,7 +208,7 @@ def test_a_request_of_which_only_the_ends_were_kept_is_not_sent_again():
             to_hub.put(line[at : at + 65536])
             to_hub.send(hub)
         assert hub.got == line
-        assert b'"id":9,"error"' in recall.lost()
+        assert b'"id":9,"error"' in recall.on_loss()
         recall.greeting()
         assert b"prompts/get" not in recall.rest()
     """,

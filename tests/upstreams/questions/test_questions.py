@@ -9,7 +9,7 @@ from config.saved_state import Memory
 from config.settings import Timeouts, UpstreamConfig
 from hub.link.hub_errors import DeadlineExceeded, HubError
 from hub.link.interface import Operation
-from hub.wire.capabilities import shared_session_capabilities
+from hub.wire.capabilities import capabilities_of_shared_session
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L3, L4, MODERN
 from hub.wire.questions.question import QUESTIONS_PER_MINUTE
@@ -18,8 +18,8 @@ from upstreams.questions.questions import EARLY_S, KEEPALIVE_S, MAX_OPEN, MAX_OP
 from upstreams.session import CallTimeouts, SessionTerms
 
 TIMEOUTS = CallTimeouts(idle_s=10, total_s=60)
-SHARED = SessionTerms(shared_session_capabilities())
-ALONE = SessionTerms({**shared_session_capabilities(), "roots": raw({"listChanged": True})}, exclusive=True)
+SHARED = SessionTerms(capabilities_of_shared_session())
+ALONE = SessionTerms({**capabilities_of_shared_session(), "roots": raw({"listChanged": True})}, exclusive=True)
 ROOTS = {"roots": [{"uri": "file:///home"}]}
 ROOM = {"messages": [], "maxTokens": 1}
 FORM = {"message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Final, Protocol
 
-from hub.link.sealing import InvalidSeal, Keys, Sealer, derived_keys
+from hub.link.sealing import InvalidSeal, Keys, Sealer, derive_keys
 from upstreams.oauth.model import OAuthUnavailable
 
 PURPOSE: Final = "oauth"
@@ -83,7 +83,7 @@ class KeySeal:
     def _opened(self) -> Sealer:
         with self._reading:
             if self._sealer is None:
-                sealer = Sealer(Keys(*derived_keys(self._read(), PURPOSE)))
+                sealer = Sealer(Keys(*derive_keys(self._read(), PURPOSE)))
                 kid = sealer.seal(PURPOSE, b"").split(".")[1]
                 self._name, self._sealer = f"{self._source}:{kid}", sealer
             return self._sealer

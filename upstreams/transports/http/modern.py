@@ -13,7 +13,7 @@ from trio.lowlevel import checkpoint
 
 from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.wire.handshake import ServerFacts
-from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirror_headers, mirrored
+from hub.wire.http.mcp_headers import InvalidMirror, Mirror, mirror_headers, mirrors_of
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,
@@ -142,7 +142,7 @@ class ModernHttp(StreamableSession):
         name = peek_str(tool.get("name")) or ""
         self._mirrors.pop(name, None)
         try:
-            mirrors = mirrored(tool.get("inputSchema", EMPTY))
+            mirrors = mirrors_of(tool.get("inputSchema", EMPTY))
         except InvalidMirror as error:
             log.warning("The tool %s of %s is left out: %s", name, self.name, error)
             return False

@@ -15,12 +15,10 @@ from hub.bridge.tasks.model import (
     Task,
     TaskTicket,
     augments_calls,
-    begun_task,
     complete_result,
     declares,
-    detailed_task,
+    failed_task,
     has_content,
-    lost_task,
     message_result,
     outcome,
     poll_s,
@@ -29,6 +27,8 @@ from hub.bridge.tasks.model import (
     requires_task,
     status_and_outcome,
     task_handle,
+    task_in,
+    task_params,
     write_ticket,
 )
 from hub.wire.capabilities import TASKS_NEEDED
@@ -95,8 +95,8 @@ def test_whatever_an_upstream_says_hosts_see_what_the_schema_allows(wild: dict[s
     for version in (L4, MODERN):
         task = read_task(members({**wild, "taskId": "u", "status": status}), version)
         assert judged(task_handle(task, "h"), "tools/call")["taskId"] == "h"
-        assert judged(complete_result(detailed_task(task, "h", more)), "tasks/get")["status"] == status
-        params = open_object(raw(detailed_task(task, "h", more)))
+        assert judged(complete_result(task_params(task, "h", more)), "tasks/get")["status"] == status
+        params = open_object(raw(task_params(task, "h", more)))
         validate(encode_notification("notifications/tasks", params), MODERN, sender="server")
 
 
@@ -105,11 +105,11 @@ def test_what_begins_a_task() -> None:
     old: Reply = Result(raw({"task": OLD, "_meta": {HUB_SESSION: "s"}}))
     new: Reply = Result(raw({"resultType": "task", **NEW}))
     for reply, version, session in ((old, L4, "s"), (new, MODERN, "")):
-        task = begun_task(reply, version)
+        task = task_in(reply, version)
         assert task is not None
         assert (task.id, task.session) == ("u-9", session)
-    assert begun_task(new, L4) is None
-    assert begun_task(old, MODERN) is None
+    assert task_in(new, L4) is None
+    assert task_in(old, MODERN) is None
 
 
 @pytest.mark.parametrize("version", [L4, MODERN])
@@ -123,14 +123,14 @@ def test_what_begins_a_task() -> None:
     ],
 )
 def test_other_replies_begin_none(reply: Reply, version: str) -> None:
-    assert begun_task(reply, version) is None
+    assert task_in(reply, version) is None
 
 
 def test_what_only_says_it_is_a_task_is_none() -> None:
     with pytest.raises(NoTask):
-        begun_task(Result(Raw(b'{"task":1}')), L4)
+        task_in(Result(Raw(b'{"task":1}')), L4)
     with pytest.raises(NoTask):
-        begun_task(Result(Raw(b'{"resultType":"task"}')), MODERN)
+        task_in(Result(Raw(b'{"resultType":"task"}')), MODERN)
 
 
 # --- what came of it --------------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def test_the_wire_example() -> None:
     status, more = status_and_outcome(
         Result(raw({"content": [{"type": "text", "text": "quota exceeded"}], "isError": True}))
     )
-    result = judged(complete_result(detailed_task(task, "SEAL4", more, status=status)), "tasks/get")
+    result = judged(complete_result(task_params(task, "SEAL4", more, status=status)), "tasks/get")
     del result["_meta"]
     assert result == {
         **{"resultType": "complete", "taskId": "SEAL4", "status": "completed"},
@@ -188,7 +188,7 @@ def test_the_wire_example() -> None:
 def test_what_hosts_are_told_of_a_lost_task() -> None:
     ticket = TaskTicket("files", "me", "u-9", "slow", L4, "s", TIMES["createdAt"])
     assert read_ticket(write_ticket(ticket)) == ticket
-    result = judged(complete_result(lost_task("h", ticket)), "tasks/get")
+    result = judged(complete_result(failed_task("h", ticket)), "tasks/get")
     assert (result["status"], result["error"]["data"]["hub"]) == ("failed", "upstream_lost")
 
 
@@ -212,7 +212,7 @@ def test_who_wants_tasks() -> None:
 def test_a_reply_that_is_a_crowd_is_not_opened() -> None:
     crowd = Result(raw({"task": {"taskId": "t", "status": "working"}, "more": [1] * (MAX_ITEMS + 1)}))
     with pytest.raises(NoTask, match="a result has more than 100000 items"):
-        begun_task(crowd, L4)
+        task_in(crowd, L4)
     assert has_content(crowd)
 
 

@@ -8,7 +8,7 @@ import trio.testing
 from hub.catalog.view import EVERYTHING, server_view
 from hub.downstream.host import SESSION_IN_FLIGHT
 from hub.downstream.http.endpoint import Endpoint
-from hub.downstream.http.reply import accepted, is_json
+from hub.downstream.http.reply import is_json, read_accept
 from hub.downstream.http.session import MAX_SESSIONS_OF_PRINCIPAL, SESSION_IDLE_S
 from hub.downstream.running_requests import PRINCIPAL_IN_FLIGHT
 from hub.link.interface import Identity
@@ -108,13 +108,13 @@ def test_spellings_of_json(type):
     ],
 )
 def test_what_accept_allows(header, json, events):
-    assert (accepted(header).json, accepted(header).events) == (json, events)
+    assert (read_accept(header).json, read_accept(header).events) == (json, events)
 
 
 def test_who_names_events_first_wants_them():
-    assert accepted("text/event-stream, application/json").events_first
-    assert not accepted("application/json, text/event-stream").events_first
-    assert not accepted("text/event-stream").events_first
+    assert read_accept("text/event-stream, application/json").events_first
+    assert not read_accept("application/json, text/event-stream").events_first
+    assert not read_accept("text/event-stream").events_first
 
 
 async def test_a_host_that_takes_neither_form(host):

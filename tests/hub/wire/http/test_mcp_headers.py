@@ -16,7 +16,7 @@ from hub.wire.http.mcp_headers import (
     decode_header,
     encode_header,
     mirror_headers,
-    mirrored,
+    mirrors_of,
 )
 
 # --- values of headers ----------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ REGION = {"type": "string", "x-mcp-header": "Region"}
 
 @pytest.mark.covers("H-9", "H-10")
 def test_mirrors_are_found_along_properties() -> None:
-    found = mirrored(
+    found = mirrors_of(
         schema(
             {
                 "region": REGION,
@@ -107,10 +107,10 @@ def test_mirrors_are_found_along_properties() -> None:
         Mirror("Mcp-Param-N", ("limits", "n")),
         Mirror("Mcp-Param-b.c", ("x-mcp-header",)),
     )
-    assert mirrored(schema({"x": {"type": "string", "description": "\u00e9"}})) == ()
-    assert mirrored(schema({"x": {"type": "string"}})) == ()
-    assert mirrored(schema({"x": {"type": "string", "default": {"x-mcp-header": "no annotation"}}})) == ()
-    assert mirrored(Raw(rb'{"properties":{"a":{"type":"string","x\u002dmcp-header":"A"}}}')) == (
+    assert mirrors_of(schema({"x": {"type": "string", "description": "\u00e9"}})) == ()
+    assert mirrors_of(schema({"x": {"type": "string"}})) == ()
+    assert mirrors_of(schema({"x": {"type": "string", "default": {"x-mcp-header": "no annotation"}}})) == ()
+    assert mirrors_of(Raw(rb'{"properties":{"a":{"type":"string","x\u002dmcp-header":"A"}}}')) == (
         Mirror("Mcp-Param-A", ("a",)),
     )
 
@@ -139,7 +139,7 @@ def test_mirrors_are_found_along_properties() -> None:
 )
 def test_mirrors_that_break_the_rules(wrong: Raw) -> None:
     with pytest.raises(InvalidMirror):
-        mirrored(wrong)
+        mirrors_of(wrong)
 
 
 MIRRORS = (Mirror("Mcp-Param-Region", ("region",)), Mirror("Mcp-Param-N", ("limits", "n")))

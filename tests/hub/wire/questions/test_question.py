@@ -11,8 +11,8 @@ from hub.bridge.request_state import encode_input_request, input_required
 from hub.wire.capabilities import (
     capabilities_for_upstream,
     capabilities_of_session,
+    capabilities_of_shared_session,
     covers,
-    shared_session_capabilities,
 )
 from hub.wire.handshake import initialize_params
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Result, encode_request, encode_response, raw
@@ -23,8 +23,8 @@ from hub.wire.questions.question import (
     QuestionRefusal,
     answer_for_upstream,
     check_capabilities,
-    declined_reply,
     question_for_host,
+    reply_without_answer,
 )
 from hub.wire.value_limits import SMALL_BYTES
 from tests.support.schemas import _check, validate
@@ -150,14 +150,14 @@ def test_a_session_of_ones_own_declares_what_its_host_can_do():
 
 @pytest.mark.covers("G-11")
 def test_a_shared_session_never_declares_roots():
-    assert "roots" not in shared_session_capabilities()
-    assert {"sampling", "elicitation"} <= shared_session_capabilities().keys()
-    assert shared_session_capabilities()["sampling"] == raw(
+    assert "roots" not in capabilities_of_shared_session()
+    assert {"sampling", "elicitation"} <= capabilities_of_shared_session().keys()
+    assert capabilities_of_shared_session()["sampling"] == raw(
         {"tools": {}}
     )  # who has none is protected by `check_capabilities`
 
 
-@pytest.mark.parametrize("declared", [shared_session_capabilities(), capabilities_of_session(members(**EVERYTHING))])
+@pytest.mark.parametrize("declared", [capabilities_of_shared_session(), capabilities_of_session(members(**EVERYTHING))])
 @pytest.mark.parametrize("version", LEGACY_VERSIONS)
 def test_what_is_declared_is_valid(declared, version):
     validate(encode_request(1, "initialize", initialize_params(version, declared)), version, sender="client")
@@ -594,9 +594,9 @@ def test_a_question_or_an_answer_with_a_crowd_in_it_is_refused():
 
 @pytest.mark.covers("F-I-07", "R-9")
 def test_an_upstream_that_nobody_answers_is_told_so():
-    assert declined_reply(form({}), "no time") == Result(raw({"action": "cancel"}))
-    assert declined_reply(sample(TEXT), "no time") == Failure(-1, "no time")
-    assert declined_reply(question(ROOTS), "no time") == Failure(-32603, "no time")
+    assert reply_without_answer(form({}), "no time") == Result(raw({"action": "cancel"}))
+    assert reply_without_answer(sample(TEXT), "no time") == Failure(-1, "no time")
+    assert reply_without_answer(question(ROOTS), "no time") == Failure(-32603, "no time")
 
 
 @pytest.mark.covers("SEC-13")

@@ -7,14 +7,14 @@ import trio
 
 from hub.link.hub_errors import DeadlineExceeded
 from hub.link.interface import Operation
-from hub.wire.capabilities import shared_session_capabilities
+from hub.wire.capabilities import capabilities_of_shared_session
 from hub.wire.jsonrpc import Failure, raw
 from tests.support.http_fixture import TEXT, TIMEOUTS, Ear, Fixture, log_note, note, running
 from tests.support.http_peer import PeerRequest, Script, Talk
 from upstreams.session import CallTimeouts, SessionTerms
 
-SHARED = SessionTerms(shared_session_capabilities())
-ALONE = SessionTerms({**shared_session_capabilities(), "roots": raw({"listChanged": True})}, exclusive=True)
+SHARED = SessionTerms(capabilities_of_shared_session())
+ALONE = SessionTerms({**capabilities_of_shared_session(), "roots": raw({"listChanged": True})}, exclusive=True)
 COMPLETION = {"ref": raw({"type": "ref/prompt", "name": "p"}), "argument": raw({"name": "a", "value": ""})}
 ACCEPTED = {"action": "accept", "content": {}}
 

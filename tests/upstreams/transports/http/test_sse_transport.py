@@ -20,7 +20,7 @@ from hub.link.hub_errors import (
     UpstreamUnauthorized,
     UpstreamUnavailable,
 )
-from hub.wire.capabilities import shared_session_capabilities
+from hub.wire.capabilities import capabilities_of_shared_session
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import Era, Kind
 from tests.support.http_fixture import TEXT, Ear, config_for, failing, log_note, note, run, running
@@ -393,7 +393,7 @@ async def test_questions_come_on_the_one_stream_too() -> None:
         answered.set()
 
     script.on |= {"tools/call": call, "response": response}
-    async with running(script, transport="sse", terms=SessionTerms(shared_session_capabilities())) as it:
+    async with running(script, transport="sse", terms=SessionTerms(capabilities_of_shared_session())) as it:
         ear = Ear(answer={"role": "assistant", "model": "m", "content": {"type": "text", "text": "yes"}})
         assert await it.call(exchange=ear) == TEXT
         assert [question.version for question in ear.questions] == ["2024-11-05"]

@@ -19,7 +19,7 @@ from hub.link.budget import Budget
 from hub.link.hub_errors import Executed, HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
 from hub.link.interface import Operation
 from hub.link.line_channel import MAX_LINE_BYTES
-from hub.wire.capabilities import shared_session_capabilities
+from hub.wire.capabilities import capabilities_of_shared_session
 from hub.wire.jsonrpc import Result, peek_str, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind
 from tests.support.fakes import FakeHost
@@ -169,7 +169,7 @@ FORM = {"message": "Name?", "requestedSchema": {"type": "object", "properties": 
 @pytest.mark.covers("G-4", "F-I-02")
 async def test_a_process_asks_and_is_answered(nursery):
     script = {"on": {"tools/call:ask": [["ask", "elicitation/create", FORM], ["reply_told"]]}}
-    up = await running(nursery, script, terms=SessionTerms(shared_session_capabilities()))
+    up = await running(nursery, script, terms=SessionTerms(capabilities_of_shared_session()))
     told = json.loads(text_of(await up.call("ask", host=Person())))
     assert told == {"action": "accept", "content": {"name": "Name?"}}
     await up.call("echo", host=FakeHost(principal="another"))
@@ -180,7 +180,7 @@ async def test_a_process_asks_and_is_answered(nursery):
 @pytest.mark.covers("F-I-06")
 async def test_a_process_that_dies_asks_no_more(nursery):
     script = {"on": {"tools/call:ask": [["ask", "elicitation/create", FORM], ["reply_told"]]}}
-    up = await running(nursery, script, terms=SessionTerms(shared_session_capabilities()))
+    up = await running(nursery, script, terms=SessionTerms(capabilities_of_shared_session()))
     host = Person(answers=False)
     outcome = []
 
