@@ -37,7 +37,7 @@ class Queue:
     async def hurry(self, *names):
         for name in names:
             self.gate.hurry(self._starts[name])
-        await trio.testing.wait_all_tasks_blocked()
+            await trio.testing.wait_all_tasks_blocked()
 
     async def end(self, *names):
         for name in names:
