@@ -28,7 +28,7 @@ from hub.daemon.banner import announce
 from hub.daemon.binding import CannotListen
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import pages
-from hub.daemon.memory import calm_collector, keep_trim
+from hub.daemon.memory import calm_collector, keep_large_blocks, keep_trim
 from hub.daemon.reload import Reloader
 from hub.daemon.setup import wall
 from hub.daemon.sign_in_parts import SignInParts
@@ -110,11 +110,13 @@ class Daemon:
         own: Iterable[Path],
     ) -> None:
         """Serve until the first signal, or until one of its `own` files is gone; then drain, stop in order, return."""
+        keep_large_blocks()
         others: dict[int, Callable[[], None]] = {signal.SIGHUP: self._reloader.request, signal.SIGUSR1: _reopen_log}
         async with trio.open_nursery() as life:
             await life.start(adopt)
             life.start_soon(keep_going, "Noticing that the hub stands still", self._watch.run)
-            life.start_soon(keep_going, "Giving memory back", partial(keep_trim, self._hub.budget))
+            trim = partial(keep_trim, self._hub.budget, lambda: self._hub.hosts.requests.count)
+            life.start_soon(keep_going, "Giving memory back", trim)
             follow = partial(obey, signals, self._asked.set, self._cut_off, others)
             life.start_soon(keep_going, "Obeying signals", follow)
             life.start_soon(keep_going, "Telling the service manager", partial(systemd.pulse, self._summary))

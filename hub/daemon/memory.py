@@ -1,12 +1,14 @@
-"""Memory of the process: a garbage collector that looks rarely, and freed memory that goes back to the system.
+"""Memory of the process: a garbage collector that looks rarely, and memory of large messages that is used again.
 
-The C library would keep the memory of large messages for later ones. glibc returns it (`malloc_trim`); a thread asks
-for that, after much was freed, and more than is still held.
+glibc would give each large block back to the system as soon as it is freed, and get zeroed pages for the next one, a
+page fault for each. It is told to keep such memory (`mallopt`). It returns it when asked (`malloc_trim`): a thread asks
+after much was freed, once nothing is held and all is quiet, or when more was freed than is still held.
 """
 
 import ctypes
 import gc
 import logging
+from collections.abc import Callable
 from typing import Final
 
 import trio
@@ -17,9 +19,15 @@ log = logging.getLogger("hubd")
 
 COLLECTOR_THRESHOLDS: Final = (10_000, 20, 20)
 """New containers before the youngest are looked at, and how often that happens before older ones are, too."""
+QUIET_S: Final = 1.0
+"""Time without a call, and without a byte held, after which memory is returned."""
 LOOK_S: Final = 30.0
+"""Time after which memory is returned though the hub is busy."""
 WORTH_BYTES: Final = 32 << 20
-"""The least that must have been freed since the last call."""
+"""The least that must have been freed since the last time."""
+MALLOPT: Final = ((-3, 32 << 20), (-1, 64 << 20), (-2, 4 << 20))
+"""Parameters of glibc and their values: `M_MMAP_THRESHOLD` (the most that 64 bits allow), `M_TRIM_THRESHOLD`,
+`M_TOP_PAD`. See mallopt(3)."""
 
 
 def calm_collector() -> None:
@@ -33,27 +41,47 @@ def calm_collector() -> None:
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
 
 
+def keep_large_blocks() -> None:
+    """Have the C library use the memory of large messages again; without `mallopt` do nothing."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        for parameter, value in MALLOPT:
+            mallopt(parameter, value)
+
+
 def trimmer() -> "ctypes._NamedFuncPointer | None":
     """The C library's `malloc_trim`; None: it has none."""
     return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
-async def keep_trim(budget: Budget) -> None:
+async def keep_trim(budget: Budget, running: Callable[[], int]) -> None:
     """Return the memory that `budget` has freed, for ever; without `malloc_trim` do nothing.
 
-    Cancellation: a running call is left to its thread.
+    `running`: the number of running calls. Cancellation: a running call of the C library is left to its thread.
     """
     trim = trimmer()
     if trim is None:
         return
     before = budget.released
     while True:
-        await trio.sleep(LOOK_S)
+        enough = trio.Event()
+        budget.when_released(before + WORTH_BYTES, enough.set)
+        await enough.wait()
+        with trio.move_on_after(LOOK_S):
+            await _wait_quiet(budget, running)
         if is_worthwhile(budget, before):
             before = budget.released
             began = trio.current_time()
             await trio.to_thread.run_sync(trim, 0, abandon_on_cancel=True)
             log.debug("returned memory to the system in %.3f s", trio.current_time() - began)
+
+
+async def _wait_quiet(budget: Budget, running: Callable[[], int]) -> None:
+    """Wait until nothing was freed, held or running for a while."""
+    seen = -1
+    while budget.used or running() or seen != budget.released:
+        seen = budget.released
+        await trio.sleep(QUIET_S)
 
 
 def is_worthwhile(budget: Budget, before: int) -> bool:

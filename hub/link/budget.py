@@ -40,6 +40,8 @@ class Budget:
         """Number of evicted peers."""
         self.released = 0
         """Total of the bytes given back."""
+        self._enough: float = inf
+        self._on_enough: Callable[[], None] | None = None
         self._by_principal: dict[str, int] = {}
         self._holders: dict[Account, None] = {}
 
@@ -78,12 +80,24 @@ class Budget:
             if give_up is not None:
                 give_up()
 
+    def when_released(self, total: int, callback: Callable[[], None]) -> None:
+        """Call `callback` once so many bytes were `released`, now if they were; it replaces an earlier one."""
+        self._enough, self._on_enough = total, callback
+        self._tell_released()
+
+    def _tell_released(self) -> None:
+        if self.released >= self._enough and self._on_enough is not None:
+            self._enough = inf
+            self._on_enough()
+
     def add(self, account: "Account", amount: int) -> None:
         """Add `amount`, which may be negative, to `account`."""
         account.used += amount
         self.used += amount
         self.highest = max(self.highest, self.used)
-        self.released -= min(0, amount)
+        if amount < 0:
+            self.released -= amount
+            self._tell_released()
         if account.used:
             self._holders[account] = None
         else:

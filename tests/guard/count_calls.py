@@ -8,7 +8,7 @@ import json
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -127,6 +127,12 @@ class HttpHost:
         else:
             self._fields += ["Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: echo__echo"]
 
+    def ask(self, method: str, params: dict[str, object]) -> bytes:
+        """The body of the answer to one request of the first caller."""
+        self._id += 1
+        self._send(0, _request(self._id, method, params))
+        return self._receive(0)[1]
+
     def round(self) -> None:
         for at in range(len(self._sockets)):
             self._id += 1
@@ -156,11 +162,14 @@ class HttpHost:
 
 
 @contextmanager
-def hub(directory: Path, *program: str) -> Iterator[tuple[dict[str, str], Process]]:
-    """A hub with one server, in `directory`: one that counts, or `program serve`."""
+def hub(
+    directory: Path, *program: str, server: Sequence[str] = (), names: Sequence[str] = ("echo",)
+) -> Iterator[tuple[dict[str, str], Process]]:
+    """A hub in `directory`, one that counts, or `program serve`, with servers of these `names` and these arguments."""
     config = directory / "hubd.toml"
-    args = json.dumps(["-I", "-S", str(HERE / "echo_server.py")])
-    config.write_text(f"[upstreams.echo]\ncommand = {json.dumps(sys.executable)}\nargs = {args}\nera = 'legacy'\n")
+    args = json.dumps(["-I", "-S", str(HERE / "echo_server.py"), *server])
+    each = f"command = {json.dumps(sys.executable)}\nargs = {args}\nera = 'legacy'\n"
+    config.write_text("".join(f"[upstreams.{name}]\n{each}" for name in names))
     env = own_directories(directory)
     start = [*program, "serve"] if program else [sys.executable, HERE / "counted_hub.py"]
     argv = [*start, "--config", config, "--listen", "127.0.0.1:0"]

@@ -1,14 +1,18 @@
-"""A server over stdio that costs next to nothing: it answers each call of its one tool with the text it was given.
+"""A server over stdio that costs next to nothing: it answers each call with the text it was given, `times` over.
 
-Revision 2025-11-25, or 2026-07-28 with the argument `modern`. It answers all requests of one read with one write.
+Revision 2025-11-25, or 2026-07-28 with the argument `modern`. It answers all requests of one read with one write, and
+has one tool, or a hundred with the argument `hundred`.
 """
 
 import json
 import os
 import sys
 
-MODERN = sys.argv[1:] == ["modern"]
+MODERN = "modern" in sys.argv
 TOOL = {"name": "echo", "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}}}
+TOOLS = [TOOL]
+if "hundred" in sys.argv:
+    TOOLS += [{**TOOL, "name": f"tool_{number}", "description": "x" * 560} for number in range(1, 100)]
 
 
 def answer(line: bytes) -> bytes:
@@ -24,9 +28,11 @@ def answer(line: bytes) -> bytes:
             version = params["protocolVersion"]
             reply["result"] = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}
         case "tools/list":
-            reply["result"] = {"tools": [TOOL]}
+            reply["result"] = {"tools": TOOLS}
         case "tools/call":
-            reply["result"] = {"content": [{"type": "text", "text": params["arguments"]["text"]}]}
+            arguments = params["arguments"]
+            text = arguments["text"] * arguments.get("times", 1)
+            reply["result"] = {"content": [{"type": "text", "text": text}]}
         case "ping":
             reply["result"] = {}
         case _:

@@ -302,17 +302,28 @@ async def test_giving_memory_back(monkeypatch, autojump_clock):
     monkeypatch.setattr(trio.to_thread, "run_sync", at_once)
     budget = Budget()
     account = budget.account()
+    running = {"a call"}
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(keep_trim, budget)
+        nursery.start_soon(keep_trim, budget, lambda: len(running))
         await trio.sleep(35)
         assert calls == []
         account.take(WORTH_BYTES, 0)
         account.give(WORTH_BYTES)
-        await trio.sleep(35)
+        await trio.sleep(2.5)
+        assert calls == [], "not while a call runs"
+        running.clear()
+        await trio.sleep(2.5)
         assert calls == [0], "once for what was let go"
+        await trio.sleep(35)
+        assert calls == [0]
+        running.add("a call that goes on")
+        account.take(WORTH_BYTES, 0)
+        account.give(WORTH_BYTES)
+        await trio.sleep(35)
+        assert calls == [0, 0], "a busy hub does it, too, after a while"
         nursery.cancel_scope.cancel()
 
 
 async def test_giving_memory_back_where_there_is_no_call_for_it(monkeypatch):
     monkeypatch.setattr("hub.daemon.memory.trimmer", lambda: None)
-    await keep_trim(Budget())
+    await keep_trim(Budget(), int)
