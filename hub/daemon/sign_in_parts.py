@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 OF_CREDENTIALS: Final = (
     "upstreams.fetch.fetcher",
     "upstreams.oauth.accounts",
-    "upstreams.oauth.finding",
     "upstreams.oauth.store.place",
 )
 OF_THE_FLOW: Final = (
@@ -42,7 +41,7 @@ OF_THE_FLOW: Final = (
     "hub.sign_in.descent",
     "hub.sign_in.web",
     "hub.sign_in.servers",
-    "upstreams.oauth.obtaining",
+    "upstreams.oauth.renewing",
     "upstreams.oauth.status",
     "upstreams.oauth.store.keeping",
 )
@@ -139,7 +138,6 @@ class SignInParts:
     def accounts(self) -> "Accounts":
         """All credentials of the hub."""
         from upstreams.oauth.accounts import Accounts
-        from upstreams.oauth.finding import finding_by
         from upstreams.oauth.store.place import store_folder
 
         self._used.set()
@@ -150,7 +148,6 @@ class SignInParts:
             folder=store_folder(self._folder),
             wall=WALL,
             clock=self._clock,
-            finding=finding_by(self.fetch),
             configured=lambda: self.hub.supervisor.upstreams,
         )
 
@@ -204,7 +201,7 @@ class SignInParts:
         return upstream.values.fill(upstream.config) if upstream.values.is_read else upstream.config
 
     def _idp(self) -> UpstreamConfig | None:
-        from upstreams.oauth.obtaining import settings_of
+        from upstreams.oauth.model import settings_of
 
         idp = self._oauth().idp
         return UpstreamConfig(url=idp.issuer, oauth=settings_of(idp)) if idp.issuer else None

@@ -99,12 +99,12 @@ class SignInRequests:
             expires_s=None if expires_at is None else round(expires_at - self._parts.wall(), 1),
             renewable=credential.is_renewable,
             note=f"{credential.problem} {LISTED}" if self._hides_lists(credential) else credential.problem,
-            command=COMMANDS.get(credential.settings.grant, "").format(name),
+            command=COMMANDS.get(credential.account.settings.grant, "").format(name),
         )
 
     def _hides_lists(self, credential: "UpstreamCredential") -> bool:
         """True if nobody sees what an upstream offers before the owner has signed in, whoever else has."""
-        config = self._parts.config_of(credential.upstream)
+        config = self._parts.config_of(credential.account.upstream)
         is_each = config is not None and config.oauth.account == "each" and not config.across_principals
         return is_each and not credential.is_usable
 

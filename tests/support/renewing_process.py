@@ -21,10 +21,8 @@ from hub.link.hub_errors import HubError
 from hub.link.interface import OWNER
 from hub.link.sealing import Keys
 from upstreams.fetch.fetcher import Fetcher
-from upstreams.fetch.model import Allowed
 from upstreams.oauth.accounts import Accounts
-from upstreams.oauth.model import AuthorizationServer, Challenge, Grant, GrantKey, OAuthClient
-from upstreams.oauth.parts import Finding
+from upstreams.oauth.model import AuthorizationServer, Grant, GrantKey, OAuthClient
 from upstreams.oauth.store.grant_store import GrantStore
 from upstreams.oauth.store.locks import Held
 from upstreams.oauth.store.seal import KeySeal
@@ -114,9 +112,6 @@ async def main(folder: str, issuer: str, waiters: int, step: str) -> None:
     at = 0.0
     fetch = DyingFetcher(step)
 
-    async def discover(url, settings, challenge, preferred):
-        raise AssertionError
-
     accounts = Accounts(
         OAuthConfig,
         lambda: store_in(folder),
@@ -124,13 +119,6 @@ async def main(folder: str, issuer: str, waiters: int, step: str) -> None:
         folder=Path(folder),
         wall=lambda: WALL + at,
         clock=lambda: trio.current_time() + at,
-        finding=Finding(
-            discover=discover,
-            server=discover,
-            parse=lambda values: Challenge(),
-            allowed=lambda url, settings: Allowed(loopback_http=True, private_hosts=frozenset({"127.0.0.1"})),
-            client=lambda server, settings, upstream: OAuthClient(issuer=issuer, client_id="hub"),
-        ),
     )
     credential = accounts.credential("notes", UpstreamConfig(url=url_of(issuer)), OWNER)
     assert credential is not None

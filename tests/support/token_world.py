@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import trio
-from msgspec.structs import replace
 
 from config.oauth_settings import IdentityProvider, OAuthConfig, UpstreamOAuth
 from config.setting import Secret
@@ -17,14 +16,10 @@ from upstreams.fetch.model import Allowed, Fetched, FetchFailed
 from upstreams.oauth.accounts import Accounts
 from upstreams.oauth.model import (
     AuthorizationServer,
-    Challenge,
-    Discovery,
     Grant,
     GrantKey,
     OAuthClient,
-    ProtectedResource,
 )
-from upstreams.oauth.parts import Finding
 from upstreams.oauth.store.grant_store import GrantStore
 from upstreams.oauth.store.seal import KeySeal
 from upstreams.oauth.tokens.grants import origin_of
@@ -35,6 +30,11 @@ KEY = GrantKey(ISSUER, URL, "notes", OWNER)
 SERVER = AuthorizationServer(
     issuer=ISSUER, token_endpoint=f"{ISSUER}/token", revocation_endpoint=f"{ISSUER}/revoke", authorization_endpoint=""
 )
+METADATA = {
+    "authorization_endpoint": f"{ISSUER}/authorize",
+    "revocation_endpoint": f"{ISSUER}/revoke",
+    "code_challenge_methods_supported": ["S256"],
+}
 PUBLIC = OAuthClient(issuer=ISSUER, client_id="hub-1")
 SEALING = Keys(b"k" * 32)
 START = 1_700_000_000.0
@@ -68,6 +68,11 @@ class ScriptedServer:
         self.gate: trio.Event | None = None
         """Answers wait for it."""
         self.arrived = trio.Event()
+        self.metadata: Callable[[str], Fetched]
+
+    async def get(self, url, allowed: Allowed, *, headers=None) -> Fetched:
+        await trio.lowlevel.checkpoint()
+        return self.metadata(url)
 
     async def post_form(self, url, fields, allowed: Allowed, *, headers=None) -> Fetched:
         self.urls.append(url)
@@ -99,12 +104,12 @@ class World:
         self.began = trio.current_time()
         self.wall_ahead = self.slept = 0.0
         self.store = GrantStore(self.folder, KeySeal("keys", lambda: SEALING))
-        self.found = Discovery(
-            resource=ProtectedResource(resource=URL, authorization_servers=(ISSUER,)), server=SERVER, scope="read"
-        )
+        self.issuer = ISSUER
+        """The authorization server that the upstream names; "": it cannot say now."""
         self.looks = 0
         self.changes: list[tuple[str, str]] = []
         self.configured: set[str] | None = None
+        server.metadata = self.metadata
         self.accounts = self.new_accounts()
 
     def new_accounts(self, store: Callable[[], GrantStore] | None = None) -> Accounts:
@@ -116,13 +121,6 @@ class World:
             folder=self.folder,
             wall=self.wall,
             clock=self.clock,
-            finding=Finding(
-                discover=self._discover,
-                server=self._server,
-                parse=lambda values: Challenge(scope=values[0].partition("scope=")[2].strip('"') if values else ""),
-                allowed=lambda url, settings: Allowed(),
-                client=configured,
-            ),
             on_change=lambda upstream, principal: self.changes.append((upstream, principal)),
             configured=lambda: self.configured,
         )
@@ -133,16 +131,18 @@ class World:
     def clock(self) -> float:
         return trio.current_time() + self.slept
 
-    async def _discover(self, url, settings, challenge, preferred) -> Discovery:
-        self.looks += 1
-        await trio.lowlevel.checkpoint()
-        if isinstance(self.found, Exception):
-            raise self.found
-        return self.found
-
-    async def _server(self, settings):
-        await trio.lowlevel.checkpoint()
-        return replace(SERVER, issuer=settings.issuer, token_endpoint=f"{settings.issuer}/token")
+    def metadata(self, url: str) -> Fetched:
+        """The metadata at a URL: of the upstream, as `issuer` says, and of every authorization server."""
+        if "/.well-known/oauth-protected-resource" in url:
+            self.looks += 1
+            return answer(
+                200 if self.issuer else 503,
+                resource=URL,
+                authorization_servers=[self.issuer],
+                scopes_supported=["read"],
+            )
+        issuer = url.partition("/.well-known/")[0]
+        return answer(issuer=issuer, token_endpoint=f"{issuer}/token", **METADATA)
 
     def credential(self, **settings):
         """That of the upstream `notes`."""
@@ -166,20 +166,6 @@ class World:
             "origin": origin_of(URL),
         }
         return Grant(**{**fields, **changes})
-
-
-def configured(server: AuthorizationServer, settings: UpstreamOAuth, upstream: str) -> OAuthClient:
-    """The client that the settings name."""
-    method = "none" if settings.client_secret is None else "client_secret_basic"
-    if settings.private_key is not None:
-        method = "private_key_jwt"
-    return OAuthClient(
-        issuer=server.issuer,
-        client_id=settings.client_id,
-        secret=settings.client_secret,
-        token_auth=method if settings.token_auth == "auto" else settings.token_auth,
-        kind="configured",
-    )
 
 
 @asynccontextmanager

@@ -4,7 +4,6 @@ with a URL, and little by one whose upstreams want no sign-in."""
 import logging
 import os
 from collections.abc import Awaitable, Callable, Collection
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
@@ -17,15 +16,14 @@ from hub.link.fault_isolation import run_isolated
 from hub.link.interface import OWNER
 from upstreams.oauth.credential import UpstreamCredential
 from upstreams.oauth.extensions import signs_in
-from upstreams.oauth.model import Grant, OAuthProblem, OAuthUnavailable
-from upstreams.oauth.parts import Finding, Shared
+from upstreams.oauth.model import Grant, OAuthAccount, OAuthProblem, OAuthUnavailable, settings_of
+from upstreams.oauth.parts import Shared
 
 if TYPE_CHECKING:
-    from upstreams.oauth.obtaining import Obtaining
+    from upstreams.fetch.fetcher import Fetcher
     from upstreams.oauth.status import AccountRow
     from upstreams.oauth.store.grant_store import GrantStore
     from upstreams.oauth.store.keeping import Keeper
-    from upstreams.oauth.tokens.endpoint import Poster
 
 log = logging.getLogger(__name__)
 
@@ -45,12 +43,11 @@ class Accounts:
         self,
         config: Callable[[], OAuthConfig],
         store: "Callable[[], GrantStore]",
-        fetch: "Poster",
+        fetch: "Fetcher",
         *,
         folder: Path,
         wall: Callable[[], float],
         clock: Callable[[], float],
-        finding: Finding,
         on_change: Callable[[str, str], None] = lambda upstream, principal: None,
         configured: Callable[[], Collection[str] | None] = lambda: None,
     ) -> None:
@@ -69,9 +66,9 @@ class Accounts:
             fetch=fetch,
             wall=wall,
             clock=clock,
-            finding=finding,
             spawn=self._spawn,
             idp=lambda: config().idp,
+            idp_grant=lambda principal: self.idp(principal).current(),
         )
 
     def __repr__(self) -> str:
@@ -109,9 +106,9 @@ class Accounts:
             return None
         assert config.url is not None
         known = self.find(name, principal)
-        if known is not None and (known.url, known.settings) == (config.url, config.oauth):
+        if known is not None and (known.account.url, known.account.settings) == (config.url, config.oauth):
             return known
-        return self._made_credential(name, config.url, principal, config)
+        return self._make_credential(OAuthAccount(name, config.url, principal, config.oauth))
 
     def find(self, name: str, principal: str) -> UpstreamCredential | None:
         """The credential of a principal at an upstream, if a session has asked for it."""
@@ -119,14 +116,11 @@ class Accounts:
 
     def idp(self, principal: str) -> UpstreamCredential:
         """The credential of the company's identity provider, which is kept as that of the upstream ""."""
-        from upstreams.oauth.obtaining import settings_of
-
         settings = settings_of(self._shared.idp())
         known = self._credentials.get(("", principal))
-        if known is not None and known.settings == settings:
+        if known is not None and known.account.settings == settings:
             return known
-        config = UpstreamConfig(url=settings.issuer, oauth=settings)
-        return self._made_credential("", settings.issuer, principal, config)
+        return self._make_credential(OAuthAccount("", settings.issuer, principal, settings))
 
     async def keep(self, grant: Grant) -> Grant:
         """Keep the grant of a new sign-in, durably, and use it from now on. What is kept: its generation may differ.
@@ -140,7 +134,7 @@ class Accounts:
             known.signed_in(kept)
         if not grant.key.upstream:
             for each in self._credentials.values():
-                if each.settings.grant == "id_jag":
+                if each.account.settings.grant == "id_jag":
                     each.try_again()
         return kept
 
@@ -189,18 +183,15 @@ class Accounts:
                 rows[key] = live_row(credential, source)
         return [rows[key] for key in sorted(rows)]
 
-    def _made_credential(self, name: str, url: str, principal: str, config: UpstreamConfig) -> UpstreamCredential:
-        made = self._credentials[name, principal] = UpstreamCredential(
-            name,
-            url,
-            principal,
-            config.oauth,
+    def _make_credential(self, account: OAuthAccount) -> UpstreamCredential:
+        made = UpstreamCredential(
+            account,
             self._shared,
             may_be_kept=self._may_be_kept(),
-            make_obtaining=partial(self._obtaining, name, url, principal, config),
-            on_change=lambda credential: self._on_change(credential.upstream, credential.principal),
+            on_change=lambda account: self._on_change(account.upstream, account.principal),
         )
-        self._in_use[name, principal] = made
+        key = account.upstream, account.principal
+        self._credentials[key] = self._in_use[key] = made
         self._drop_idle(made)
         return made
 
@@ -217,17 +208,6 @@ class Accounts:
                 idle.append(key)
         for key in idle[:-MAX_IDLE]:
             del self._credentials[key]
-
-    def _obtaining(self, name: str, url: str, principal: str, config: UpstreamConfig) -> "Obtaining":
-        from upstreams.oauth.obtaining import ByItself, ByRefreshToken, IdentityProviderGrant
-
-        settings, shared = config.oauth, self._shared
-        if settings.grant == "client_credentials":
-            return ByItself(name, url, principal, settings, shared)
-        if settings.grant == "id_jag":
-            idp = IdentityProviderGrant(shared, lambda: self.idp(principal).current())
-            return ByItself(name, url, principal, settings, shared, through_idp=idp)
-        return ByRefreshToken(url, settings, shared)
 
     def _may_be_kept(self) -> bool:
         return self._made is not None or os.path.isdir(self._folder)

@@ -6,45 +6,32 @@ those who wait.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from math import inf
 from typing import TYPE_CHECKING, Final
 from weakref import WeakMethod
 
 import trio
 
-from config.oauth_settings import UpstreamOAuth
-from hub.link.hub_errors import UpstreamUnauthorized
+from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnresolved, without_frames
 from hub.link.loading import load
-from upstreams.oauth.failures import Failures
-from upstreams.oauth.holding import Hold
-from upstreams.oauth.kept_lookup import KeptLookup
-from upstreams.oauth.model import Challenge, Grant, OAuthProblem, OAuthUnavailable
+from hub.link.promise import Promise
+from upstreams.oauth.model import Challenge, Grant, OAuthAccount, OAuthProblem, OAuthUnavailable
 from upstreams.oauth.parts import Shared
-from upstreams.oauth.shared_renewal import SharedRenewal
-from upstreams.oauth.standing import Standing
-from upstreams.oauth.states import Shown
+from upstreams.oauth.state import HOLD_S, CredentialState, VisibleState, sign_in_command, sign_in_of
+from upstreams.oauth.tokens.grants import is_for
 
 if TYPE_CHECKING:
     from upstreams.oauth.logout import LoggedOut
-    from upstreams.oauth.obtaining import Obtaining
-    from upstreams.oauth.step_up import StepUps
+    from upstreams.oauth.renewing import Renewer
 
-_PARTS: Final = (
-    "upstreams.oauth.discovery.challenge",
-    "upstreams.oauth.discovery.discover",
-    "upstreams.oauth.logout",
-    "upstreams.oauth.obtaining",
-    "upstreams.oauth.registration.clients",
-    "upstreams.oauth.renewing",
-    "upstreams.oauth.step_up",
-    "upstreams.oauth.tokens.id_token",
-)
-"""The modules that are needed when an upstream wants a token, or another one."""
+LOCKED_S: Final = 10.0
+"""A keyring that is locked is asked again after so long."""
+LOOK_AGAIN_S: Final = 5.0
+"""Interval of looking whether another process has a sign-in by now."""
 
 
 class UpstreamCredential:
-    """The credential that the hub shows the upstream at `url` for `principal`; an `upstreams.session.Credential`.
+    """The credential that the hub shows the upstream of `account`; an `upstreams.session.Credential`.
 
     Cheap to make: files are read, and modules loaded, when it is first needed. `may_be_kept`: there may be a grant from
     an earlier run. `on_change` is called after each change of `state` or of the token.
@@ -52,20 +39,13 @@ class UpstreamCredential:
 
     def __init__(
         self,
-        upstream: str,
-        url: str,
-        principal: str,
-        settings: UpstreamOAuth,
+        account: OAuthAccount,
         shared: Shared,
         *,
         may_be_kept: bool = True,
-        make_obtaining: "Callable[[], Obtaining]",
-        on_change: Callable[["UpstreamCredential"], None] = lambda credential: None,
+        on_change: Callable[[OAuthAccount], None] = lambda account: None,
     ) -> None:
-        self.upstream = upstream
-        self.url = url
-        self.principal = principal
-        self.settings = settings
+        self.account = account
         self.authorization = ""
         self.challenge = Challenge()
         """The last one of the upstream."""
@@ -74,166 +54,158 @@ class UpstreamCredential:
         self._shared = shared
         self._now = shared.clock
         self._on_change = on_change
-        self._obtaining = obtaining = cache(make_obtaining)
         # weak, or it would stay in memory until garbage is collected
-        self._standing = standing = Standing(WeakMethod(self._changed), may_be_kept=may_be_kept)
-        self._hold = hold = Hold(upstream, url, settings, shared)
-        self._failures = Failures(upstream, standing, hold, shared.clock)
-        self._kept = KeptLookup(
-            upstream, url, principal, settings, shared, standing, obtaining, is_loaded=not may_be_kept
-        )
-        self._renewal = SharedRenewal(upstream, self._failures, hold, shared, standing, obtaining)
-        self._step_ups: StepUps | None = None
+        self._state = CredentialState(account, WeakMethod(self._changed), may_be_kept=may_be_kept)
+        self._has_looked = not may_be_kept
+        """The grant that is kept was looked for, or there is a newer one."""
+        self._looked_at = self._locked_until = -inf
+        self._looking = trio.Lock()
+        self._holding = trio.Lock()
+        self._renewal: Promise[HubError | None] | None = None
+        """The one that is under way, for all who wait for it."""
+        self._renewer: Renewer | None = None
 
     def __repr__(self) -> str:
-        return f"<UpstreamCredential {self.principal}@{self.upstream} {self.state}>"
+        return f"<UpstreamCredential {self.account.principal}@{self.account.upstream} {self.state}>"
 
     # --- what sessions ask --------------------------------------------------------------------------------------------
 
     @property
     def due(self) -> float:
         """The time, of trio's clock, from which `renew` is to be awaited."""
-        due = self._standing.due
-        return due - (self._shared.clock() - trio.current_time()) if due < inf else inf
+        due = self._state.due
+        return due - (self._now() - trio.current_time()) if due < inf else inf
 
     async def renew(self) -> None:
         """Get another token if this one is about to end and that can be done without a person. As the protocol."""
-        standing = self._standing
-        if self._now() < standing.due:
+        state = self._state
+        if self._now() < state.due:
             return
-        if not self._kept.is_loaded:
-            await self._kept.load()
-            if self._now() < standing.due:
+        if not self._has_looked:
+            await self._look()
+            if self._now() < state.due:
                 return
-        await load(*_PARTS)
+        await self._load()
         now = self._now()
-        if self._hold.is_on:
-            raise self._failures.held()
-        if standing.state == "needed" and self._kept.is_due(now):
-            await self._kept.load(again=True)
-            if self._now() < standing.due:
+        if now < state.held_until:
+            raise state.hold_failure(now)
+        if state.state == "needed" and self.account.by_person and now - self._looked_at >= LOOK_AGAIN_S:
+            await self._look(again=True)
+            if self._now() < state.due:
                 return
-        if now < standing.pauses.until:
-            self._failures.raise_unless_usable(self._now())
-        elif self._obtaining().can(standing.grant):
-            await self._renewal.renewed(self, self.challenge)
-        elif standing.due < inf:
-            standing.note("ended", standing.problem or self._failures.sign_in_needed())
-            self._failures.raise_unless_usable(self._now())
+        if now < state.paused_until:
+            state.check_usable(self._now())
+        elif self.account.can_renew(state.grant):
+            await self._renew()
+        elif state.due < inf:
+            state.note("ended", state.problem or state.sentence_to_sign_in())
+            state.check_usable(self._now())
 
     async def refused(self, shown: str, challenges: Sequence[str]) -> bool:
         """The upstream refused (401) a request that showed `shown`. As the protocol."""
-        await load(*_PARTS)
-        standing = self._standing
-        self.challenge = self._shared.finding.parse(challenges)
-        if not self._kept.is_loaded or standing.grant is None:
-            await self._kept.load(again=True)
+        await self._read(challenges)
+        state = self._state
+        if not self._has_looked or state.grant is None:
+            await self._look(again=True)
         if self.authorization and shown != self.authorization:
             return True
         now = self._now()
-        if self._hold.is_on:
-            raise self._failures.held()
-        if standing.grant is not None and standing.is_young(now):
-            await self._hold_back(standing.grant.key.issuer)
-            raise self._failures.held()
-        if not self._obtaining().can(standing.grant):
-            standing.end()
-            if standing.grant is None:
-                standing.due = inf
-            self._kept.looked_at = now
-            standing.note("refused", standing.problem or self._failures.sign_in_needed())
-            raise self._failures.as_noted()
-        if now < standing.pauses.until:
-            raise self._failures.paused(now)
-        standing.ends = -inf
-        await self._renewal.renewed(self, self.challenge, refused=shown)
+        if now < state.held_until:
+            raise state.hold_failure(now)
+        if state.grant is not None and state.is_young(now):
+            await self._hold(state.grant.key.issuer)
+            raise state.hold_failure(self._now())
+        if not self.account.can_renew(state.grant):
+            state.end()
+            if state.grant is None:
+                state.due = inf
+            self._looked_at = now
+            state.note("refused", state.problem or state.sentence_to_sign_in())
+            raise state.failure(state.problem)
+        if now < state.paused_until:
+            raise state.pause_failure(now)
+        state.ends = -inf
+        await self._renew(refused=shown)
         return self.authorization != shown
 
     async def lacks_scope(self, shown: str, challenges: Sequence[str], operation: str) -> bool:
         """The upstream wants more scopes (403) for `operation`. As the protocol."""
-        await load(*_PARTS)
-        self.challenge = self._shared.finding.parse(challenges)
-        if not self._kept.is_loaded:
-            await self._kept.load()
+        await self._read(challenges)
+        if not self._has_looked:
+            await self._look()
         if self.authorization and shown != self.authorization:
             return True
-        grant = self.grant
-        if grant is None:
-            raise self._failures.because("")
-        if self._step_ups is None:
-            from upstreams.oauth.step_up import MAX_STEP_UPS, StepUps
-
-            self._step_ups = StepUps(MAX_STEP_UPS if self._obtaining().by_person else 1)
-        wanted = self._step_ups.scopes(grant, self.challenge, self.settings, operation)
+        state, scope = self._state, self.challenge.scope
+        if state.grant is None:
+            raise state.failure()
+        wanted = state.step_up(state.grant, self.challenge, operation)
         if not wanted:
-            raise self._failures.denied(operation, self.challenge.scope)
-        if not self._obtaining().by_person:
-            await self._renewal.renewed(self, self.challenge, scope=wanted)
+            raise state.denial(operation, scope)
+        if not self.account.by_person:
+            await self._renew(scope=wanted)
             return self.authorization != shown
         self.wanted_scope = wanted
         self._changed()
-        raise self._failures.scope_needed(operation, self.challenge.scope)
+        raise state.scope_failure(operation, scope)
 
     # --- what sign-ins and commands do --------------------------------------------------------------------------------
 
     @property
     def grant(self) -> Grant | None:
         """The grant of the sign-in; None: there is none."""
-        return self._standing.grant
+        return self._state.grant
 
     @property
     def problem(self) -> str:
         """The note for a person: why there is no token, or why the last renewal failed."""
-        return self._standing.problem
+        return self._state.problem
 
     @property
-    def state(self) -> Shown:
-        """For people and other programs, as `states` describes it."""
-        return self._standing.shown
+    def state(self) -> VisibleState:
+        """For people and other programs, as `upstreams.oauth.state` describes it."""
+        return self._state.visible
 
     @property
     def asks_person(self) -> bool:
         """True if a sign-in would help now."""
-        return self._obtaining().by_person and (self._standing.state == "needed" or bool(self.wanted_scope))
+        return self.account.by_person and (self._state.state == "needed" or bool(self.wanted_scope))
 
     @property
     def is_usable(self) -> bool:
         """True if there is a token that lasts."""
-        return self._standing.is_usable(self._now())
+        return self._state.is_usable(self._now())
 
     @property
     def is_renewable(self) -> bool:
         """True if it is renewed without a person."""
-        return self._obtaining().can(self.grant)
+        return self.account.can_renew(self.grant)
 
     @property
     def is_idle(self) -> bool:
         """True if nothing would be lost with it: there is no grant, and none is on its way."""
-        return self.grant is None and not self._renewal.is_under_way and not self._standing.is_asking
+        return self.grant is None and self._renewal is None and not self._state.is_asking
 
     def asking(self, on: bool) -> None:
         """A sign-in by a person begins, or is over, whatever came of it."""
-        self._standing.asking(on)
+        self._state.ask_person(on)
 
     def signed_in(self, grant: Grant) -> None:
         """Use the grant of a new sign-in, which is kept already, if its tokens may be sent to this upstream."""
-        from upstreams.oauth.tokens.grants import is_for
-
-        if self.upstream and not is_for(grant, self.url):
+        if self.account.upstream and not is_for(grant, self.account.url):
             return
-        self._kept.is_loaded = True
-        self._hold.release()
+        self._has_looked = True
         self.wanted_scope = ""
-        standing = self._standing
-        standing.is_kept = True
-        standing.use(grant, self._shared.wall(), self._now(), is_renewable=self._obtaining().can(grant))
-        standing.note("tokens")
+        state = self._state
+        state.release()
+        state.is_kept = True
+        state.use(grant, self._shared.wall(), self._now())
+        state.note("tokens")
 
     def try_again(self) -> None:
         """Ask with the next request whatever failed before: what it was for want of is there now."""
-        if not self._obtaining().by_person:
-            self._hold.release()
-            self._standing.pauses.succeeded()
+        if not self.account.by_person:
+            self._state.release()
+            self._state.end_pause()
 
     async def current(self) -> Grant:
         """The grant, with an ID token that lasts, if it is that of an identity provider.
@@ -242,26 +214,26 @@ class UpstreamCredential:
             OAuthProblem: nobody has signed in there, or it cannot be renewed.
             OAuthUnavailable: it cannot be renewed now.
         """
-        await load(*_PARTS)
+        await self._load()
         from upstreams.oauth.tokens.id_token import lasts
 
-        standing = self._standing
-        if not self._kept.is_loaded or standing.grant is None:
-            await self._kept.load(again=True)
-        if standing.grant is None or standing.grant.id_token is None:
-            standing.note("refused", standing.problem or self._failures.sign_in_needed())
-            raise OAuthProblem(standing.problem)
-        if not lasts(standing.grant.id_token, self._shared.wall()):
-            if not self._obtaining().can(standing.grant):
-                standing.note("ended", self._failures.sign_in_needed())
-                raise OAuthProblem(standing.problem)
+        state = self._state
+        if not self._has_looked or state.grant is None:
+            await self._look(again=True)
+        if state.grant is None or state.grant.id_token is None:
+            state.note("refused", state.problem or state.sentence_to_sign_in())
+            raise OAuthProblem(state.problem)
+        if not lasts(state.grant.id_token, self._shared.wall()):
+            if not self.account.can_renew(state.grant):
+                state.note("ended", state.sentence_to_sign_in())
+                raise OAuthProblem(state.problem)
             try:
-                await self._renewal.renewed(self, self.challenge, refused=self.authorization)
+                await self._renew(refused=self.authorization)
             except UpstreamUnauthorized as error:
                 if error.retry_after_ms is None:
                     raise OAuthProblem(str(error)) from None
                 raise OAuthUnavailable(str(error), retry_after_s=error.retry_after_ms / 1000) from None
-        return standing.grant
+        return state.grant
 
     async def logout(self, forget: bool = False) -> "LoggedOut":
         """End the grant at the authorization server, so far as it does that within some seconds, and then here.
@@ -271,26 +243,130 @@ class UpstreamCredential:
             NotKept: it cannot be deleted.
             OAuthUnavailable: another process keeps it locked.
         """
-        await load(*_PARTS)
+        await self._load()
         from upstreams.oauth.logout import log_out
 
-        await self._kept.load_if_possible()
-        at = (self.upstream, self.principal, self.url)
-        done = await log_out(at, self.settings, self.grant, self._shared, forget=forget)
-        self._hold.release()
-        self._standing.forget()
+        try:
+            await self._look(again=True)
+        except UpstreamUnresolved:  # what is kept is deleted unread
+            self._has_looked = True
+        done = await log_out(self.account, self.grant, self._shared, forget=forget)
+        self._state.release()
+        self._state.forget()
         return done
 
-    # --- small things -------------------------------------------------------------------------------------------------
+    # --- how that is done ---------------------------------------------------------------------------------------------
 
-    async def _hold_back(self, issuer: str) -> None:
-        """A fresh token was refused: try nothing for a while."""
-        if text := await self._hold.begin(issuer, self.challenge):
-            self._standing.end(is_moved=self._hold.has_moved)
-            self._standing.note("refused", text)
+    async def _load(self) -> "Renewer":
+        """Have all loaded that is needed when an upstream wants a token, or another one."""
+        if self._renewer is None:
+            await load("upstreams.oauth.renewing", "upstreams.oauth.logout")
+            from upstreams.oauth.renewing import Renewer
+
+            self._renewer = Renewer(self.account, self._shared)
+        return self._renewer
+
+    async def _read(self, challenges: Sequence[str]) -> None:
+        """Note the challenge of a refusal."""
+        await self._load()
+        from upstreams.oauth.discovery.challenge import parse_challenges
+
+        self.challenge = parse_challenges(challenges)
+
+    async def _look(self, *, again: bool = False) -> None:
+        """Read the grant that is kept. `again`: perhaps another process has one by now.
+
+        Raises:
+            UpstreamUnresolved: the key cannot be had now.
+        """
+        state = self._state
+        async with self._looking:
+            if self._has_looked and (not again or (state.grant is not None and state.state != "needed")):
+                return
+            self._looked_at = now = self._now()
+            if now < self._locked_until:
+                raise UpstreamUnresolved(state.problem, upstream=self.account.upstream)
+            renewer = await self._load()
+            from upstreams.oauth.store.seal import KeyLocked
+
+            try:
+                grant, problem = await renewer.find_kept()
+            except KeyLocked as locked:
+                self._locked_until = self._now() + LOCKED_S
+                state.note_problem(str(locked))
+                raise UpstreamUnresolved(str(locked), upstream=self.account.upstream) from None
+            self._has_looked = True
+            if problem:
+                state.due = inf
+                state.note("refused", problem)
+            elif grant is None:
+                state.due = inf if state.grant is None else state.due
+            elif grant != state.grant:
+                state.use(grant, self._shared.wall(), self._now())
+                state.note("ended" if grant.sign_in_needed else "tokens", grant.note)
+
+    async def _hold(self, issuer: str) -> None:
+        """A fresh token was refused, and another one would be no better: hold back, and find out meanwhile whether the
+        upstream names another authorization server than `issuer` by now."""
+        async with self._holding:
+            if self._now() < self._state.held_until:
+                return
+            upstream = self.account.upstream
+            moved_to = await (await self._load()).find_new_issuer(issuer, self.challenge)
+            if moved_to:
+                text = (
+                    f"{upstream} now names {moved_to} as its authorization server; until now it was {issuer}. "
+                    f"If you expect that, run {sign_in_command(upstream)} in a terminal."
+                )
+            else:
+                text = (
+                    f"{upstream} refuses (401) the token that {issuer} has just given for it; perhaps it is for "
+                    f"another audience. Nothing is tried for {HOLD_S:g} s."
+                )
+            self._state.hold(text, self._now(), has_moved=bool(moved_to))
+
+    async def _renew(self, *, refused: str = "", scope: str = "") -> None:
+        """Renew, or wait for the renewal that is under way; as in `renewing.RenewalRequest`.
+
+        Raises:
+            HubError: it failed.
+        Cancellation: it goes on for the others.
+        """
+        if self._renewal is None:
+            promise = self._renewal = Promise[HubError | None]()
+            self._state.note("begun", self._state.problem)
+            what, challenge = f"the renewal for {self.account.upstream}", self.challenge
+            self._shared.spawn(what, lambda: self._run_renewal(promise, challenge, refused, scope))
+        error = await self._renewal.wait()
+        if error is not None:
+            raise without_frames(error)
+
+    async def _run_renewal(
+        self, promise: Promise[HubError | None], challenge: Challenge, refused: str, scope: str
+    ) -> None:
+        state = self._state
+        error: HubError | None = state.failure("The hub ends.", 1.0)
+        try:
+            renewer = await self._load()
+            from upstreams.oauth.renewing import RenewalRequest
+
+            began = sign_in_of(state.grant)
+            token = refused.removeprefix("Bearer ")
+            outcome = await renewer.renew(
+                RenewalRequest(state.grant, state.is_kept, state.was_unclear, challenge, token, scope)
+            )
+            if sign_in_of(state.grant) == began:
+                error = state.apply(outcome, self._shared.wall(), self._now())
+            else:  # somebody has signed in anew meanwhile, perhaps elsewhere: what came of the old sign-in is nothing
+                error = None if state.is_usable(self._now()) else state.failure(state.problem)
+        finally:
+            if state.state == "renewing":
+                state.note("paused", state.problem)
+            self._renewal = None
+            promise.fulfil(error)
 
     def _changed(self) -> None:
-        self.authorization = self._standing.authorization
-        if self._standing.state == "none":
+        self.authorization = self._state.authorization
+        if self._state.state == "none":
             self.wanted_scope = ""
-        self._on_change(self)
+        self._on_change(self.account)

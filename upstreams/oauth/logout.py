@@ -5,11 +5,9 @@ from typing import Final
 import trio
 from msgspec import Struct
 
-from config.oauth_settings import UpstreamOAuth
-from upstreams.oauth.model import Grant, OAuthProblem, OAuthUnavailable
+from upstreams.oauth.model import Grant, OAuthAccount, OAuthProblem, OAuthUnavailable
+from upstreams.oauth.obtaining import token_endpoint_of
 from upstreams.oauth.parts import Shared
-from upstreams.oauth.tokens.client_proof import with_settings
-from upstreams.oauth.tokens.endpoint import TokenEndpoint
 
 REVOKE_S: Final = 5.0
 
@@ -25,16 +23,14 @@ class LoggedOut(Struct, frozen=True, kw_only=True):
     forgot_client: bool = False
 
 
-async def log_out(
-    at: tuple[str, str, str], settings: UpstreamOAuth, grant: Grant | None, shared: Shared, *, forget: bool
-) -> LoggedOut:
-    """Log out `at` an upstream, as a principal, with this URL. `forget`: forget the hub's client id there, too.
+async def log_out(account: OAuthAccount, grant: Grant | None, shared: Shared, *, forget: bool) -> LoggedOut:
+    """Log out of an account. `forget`: forget the hub's client id there, too.
 
     Raises:
         NotKept: something cannot be deleted.
         OAuthUnavailable: another process keeps the grant locked.
     """
-    upstream, principal, url = at
+    upstream, principal = account.upstream, account.principal
     store = await trio.to_thread.run_sync(shared.store)
 
     def delete() -> tuple[bool, bool]:
@@ -46,21 +42,19 @@ async def log_out(
         return LoggedOut(was_signed_in=deleted, revoked=None, forgot_client=forgot)
     async with store.lock(grant.key) as held:
         kept = await trio.to_thread.run_sync(store.load, grant.key)
-        revoked, why_not = await _revoked(kept or grant, url, settings, shared)
+        revoked, why_not = await _revoke(kept or grant, account, shared)
         _, forgot = await trio.to_thread.run_sync(delete)
         await trio.to_thread.run_sync(held.finish)
     return LoggedOut(was_signed_in=True, revoked=revoked, why_not=why_not, forgot_client=forgot)
 
 
-async def _revoked(grant: Grant, url: str, settings: UpstreamOAuth, shared: Shared) -> tuple[bool | None, str]:
+async def _revoke(grant: Grant, account: OAuthAccount, shared: Shared) -> tuple[bool | None, str]:
     issuer = grant.key.issuer
     if not grant.server.revocation_endpoint:
         return None, f"{issuer} has no place for that; the token lasts as long as it says"
-    client, allowed = with_settings(grant.client, settings), shared.finding.allowed(url, settings)
-    endpoint = TokenEndpoint(shared.fetch, grant.server, client, settings, allowed, wall=shared.wall)
     try:
         with trio.fail_after(REVOKE_S):
-            done = await endpoint.revoke(grant)
+            done = await token_endpoint_of(grant, account, shared).revoke(grant)
     except (OAuthProblem, OAuthUnavailable) as error:
         return False, str(error)
     except trio.TooSlowError:

@@ -3,12 +3,14 @@
     Discovery = ProtectedResource (what the upstream says of itself) + AuthorizationServer (what that one says)
     OAuthClient   the hub as it is known to one authorization server
     Grant         the tokens of one sign-in, and all that is needed to renew them
+    OAuthAccount  a principal at an upstream, to whom such a grant belongs
 
 Texts that came from a peer were checked by whoever made the struct: URLs are sound, numbers are in bounds.
 """
 
 from msgspec import Struct
 
+from config.oauth_settings import IdentityProvider, UpstreamOAuth
 from config.setting import Secret
 
 
@@ -150,9 +152,34 @@ class Grant(Struct, frozen=True, kw_only=True):
     """It cannot be renewed any more; the access token is used while it lasts."""
 
 
+class OAuthAccount(Struct, frozen=True):
+    """A principal at an upstream, and how the hub signs in there. `upstream` "": the company's identity provider."""
+
+    upstream: str
+    url: str
+    principal: str
+    settings: UpstreamOAuth
+
+    @property
+    def by_person(self) -> bool:
+        """True if a grant begins with a person who signs in."""
+        return self.settings.grant not in ("client_credentials", "id_jag")
+
+    def can_renew(self, grant: Grant | None) -> bool:
+        """True if the next token after `grant` can be got without a person."""
+        if not self.by_person:
+            return True
+        return grant is not None and grant.refresh_token is not None and not grant.sign_in_needed
+
+
 def same_issuer(one: str, other: str) -> bool:
     """True if two issuers are one: the same text, but for the slash after a host alone, which many add or leave out."""
     if one == other:
         return True
     without = one.removesuffix("/")
     return without == other.removesuffix("/") and without.count("/") == 2 and not {"?", "#"} & set(without)
+
+
+def settings_of(idp: IdentityProvider) -> UpstreamOAuth:
+    """The settings of signing in at the identity provider."""
+    return UpstreamOAuth(issuer=idp.issuer, client_id=idp.client_id, client_secret=idp.client_secret)

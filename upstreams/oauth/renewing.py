@@ -8,22 +8,31 @@ was not kept. Only then is something lost, where a server takes no refresh token
 """
 
 import logging
+from enum import Enum
 from typing import Final
 
 import trio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from upstreams.oauth import texts
-from upstreams.oauth.model import Challenge, Grant, GrantKey, OAuthProblem, OAuthUnavailable
-from upstreams.oauth.obtaining import Obtaining
+from upstreams.oauth.discovery.discover import discover
+from upstreams.oauth.model import (
+    Challenge,
+    Grant,
+    GrantKey,
+    OAuthAccount,
+    OAuthProblem,
+    OAuthUnavailable,
+    same_issuer,
+)
+from upstreams.oauth.obtaining import obtaining_of
 from upstreams.oauth.parts import Shared
-from upstreams.oauth.renewal import Verdict, judged, until_due_s
-from upstreams.oauth.states import Event
+from upstreams.oauth.state import IDENTITY_PROVIDER, Outcome, sign_in_command, sign_in_needed, time_until_due_s
 from upstreams.oauth.store.folder import NotKept
 from upstreams.oauth.store.grant_store import GrantStore
 from upstreams.oauth.store.locks import Held
 from upstreams.oauth.tokens.answer import TokenRefused
+from upstreams.oauth.tokens.grants import is_for
 
 log = logging.getLogger(__name__)
 
@@ -31,55 +40,91 @@ LAST_S: Final = 45.0
 """A request that is sent is waited for even if the hub ends, for its answer may be all there is; at most so long."""
 
 
-class Wanted(Struct, frozen=True):
-    """The purpose of a renewal."""
+class RenewalRequest(Struct, frozen=True):
+    """A renewal of `grant`, the one in memory."""
 
+    grant: Grant | None
+    is_kept: bool
+    """It could be written."""
+    was_unclear: bool
+    """The last refusal did not say why."""
+    challenge: Challenge
     refused: str = ""
     """The access token that the upstream refused; "": it is only about to end."""
     scope: str = ""
     """Scopes to ask for; "": as before. Only without a person."""
-    challenge: Challenge = Challenge()
 
     def __repr__(self) -> str:
-        return f"<Wanted {'in place of a refused one' if self.refused else 'in time'}>"
+        return f"<RenewalRequest {'in place of a refused token' if self.refused else 'in time'}>"
 
 
-class Outcome(Struct, frozen=True):
-    """The outcome of a renewal."""
+class Verdict(Enum):
+    """The meaning of a failed renewal."""
 
-    event: Event
-    grant: Grant | None = None
-    """To be used from now on; None: the one there was, if any."""
-    text: str = ""
-    """The reason why there is no other token."""
-    retry_after_s: float | None = None
-    unclear: bool = False
-    """The server did not say why it refuses."""
-    is_kept: bool = True
-    """False: the grant is in memory only, since it could not be written."""
+    GRANT_GONE = "grant gone"
+    CLIENT_GONE = "client gone"
+    UNCLEAR = "unclear"
+    LATER = "later"
+
+
+def judge(problem: OAuthProblem) -> Verdict:
+    """The meaning of a refusal by the token endpoint."""
+    if problem.code == "invalid_grant":
+        return Verdict.GRANT_GONE
+    if problem.code in ("invalid_client", "unauthorized_client"):
+        return Verdict.CLIENT_GONE
+    if isinstance(problem, TokenRefused) and problem.status in (401, 403):
+        return Verdict.LATER
+    return Verdict.UNCLEAR
 
 
 class Renewer:
-    """Renews the grants of one upstream and principal. `upstream` is its name."""
+    """Reads the grant that is kept for one account, and gets the next ones."""
 
-    def __init__(self, upstream: str, obtaining: Obtaining, shared: Shared) -> None:
-        self._upstream = upstream
-        self._obtaining = obtaining
-        self._shared = shared
+    def __init__(self, account: OAuthAccount, shared: Shared) -> None:
+        self.account = account
+        self.shared = shared
+        self.obtaining = obtaining_of(account, shared)
 
-    def __repr__(self) -> str:
-        return f"<Renewer of {self._upstream}>"
+    async def find_kept(self) -> tuple[Grant | None, str]:
+        """The grant that is kept, if it is good for the upstream as it is configured now; and what a person should
+        know: why there is one that cannot be used.
 
-    async def renewed(self, grant: Grant | None, wanted: Wanted, *, is_kept: bool, was_unclear: bool) -> Outcome:
-        """Renew `grant`, the one in memory, unless another process has. `is_kept`: it could be written; `was_unclear`:
-        the last refusal did not say why. Cancellation: a request that is sent is waited for."""
+        Raises:
+            KeyLocked: the key cannot be had now.
+        """
+        account = self.account
         try:
-            key = grant.key if grant is not None else await self._obtaining.key(wanted.challenge)
-            store = await trio.to_thread.run_sync(self._shared.store)
+            grant = await trio.to_thread.run_sync(lambda: self.shared.store().find(account.upstream, account.principal))
+        except OAuthProblem as problem:
+            return None, str(problem)
+        if grant is None or (account.upstream and not is_for(grant, account.url)):
+            return None, ""
+        if (issuer := account.settings.issuer) and not same_issuer(grant.key.issuer, issuer):
+            return None, ""  # the operator has moved it to another authorization server since
+        return grant, ""
+
+    async def find_new_issuer(self, issuer: str, challenge: Challenge) -> str:
+        """The authorization server that the upstream names in place of `issuer`; "": it names the same, or nobody can
+        say now."""
+        account = self.account
+        try:
+            found = await discover(
+                self.shared.fetch, account.url, account.settings, challenge, preferred_issuers=(issuer,)
+            )
+        except (OAuthProblem, OAuthUnavailable) as error:
+            log.info("%s", error)
+            return ""
+        return "" if same_issuer(found.server.issuer, issuer) else found.server.issuer
+
+    async def renew(self, request: RenewalRequest) -> Outcome:
+        """Renew, unless another process has. Cancellation: a request that is sent is waited for."""
+        grant = request.grant
+        try:
+            key = grant.key if grant is not None else await self.obtaining.key(request.challenge)
+            store = await trio.to_thread.run_sync(self.shared.store)
             async with store.lock(key) as held:
-                return await _Renewal(self._upstream, self._obtaining, self._shared, store, held, wanted).run(
-                    key, grant, is_kept=is_kept, was_unclear=was_unclear
-                )
+                return await _Renewal(self, store, held, request).run(key)
         except OAuthUnavailable as away:
             return Outcome("paused", text=str(away), retry_after_s=away.retry_after_s)
         except OAuthProblem as problem:
@@ -87,38 +132,37 @@ class Renewer:
 
 
 class _Renewal(Struct):
-    """The part under the lock."""
+    """The part of a renewal under the lock."""
 
-    upstream: str
-    obtaining: Obtaining
-    shared: Shared
+    renewer: Renewer
     store: GrantStore
     held: Held
-    wanted: Wanted
+    request: RenewalRequest
 
-    async def run(self, key: GrantKey, grant: Grant | None, *, is_kept: bool, was_unclear: bool) -> Outcome:
+    async def run(self, key: GrantKey) -> Outcome:
+        request, upstream = self.request, self.renewer.account.upstream
+        grant, is_kept = request.grant, request.is_kept
         kept = await trio.to_thread.run_sync(self.store.load, key)
         if grant is not None and not is_kept and not _is_newer(kept, grant):
-            kept, is_kept = grant, await self._kept(grant)
-        if kept is None and grant is not None and self.obtaining.by_person:
-            return Outcome("forgotten", text=texts.sign_in_needed(self.upstream, key.issuer))
+            kept, is_kept = grant, await self._keep(grant)
+        if kept is None and grant is not None and self.renewer.account.by_person:
+            return Outcome("forgotten", text=sign_in_needed(upstream, key.issuer))
         if kept is not None and kept != grant and self._is_good(kept):
             return Outcome("tokens", kept)
-        if not self.obtaining.can(kept):
-            issuer = key.issuer
-            text = (kept.note if kept else "") or texts.sign_in_needed(self.upstream, issuer)
+        if not self.renewer.account.can_renew(kept):
+            text = (kept.note if kept else "") or sign_in_needed(upstream, key.issuer)
             return Outcome("ended", kept, text)
-        return await self._asked(kept, was_unclear=was_unclear)
+        return await self._ask(kept)
 
     def _is_good(self, kept: Grant) -> bool:
         """True if a grant that another process has written is what is wanted."""
-        if kept.access_token.reveal() == self.wanted.refused or kept.sign_in_needed:
+        if kept.access_token.reveal() == self.request.refused or kept.sign_in_needed:
             return False
-        if not set(self.wanted.scope.split()) <= set(kept.asked_scope.split()):
+        if not set(self.request.scope.split()) <= set(kept.asked_scope.split()):
             return False
-        return until_due_s(kept, self.shared.wall()) > 0
+        return time_until_due_s(kept, self.renewer.shared.wall()) > 0
 
-    async def _asked(self, grant: Grant | None, *, was_unclear: bool) -> Outcome:
+    async def _ask(self, grant: Grant | None) -> Outcome:
         generation = grant.generation if grant else 0
         was_begun = await trio.to_thread.run_sync(self.held.begun) == generation
         try:
@@ -128,13 +172,13 @@ class _Renewal(Struct):
             return Outcome("paused", text=text)
         outcome = Outcome("paused")
         with trio.CancelScope(shield=True):  # from here on an answer may be on its way, which must not be lost
-            outcome = await self._answer(grant, was_begun=was_begun, was_unclear=was_unclear)
+            outcome = await self._answer(grant, was_begun=was_begun)
         return outcome
 
-    async def _answer(self, grant: Grant | None, *, was_begun: bool, was_unclear: bool) -> Outcome:
+    async def _answer(self, grant: Grant | None, *, was_begun: bool) -> Outcome:
         try:
             with trio.fail_after(LAST_S):
-                new = await self.obtaining.next(grant, self.wanted.scope)
+                new = await self.renewer.obtaining.next(grant, self.request.scope)
         except trio.TooSlowError:
             return Outcome("paused", text="there was no answer in time")
         except OAuthUnavailable as away:
@@ -144,23 +188,21 @@ class _Renewal(Struct):
             return Outcome("paused", text=str(away), retry_after_s=away.retry_after_s)
         except OAuthProblem as problem:
             self._log(str(problem))
-            return await self._refused(grant, problem, was_begun=was_begun, was_unclear=was_unclear)
-        is_kept = await self._kept(new)
+            return await self._end(grant, problem, was_begun=was_begun)
+        is_kept = await self._keep(new)
         if is_kept:
             await self._finish()
         return Outcome("tokens", new, is_kept=is_kept)
 
-    async def _refused(
-        self, grant: Grant | None, problem: OAuthProblem, *, was_begun: bool, was_unclear: bool
-    ) -> Outcome:
-        verdict = judged(problem, problem.status if isinstance(problem, TokenRefused) else 0)
-        if grant is None or not self.obtaining.by_person:
+    async def _end(self, grant: Grant | None, problem: OAuthProblem, *, was_begun: bool) -> Outcome:
+        """The outcome if the token endpoint refuses."""
+        verdict, account = judge(problem), self.renewer.account
+        if grant is None or not account.by_person:
             await self._finish()
             if verdict is Verdict.CLIENT_GONE:
-                issuer = grant.key.issuer if grant else self.obtaining.issuer
-                return Outcome("ended", text=texts.client_refused(self.upstream, issuer))
+                return self._client_refused(grant.key.issuer if grant else account.settings.issuer)
             return Outcome("paused" if verdict is Verdict.LATER else "ended", text=str(problem))
-        if verdict is Verdict.UNCLEAR and was_unclear:
+        if verdict is Verdict.UNCLEAR and self.request.was_unclear:
             verdict = Verdict.GRANT_GONE
         if verdict is Verdict.GRANT_GONE:
             return await self._grant_gone(grant, was_begun=was_begun)
@@ -175,27 +217,40 @@ class _Renewal(Struct):
         if kept is not None and kept.generation != grant.generation and self._is_good(kept):
             await self._finish()
             return Outcome("tokens", kept)
-        text = (texts.answer_lost if was_begun else texts.grant_gone)(self.upstream, grant.key.issuer)
+        upstream, issuer = self.renewer.account.upstream, grant.key.issuer
+        command = sign_in_command(upstream)
+        if was_begun:
+            text = f"The answer to a renewal was lost on the way from {issuer}, and it takes the old token no more; "
+            text += f"run {command}."
+        else:
+            text = f"{issuer} no longer renews the sign-in for {upstream or IDENTITY_PROVIDER}; run {command}."
         over = replace(grant, refresh_token=None, sign_in_needed=True, note=text)
-        await self._kept(over)
+        await self._keep(over)
         await self._finish()
         return Outcome("ended", over, text)
 
     async def _client_gone(self, grant: Grant) -> Outcome:
         issuer = grant.key.issuer
         if grant.client.kind == "configured":
-            return Outcome("ended", text=texts.client_refused(self.upstream, issuer))
-        clients = self.store.clients
+            return self._client_refused(issuer)
+        upstream, clients = self.renewer.account.upstream, self.store.clients
         try:
-            await trio.to_thread.run_sync(clients.forget_client, self.upstream, grant.client)
+            await trio.to_thread.run_sync(clients.forget_client, upstream, grant.client)
         except NotKept as error:
             log.warning("%s", error)
-        text = texts.client_forgotten(self.upstream, issuer)
+        command = sign_in_command(upstream)
+        text = f"{issuer} no longer knows this hub, which registers there anew when you run {command}."
         over = replace(grant, sign_in_needed=True, note=text)
-        await self._kept(over)
+        await self._keep(over)
         return Outcome("ended", over, text)
 
-    async def _kept(self, grant: Grant) -> bool:
+    def _client_refused(self, issuer: str) -> Outcome:
+        upstream = self.renewer.account.upstream
+        where = f"[upstreams.{upstream}.oauth]" if upstream else "[oauth.idp]"
+        who = f"the client_id or client_secret of {upstream or IDENTITY_PROVIDER}"
+        return Outcome("ended", text=f"{issuer} refuses {who}; correct them below {where}.")
+
+    async def _keep(self, grant: Grant) -> bool:
         try:
             await trio.to_thread.run_sync(self.store.save, grant)
         except (NotKept, OAuthUnavailable) as error:
@@ -210,7 +265,7 @@ class _Renewal(Struct):
             log.warning("the lock of a sign-in cannot be written: %s", error.strerror)
 
     def _log(self, text: str) -> None:
-        log.warning("the sign-in for %s is not renewed: %s", self.upstream or "the identity provider", text)
+        log.warning("the sign-in for %s is not renewed: %s", self.renewer.account.upstream or IDENTITY_PROVIDER, text)
 
 
 def _is_newer(kept: Grant | None, grant: Grant) -> bool:

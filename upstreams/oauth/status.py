@@ -52,8 +52,8 @@ def live_row(credential: UpstreamCredential, key_source: str) -> AccountRow:
     """The row of a credential that sessions use. `key_source`: where the key is that seals it."""
     grant = credential.grant
     return AccountRow(
-        upstream=credential.upstream,
-        principal=credential.principal,
+        upstream=credential.account.upstream,
+        principal=credential.account.principal,
         state=credential.state,
         issuer=grant.key.issuer if grant else "",
         expires_at=grant.expires_at if grant else None,

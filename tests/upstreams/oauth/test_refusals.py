@@ -73,7 +73,7 @@ async def test_the_upstream_has_moved_to_another_authorization_server(tmp_path, 
     async with running(tmp_path, tokens("a2")) as world:
         credential = await signed_in(world)
         assert await credential.refused("Bearer a1", [])
-        world.found = replace(world.found, server=replace(SERVER, issuer="https://b.example"))
+        world.issuer = "https://b.example"
         with pytest.raises(UpstreamUnauthorized) as raised:
             await credential.refused("Bearer a2", [])
         assert str(raised.value) == (
@@ -88,7 +88,7 @@ async def test_the_upstream_has_moved_to_another_authorization_server(tmp_path, 
 async def test_the_look_fails(tmp_path, autojump_clock):
     async with running(tmp_path, tokens("a2")) as world:
         credential = await signed_in(world, after_s=0)
-        world.found = OAuthUnavailable("away")
+        world.issuer = ""
         with pytest.raises(UpstreamUnauthorized, match="has just given"):
             await credential.refused("Bearer a1", [])
         assert world.server.count == 0
