@@ -15,10 +15,12 @@ import trio
 from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnresolved, without_frames
 from hub.link.loading import load
 from hub.link.promise import Promise
+from upstreams.oauth.discovery.challenge import parse_challenges
 from upstreams.oauth.model import Challenge, Grant, OAuthAccount, OAuthProblem, OAuthUnavailable
 from upstreams.oauth.parts import Shared
 from upstreams.oauth.state import HOLD_S, CredentialState, VisibleState, sign_in_command, sign_in_of
 from upstreams.oauth.tokens.grants import is_for
+from upstreams.oauth.tokens.id_token import lasts
 
 if TYPE_CHECKING:
     from upstreams.oauth.logout import LoggedOut
@@ -215,8 +217,6 @@ class UpstreamCredential:
             OAuthUnavailable: it cannot be renewed now.
         """
         await self._load()
-        from upstreams.oauth.tokens.id_token import lasts
-
         state = self._state
         if not self._has_looked or state.grant is None:
             await self._look(again=True)
@@ -269,8 +269,6 @@ class UpstreamCredential:
     async def _read(self, challenges: Sequence[str]) -> None:
         """Note the challenge of a refusal."""
         await self._load()
-        from upstreams.oauth.discovery.challenge import parse_challenges
-
         self.challenge = parse_challenges(challenges)
 
     async def _look(self, *, again: bool = False) -> None:
