@@ -22,7 +22,7 @@ QUESTIONS = {"form": "elicitation/create", "sample": "sampling/createMessage", "
 STEPS = ("progress", "progress", "log", "late", "nap", "nap", *QUESTIONS, *QUESTIONS)
 LATE_S = 50.0
 """Seconds for which an upstream may still speak of a call that was answered."""
-CAPABILITIES = {"elicitation": {}, "sampling": {}, "roots": {}}
+CAPABILITIES = {"elicitation": {}, "sampling": {}, "roots": {"listChanged": True}}
 SCHEMA = {"type": "object", "properties": {"who": {"type": "string"}}, "required": ["who"]}
 
 
@@ -44,7 +44,9 @@ def who_answered(step: str, answer: dict[str, Any]) -> str | None:
     """The host that gave an answer; None: no host did."""
     if step == "form":
         return answer["content"]["who"] if answer["action"] == "accept" else None
-    return answer["content"]["text"] if step == "sample" else answer["roots"][0]["uri"].removeprefix("file:///")
+    if step == "sample":
+        return answer["content"]["text"]
+    return next((root["uri"].removeprefix("file:///").partition("/")[0] for root in answer["roots"]), None)
 
 
 class Player(Shelf):
@@ -59,12 +61,36 @@ class Player(Shelf):
         self.background: trio.Nursery | None = None
         """The nursery in which it continues answered calls; None: it does not."""
         self.crossings: list[str] = []
-        """Answers of hosts that were not asked."""
+        """Answers of hosts that were not asked, and calls of hosts in sessions with the roots of others."""
+        self.refusals: list[tuple[str, str]] = []
+        """Questions that were refused: the call that they are for, and why."""
+        self.roots: dict[Conversation, str] = {}
+        """The root in each session that was asked for roots when it began, or when these changed."""
         self.on["tools/call"] = self.work
+        self.on["notifications/initialized"] = self.begin
+        self.on["notifications/roots/list_changed"] = self.learn
+
+    async def begin(self, message: dict[str, Any], conversation: Conversation) -> None:
+        """Ask for roots in some of the sessions that declare them."""
+        declared = conversation.of("initialize")[-1]["params"]["capabilities"]
+        if "roots" in declared and self.dice.random() < 0.5:
+            await self.learn(message, conversation)
+
+    async def learn(self, message: dict[str, Any], conversation: Conversation) -> None:
+        response = await conversation.ask("roots/list")
+        for root in response.get("result", {}).get("roots", ()):
+            self.roots[conversation] = root["uri"]
 
     async def work(self, message: dict[str, Any], conversation: Conversation) -> Any:
         params = message["params"]
         marker, script = params["arguments"]["marker"], params["arguments"]["script"]
+        who = (
+            who_answered("roots", {"roots": [{"uri": self.roots[conversation]}]})
+            if conversation in self.roots
+            else None
+        )
+        if who not in (None, owner(marker)):
+            self.crossings.append(f"{marker} came to the session with the roots of {who}")
         at = 0
         if "requestState" in params:
             at, step = json.loads(params["requestState"])
@@ -76,6 +102,8 @@ class Player(Shelf):
                 await self.play(step, marker, number, params.get("_meta", {}).get("progressToken"), conversation)
             elif self.era is Era.LEGACY:
                 response = await conversation.ask(QUESTIONS[step], params_of(step, marker))
+                if "error" in response:
+                    self.refusals.append((marker, response["error"]["message"]))
                 self.take(step, marker, response.get("result"))
             else:
                 asked = {"method": QUESTIONS[step], "params": params_of(step, marker)}
@@ -133,7 +161,9 @@ class Person:
     """A person at a host, who answers questions, or does not, as `dice` fall."""
 
     def __init__(self, label: str, host: JudgedHost, dice: Random) -> None:
+        """`label`: of the program, which may have several hosts."""
         self.label = label
+        self.root = f"file:///{label}"
         self.host = host
         self.dice = dice
         self.gone = False
@@ -145,7 +175,7 @@ class Person:
         host.on = {
             "elicitation/create": self.fill_in,
             "sampling/createMessage": self.sample,
-            "roots/list": lambda params: {"roots": [{"uri": f"file:///{label}"}]},
+            "roots/list": lambda params: {"roots": [{"uri": self.root}]},
         }
 
     def __repr__(self) -> str:
@@ -205,7 +235,12 @@ class Person:
         found = [str(message["params"]) for message in self.host.heard if self.is_foreign(message)]
         updated = self.host.of("notifications/resources/updated")
         found += [str(params) for params in updated if params["uri"] not in self.watched]
+        found += [str(asked) for asked in self.host.asked if asked["method"] == "roots/list" and not self.has_roots]
         return found + [str(asked) for asked in self.host.asked if self.is_foreign(asked)]
+
+    @property
+    def has_roots(self) -> bool:
+        return "roots" in self.host.capabilities
 
     def is_foreign(self, message: dict[str, Any]) -> bool:
         params = message.get("params", {})
@@ -225,6 +260,8 @@ class Errand:
         self.question: Question | None = None
         self.tool = f"{upstream}__work"
         self.cancelled = False
+        self.over_at: float | None = None
+        """Time at which nobody waited for it any more."""
         self.cut = False
         """Whether the hub, and so the connection, ended."""
         self.results: list[dict[str, Any]] = []

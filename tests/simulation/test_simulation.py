@@ -15,6 +15,7 @@ import trio.testing
 from hub.wire.mcp import L4, MODERN
 from tests.simulation.players import Player
 from tests.simulation.reading import observing
+from tests.simulation.visiting import DESK, open_desk
 from tests.simulation.world import FRAIL, SEEDS, STEADY, World, run_seeded
 from tests.support.house import a_house, tasks_at_rest
 
@@ -30,17 +31,22 @@ async def live(dice: Random) -> None:
     modes = {name: {"session_mode": dice.choice(("auto", "shared", "per_host", "singleton"))} for name in players}
     for settings in modes.values():
         settings["across_principals"] = settings["session_mode"] == "singleton" or dice.random() < 0.3
-    async with a_house(players, upstreams=modes, **SETTINGS) as house:
+    desk, modes[DESK] = open_desk(dice)
+    async with a_house({**players, DESK: desk}, upstreams=modes, **SETTINGS) as house:
         await trio.sleep(1)
         tasks = await tasks_of_hub(house)
         world = World(house, players, dice)
+        world.open_desk(desk, modes[DESK])
         for _ in range(dice.randint(2, 4)):
             await world.arrive()
         for _ in range(MOVES):
             await world.move()
+            world.check_visits()
         await trio.sleep(SETTINGS["park_total_s"] * 2)
         world.check()
+        world.check_visits()
         world.check_end()
+        world.check_roots(*players.values())
         await world.check_lists()
         for person in world.present():
             person.gone = True

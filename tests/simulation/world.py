@@ -14,13 +14,14 @@ from hub.link.interface import Identity
 from hub.wire.mcp import L4, MODERN, Era
 from tests.simulation.players import CAPABILITIES, QUESTIONS, STEPS, Errand, Person, Player
 from tests.simulation.reading import Readers, Shelf
+from tests.simulation.visiting import Visitors
 from tests.support.house import ALICE, BOB
 
 SEEDS = [int(os.environ["HUBD_SEED"])] if "HUBD_SEED" in os.environ else range(int(os.environ.get("HUBD_SEEDS", "12")))
 STEADY, FRAIL = ("old", "new"), ("oldfrail", "newfrail")
 
 
-class World(Readers):
+class World(Readers, Visitors):
     """One cast in one house, and its moves."""
 
     def __init__(self, house: Any, players: dict[str, Player], dice: Random) -> None:
@@ -37,13 +38,17 @@ class World(Readers):
         self.open_library()
 
     async def arrive(self) -> None:
-        """Add a host."""
-        label = next(self.labels)
+        """Add a host: of a new program, or one more window of one, or another program with its token."""
         carrier, version = self.dice.choice(("lines", "http")), self.dice.choice((L4, MODERN))
-        account = self.dice.choice((ALICE, BOB)).principal
-        identity = Identity(account, label)
-        host = await self.house.host(carrier, version, identity=identity, capabilities=CAPABILITIES)
+        identity, program = Identity(self.dice.choice((ALICE, BOB)).principal, next(self.labels)), "host"
+        if self.people and self.dice.random() < 0.3:
+            identity = self.dice.choice(self.people).host.identity
+            if (carrier, version) != ("http", MODERN) and self.dice.random() < 0.3:
+                program = "other"  # over HTTP, modern ones of one token are one host
+        able = {name: {} for name in CAPABILITIES if name != "roots"} if self.dice.random() < 0.3 else CAPABILITIES
+        host = await self.house.host(carrier, version, identity=identity, capabilities=dict(able), program=program)
         await host.set_level("error")
+        label = identity.host if program == "host" else f"{identity.host}-{program}"
         self.people.append(Person(label, host, self.dice))
 
     def present(self) -> list[Person]:
@@ -53,7 +58,9 @@ class World(Readers):
         """Make one move."""
         moves = (self.call, self.cancel, self.leave, self.arrive, self.kill, self.wait)
         others = (self.watch, self.unwatch, self.touch, self.grow, self.guess, self.read, self.slip, self.close_book)
-        act = self.dice.choices((*moves, *others), (10, 2, 1, 1, 1, 4, 4, 1, 3, 1, 1, 12, 4, 1))[0]
+        visits = (self.come_back, self.relocate)
+        weights = (10, 2, 1, 1, 1, 4, 4, 1, 3, 1, 1, 12, 4, 1, 5, 1)
+        act = self.dice.choices((*moves, *others, *visits), weights)[0]
         await act()
         await trio.testing.wait_all_tasks_blocked()
         self.check()
@@ -78,13 +85,16 @@ class World(Readers):
         running = [each for each in self.errands if each.is_waiting]
         if running:
             errand = self.dice.choice(running)
-            errand.cancelled = True
+            errand.cancelled, errand.over_at = True, trio.current_time()
             await errand.person.host.cancel(errand.question)
 
     async def leave(self) -> None:
         if len(self.present()) > 1:
             person = self.dice.choice(self.present())
             person.gone = True
+            for errand in self.errands:
+                if errand.person is person and errand.over_at is None:
+                    errand.over_at = trio.current_time()
             await person.host.leave()
             await person.host.end()
 
@@ -168,8 +178,9 @@ class World(Readers):
                 assert found == [{"type": "text", "text": errand.marker}], (errand, errand.results)
 
     def may_be_asked(self, errand: Errand) -> bool:
-        """Whether it may be asked a question: its own, or one of another call of the same person."""
-        mine = [each for each in self.errands if each.person is errand.person and each.upstream == errand.upstream]
+        """Whether it may be asked a question: its own, or one of another call of the same program."""
+        whose = errand.person.label
+        mine = [each for each in self.errands if each.person.label == whose and each.upstream == errand.upstream]
         return any(set(each.script) & {"late", *QUESTIONS} for each in mine)
 
     async def check_lists(self) -> None:
