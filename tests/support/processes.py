@@ -106,8 +106,10 @@ class Process:
         """Wait until it ends by itself; returns its exit code."""
         return self._popen.wait(patience_s)
 
-    def signalled(self, number: int, *, patience_s: float = 0.1) -> int | None:
-        """Send it a signal; returns its exit code if it ends soon."""
+    def signalled(self, number: int, *, patience_s: float | None = None) -> int | None:
+        """Send it a signal; returns its exit code if it ends soon: at once, but for SIGKILL, which ends it surely."""
+        if patience_s is None:
+            patience_s = 60 if number == signal.SIGKILL else 0.1
         self._popen.send_signal(number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._popen.wait(patience_s)
