@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 OF_CREDENTIALS: Final = (
     "upstreams.fetch.fetcher",
     "upstreams.oauth.accounts",
-    "upstreams.oauth.store.place",
+    "upstreams.oauth.store.folder",
 )
 OF_THE_FLOW: Final = (
     "hub.daemon.oauth_key",
@@ -43,7 +43,7 @@ OF_THE_FLOW: Final = (
     "hub.sign_in.servers",
     "upstreams.oauth.renewing",
     "upstreams.oauth.status",
-    "upstreams.oauth.store.keeping",
+    "upstreams.oauth.store.grant_store",
 )
 
 
@@ -138,7 +138,7 @@ class SignInParts:
     def accounts(self) -> "Accounts":
         """All credentials of the hub."""
         from upstreams.oauth.accounts import Accounts
-        from upstreams.oauth.store.place import store_folder
+        from upstreams.oauth.store.folder import store_folder
 
         self._used.set()
         return Accounts(
@@ -184,8 +184,8 @@ class SignInParts:
 
     def _make_store(self) -> "GrantStore":
         from hub.daemon.oauth_key import oauth_seal
+        from upstreams.oauth.store.folder import store_folder
         from upstreams.oauth.store.grant_store import GrantStore
-        from upstreams.oauth.store.place import store_folder
 
         seal = oauth_seal(self.hub.config, self._keys, self._folder, self._environ)
         return GrantStore(store_folder(self._folder), seal)

@@ -17,8 +17,8 @@ from hub.link.recent import Recent
 from hub.sign_in import texts
 from hub.sign_in.surroundings import Surroundings
 from hub.sign_in.tickets import IDENTITY_PROVIDER, Target, target_of
-from upstreams.oauth.discovery.scopes import fits, permitted, readable_scopes
-from upstreams.oauth.discovery.texts import too_many_scopes
+from upstreams.oauth.discovery.challenge import fits, permit_scopes, readable_scopes
+from upstreams.oauth.discovery.discover import too_many_scopes
 from upstreams.oauth.model import Challenge, Discovery, Grant, OAuthProblem, OAuthUnavailable, same_issuer
 
 FRESH_S: Final = 60.0
@@ -132,7 +132,7 @@ class Prospects:
         if grant is not None and wants.error == "insufficient_scope" and not config.oauth.scopes:
             before = "" if credential is None else credential.wanted_scope
             scope = joined(before or joined(grant.scope, grant.asked_scope), found.scope)
-            found = structs.replace(found, scope=" ".join(permitted(scope.split(), config.oauth.max_scopes)))
+            found = structs.replace(found, scope=" ".join(permit_scopes(scope.split(), config.oauth.max_scopes)))
         self._known.put(key, Prospect(self._now(), target_of(config), found, unusual=unusual))
         return found
 
@@ -186,7 +186,7 @@ def asked_for(upstream: str, config: UpstreamConfig, *scopes: str) -> str:
     Raises:
         OAuthProblem: they are too many.
     """
-    final = permitted(joined(*scopes).split(), config.oauth.max_scopes)
+    final = permit_scopes(joined(*scopes).split(), config.oauth.max_scopes)
     if not fits(final):
         raise OAuthProblem(too_many_scopes(upstream or IDENTITY_PROVIDER))
     return " ".join(final)
@@ -201,7 +201,7 @@ def check_scope(upstream: str, config: UpstreamConfig, scope: str) -> None:
     wanted = readable_scopes(scope)
     if scope.strip(" ") and not wanted:
         raise OAuthProblem(texts.NO_SCOPES)
-    if beyond := set(wanted).difference(permitted(wanted, config.oauth.max_scopes)):
+    if beyond := set(wanted).difference(permit_scopes(wanted, config.oauth.max_scopes)):
         raise OAuthProblem(texts.forbidden_scopes(upstream or IDENTITY_PROVIDER, " ".join(sorted(beyond)[:8])))
 
 

@@ -9,15 +9,15 @@ from config.oauth_settings import OAuthConfig
 from config.settings import UpstreamConfig
 from hub.sign_in.surroundings import Code
 from upstreams.fetch.fetcher import Fetcher
-from upstreams.oauth.discovery.discover import allowed_for, discover, discover_issuer
+from upstreams.oauth.discovery.discover import allowance_for, discover, discover_issuer
 from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, Grant, OAuthClient
-from upstreams.oauth.registration.client_document import client_document
+from upstreams.oauth.registration.client_metadata import client_document
 from upstreams.oauth.registration.clients import client_for
-from upstreams.oauth.registration.trial import SignInTrial, try_sign_in
+from upstreams.oauth.registration.trial import SignInProspect, try_sign_in
 from upstreams.oauth.store.grant_store import GrantStore
+from upstreams.oauth.tokens.answer import check_id_token
 from upstreams.oauth.tokens.endpoint import TokenEndpoint
 from upstreams.oauth.tokens.grants import first_grant
-from upstreams.oauth.tokens.id_token import check_id_token
 
 
 class RealServers:
@@ -72,13 +72,13 @@ class RealServers:
             other_method=other_method,
             with_scope=with_scope,
             now=self._wall(),
-            allowed=allowed_for(config.url or "", config.oauth),
+            allowed=allowance_for(config.url or "", config.oauth),
         )
 
     async def redeem(self, config: UpstreamConfig, code: Code) -> Grant:
         """Get the tokens for a code."""
         url, settings, server = config.url or "", config.oauth, code.discovery.server
-        allowed = allowed_for(url, settings)
+        allowed = allowance_for(url, settings)
         endpoint = TokenEndpoint(self._fetch, server, code.client, settings, allowed, wall=self._wall)
         answer = await endpoint.exchange_code(
             code.code.reveal(), code.verifier.reveal(), code.redirect_uri, code.resource or None
@@ -102,7 +102,7 @@ class RealServers:
         config: UpstreamConfig,
         challenge: Challenge,
         redirect_of: Callable[[AuthorizationServer], Awaitable[str]],
-    ) -> SignInTrial:
+    ) -> SignInProspect:
         """Try a sign-in up to the registration."""
         url, settings = config.url or "", config.oauth
         return await try_sign_in(self._fetch, url, settings, self._config(), redirect_of, upstream, challenge)

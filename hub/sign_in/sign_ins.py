@@ -29,7 +29,7 @@ from hub.sign_in.return_address import ReturnAddresses
 from hub.sign_in.surroundings import Surroundings
 from hub.sign_in.tickets import RECORD_S, Invitation, Outcome, Record, Ticket, Tickets, record_of, target_of
 from upstreams.oauth.model import Challenge, OAuthProblem, OAuthUnavailable
-from upstreams.oauth.registration.trial import SignInTrial
+from upstreams.oauth.registration.trial import SignInProspect
 
 LOOK_S: Final = 5.0
 """Time that a host's call waits for what a sign-in would begin with."""
@@ -209,7 +209,7 @@ class SignIns:
             port=record.redirect.port if record.redirect.is_loopback else 0,
         )
 
-    async def trial(self, upstream: str) -> SignInTrial:
+    async def trial(self, upstream: str) -> SignInProspect:
         """The prospects of a sign-in of the owner's; nothing is registered, and nobody is asked to sign in.
 
         Raises:
@@ -221,7 +221,7 @@ class SignIns:
         with trio.move_on_after(LOOK_S):
             redirect_of = partial(self.addresses.expected, config)
             return await self._around.servers.trial(upstream, config, challenge, redirect_of)
-        return SignInTrial(problem=f"{texts.too_slow(upstream)}.", is_passing=True)
+        return SignInProspect(problem=f"{texts.too_slow(upstream)}.", is_passing=True)
 
     def _configured(self, upstream: str) -> UpstreamConfig:
         config = self._around.upstream(upstream)

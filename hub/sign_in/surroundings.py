@@ -10,7 +10,7 @@ from config.settings import HubConfig, UpstreamConfig
 from hub.sign_in.browser_end import BrowserEnds
 from hub.sign_in.redirect_uri import Listening
 from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, Grant, GrantKey, OAuthClient
-from upstreams.oauth.registration.trial import SignInTrial
+from upstreams.oauth.registration.trial import SignInProspect
 
 
 class Credential(Protocol):
@@ -116,7 +116,7 @@ class Servers(Protocol):
         config: UpstreamConfig,
         challenge: Challenge,
         redirect_of: Callable[[AuthorizationServer], Awaitable[str]],
-    ) -> SignInTrial:
+    ) -> SignInProspect:
         """The prospects of a sign-in; nothing is registered."""
         ...
 

@@ -18,13 +18,18 @@ from config.setting import Secret
 from tests.fuzz.mutation import damaged
 from tests.support.scripted_web import ScriptedWeb
 from upstreams.fetch.model import Fetched
-from upstreams.oauth.discovery.challenge import parse_challenges
-from upstreams.oauth.discovery.discover import allowed_for, discover
-from upstreams.oauth.discovery.scopes import fits, is_scope
+from upstreams.oauth.discovery.challenge import fits, is_scope, parse_challenges
+from upstreams.oauth.discovery.discover import allowance_for, discover
 from upstreams.oauth.model import Challenge, OAuthProblem, OAuthUnavailable
-from upstreams.oauth.registration.dynamic import BadRegistration, read_registration
-from upstreams.oauth.tokens.answer import LONGEST_LIFE_S, LONGEST_PAUSE_S, read_id_jag, read_token_answer
-from upstreams.oauth.tokens.id_token import check_id_token, lasts
+from upstreams.oauth.registration.client_metadata import BadRegistration, read_registration
+from upstreams.oauth.tokens.answer import (
+    LONGEST_LIFE_S,
+    LONGEST_PAUSE_S,
+    check_id_token,
+    lasts,
+    read_id_jag,
+    read_token_answer,
+)
 
 COUNT = int(os.environ.get("HUBD_FUZZ", "300"))
 URL = "https://notes.example/team/mcp"
@@ -98,7 +103,7 @@ async def test_metadata(kept):
     """The sound one of the two leads to the other; damage that changes a host in a URL leads where that says."""
     dice, ways = random.Random(7), {"found": 0, "refused": 0, "away": 0}
     inputs = zip(damaged(RESOURCES, COUNT, 1), damaged(SERVERS, COUNT, 2), damaged(CHALLENGES, COUNT, 3), strict=True)
-    allowed = allowed_for(URL, SETTINGS)
+    allowed = allowance_for(URL, SETTINGS)
     told_people: list[str] = []
     for resource, server, challenge in inputs:
         resource = dice.choice(RESOURCES) if kept == "resource" else resource

@@ -11,7 +11,7 @@ from tests.support.oauth.sign_in import Walker
 from tests.support.processes import free_port
 from tests.support.signing_hub import age, grant_of, signing_hub
 from upstreams.fetch.fetcher import Fetcher
-from upstreams.oauth.discovery.discover import allowed_for
+from upstreams.oauth.discovery.discover import allowance_for
 from upstreams.oauth.tokens.answer import TokenRefused
 from upstreams.oauth.tokens.endpoint import TokenEndpoint
 from upstreams.oauth.tokens.grants import next_grant
@@ -110,7 +110,7 @@ async def test_tokens_are_rotated_and_revoked_at_a_real_token_endpoint(oauth, tm
         assert (await trio.to_thread.run_sync(hub.sign_in)).state == "signed_in"
     grant = grant_of(tmp_path)
     settings = UpstreamOAuth()
-    allowed = allowed_for(notes.url, settings)
+    allowed = allowance_for(notes.url, settings)
     endpoint = TokenEndpoint(Fetcher(), grant.server, grant.client, settings, allowed, wall=time.time)  # noqa: TID251
     answer = await endpoint.refresh(grant)
     assert answer.refresh_token is not None

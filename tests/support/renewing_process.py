@@ -23,8 +23,8 @@ from hub.link.sealing import Keys
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.oauth.accounts import Accounts
 from upstreams.oauth.model import AuthorizationServer, Grant, GrantKey, OAuthClient
+from upstreams.oauth.store.folder import HeldLock
 from upstreams.oauth.store.grant_store import GrantStore
-from upstreams.oauth.store.locks import Held
 from upstreams.oauth.store.seal import KeySeal
 from upstreams.oauth.tokens.grants import origin_of
 
@@ -83,17 +83,17 @@ def dying(step: str) -> None:
     """Die at a step of the store."""
     before = {
         "before reading": (GrantStore, "load"),
-        "before the note": (Held, "begin"),
+        "before the note": (HeldLock, "begin"),
         "before writing": (GrantStore, "save"),
         "before renaming": (os, "replace"),
-        "before the note is void": (Held, "finish"),
+        "before the note is void": (HeldLock, "finish"),
     }
     after = {
         "after reading": (GrantStore, "load"),
-        "after the note": (Held, "begin"),
+        "after the note": (HeldLock, "begin"),
         "after renaming": (os, "replace"),
         "after writing": (GrantStore, "save"),
-        "after the note is void": (Held, "finish"),
+        "after the note is void": (HeldLock, "finish"),
     }
     for steps, is_after in ((before, False), (after, True)):
         if step in steps:

@@ -22,8 +22,7 @@ from upstreams.oauth.parts import Shared
 if TYPE_CHECKING:
     from upstreams.fetch.fetcher import Fetcher
     from upstreams.oauth.status import AccountRow
-    from upstreams.oauth.store.grant_store import GrantStore
-    from upstreams.oauth.store.keeping import Keeper
+    from upstreams.oauth.store.grant_store import GrantKeeper, GrantStore
 
 log = logging.getLogger(__name__)
 
@@ -93,11 +92,11 @@ class Accounts:
             self._made = self._store()
         return self._made
 
-    def keeper(self) -> "Keeper":
+    def keeper(self) -> "GrantKeeper":
         """The store as tasks use it."""
-        from upstreams.oauth.store.keeping import Keeper
+        from upstreams.oauth.store.grant_store import GrantKeeper
 
-        return Keeper(self.store)
+        return GrantKeeper(self.store)
 
     def credential(self, name: str, config: UpstreamConfig, principal: str) -> UpstreamCredential | None:
         """The credential that sessions of `principal` show the upstream; None: the configured headers are all there
@@ -154,7 +153,7 @@ class Accounts:
         if not self._may_be_kept():
             return OWNER
 
-        def signed_in() -> list[tuple[float, str]]:
+        def list_signed_in() -> list[tuple[float, str]]:
             files = [each.file for each in self.store().grants() if each.is_readable]
             return [
                 (file.signed_in_at, file.principal)
@@ -163,7 +162,7 @@ class Accounts:
             ]
 
         try:
-            found = await trio.to_thread.run_sync(signed_in)
+            found = await trio.to_thread.run_sync(list_signed_in)
         except (OAuthProblem, OAuthUnavailable) as problem:
             log.warning("who is signed in at %s cannot be looked up: %s", upstream, problem)
             return OWNER
@@ -172,11 +171,11 @@ class Accounts:
     def rows(self) -> "list[AccountRow]":
         """All accounts, those that are kept and those that sessions have asked for. Blocks for the disk, not for the
         key."""
-        from upstreams.oauth.status import kept_rows, live_row
+        from upstreams.oauth.status import live_row, rows_of_store
 
         rows: dict[tuple[str, str], AccountRow] = {}
         if self._may_be_kept():
-            rows = kept_rows(self.store(), self._shared.wall())
+            rows = rows_of_store(self.store(), self._shared.wall())
         for key, credential in list(self._credentials.items()):
             if credential.state != "none":
                 source = rows[key].key_source if key in rows else ""

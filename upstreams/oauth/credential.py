@@ -19,8 +19,8 @@ from upstreams.oauth.discovery.challenge import parse_challenges
 from upstreams.oauth.model import Challenge, Grant, OAuthAccount, OAuthProblem, OAuthUnavailable
 from upstreams.oauth.parts import Shared
 from upstreams.oauth.state import HOLD_S, CredentialState, VisibleState, sign_in_command, sign_in_of
+from upstreams.oauth.tokens.answer import lasts
 from upstreams.oauth.tokens.grants import is_for
-from upstreams.oauth.tokens.id_token import lasts
 
 if TYPE_CHECKING:
     from upstreams.oauth.logout import LoggedOut

@@ -15,7 +15,7 @@ EXTENSIONS: Final = {
 NONE: Final[dict[str, Raw]] = {}
 
 
-def declared_extensions(config: UpstreamConfig) -> dict[str, Raw]:
+def extensions_of(config: UpstreamConfig) -> dict[str, Raw]:
     """The extensions to declare to an upstream, with their settings. Not to be changed."""
     name = EXTENSIONS.get(config.oauth.grant) if signs_in(config) else None
     return {name: Raw(b"{}")} if name else NONE

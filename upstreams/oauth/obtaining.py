@@ -4,7 +4,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from upstreams.oauth.discovery.discover import allowed_for, discover, discover_issuer
+from upstreams.oauth.discovery.discover import allowance_for, discover, discover_issuer
 from upstreams.oauth.model import (
     AuthorizationServer,
     Challenge,
@@ -18,7 +18,7 @@ from upstreams.oauth.model import (
     settings_of,
 )
 from upstreams.oauth.parts import Shared
-from upstreams.oauth.registration.clients import configured_client
+from upstreams.oauth.registration.clients import client_of_settings
 from upstreams.oauth.tokens.answer import TokenRefused
 from upstreams.oauth.tokens.client_proof import with_settings
 from upstreams.oauth.tokens.endpoint import TokenEndpoint
@@ -50,7 +50,7 @@ def token_endpoint_of(grant: Grant, account: OAuthAccount, shared: Shared) -> To
 def _endpoint(
     server: AuthorizationServer, client: OAuthClient, account: OAuthAccount, shared: Shared, audience: str = ""
 ) -> TokenEndpoint:
-    allowed = allowed_for(account.url, account.settings)
+    allowed = allowance_for(account.url, account.settings)
     return TokenEndpoint(shared.fetch, server, client, account.settings, allowed, wall=shared.wall, audience=audience)
 
 
@@ -99,7 +99,7 @@ class ByItself:
         assert self._found is not None
         account, settings, server = self._account, self._account.settings, self._found.server
         wanted = scope or (grant.asked_scope if grant else self._found.scope)
-        client = configured_client(server, settings, "", account.upstream)
+        client = client_of_settings(server, settings, "", account.upstream)
         sends = bool(key.resource) and settings.resource_parameter == "send"
         answer = await self._answer(server, client, wanted, key.resource if sends else None)
         first = first_grant(
@@ -152,7 +152,7 @@ class ByItself:
         account = OAuthAccount("", settings.issuer, self._account.principal, settings)
         if idp.id_token is not None:
             server = (await discover_issuer(shared.fetch, replace(settings, grant="id_jag"))).server
-            client, id_token = configured_client(server, settings, "", ""), idp.id_token
+            client, id_token = client_of_settings(server, settings, "", ""), idp.id_token
         else:
             grant = await shared.idp_grant(account.principal)
             assert grant.id_token is not None

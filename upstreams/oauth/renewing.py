@@ -27,10 +27,9 @@ from upstreams.oauth.model import (
 )
 from upstreams.oauth.obtaining import obtaining_of
 from upstreams.oauth.parts import Shared
-from upstreams.oauth.state import IDENTITY_PROVIDER, Outcome, sign_in_command, sign_in_needed, time_until_due_s
-from upstreams.oauth.store.folder import NotKept
+from upstreams.oauth.state import IDENTITY_PROVIDER, RenewalOutcome, sign_in_command, sign_in_needed, time_until_due_s
+from upstreams.oauth.store.folder import HeldLock, NotKept
 from upstreams.oauth.store.grant_store import GrantStore
-from upstreams.oauth.store.locks import Held
 from upstreams.oauth.tokens.answer import TokenRefused
 from upstreams.oauth.tokens.grants import is_for
 
@@ -58,7 +57,7 @@ class RenewalRequest(Struct, frozen=True):
         return f"<RenewalRequest {'in place of a refused token' if self.refused else 'in time'}>"
 
 
-class Verdict(Enum):
+class RefusalMeaning(Enum):
     """The meaning of a failed renewal."""
 
     GRANT_GONE = "grant gone"
@@ -67,15 +66,15 @@ class Verdict(Enum):
     LATER = "later"
 
 
-def judge(problem: OAuthProblem) -> Verdict:
+def judge(problem: OAuthProblem) -> RefusalMeaning:
     """The meaning of a refusal by the token endpoint."""
     if problem.code == "invalid_grant":
-        return Verdict.GRANT_GONE
+        return RefusalMeaning.GRANT_GONE
     if problem.code in ("invalid_client", "unauthorized_client"):
-        return Verdict.CLIENT_GONE
+        return RefusalMeaning.CLIENT_GONE
     if isinstance(problem, TokenRefused) and problem.status in (401, 403):
-        return Verdict.LATER
-    return Verdict.UNCLEAR
+        return RefusalMeaning.LATER
+    return RefusalMeaning.UNCLEAR
 
 
 class Renewer:
@@ -117,7 +116,7 @@ class Renewer:
             return ""
         return "" if same_issuer(found.server.issuer, issuer) else found.server.issuer
 
-    async def renew(self, request: RenewalRequest) -> Outcome:
+    async def renew(self, request: RenewalRequest) -> RenewalOutcome:
         """Renew, unless another process has. Cancellation: a request that is sent is waited for."""
         grant = request.grant
         try:
@@ -126,9 +125,9 @@ class Renewer:
             async with store.lock(key) as held:
                 return await _Renewal(self, store, held, request).run(key)
         except OAuthUnavailable as away:
-            return Outcome("paused", text=str(away), retry_after_s=away.retry_after_s)
+            return RenewalOutcome("paused", text=str(away), retry_after_s=away.retry_after_s)
         except OAuthProblem as problem:
-            return Outcome("ended", text=str(problem))
+            return RenewalOutcome("ended", text=str(problem))
 
 
 class _Renewal(Struct):
@@ -136,22 +135,22 @@ class _Renewal(Struct):
 
     renewer: Renewer
     store: GrantStore
-    held: Held
+    held: HeldLock
     request: RenewalRequest
 
-    async def run(self, key: GrantKey) -> Outcome:
+    async def run(self, key: GrantKey) -> RenewalOutcome:
         request, upstream = self.request, self.renewer.account.upstream
         grant, is_kept = request.grant, request.is_kept
         kept = await trio.to_thread.run_sync(self.store.load, key)
         if grant is not None and not is_kept and not _is_newer(kept, grant):
             kept, is_kept = grant, await self._keep(grant)
         if kept is None and grant is not None and self.renewer.account.by_person:
-            return Outcome("forgotten", text=sign_in_needed(upstream, key.issuer))
+            return RenewalOutcome("forgotten", text=sign_in_needed(upstream, key.issuer))
         if kept is not None and kept != grant and self._is_good(kept):
-            return Outcome("tokens", kept)
+            return RenewalOutcome("tokens", kept)
         if not self.renewer.account.can_renew(kept):
             text = (kept.note if kept else "") or sign_in_needed(upstream, key.issuer)
-            return Outcome("ended", kept, text)
+            return RenewalOutcome("ended", kept, text)
         return await self._ask(kept)
 
     def _is_good(self, kept: Grant) -> bool:
@@ -162,61 +161,61 @@ class _Renewal(Struct):
             return False
         return time_until_due_s(kept, self.renewer.shared.wall()) > 0
 
-    async def _ask(self, grant: Grant | None) -> Outcome:
+    async def _ask(self, grant: Grant | None) -> RenewalOutcome:
         generation = grant.generation if grant else 0
-        was_begun = await trio.to_thread.run_sync(self.held.begun) == generation
+        was_begun = await trio.to_thread.run_sync(self.held.pending_generation) == generation
         try:
             await trio.to_thread.run_sync(self.held.begin, generation)
         except OSError as error:  # what comes now could not be kept either
             text = f"what comes of it cannot be kept ({error.strerror}); see to {self.store.folder}"
-            return Outcome("paused", text=text)
-        outcome = Outcome("paused")
+            return RenewalOutcome("paused", text=text)
+        outcome = RenewalOutcome("paused")
         with trio.CancelScope(shield=True):  # from here on an answer may be on its way, which must not be lost
             outcome = await self._answer(grant, was_begun=was_begun)
         return outcome
 
-    async def _answer(self, grant: Grant | None, *, was_begun: bool) -> Outcome:
+    async def _answer(self, grant: Grant | None, *, was_begun: bool) -> RenewalOutcome:
         try:
             with trio.fail_after(LAST_S):
                 new = await self.renewer.obtaining.next(grant, self.request.scope)
         except trio.TooSlowError:
-            return Outcome("paused", text="there was no answer in time")
+            return RenewalOutcome("paused", text="there was no answer in time")
         except OAuthUnavailable as away:
             if not (away.sent or was_begun):
                 await self._finish()
             self._log(str(away))
-            return Outcome("paused", text=str(away), retry_after_s=away.retry_after_s)
+            return RenewalOutcome("paused", text=str(away), retry_after_s=away.retry_after_s)
         except OAuthProblem as problem:
             self._log(str(problem))
             return await self._end(grant, problem, was_begun=was_begun)
         is_kept = await self._keep(new)
         if is_kept:
             await self._finish()
-        return Outcome("tokens", new, is_kept=is_kept)
+        return RenewalOutcome("tokens", new, is_kept=is_kept)
 
-    async def _end(self, grant: Grant | None, problem: OAuthProblem, *, was_begun: bool) -> Outcome:
+    async def _end(self, grant: Grant | None, problem: OAuthProblem, *, was_begun: bool) -> RenewalOutcome:
         """The outcome if the token endpoint refuses."""
         verdict, account = judge(problem), self.renewer.account
         if grant is None or not account.by_person:
             await self._finish()
-            if verdict is Verdict.CLIENT_GONE:
+            if verdict is RefusalMeaning.CLIENT_GONE:
                 return self._client_refused(grant.key.issuer if grant else account.settings.issuer)
-            return Outcome("paused" if verdict is Verdict.LATER else "ended", text=str(problem))
-        if verdict is Verdict.UNCLEAR and self.request.was_unclear:
-            verdict = Verdict.GRANT_GONE
-        if verdict is Verdict.GRANT_GONE:
+            return RenewalOutcome("paused" if verdict is RefusalMeaning.LATER else "ended", text=str(problem))
+        if verdict is RefusalMeaning.UNCLEAR and self.request.was_unclear:
+            verdict = RefusalMeaning.GRANT_GONE
+        if verdict is RefusalMeaning.GRANT_GONE:
             return await self._grant_gone(grant, was_begun=was_begun)
         if not was_begun:
             await self._finish()
-        if verdict is Verdict.CLIENT_GONE:
+        if verdict is RefusalMeaning.CLIENT_GONE:
             return await self._client_gone(grant)
-        return Outcome("paused", text=str(problem), unclear=verdict is Verdict.UNCLEAR)
+        return RenewalOutcome("paused", text=str(problem), unclear=verdict is RefusalMeaning.UNCLEAR)
 
-    async def _grant_gone(self, grant: Grant, *, was_begun: bool) -> Outcome:
+    async def _grant_gone(self, grant: Grant, *, was_begun: bool) -> RenewalOutcome:
         kept = await trio.to_thread.run_sync(self.store.load, grant.key)
         if kept is not None and kept.generation != grant.generation and self._is_good(kept):
             await self._finish()
-            return Outcome("tokens", kept)
+            return RenewalOutcome("tokens", kept)
         upstream, issuer = self.renewer.account.upstream, grant.key.issuer
         command = sign_in_command(upstream)
         if was_begun:
@@ -227,9 +226,9 @@ class _Renewal(Struct):
         over = replace(grant, refresh_token=None, sign_in_needed=True, note=text)
         await self._keep(over)
         await self._finish()
-        return Outcome("ended", over, text)
+        return RenewalOutcome("ended", over, text)
 
-    async def _client_gone(self, grant: Grant) -> Outcome:
+    async def _client_gone(self, grant: Grant) -> RenewalOutcome:
         issuer = grant.key.issuer
         if grant.client.kind == "configured":
             return self._client_refused(issuer)
@@ -242,13 +241,13 @@ class _Renewal(Struct):
         text = f"{issuer} no longer knows this hub, which registers there anew when you run {command}."
         over = replace(grant, sign_in_needed=True, note=text)
         await self._keep(over)
-        return Outcome("ended", over, text)
+        return RenewalOutcome("ended", over, text)
 
-    def _client_refused(self, issuer: str) -> Outcome:
+    def _client_refused(self, issuer: str) -> RenewalOutcome:
         upstream = self.renewer.account.upstream
         where = f"[upstreams.{upstream}.oauth]" if upstream else "[oauth.idp]"
         who = f"the client_id or client_secret of {upstream or IDENTITY_PROVIDER}"
-        return Outcome("ended", text=f"{issuer} refuses {who}; correct them below {where}.")
+        return RenewalOutcome("ended", text=f"{issuer} refuses {who}; correct them below {where}.")
 
     async def _keep(self, grant: Grant) -> bool:
         try:

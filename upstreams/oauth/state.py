@@ -55,7 +55,7 @@ MAX_STEP_UPS: Final = 2
 MAX_OPERATIONS: Final = 256
 
 
-class Outcome(Struct, frozen=True):
+class RenewalOutcome(Struct, frozen=True):
     """The outcome of a renewal."""
 
     event: Event
@@ -156,7 +156,7 @@ class CredentialState:
         self.end_pause()
         self.was_unclear = False
 
-    def apply(self, outcome: Outcome, wall: float, now: float) -> UpstreamUnauthorized | None:
+    def apply(self, outcome: RenewalOutcome, wall: float, now: float) -> UpstreamUnauthorized | None:
         """Take over the outcome of a renewal; returns the failure of those who waited for it."""
         if outcome.event == "forgotten":
             self.release()

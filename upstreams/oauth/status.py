@@ -22,7 +22,7 @@ class AccountRow(Struct, frozen=True, kw_only=True):
     """The place of the key that seals it."""
 
 
-def kept_rows(store: GrantStore, wall: float) -> dict[tuple[str, str], AccountRow]:
+def rows_of_store(store: GrantStore, wall: float) -> dict[tuple[str, str], AccountRow]:
     """The latest sign-in of each upstream and principal. Blocks for the disk."""
     latest: dict[tuple[str, str], tuple[bool, float]] = {}
     rows: dict[tuple[str, str], AccountRow] = {}

@@ -10,7 +10,7 @@ from config.settings import UpstreamConfig
 from hub.wire.capabilities import capabilities_of_session, capabilities_of_shared_session
 from hub.wire.jsonrpc import EMPTY, peek_object, raw
 from hub.wire.mcp import Era
-from upstreams.oauth.extensions import declared_extensions
+from upstreams.oauth.extensions import extensions_of
 from upstreams.session import SessionTerms
 
 
@@ -53,7 +53,7 @@ def terms_of(config: UpstreamConfig, capabilities: Mapping[str, Raw] | None = No
         declared["roots"] = EMPTY
     elif config.roots == "none":
         declared.pop("roots", None)
-    extensions = declared_extensions(config)
+    extensions = extensions_of(config)
     if extensions:
         declared["extensions"] = raw({**peek_object(declared.get("extensions")), **extensions})
     return SessionTerms(

@@ -15,7 +15,7 @@ from tests.support.oauth.rig import PUBLIC_CLIENT, Part
 from tests.upstreams.oauth.memory_clients import MemoryClients
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.oauth.discovery.challenge import parse_challenges
-from upstreams.oauth.discovery.discover import allowed_for, discover
+from upstreams.oauth.discovery.discover import allowance_for, discover
 from upstreams.oauth.model import Discovery, OAuthClient, OAuthProblem, OAuthUnavailable
 
 REDIRECT = "http://127.0.0.1:8765/oauth/callback"
@@ -40,7 +40,7 @@ async def sign_up(
     """From the refusal of a call to a client id, as the hub does it."""
     from upstreams.oauth.registration.clients import client_for
 
-    fetch, allowed = Fetcher({}, timeout_s=timeout_s), allowed_for(server.url, settings)
+    fetch, allowed = Fetcher({}, timeout_s=timeout_s), allowance_for(server.url, settings)
     try:
         challenge = parse_challenges(challenges_of(server.url))
         discovery = await discover(fetch, server.url, settings, challenge, allowed=allowed, upstream="notes")

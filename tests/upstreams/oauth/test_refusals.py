@@ -25,7 +25,7 @@ from tests.support.token_world import (
     together,
     tokens,
 )
-from upstreams.oauth.extensions import declared_extensions
+from upstreams.oauth.extensions import extensions_of
 from upstreams.oauth.model import OAuthUnavailable, same_issuer
 from upstreams.oauth.store.grant_store import GrantStore
 from upstreams.oauth.store.seal import KeyLocked, KeySeal
@@ -373,7 +373,7 @@ async def test_the_identity_provider_vouches(tmp_path, autojump_clock):
 
 def test_extensions_are_declared_to_those_upstreams_only():
     def declared(**settings):
-        return list(declared_extensions(UpstreamConfig(url=URL, oauth=UpstreamOAuth(**settings))))
+        return list(extensions_of(UpstreamConfig(url=URL, oauth=UpstreamOAuth(**settings))))
 
     assert declared() == []
     assert declared(grant="client_credentials") == ["io.modelcontextprotocol/oauth-client-credentials"]

@@ -88,7 +88,7 @@ def is_on_this_machine(url: str) -> bool:
     return True
 
 
-def shown(url: str) -> str:
+def show_url(url: str) -> str:
     """A sound URL for a person, cut to what fits into a sentence."""
     return url if len(url) <= MAX_SHOWN_CHARS else url[:MAX_SHOWN_CHARS] + "..."
 

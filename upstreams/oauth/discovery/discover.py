@@ -9,21 +9,25 @@ A place that has no document (3xx, 4xx, HTML, no JSON object) passes to the next
 no answer) ends the discovery for now: falling back would let whoever can disturb a server choose another one.
 """
 
-from collections.abc import Collection
-from typing import Final
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final
 
 from config.oauth_settings import UpstreamOAuth
-from upstreams.fetch.model import Allowed, FetchFailed
-from upstreams.oauth.discovery import texts
+from upstreams.fetch.fetcher import Fetcher
+from upstreams.fetch.model import Allowed, Fetched, FetchFailed
 from upstreams.oauth.discovery.addresses import (
     SERVER,
     address_of,
     is_on_this_machine,
     resource_places,
     server_places,
+    show_url,
 )
-from upstreams.oauth.discovery.documents import (
+from upstreams.oauth.discovery.challenge import OFFLINE, fits, permit_scopes, readable_scopes
+from upstreams.oauth.discovery.metadata import (
     Terms,
+    below,
     check_issuer,
     default_server,
     is_resource_document,
@@ -31,13 +35,12 @@ from upstreams.oauth.discovery.documents import (
     read_resource,
     read_server,
 )
-from upstreams.oauth.discovery.reading import Fetching, read_document, sentence
-from upstreams.oauth.discovery.scopes import OFFLINE, fits, permitted, readable_scopes
 from upstreams.oauth.model import (
     AuthorizationServer,
     Challenge,
     Discovery,
     OAuthProblem,
+    OAuthUnavailable,
     ProtectedResource,
     same_issuer,
 )
@@ -45,9 +48,11 @@ from upstreams.oauth.model import (
 OPENID: Final = "openid"
 _LEGACY: Final = {"mcp-protocol-version": "2025-03-26"}
 """A SHOULD of that revision."""
+_SECONDS: Final = re.compile(r"[0-9]{1,9}")
+MAX_RETRY_AFTER_S: Final = 60.0
 
 
-def allowed_for(url: str, settings: UpstreamOAuth) -> Allowed:
+def allowance_for(url: str, settings: UpstreamOAuth) -> Allowed:
     """Who may be asked on behalf of the upstream at `url`, beside public addresses: whom its operator wrote down."""
     written = (url, settings.issuer, settings.metadata_url)
     hosts = {address.host.strip("[]") for text in written if (address := address_of(text))}
@@ -55,7 +60,7 @@ def allowed_for(url: str, settings: UpstreamOAuth) -> Allowed:
 
 
 async def discover(
-    fetch: Fetching,
+    fetch: Fetcher,
     url: str,
     settings: UpstreamOAuth,
     challenge: Challenge,
@@ -73,7 +78,7 @@ async def discover(
         OAuthUnavailable: a server cannot be asked now.
     """
     if allowed is None:
-        allowed = allowed_for(url, settings)
+        allowed = allowance_for(url, settings)
     terms = Terms(upstream or _name_of(url), url, settings, loopback_http=allowed.loopback_http)
     resource = await _resource(fetch, terms, challenge, allowed)
     if resource is None:
@@ -86,7 +91,7 @@ async def discover(
     return Discovery(resource=resource, server=server, scope=_scope(terms, challenge, resource, server))
 
 
-async def discover_issuer(fetch: Fetching, settings: UpstreamOAuth) -> Discovery:
+async def discover_issuer(fetch: Fetcher, settings: UpstreamOAuth) -> Discovery:
     """Find out what a sign-in at the configured issuer itself begins with, which is for who signs in (`openid`), and
     for no resource.
 
@@ -94,7 +99,7 @@ async def discover_issuer(fetch: Fetching, settings: UpstreamOAuth) -> Discovery
         OAuthProblem, OAuthUnavailable: as `discover`.
     """
     url = settings.issuer
-    allowed = allowed_for(url, settings)
+    allowed = allowance_for(url, settings)
     server = await _server(
         fetch, Terms(_name_of(url), url, settings, loopback_http=allowed.loopback_http), url, allowed
     )
@@ -107,7 +112,7 @@ def _name_of(url: str) -> str:
     return address.host if address else "The server"
 
 
-async def _resource(fetch: Fetching, terms: Terms, challenge: Challenge, allowed: Allowed) -> ProtectedResource | None:
+async def _resource(fetch: Fetcher, terms: Terms, challenge: Challenge, allowed: Allowed) -> ProtectedResource | None:
     """The upstream as its metadata describe it; None: it has none."""
     places = resource_places(terms.address)
     if terms.sound(challenge.resource_metadata):
@@ -130,12 +135,15 @@ def _issuer(terms: Terms, resource: ProtectedResource, preferred: Collection[str
         return terms.settings.issuer
     servers = resource.authorization_servers
     if not servers:
-        raise OAuthProblem(texts.no_server(terms.upstream))
+        raise OAuthProblem(
+            f"{terms.upstream} names no authorization server that can be used, so nobody knows where to sign in. "
+            f"If you know it, set issuer {below(terms.upstream)}."
+        )
     known = (server for server in servers if any(same_issuer(server, each) for each in preferred))
     return next(known, servers[0])
 
 
-async def _server(fetch: Fetching, terms: Terms, issuer: str, allowed: Allowed) -> AuthorizationServer:
+async def _server(fetch: Fetcher, terms: Terms, issuer: str, allowed: Allowed) -> AuthorizationServer:
     """The authorization server that is `issuer`, as its metadata describe it."""
     places = server_places(check_issuer(issuer, terms))
     written = terms.settings.metadata_url
@@ -147,10 +155,13 @@ async def _server(fetch: Fetching, terms: Terms, issuer: str, allowed: Allowed) 
             raise OAuthProblem(sentence(text)) from None
         if document is not None and is_server_document(document):
             return read_server(document, issuer, terms, is_promise=not written)
-    raise OAuthProblem(texts.no_metadata(terms.upstream, issuer))
+    raise OAuthProblem(
+        f"{show_url(issuer)}, the authorization server of {terms.upstream}, has no metadata where they belong. "
+        f"If you know where they are, set metadata_url {below(terms.upstream)}."
+    )
 
 
-async def _legacy_server(fetch: Fetching, terms: Terms, allowed: Allowed) -> AuthorizationServer:
+async def _legacy_server(fetch: Fetcher, terms: Terms, allowed: Allowed) -> AuthorizationServer:
     """The upstream as its own authorization server, as in 2025-03-26."""
     origin = terms.address.origin
     try:
@@ -168,14 +179,64 @@ def _scope(terms: Terms, challenge: Challenge, resource: ProtectedResource, serv
     wanted = settings.scopes or readable_scopes(challenge.scope) or resource.scopes
     if not settings.scopes and OFFLINE in server.scopes:
         wanted = (*wanted, OFFLINE)
-    scopes = permitted(wanted, settings.max_scopes)
+    scopes = permit_scopes(wanted, settings.max_scopes)
     if not fits(scopes):
-        raise OAuthProblem(texts.too_many_scopes(terms.upstream))
+        raise OAuthProblem(too_many_scopes(terms.upstream))
     if wanted and not scopes:
-        raise OAuthProblem(texts.forbidden_scopes(terms.upstream, _some(wanted)))
+        some = " ".join(wanted[:8]) + (" ..." if len(wanted) > 8 else "")
+        raise OAuthProblem(
+            f"{terms.upstream} wants the scopes {some}, and max_scopes permits none of them. "
+            f"Change max_scopes {below(terms.upstream)}, or use {terms.upstream} without them."
+        )
     return " ".join(scopes)
 
 
-def _some(scopes: tuple[str, ...]) -> str:
-    """A few scopes for a person."""
-    return " ".join(scopes[:8]) + (" ..." if len(scopes) > 8 else "")
+def too_many_scopes(upstream: str) -> str:
+    """The sentence that more scopes are wanted than fit into one request."""
+    return (
+        f"{upstream} names more scopes than can be asked for at once. Write those that you need as scopes "
+        f"{below(upstream)}."
+    )
+
+
+async def read_document(
+    fetch: Fetcher, place: str, allowed: Allowed, headers: Mapping[str, str] | None = None
+) -> dict[str, Any] | None:
+    """The JSON object at `place`; None: there is none, so another place may have it.
+
+    Raises:
+        FetchFailed: `place` may not be asked (`refused`).
+        OAuthUnavailable: it cannot be asked now.
+    """
+    try:
+        answer = await fetch.get(place, allowed, headers=headers)
+    except FetchFailed as failed:
+        if failed.refused:
+            raise
+        if failed.too_large:
+            return None  # some page, which no metadata are
+        raise OAuthUnavailable(sentence(failed.text)) from None
+    check_available(answer, place)
+    return answer.json_object() if answer.status == 200 else None
+
+
+def check_available(answer: Fetched, place: str, *, sent: bool = False) -> None:
+    """Raise `OAuthUnavailable` if a server says that it cannot answer now."""
+    if answer.status == 429 or answer.status >= 500:
+        origin = "/".join(place.split("/")[:3])
+        raise OAuthUnavailable(
+            f"{origin} answers {answer.status} now; trying again later may help.",
+            retry_after_s=retry_after_s(answer.headers),
+            sent=sent,
+        )
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """The seconds after which a server wants to be asked again, a minute at most; None: it does not say."""
+    value = headers.get("retry-after", "")
+    return min(float(value), MAX_RETRY_AFTER_S) if _SECONDS.fullmatch(value) else None
+
+
+def sentence(text: str) -> str:
+    """A text with a full stop."""
+    return text if text.endswith(".") else text + "."

@@ -10,10 +10,13 @@ import trio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from config.errors import quoted
 from config.oauth_settings import OAuthConfig, UpstreamOAuth
+from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed
-from upstreams.oauth.discovery.discover import allowed_for
-from upstreams.oauth.discovery.reading import Fetching, check_available, sentence
+from upstreams.oauth.discovery.addresses import show_url
+from upstreams.oauth.discovery.discover import allowance_for, check_available, sentence
+from upstreams.oauth.discovery.metadata import below
 from upstreams.oauth.model import (
     AuthorizationServer,
     Discovery,
@@ -22,16 +25,15 @@ from upstreams.oauth.model import (
     OAuthUnavailable,
     same_issuer,
 )
-from upstreams.oauth.registration import texts
-from upstreams.oauth.registration.client_document import has_redirect_uri
-from upstreams.oauth.registration.client_store import ClientStore
-from upstreams.oauth.registration.dynamic import (
+from upstreams.oauth.registration.client_metadata import (
     BadRegistration,
     error_code,
+    has_redirect_uri,
     method_of,
     read_registration,
     registration,
 )
+from upstreams.oauth.store.clients import Clients
 
 FIRST_USED: Final = ("", "")
 """Issuer and redirect URI under which the first use of a configured client id is kept."""
@@ -44,13 +46,13 @@ _SECRET_METHODS: Final = ("client_secret_basic", "client_secret_post")
 
 
 async def client_for(
-    fetch: Fetching,
+    fetch: Fetcher,
     discovery: Discovery,
     settings: UpstreamOAuth,
     hub: OAuthConfig,
     redirect_uri: str,
     upstream: str,
-    clients: ClientStore,
+    clients: Clients,
     *,
     anew: bool = False,
     other_method: bool = False,
@@ -72,22 +74,22 @@ async def client_for(
     """
     server = discovery.server
     if settings.client_id:
-        client = configured_client(server, settings, redirect_uri, upstream)
+        client = client_of_settings(server, settings, redirect_uri, upstream)
         if not settings.issuer:
             await trio.to_thread.run_sync(_pin, client, upstream, clients)
         if settings.token_auth != "auto" or client.token_auth not in _SECRET_METHODS:
             return client
-        return await trio.to_thread.run_sync(_proved, client, server, upstream, clients, other_method)
+        return await trio.to_thread.run_sync(_choose_method, client, server, upstream, clients, other_method)
     if settings.grant != "authorization_code":
-        raise OAuthProblem(texts.needs_client_id(upstream, settings.grant))
-    asked = _Asked(
+        raise OAuthProblem(needs_client_id(upstream, settings))
+    asking = _Registration(
         fetch=fetch,
         server=server,
         settings=settings,
         hub=hub,
         redirect_uri=redirect_uri,
         upstream=upstream,
-        allowed=allowed or _allowed_for(discovery, settings),
+        allowed=allowed or _allowance_by(discovery, settings),
         scope=discovery.scope if with_scope else "",
     )
     key = server.issuer, redirect_uri, upstream
@@ -98,19 +100,19 @@ async def client_for(
             return kept
         if document := document_client(server, hub, redirect_uri, is_refused=anew):
             return document
-        client = await asked.register(refused.token_auth if refused is not None and other_method else "")
+        client = await asking.register(refused.token_auth if refused is not None and other_method else "")
         await trio.to_thread.run_sync(clients.put, *key, client)
         return client
 
 
-def _allowed_for(discovery: Discovery, settings: UpstreamOAuth) -> Allowed:
+def _allowance_by(discovery: Discovery, settings: UpstreamOAuth) -> Allowed:
     """Who may be asked, by what was found out: no check lets `http://` through but for an upstream on this machine."""
-    written = allowed_for(discovery.resource.resource, settings)
+    written = allowance_for(discovery.resource.resource, settings)
     here = discovery.server.token_endpoint.startswith("http://")
     return Allowed(private_hosts=written.private_hosts, loopback_http=written.loopback_http or here)
 
 
-def configured_client(
+def client_of_settings(
     server: AuthorizationServer, settings: UpstreamOAuth, redirect_uri: str, upstream: str
 ) -> OAuthClient:
     """The client that the operator registered.
@@ -120,12 +122,20 @@ def configured_client(
     """
     for setting, value in (("client_secret", settings.client_secret), ("private_key", settings.private_key)):
         if value is not None and not settings.issuer:
-            raise OAuthProblem(texts.needs_issuer(upstream, server.issuer, setting))
+            issuer = quoted(show_url(server.issuer))
+            raise OAuthProblem(
+                f"{upstream} has a {setting}, which belongs to one authorization server; write that down as "
+                f"issuer = {issuer} {below(upstream)}, if it is the right one. Otherwise whichever {upstream} names "
+                f"would get the {setting}."
+            )
     method = _usual_method(server, settings) if settings.token_auth == "auto" else settings.token_auth
+    missing = ""
     if method in _SECRET_METHODS and settings.client_secret is None:
-        raise OAuthProblem(texts.needs_secret(upstream, method, "client_secret"))
-    if method == "private_key_jwt" and settings.private_key is None:
-        raise OAuthProblem(texts.needs_secret(upstream, method, "private_key"))
+        missing = "client_secret"
+    elif method == "private_key_jwt" and settings.private_key is None:
+        missing = "private_key"
+    if missing:
+        raise OAuthProblem(f"{upstream} has token_auth = {quoted(method)}, which needs {missing} {below(upstream)}.")
     return OAuthClient(
         issuer=server.issuer,
         client_id=settings.client_id,
@@ -165,17 +175,21 @@ def _usual_method(server: AuthorizationServer, settings: UpstreamOAuth) -> str:
     return post if basic not in listed and post in listed else basic
 
 
-def _pin(client: OAuthClient, upstream: str, clients: ClientStore) -> None:
+def _pin(client: OAuthClient, upstream: str, clients: Clients) -> None:
     """Hold a configured client id to the issuer at which it was used first."""
     first = clients.find(*FIRST_USED, upstream)
     if first is None or first.client_id != client.client_id:
         clients.put(*FIRST_USED, upstream, client)
     elif not same_issuer(first.issuer, client.issuer):
-        raise OAuthProblem(texts.other_issuer(upstream, client.issuer, first.issuer))
+        now = show_url(client.issuer)
+        raise OAuthProblem(
+            f"The client_id of {upstream} was first used at {show_url(first.issuer)}, and {upstream} now names {now}, "
+            f"where it was not tried. If that is right, set issuer = {quoted(now)} {below(upstream)}."
+        )
 
 
-def _proved(
-    client: OAuthClient, server: AuthorizationServer, upstream: str, clients: ClientStore, is_refused: bool
+def _choose_method(
+    client: OAuthClient, server: AuthorizationServer, upstream: str, clients: Clients, is_refused: bool
 ) -> OAuthClient:
     """A configured client with the method of showing its secret that the server takes, as far as that is known: the one
     that is kept, or the next one after that was refused, which is kept then."""
@@ -194,10 +208,10 @@ def _lasts(client: OAuthClient, now: float) -> bool:
     return not client.expires_at or now + SIGN_IN_S < client.expires_at
 
 
-class _Asked(Struct, frozen=True, kw_only=True):
+class _Registration(Struct, frozen=True, kw_only=True):
     """One registration, with all that it needs."""
 
-    fetch: Fetching
+    fetch: Fetcher
     server: AuthorizationServer
     settings: UpstreamOAuth
     hub: OAuthConfig
@@ -215,10 +229,10 @@ class _Asked(Struct, frozen=True, kw_only=True):
         """
         server = self.server
         if not server.registration_endpoint:
-            raise OAuthProblem(texts.no_stranger(self.upstream, server.issuer, self.redirect_uri))
+            raise OAuthProblem(no_stranger(self.upstream, server.issuer, self.redirect_uri))
         method = method_of(server, self.settings.token_auth, refused)
         if method is None:
-            raise OAuthProblem(texts.no_method(self.upstream, server.issuer))
+            raise OAuthProblem(no_method(self.upstream, server.issuer))
         redirect_uri, scope = self.redirect_uri, self.scope
         answer = await self._post(redirect_uri, method, scope)
         usual = method_of(server, self.settings.token_auth) or method
@@ -248,14 +262,40 @@ class _Asked(Struct, frozen=True, kw_only=True):
         issuer = self.server.issuer
         if answer.status not in (200, 201):
             code = _refusal(answer)
-            told = f"{answer.status} {code}".strip()
-            raise OAuthProblem(texts.no_stranger(self.upstream, issuer, self.redirect_uri, told), code=code)
+            status = f"{answer.status} {code}".strip()
+            raise OAuthProblem(no_stranger(self.upstream, issuer, self.redirect_uri, status), code=code)
         try:
             return read_registration(answer.json_object(), issuer, redirect_uri, method)
         except BadRegistration as bad:
-            raise OAuthProblem(texts.bad_answer(self.upstream, issuer, str(bad))) from None
+            raise OAuthProblem(
+                f"{show_url(issuer)} registered hubd for {self.upstream} in a way that cannot be used: it {bad}. "
+                f"Register hubd there by hand and set client_id {below(self.upstream)}."
+            ) from None
 
 
 def _refusal(answer: Fetched) -> str:
     """The error of an answer; "": it is none, or cannot be shown."""
     return "" if answer.status in (200, 201) else error_code(answer.json_object())
+
+
+def needs_client_id(upstream: str, settings: UpstreamOAuth) -> str:
+    """The sentence that nobody signs in by this grant without a client id."""
+    return f"{upstream} has grant = {quoted(settings.grant)}, for which client_id is needed; set it {below(upstream)}."
+
+
+def no_stranger(upstream: str, issuer: str, redirect_uri: str, answer: str = "") -> str:
+    """The sentence that the hub has to be registered by hand. `answer`: the status of the registration, and its error
+    if that can be shown."""
+    why = f" ({answer})" if answer else ""
+    return (
+        f"{show_url(issuer)} lets no unknown client in{why}. Register hubd there with the redirect URI {redirect_uri} "
+        f"and set client_id {below(upstream)}."
+    )
+
+
+def no_method(upstream: str, issuer: str) -> str:
+    """The sentence that a registered hub could not prove who it is."""
+    return (
+        f"{show_url(issuer)} wants clients to prove who they are in a way for which hubd has to be registered by hand. "
+        f"Do that, and set client_id and private_key {below(upstream)}."
+    )

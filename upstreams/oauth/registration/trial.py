@@ -5,20 +5,24 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from config.oauth_settings import OAuthConfig, UpstreamOAuth
+from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, FetchFailed
-from upstreams.oauth.discovery.discover import allowed_for, discover
-from upstreams.oauth.discovery.reading import Fetching, sentence
+from upstreams.oauth.discovery.discover import allowance_for, discover, sentence
 from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, OAuthProblem, OAuthUnavailable
-from upstreams.oauth.registration import texts
-from upstreams.oauth.registration.client_document import flaws_of
-from upstreams.oauth.registration.clients import configured_client, document_client
-from upstreams.oauth.registration.dynamic import method_of
+from upstreams.oauth.registration.client_metadata import flaws_of, method_of
+from upstreams.oauth.registration.clients import (
+    client_of_settings,
+    document_client,
+    needs_client_id,
+    no_method,
+    no_stranger,
+)
 
 RedirectOf = Callable[[AuthorizationServer], Awaitable[str]]
 """The redirect URI of a sign-in at an authorization server. Raises OAuthProblem."""
 
 
-class SignInTrial(Struct, frozen=True, kw_only=True):
+class SignInProspect(Struct, frozen=True, kw_only=True):
     """The prospects of a sign-in at an upstream."""
 
     problem: str = ""
@@ -31,7 +35,7 @@ class SignInTrial(Struct, frozen=True, kw_only=True):
 
 
 async def try_sign_in(
-    fetch: Fetching,
+    fetch: Fetcher,
     url: str,
     settings: UpstreamOAuth,
     hub: OAuthConfig,
@@ -40,7 +44,7 @@ async def try_sign_in(
     challenge: Challenge,
     *,
     allowed: Allowed | None = None,
-) -> SignInTrial:
+) -> SignInProspect:
     """Try the sign-in at the upstream at `url`, which has refused the hub with `challenge`, up to a registration."""
     found: Discovery | None = None
     try:
@@ -48,11 +52,11 @@ async def try_sign_in(
         redirect_uri = await redirect_of(found.server)
         client = _way_in(found, settings, hub, redirect_uri, upstream)
     except OAuthProblem as problem:
-        return SignInTrial(problem=str(problem), discovery=found)
+        return SignInProspect(problem=str(problem), discovery=found)
     except OAuthUnavailable as away:
-        return SignInTrial(problem=str(away), is_passing=True)
+        return SignInProspect(problem=str(away), is_passing=True)
     flaw = await check_client_document(fetch, hub, redirect_uri) if client == "document" else ""
-    return SignInTrial(problem=flaw, discovery=found, client=client)
+    return SignInProspect(problem=flaw, discovery=found, client=client)
 
 
 def _way_in(found: Discovery, settings: UpstreamOAuth, hub: OAuthConfig, redirect_uri: str, upstream: str) -> str:
@@ -63,26 +67,26 @@ def _way_in(found: Discovery, settings: UpstreamOAuth, hub: OAuthConfig, redirec
     """
     server = found.server
     if settings.client_id:
-        return configured_client(server, settings, redirect_uri, upstream).kind
+        return client_of_settings(server, settings, redirect_uri, upstream).kind
     if settings.grant != "authorization_code":
-        raise OAuthProblem(texts.needs_client_id(upstream, settings.grant))
+        raise OAuthProblem(needs_client_id(upstream, settings))
     if document := document_client(server, hub, redirect_uri):
         return document.kind
     if not server.registration_endpoint:
-        raise OAuthProblem(texts.no_stranger(upstream, server.issuer, redirect_uri))
+        raise OAuthProblem(no_stranger(upstream, server.issuer, redirect_uri))
     if method_of(server, settings.token_auth) is None:
-        raise OAuthProblem(texts.no_method(upstream, server.issuer))
+        raise OAuthProblem(no_method(upstream, server.issuer))
     return "registered"
 
 
-async def check_client_document(fetch: Fetching, hub: OAuthConfig, redirect_uri: str) -> str:
+async def check_client_document(fetch: Fetcher, hub: OAuthConfig, redirect_uri: str) -> str:
     """The flaw of the client metadata document of `client_metadata_url`, for a person; "": nothing, or none is
     configured. Authorization servers read it from elsewhere, and may see another one."""
     url = hub.client_metadata_url
     if not url:
         return ""
     try:
-        answer = await fetch.get(url, allowed_for(url, UpstreamOAuth()))
+        answer = await fetch.get(url, allowance_for(url, UpstreamOAuth()))
     except FetchFailed as failed:
         return sentence(f"The document at client_metadata_url cannot be read: {failed.text}")
     if answer.status != 200:

@@ -1,7 +1,6 @@
 """The records of sign-ins, sealed, in one folder that processes share.
 
-`grant_store` (what others use), `keeping` (the same for tasks), `clients` (client ids), `facts` (small things between
-sign-ins), `records` (the content of a file; pure), `folder` (private files that are replaced as a whole), `locks` (one
-process at a time), `seal` (the key, and where it is), `place` (which folder, where homes are shared by machines). All
-but `locks` and `keeping` block.
+`grant_store` (what others use; `GrantKeeper` is for tasks), `clients` (client ids), `facts` (small things
+between sign-ins), `records` (the content of a file; pure), `folder` (which folder, private files that are replaced as a
+whole, locks among processes), `seal` (the key, and where it is). All but `GrantKeeper` and locks block.
 """

@@ -5,16 +5,24 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from upstreams.oauth.model import OAuthClient
-from upstreams.oauth.store.folder import NotKept, names_in, read_file, remove_file, set_aside, write_file
-from upstreams.oauth.store.locks import Held, locked
+from upstreams.oauth.store.folder import (
+    HeldLock,
+    NotKept,
+    hold_lock,
+    move_aside,
+    names_in,
+    read_file,
+    remove_file,
+    write_file,
+)
 from upstreams.oauth.store.records import (
     ClientFile,
     OtherVersion,
-    Unreadable,
+    UnreadableRecord,
+    encode_client,
     id_of,
-    opened_client,
+    open_client,
     read_plain,
-    written_client,
 )
 from upstreams.oauth.store.seal import Seal
 
@@ -41,16 +49,16 @@ class Clients:
         if data is None:
             return None
         try:
-            return opened_client(read_plain(data, ClientFile), self._seal)
+            return open_client(read_plain(data, ClientFile), self._seal)
         except OtherVersion:
             return None
-        except Unreadable:
-            set_aside(path)  # another one is registered
+        except UnreadableRecord:
+            move_aside(path)  # another one is registered
             return None
 
     def put(self, issuer: str, redirect_uri: str, upstream: str, client: OAuthClient) -> None:
         """Keep a client in place of one that is there; durable when this returns."""
-        write_file(self._path(issuer, redirect_uri, upstream), written_client(upstream, client, self._seal))
+        write_file(self._path(issuer, redirect_uri, upstream), encode_client(upstream, client, self._seal))
 
     def forget(self, issuer: str, redirect_uri: str, upstream: str) -> None:
         """Forget what `find` returns for this key."""
@@ -64,9 +72,9 @@ class Clients:
         """Forget all clients of an upstream; True if there was one."""
         return self._forget(lambda file: file.upstream == upstream)
 
-    def turn(self, issuer: str, redirect_uri: str, upstream: str) -> AbstractAsyncContextManager[Held]:
+    def turn(self, issuer: str, redirect_uri: str, upstream: str) -> AbstractAsyncContextManager[HeldLock]:
         """Held while a client is looked for and registered: one at a time for each key, also among processes."""
-        return locked(self._path(issuer, redirect_uri, upstream).with_suffix(".lock"))
+        return hold_lock(self._path(issuer, redirect_uri, upstream).with_suffix(".lock"))
 
     def _forget(self, is_meant: Callable[[ClientFile], bool]) -> bool:
         found = False
@@ -76,7 +84,7 @@ class Clients:
                 if (data := read_file(path)) is not None and is_meant(read_plain(data, ClientFile)):
                     remove_file(path)
                     found = True
-            except (Unreadable, OtherVersion, NotKept):
+            except (UnreadableRecord, OtherVersion, NotKept):
                 continue
         return found
 

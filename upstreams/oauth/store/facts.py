@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from upstreams.oauth.store.folder import NotKept, make_private, read_file, set_aside, write_file
+from upstreams.oauth.store.folder import NotKept, make_private, move_aside, read_file, write_file
 
 VERSION: Final = 1
 MAX_AGREED: Final = 1000
@@ -47,7 +47,7 @@ class _File(Struct, frozen=True, kw_only=True):
     """Upstream -> wall time at which it was first missing in the configuration."""
 
 
-class Facts:
+class FactsFile:
     """The file, read and replaced under a lock. All methods block briefly, and raise NotKept if it cannot be used."""
 
     def __init__(self, folder: Path) -> None:
@@ -55,27 +55,27 @@ class Facts:
         self._lock = folder / "facts.lock"
 
     def __repr__(self) -> str:
-        return f"<Facts {self._path}>"
+        return f"<FactsFile {self._path}>"
 
     def redirect_number(self, issuer: str) -> int:
         """The number of the redirect URI that this issuer alone has: 1, 2, ... by first use, kept."""
 
-        def numbered(file: _File) -> tuple[int, _File]:
+        def assign(file: _File) -> tuple[int, _File]:
             number = file.redirect_numbers.get(issuer) or max(file.redirect_numbers.values(), default=0) + 1
             return number, replace(file, redirect_numbers={**file.redirect_numbers, issuer: number})
 
-        return self._changed(numbered)
+        return self._change(assign)
 
     def only_for(self, uri: str, issuer: str) -> str:
         """The issuer that alone answers at a configured redirect URI: `issuer`, unless there is one already, kept."""
 
-        def claimed(file: _File) -> tuple[str, _File]:
+        def claim(file: _File) -> tuple[str, _File]:
             known = file.only_for
             if (before := known.get(uri)) is not None:
                 return before, file
             return issuer, replace(file, only_for=dict([*known.items(), (uri, issuer)][-MAX_URIS:]))
 
-        return self._changed(claimed)
+        return self._change(claim)
 
     def port(self) -> int | None:
         """The port that was picked once for browsers to come back to."""
@@ -83,7 +83,7 @@ class Facts:
 
     def keep_port(self, port: int | None) -> None:
         """Keep the port, or forget it."""
-        self._changed(lambda file: (None, replace(file, port=port)))
+        self._change(lambda file: (None, replace(file, port=port)))
 
     def is_agreed(self, upstream: str, principal: str, issuer: str) -> bool:
         """True if the person has said yes to this issuer for this upstream."""
@@ -93,26 +93,26 @@ class Facts:
         """Keep that the person said yes."""
         yes = Agreed(upstream, principal, issuer)
 
-        def added(file: _File) -> tuple[None, _File]:
+        def add(file: _File) -> tuple[None, _File]:
             others = tuple(each for each in file.agreed if each != yes)
             return None, replace(file, agreed=(*others, yes)[-MAX_AGREED:])
 
-        self._changed(added)
+        self._change(add)
 
     def long_removed(self, kept: Collection[str], configured: Collection[str], now: float) -> list[str]:
         """Those of the upstreams `kept` that have not been `configured` for 30 days. `now` is wall time; to be called
         at each start, since that is when it is noted."""
 
-        def noted(file: _File) -> tuple[list[str], _File]:
+        def note(file: _File) -> tuple[list[str], _File]:
             missing = {name for name in kept if name not in configured}
             removed = {name: min(file.removed.get(name, now), now) for name in missing}
             gone = sorted(name for name, since in removed.items() if now - since > REMOVED_FOR_S)
             return gone, replace(file, removed={name: at for name, at in removed.items() if name not in gone})
 
-        return self._changed(noted)
+        return self._change(note)
 
-    def _changed(self, change: Callable[[_File], tuple[R, _File]]) -> R:
-        with self._locked():
+    def _change(self, change: Callable[[_File], tuple[R, _File]]) -> R:
+        with self._lock_file():
             before = self._read()
             result, after = change(before)
             if after != before:
@@ -126,14 +126,14 @@ class Facts:
         try:
             file = msgspec.json.decode(data, type=_File)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            set_aside(self._path)
+            move_aside(self._path)
             return _File()
         if file.version != VERSION:
             raise NotKept(f"{self._path} was written by another version of hubd; use that one, or delete the file.")
         return file
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock_file(self) -> Iterator[None]:
         make_private(self._lock.parent)
         try:
             descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -1,17 +1,35 @@
-"""Private files in a private folder: read without following links, replaced as a whole, durable when it returns."""
+"""Private files in a private folder: read without following links, replaced as a whole, durable when it returns; locks
+among processes beside them; and which folder it is, where homes are shared by machines.
 
+One renewal of a grant is under way at a time, whoever does it, and the loop never waits for a lock. The file of a lock
+also tells, beyond the death of who had it, that a renewal was begun: a request was sent, and its answer is not kept
+yet. Whoever finds that knows that the answer may be lost.
+"""
+
+import fcntl
 import os
 import stat
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
+
+import trio
 
 from config.directories import NotPrivate, private_dir
 from config.files import replace_private
 from config.loading.safe_reading import read_private
-from upstreams.oauth.model import OAuthProblem
+from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
 
 MAX_FILE_BYTES: Final = 512 << 10
+STEP_S: Final = 0.02
+PATIENCE_S: Final = 60.0
+"""Longer than any holder needs, who gives up a request after some seconds."""
+MAX_MARK: Final = 20
+SHARED: Final = frozenset({"nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "9p"})
+MOUNTS: Final = Path("/proc/self/mountinfo")
+MACHINE_ID: Final = Path("/etc/machine-id")
 
 
 class NotKept(OAuthProblem):
@@ -64,7 +82,7 @@ def write_file(path: Path, data: bytes) -> None:
         raise NotKept(f"A sign-in cannot be kept: {path.parent}: {error.strerror}; see to that.") from None
 
 
-def set_aside(path: Path) -> Path:
+def move_aside(path: Path) -> Path:
     """Rename a file that cannot be used to `NAME.unreadable`, in place of an older such one."""
     aside = path.with_name(f"{path.name}.unreadable")
     with suppress(OSError):
@@ -90,3 +108,106 @@ def names_in(folder: Path, suffix: str) -> list[str]:
         return sorted(name for name in os.listdir(folder) if name.endswith(suffix))
     except OSError:
         return []
+
+
+class HeldLock:
+    """A lock that is held."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __repr__(self) -> str:
+        return f"<Held {self._descriptor}>"
+
+    def pending_generation(self) -> int | None:
+        """The generation whose renewal was begun and not finished; None: there is none. Blocks."""
+        text = os.pread(self._descriptor, MAX_MARK, 0).strip()
+        return int(text) if text.isdigit() else None
+
+    def begin(self, generation: int) -> None:
+        """Note that the renewal of a generation begins; on disk when this returns. Blocks.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, b"%d\n" % generation, 0)
+        os.fdatasync(self._descriptor) if hasattr(os, "fdatasync") else os.fsync(self._descriptor)
+
+    def finish(self) -> None:
+        """Note that no renewal is under way. Blocks."""
+        os.ftruncate(self._descriptor, 0)
+
+
+@asynccontextmanager
+async def hold_lock(path: Path, *, patience_s: float = PATIENCE_S) -> AsyncIterator[HeldLock]:
+    """Hold the lock file `path` (0600), which is made if it is missing.
+
+    Raises:
+        NotKept: it cannot be made.
+        OAuthUnavailable: another process has it for far too long.
+    Cancellation: while waiting, nothing is left behind.
+    """
+    deadline = trio.current_time() + patience_s
+    while True:
+        descriptor = await trio.to_thread.run_sync(_try, path)
+        if descriptor is not None:
+            break
+        if trio.current_time() >= deadline:
+            raise OAuthUnavailable("another process of hubd has been renewing this sign-in for far too long")
+        await trio.sleep(STEP_S)
+    try:
+        yield HeldLock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _try(path: Path) -> int | None:
+    """An open file that is locked; None: another process has the lock."""
+    make_private(path.parent)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise NotKept(f"A sign-in cannot be locked: {path}: {error.strerror}; see to that.") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), os.lstat(path)):  # else it was deleted meanwhile
+            return descriptor
+    except OSError:
+        pass
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+def store_folder(state: Path, *, mounts: Path = MOUNTS, machine_id: Path = MACHINE_ID) -> Path:
+    """The folder below the state directory. Blocks briefly."""
+    folder = state / "oauth"
+    try:
+        device = os.stat(state).st_dev
+        is_shared = kind_of_mount(mounts.read_text(errors="replace"), device) in SHARED
+    except OSError:
+        is_shared = False
+    return folder / f"machine-{_machine(machine_id)}" if is_shared else folder
+
+
+def kind_of_mount(mountinfo: str, device: int) -> str:
+    """The type of the file system with the number `device`, by `/proc/self/mountinfo`; "": it is not there."""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split()
+        if len(fields) > 2 and fields[2] == number and after:
+            return after.split()[0]
+    return ""
+
+
+def _machine(path: Path) -> str:
+    """Names this machine; its id itself is not to be shown (machine-id(5))."""
+    try:
+        id = path.read_text(errors="replace").strip()
+    except OSError:
+        id = ""
+    return sha256(f"hubd oauth\0{id or os.uname().nodename}".encode()).hexdigest()[:12]

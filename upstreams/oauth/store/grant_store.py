@@ -7,31 +7,48 @@ facts.json         small things
 """
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
+import trio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from upstreams.oauth.model import Grant, GrantKey, OAuthProblem
 from upstreams.oauth.store.clients import Clients
-from upstreams.oauth.store.facts import Facts
-from upstreams.oauth.store.folder import NotKept, names_in, read_file, remove_file, set_aside, write_file
-from upstreams.oauth.store.locks import Held, locked
+from upstreams.oauth.store.facts import FactsFile
+from upstreams.oauth.store.folder import (
+    HeldLock,
+    NotKept,
+    hold_lock,
+    move_aside,
+    names_in,
+    read_file,
+    remove_file,
+    write_file,
+)
 from upstreams.oauth.store.records import (
     GrantFile,
     OtherVersion,
-    Unreadable,
+    UnreadableRecord,
+    encode_grant,
     grant_id,
-    opened_grant,
+    open_grant,
     read_plain,
-    written_grant,
 )
 from upstreams.oauth.store.seal import Seal
 
 log = logging.getLogger(__name__)
+PLACES: Final = {
+    "credential": "from the service manager (the credential hubd-oauth-key)",
+    "sealing_key": "from the setting sealing_key",
+    "keyring": "from the keyring",
+    "keys": "from its own file",
+}
+R = TypeVar("R")
 
 
 class CannotOpen(OAuthProblem):
@@ -40,14 +57,6 @@ class CannotOpen(OAuthProblem):
     def __init__(self, upstream: str) -> None:
         known = f"What hubd knew of your sign-in at {upstream or 'the identity provider'}"
         super().__init__(f'{known} cannot be opened (another key); run "{_command(upstream)}".')
-
-
-PLACES: Final = {
-    "credential": "from the service manager (the credential hubd-oauth-key)",
-    "sealing_key": "from the setting sealing_key",
-    "keyring": "from the keyring",
-    "keys": "from its own file",
-}
 
 
 class SealedElsewhere(CannotOpen):
@@ -97,9 +106,9 @@ class GrantStore:
         return Clients(self.folder / "clients", self._seal)
 
     @cached_property
-    def facts(self) -> Facts:
+    def facts(self) -> FactsFile:
         """Small things, none of them secret."""
-        return Facts(self.folder)
+        return FactsFile(self.folder)
 
     @property
     def key_source(self) -> str:
@@ -116,20 +125,20 @@ class GrantStore:
         path = self._path(key)
         data = read_file(path)
         if data is None:
-            return self._brought_back(path)
+            return self._bring_back(path)
         try:
             plain = read_plain(data, GrantFile)
             before = plain.key.partition(":")[0]
             try:
-                return opened_grant(plain, self._seal)
-            except Unreadable:
+                return open_grant(plain, self._seal)
+            except UnreadableRecord:
                 if before in ("", self.key_source):
                     raise
                 raise SealedElsewhere(key.upstream, before, self.key_source) from None
         except OtherVersion:
             raise NotKept(f"{path} was written by another version of hubd; use that one, or delete the file.") from None
-        except Unreadable:
-            aside = set_aside(path)
+        except UnreadableRecord:
+            aside = move_aside(path)
             log.warning("what is kept of the sign-in at %s cannot be opened; it is now %s", key.upstream, aside)
             raise CannotOpen(key.upstream) from None
 
@@ -148,7 +157,7 @@ class GrantStore:
     def save(self, grant: Grant) -> None:
         """Keep a grant in place of one that is there; durable when this returns. Renewals hold the lock meanwhile."""
         path = self._path(grant.key)
-        write_file(path, written_grant(grant, self._seal))
+        write_file(path, encode_grant(grant, self._seal))
         remove_file(_aside(path))
 
     def delete(self, key: GrantKey) -> None:
@@ -168,9 +177,9 @@ class GrantStore:
                 found = True
         return found
 
-    def lock(self, key: GrantKey) -> AbstractAsyncContextManager[Held]:
+    def lock(self, key: GrantKey) -> AbstractAsyncContextManager[HeldLock]:
         """Hold the lock of a grant, among tasks and processes. Raises NotKept, OAuthUnavailable."""
-        return locked(self._path(key).with_suffix(".lock"))
+        return hold_lock(self._path(key).with_suffix(".lock"))
 
     def grants(self) -> list[KeptGrant]:
         """All grants without their secrets; needs no key."""
@@ -190,7 +199,7 @@ class GrantStore:
             self.clients.forget_upstream(upstream)
         return gone
 
-    def _brought_back(self, path: Path) -> Grant | None:
+    def _bring_back(self, path: Path) -> Grant | None:
         """The grant that was set aside, if its key is there again; None: there is nothing, or it still cannot be
         opened."""
         aside = _aside(path)
@@ -198,8 +207,8 @@ class GrantStore:
         if data is None:
             return None
         try:
-            grant = opened_grant(read_plain(data, GrantFile), self._seal)
-        except (OtherVersion, Unreadable):
+            grant = open_grant(read_plain(data, GrantFile), self._seal)
+        except (OtherVersion, UnreadableRecord):
             return None
         with suppress(OSError):  # it is used all the same
             aside.rename(path)
@@ -222,9 +231,9 @@ class GrantStore:
                     log.warning("%s Until then it is passed over.", problem)
             except OtherVersion:
                 log.warning("%s was written by another version of hubd; it is left alone", path)
-            except Unreadable:
+            except UnreadableRecord:
                 if suffix == ".json":
-                    log.warning("%s is damaged; it is now %s", path, set_aside(path))
+                    log.warning("%s is damaged; it is now %s", path, move_aside(path))
 
     def _path(self, key: GrantKey) -> Path:
         return self._grants / f"{grant_id(key)}.json"
@@ -236,3 +245,86 @@ def _aside(path: Path) -> Path:
 
 def _command(upstream: str) -> str:
     return f"hubd auth {upstream or '--idp'}"
+
+
+class GrantKeeper:
+    """The store as the flow of a sign-in uses it; `store` may block when it is called first.
+
+    Raises:
+        OAuthProblem: something cannot be read or kept.
+        OAuthUnavailable: the key is locked, or another process has a grant for too long.
+    """
+
+    def __init__(self, store: Callable[[], GrantStore]) -> None:
+        self._store = store
+
+    def __repr__(self) -> str:
+        return "<GrantKeeper>"
+
+    async def find(self, upstream: str, principal: str) -> Grant | None:
+        """The grant that is used; None: there is none, or none that can be opened."""
+        try:
+            return await _in_thread(lambda: self._store().find(upstream, principal))
+        except CannotOpen:
+            return None
+
+    async def save(self, grant: Grant) -> None:
+        """Keep the grant of a new sign-in; durable when this returns."""
+        await self.keep(grant)
+
+    async def keep(self, grant: Grant) -> Grant:
+        """As `save`; the grant as it is kept: other processes know it for a new one by its generation."""
+        store = await _in_thread(self._store)
+        async with store.lock(grant.key) as held:
+
+            def keep_here() -> Grant:
+                try:
+                    before = store.load(grant.key)
+                except CannotOpen:
+                    before = None
+                new = grant if before is None else replace(grant, generation=before.generation + 1)
+                store.save(new)
+                held.finish()
+                return new
+
+            return await _in_thread(keep_here)
+
+    async def keys(self) -> list[GrantKey]:
+        """The keys of all grants that are kept and can be opened."""
+
+        def keys() -> list[GrantKey]:
+            files = [each.file for each in self._store().grants() if each.is_readable]
+            return [GrantKey(file.issuer, file.resource, file.upstream, file.principal) for file in files]
+
+        return await _in_thread(keys)
+
+    async def redirect_number(self, issuer: str) -> int:
+        """The number of the redirect URI that this issuer alone has."""
+        return await self._of_facts(lambda facts: facts.redirect_number(issuer))
+
+    async def only_for(self, uri: str, issuer: str) -> str:
+        """The issuer that alone answers at a configured redirect URI: `issuer`, unless there is one already."""
+        return await self._of_facts(lambda facts: facts.only_for(uri, issuer))
+
+    async def port(self) -> int | None:
+        """The port that was picked once for browsers to come back to."""
+        return await self._of_facts(lambda facts: facts.port())
+
+    async def keep_port(self, port: int) -> None:
+        """Keep that port."""
+        await self._of_facts(lambda facts: facts.keep_port(port))
+
+    async def is_agreed(self, upstream: str, principal: str, issuer: str) -> bool:
+        """True if the person has said yes to this issuer for this upstream."""
+        return await self._of_facts(lambda facts: facts.is_agreed(upstream, principal, issuer))
+
+    async def agree(self, upstream: str, principal: str, issuer: str) -> None:
+        """Keep that the person said yes."""
+        await self._of_facts(lambda facts: facts.agree(upstream, principal, issuer))
+
+    async def _of_facts(self, ask: Callable[[FactsFile], R]) -> R:
+        return await _in_thread(lambda: ask(self._store().facts))
+
+
+async def _in_thread(work: Callable[[], R]) -> R:
+    return await trio.to_thread.run_sync(work)

@@ -17,7 +17,7 @@ from upstreams.oauth.store.seal import NotSealedHere, Seal
 VERSION: Final = 1
 
 
-class Unreadable(Exception):
+class UnreadableRecord(Exception):
     """A file that is damaged, or sealed with another key."""
 
 
@@ -106,7 +106,7 @@ def grant_id(key: GrantKey) -> str:
     return id_of(key.issuer, key.resource, key.upstream, key.principal)
 
 
-def written_grant(grant: Grant, seal: Seal) -> bytes:
+def encode_grant(grant: Grant, seal: Seal) -> bytes:
     """The content of the file of `grant`. Raises KeyLocked."""
     key = grant.key
     plain = GrantFile(
@@ -131,47 +131,47 @@ def written_grant(grant: Grant, seal: Seal) -> bytes:
     secrets = _Sealed(
         of=_digest(plain),
         access_token=grant.access_token.reveal(),
-        refresh_token=_revealed(grant.refresh_token),
-        id_token=_revealed(grant.id_token),
-        client_secret=_revealed(grant.client.secret),
+        refresh_token=_reveal(grant.refresh_token),
+        id_token=_reveal(grant.id_token),
+        client_secret=_reveal(grant.client.secret),
     )
-    return _sealed(plain, secrets, seal)
+    return _encode(plain, secrets, seal)
 
 
-def written_client(upstream: str, client: OAuthClient, seal: Seal) -> bytes:
+def encode_client(upstream: str, client: OAuthClient, seal: Seal) -> bytes:
     """The content of the file of the hub's registration for `upstream`. Raises KeyLocked."""
     plain = ClientFile(upstream=upstream, client=_facts(client))
-    return _sealed(plain, _Sealed(of=_digest(plain), client_secret=_revealed(client.secret)), seal)
+    return _encode(plain, _Sealed(of=_digest(plain), client_secret=_reveal(client.secret)), seal)
 
 
 def read_plain(data: bytes, type: type[File]) -> File:
     """The plain part of a file.
 
     Raises:
-        Unreadable, OtherVersion: as their names say.
+        UnreadableRecord, OtherVersion: as their names say.
     """
     try:
         if msgspec.json.decode(data, type=_Version).version != VERSION:
             raise OtherVersion
         return msgspec.json.decode(data, type=type)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise Unreadable from None
+        raise UnreadableRecord from None
 
 
-def opened_grant(plain: GrantFile, seal: Seal) -> Grant:
+def open_grant(plain: GrantFile, seal: Seal) -> Grant:
     """The grant of a file.
 
     Raises:
-        Unreadable: it was sealed with another key, or changed.
+        UnreadableRecord: it was sealed with another key, or changed.
         KeyLocked: the key cannot be had now.
     """
-    secrets = _opened(plain, seal)
+    secrets = _open(plain, seal)
     return Grant(
         key=GrantKey(plain.issuer, plain.resource, plain.upstream, plain.principal),
         generation=plain.generation,
         access_token=Secret(secrets.access_token),
-        refresh_token=_hidden(secrets.refresh_token),
-        id_token=_hidden(secrets.id_token),
+        refresh_token=_hide(secrets.refresh_token),
+        id_token=_hide(secrets.id_token),
         obtained_at=plain.obtained_at,
         expires_at=plain.expires_at,
         signed_in_at=plain.signed_in_at,
@@ -186,23 +186,23 @@ def opened_grant(plain: GrantFile, seal: Seal) -> Grant:
     )
 
 
-def opened_client(plain: ClientFile, seal: Seal) -> OAuthClient:
+def open_client(plain: ClientFile, seal: Seal) -> OAuthClient:
     """The client of a file. Raises as `opened_grant`."""
-    return _client(plain.client, _opened(plain, seal).client_secret)
+    return _client(plain.client, _open(plain, seal).client_secret)
 
 
-def _sealed(plain: File, secrets: _Sealed, seal: Seal) -> bytes:
+def _encode(plain: File, secrets: _Sealed, seal: Seal) -> bytes:
     file = replace(plain, key=seal.key_name, sealed=seal.seal(msgspec.json.encode(secrets)))
     return msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n"
 
 
-def _opened(plain: GrantFile | ClientFile, seal: Seal) -> _Sealed:
+def _open(plain: GrantFile | ClientFile, seal: Seal) -> _Sealed:
     try:
         secrets = msgspec.json.decode(seal.open(plain.sealed), type=_Sealed)
     except (NotSealedHere, msgspec.DecodeError):
-        raise Unreadable from None
+        raise UnreadableRecord from None
     if secrets.of != _digest(plain):
-        raise Unreadable
+        raise UnreadableRecord
     return secrets
 
 
@@ -225,7 +225,7 @@ def _client(facts: ClientFacts, secret: str | None) -> OAuthClient:
     return OAuthClient(
         issuer=facts.issuer,
         client_id=facts.client_id,
-        secret=_hidden(secret),
+        secret=_hide(secret),
         token_auth=facts.token_auth,
         redirect_uri=facts.redirect_uri,
         kind=facts.kind,
@@ -233,9 +233,9 @@ def _client(facts: ClientFacts, secret: str | None) -> OAuthClient:
     )
 
 
-def _revealed(secret: Secret | None) -> str | None:
+def _reveal(secret: Secret | None) -> str | None:
     return None if secret is None else secret.reveal()
 
 
-def _hidden(text: str | None) -> Secret | None:
+def _hide(text: str | None) -> Secret | None:
     return None if text is None else Secret(text)

@@ -67,20 +67,20 @@ class KeySeal:
 
     @property
     def key_name(self) -> str:
-        self._opened()
+        self._open_key()
         return self._name
 
     def seal(self, value: bytes) -> str:
-        return self._opened().seal(PURPOSE, value)
+        return self._open_key().seal(PURPOSE, value)
 
     def open(self, text: str) -> bytes:
-        sealer = self._opened()
+        sealer = self._open_key()
         try:
             return sealer.open(PURPOSE, text)
         except InvalidSeal:
             raise NotSealedHere("sealed with another key, or changed") from None
 
-    def _opened(self) -> Sealer:
+    def _open_key(self) -> Sealer:
         with self._reading:
             if self._sealer is None:
                 sealer = Sealer(Keys(*derive_keys(self._read(), PURPOSE)))

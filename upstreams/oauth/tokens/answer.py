@@ -1,7 +1,8 @@
-"""Answers of token endpoints: tokens, an error, or nonsense. Pure.
+"""Answers of token endpoints: tokens, an error, or nonsense; and the ID token in one, which says who signed in. Pure.
 
 RFC 6749 5.1 and 5.2, and what is seen beside them: errors with status 200, answers in form encoding, numbers as text,
-status 201. Nothing of an answer but its error code gets into texts, and that only if it is one.
+status 201. Nothing of an answer but its error code gets into texts, and that only if it is one. ID tokens (OpenID
+Connect Core 2) are read only straight from the token endpoint, over TLS, so their signature adds nothing (3.1.3.7, 6.).
 """
 
 import json
@@ -10,11 +11,12 @@ from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from math import isfinite
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from config.setting import Secret
 from upstreams.fetch.json_object import read_json_object
+from upstreams.fetch.model import Fetched
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable, TokenAnswer
 
 MAX_TOKEN_CHARS: Final = 16 << 10
@@ -39,17 +41,9 @@ FINAL: Final = frozenset({"invalid_grant", "invalid_client", "unauthorized_clien
 _LATER: Final = frozenset({"temporarily_unavailable", "server_error", "slow_down"})
 _GRANT_GONE: Final = frozenset({"bad_refresh_token", "invalid_refresh_token"})
 """Own words of some servers for `invalid_grant`."""
-
-
-class Answered(Protocol):
-    """An answer of HTTP; `upstreams.fetch` has the real one."""
-
-    @property
-    def status(self) -> int: ...
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-    @property
-    def body(self) -> bytes: ...
+LEFT_S: Final = 30.0
+"""An ID token that lasts less is renewed before it is shown."""
+SKEW_S: Final = 60.0
 
 
 class TokenRefused(OAuthProblem):
@@ -60,34 +54,34 @@ class TokenRefused(OAuthProblem):
         self.status = status
 
 
-def read_token_answer(answered: Answered, *, now: float, where: str = "the authorization server") -> TokenAnswer:
+def read_token_answer(answer: Fetched, *, now: float, where: str = "the authorization server") -> TokenAnswer:
     """The tokens of an answer. `now` is wall time, `where` names the server in texts.
 
     Raises:
         TokenRefused: it says no.
         OAuthUnavailable: it cannot say now, or nobody can read what it says; it may have acted then.
     """
-    return _tokens(_accepted(answered, now, where), now, where)
+    return _tokens(_accept(answer, now, where), now, where)
 
 
-def read_id_jag(answered: Answered, *, now: float, where: str) -> str:
+def read_id_jag(answer: Fetched, *, now: float, where: str) -> str:
     """The statement that a token exchange gave (RFC 8693 2.2.1), an identity assertion for another server.
 
     Raises:
         TokenRefused, OAuthUnavailable: as `read_token_answer`.
     """
-    members = _accepted(answered, now, where)
+    members = _accept(answer, now, where)
     token, kind = members.get("access_token"), members.get("issued_token_type")
     if kind != ID_JAG or not (isinstance(token, str) and _VISIBLE.fullmatch(token)):
         raise OAuthUnavailable(f"{where} gave no identity assertion for the other server", sent=True)
     return token
 
 
-def _accepted(answered: Answered, now: float, where: str) -> dict[str, Any]:
+def _accept(answer: Fetched, now: float, where: str) -> dict[str, Any]:
     """The members of an answer that is no refusal."""
-    members = _members(answered)
+    members = _members(answer)
     error = members.get("error")
-    status = answered.status
+    status = answer.status
     if error is not None and not (isinstance(error, str) and _ERROR_CODE.fullmatch(error)):
         error = ""
     if error in _GRANT_GONE:
@@ -97,7 +91,7 @@ def _accepted(answered: Answered, now: float, where: str) -> dict[str, Any]:
     if status == 429 or status >= 500 or error in _LATER:
         text = f"{where} cannot answer now ({error or status})"
         sent = status in (502, 504)
-        raise OAuthUnavailable(text, retry_after_s=retry_after(answered, now), sent=sent)
+        raise OAuthUnavailable(text, retry_after_s=retry_after(answer, now), sent=sent)
     if error or status == 400:
         raise TokenRefused(f"{where} refuses ({error or status})", code=error or "", status=status)
     if status in (200, 201) and error is None:
@@ -105,9 +99,9 @@ def _accepted(answered: Answered, now: float, where: str) -> dict[str, Any]:
     raise OAuthUnavailable(f"{where} gave an answer that cannot be used ({status})", sent=status < 300)
 
 
-def retry_after(answered: Answered, now: float) -> float | None:
+def retry_after(answer: Fetched, now: float) -> float | None:
     """Seconds after which to ask again, by `Retry-After` (RFC 9110 10.2.3); None: it does not say."""
-    text = answered.headers.get("retry-after", "").strip()
+    text = answer.headers.get("retry-after", "").strip()
     if re.fullmatch(r"[0-9]{1,9}", text, re.ASCII):
         return min(float(text), LONGEST_PAUSE_S)
     try:
@@ -118,14 +112,11 @@ def retry_after(answered: Answered, now: float) -> float | None:
 
 def life_of(token: str, now: float) -> float | None:
     """Seconds that a token says itself it lives, if it is a JWT (RFC 9068); a hint, nobody has checked it."""
-    parts = token.split(".")
-    if len(parts) != 3:
+    if token.count(".") != 2:
         return None
     try:
-        claims = json.loads(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(claims, dict):
+        claims = _claims(token)
+    except (ValueError, TypeError):
         return None
     ends, begins = _number(claims.get("exp")), _number(claims.get("iat"))
     return None if ends is None else ends - (now if begins is None else begins)
@@ -176,17 +167,56 @@ def _scope(value: object) -> str | None:
     return value if isinstance(value, str) and _SCOPE.fullmatch(value) else None
 
 
-def _members(answered: Answered) -> dict[str, Any]:
+def _members(answer: Fetched) -> dict[str, Any]:
     """The members of an answer, by JSON or else as form fields; {}: it is neither."""
-    found = read_json_object(answered.body)
+    found = read_json_object(answer.body)
     if found is not None:
         return found
-    kind = answered.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in ("application/x-www-form-urlencoded", "text/plain"):
         return {}
     try:
-        fields = parse_qsl(answered.body.decode("ascii"), max_num_fields=MAX_FIELDS, strict_parsing=True)
+        fields = parse_qsl(answer.body.decode("ascii"), max_num_fields=MAX_FIELDS, strict_parsing=True)
     except ValueError:
         return {}
     named = dict(fields)
     return named if len(named) == len(fields) else {}
+
+
+def lasts(id_token: Secret, wall: float) -> bool:
+    """True if an ID token lasts long enough to be shown to the identity provider; what cannot be read does."""
+    try:
+        return not float(_claims(id_token.reveal())["exp"]) - wall < LEFT_S
+    except (ValueError, LookupError, TypeError, OverflowError):
+        return True
+
+
+def check_id_token(id_token: Secret | None, issuer: str, client_id: str, nonce: str, wall: float) -> None:
+    """Check that an ID token is the answer to the request with `nonce` (3.1.3.7).
+
+    Raises:
+        OAuthProblem: there is none, or it is for somebody else or from another time.
+    """
+    if id_token is None:
+        raise OAuthProblem(f"{issuer} gave no ID token; the hub needs one to sign in elsewhere")
+    try:
+        claims = _claims(id_token.reveal())
+        audience = claims.get("aud")
+        ends = float(claims["exp"])
+    except (ValueError, LookupError, TypeError, OverflowError):
+        raise OAuthProblem(f"{issuer} gave an ID token that cannot be read") from None
+    is_ours = audience == client_id or (isinstance(audience, list) and client_id in audience)
+    if claims.get("iss") != issuer or not is_ours or claims.get("nonce") != nonce or not ends + SKEW_S > wall:
+        raise OAuthProblem(f"{issuer} gave an ID token that does not belong to this sign-in, so it is not used")
+
+
+def _claims(token: str) -> dict[str, Any]:
+    """Raises ValueError, LookupError or TypeError for what is no JWT."""
+    part = token.split(".")[1]
+    try:
+        claims = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except RecursionError:
+        raise ValueError("too deep") from None
+    if not isinstance(claims, dict):
+        raise TypeError("no object")
+    return claims

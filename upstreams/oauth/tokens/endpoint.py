@@ -3,16 +3,17 @@
 Each method is one request (RFC 6749 3.2, RFC 7009, RFC 8693, RFC 7523); nothing is asked twice here.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 
 from config.oauth_settings import UpstreamOAuth
-from upstreams.fetch.model import Allowed, FetchFailed
+from upstreams.fetch.fetcher import Fetcher
+from upstreams.fetch.model import Allowed, Fetched, FetchFailed
 from upstreams.oauth.model import AuthorizationServer, Grant, OAuthClient, OAuthProblem, OAuthUnavailable, TokenAnswer
-from upstreams.oauth.tokens.answer import ID_JAG, Answered, read_id_jag, read_token_answer
+from upstreams.oauth.tokens.answer import ID_JAG, read_id_jag, read_token_answer
 from upstreams.oauth.tokens.client_proof import proof_of
 
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -20,14 +21,6 @@ TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 ID_TOKEN: Final = "urn:ietf:params:oauth:token-type:id_token"
 
 Fields = Sequence[tuple[str, str]]
-
-
-class Poster(Protocol):
-    """The part that a token endpoint needs of `upstreams.fetch.fetcher.Fetcher`."""
-
-    def post_form(
-        self, url: str, fields: Fields, allowed: Allowed, *, headers: Mapping[str, str] = ...
-    ) -> Awaitable[Answered]: ...
 
 
 class TokenEndpoint:
@@ -43,7 +36,7 @@ class TokenEndpoint:
 
     def __init__(
         self,
-        fetch: Poster,
+        fetch: Fetcher,
         server: AuthorizationServer,
         client: OAuthClient,
         settings: UpstreamOAuth,
@@ -116,7 +109,7 @@ class TokenEndpoint:
         answered = await self._post(self._server.token_endpoint, fields)
         return read_token_answer(answered, now=self._wall(), where=self._server.issuer)
 
-    async def _post(self, url: str, fields: Fields) -> Answered:
+    async def _post(self, url: str, fields: Fields) -> Fetched:
         prove = partial(proof_of, self._client, self._settings, audience=self._audience, now=self._wall())
         is_signed = self._client.token_auth == "private_key_jwt"  # by a key, which is read, and checked, for long
         proof = await trio.to_thread.run_sync(prove) if is_signed else prove()

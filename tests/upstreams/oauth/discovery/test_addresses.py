@@ -10,7 +10,7 @@ from upstreams.oauth.discovery.addresses import (
     is_same_resource,
     resource_places,
     server_places,
-    shown,
+    show_url,
     sound_address,
 )
 
@@ -168,5 +168,5 @@ def test_the_place_made_from_an_identifier(place, resource, due):
 
 
 def test_a_long_url_is_cut_for_people():
-    assert shown("https://h.example/") == "https://h.example/"
-    assert len(shown("https://h.example/" + "a" * 1000)) < 220
+    assert show_url("https://h.example/") == "https://h.example/"
+    assert len(show_url("https://h.example/" + "a" * 1000)) < 220

@@ -2,8 +2,16 @@
 
 import pytest
 
-from upstreams.oauth.discovery.challenge import MAX_CHARS, parse_challenges
-from upstreams.oauth.discovery.scopes import MAX_CHARS as MAX_SCOPE_CHARS
+from upstreams.oauth.discovery.challenge import (
+    MAX_CHARS,
+    MAX_SCOPES_CHARS,
+    fits,
+    is_scope,
+    parse_challenges,
+    permit_scopes,
+    pick_scopes,
+    readable_scopes,
+)
 from upstreams.oauth.model import Challenge
 
 URL = "https://h.example/.well-known/oauth-protected-resource/mcp"
@@ -69,7 +77,7 @@ def test_what_cannot_be_read_has_no_parameters(value):
         ('scope="\xe4"', Challenge()),
         (f'scope="{"a" * 257}"', Challenge()),
         (f'scope="{" ".join(map(str, range(101)))}"', Challenge()),
-        (f'scope="{"a" * 200}' + " b" * MAX_SCOPE_CHARS + '"', Challenge()),
+        (f'scope="{"a" * 200}' + " b" * MAX_SCOPES_CHARS + '"', Challenge()),
         (f'resource_metadata="https://h.example/{"a" * 2048}"', Challenge()),
         ('resource_metadata="https://h.example/ a"', Challenge()),
         (f'error="{"a" * 65}"', Challenge()),
@@ -93,3 +101,34 @@ def test_no_field_takes_long(piece):
     for _ in range(200):
         parse_challenges([piece * (MAX_CHARS // len(piece))])
         parse_challenges(["Bearer " + piece * (MAX_CHARS // len(piece) - 7)])
+
+
+@pytest.mark.parametrize("text", ["a", "repo:*", "https://h.example/a.b", "!#[]~", "a" * 256])
+def test_a_scope(text):
+    assert is_scope(text)
+    assert readable_scopes(text) == (text,)
+
+
+@pytest.mark.parametrize("text", ["", "a b", 'a"', "a\\", "ä", "a\x7f", "a\n", "a" * 257, 1, None, ["a"]])
+def test_no_scope(text):
+    assert not is_scope(text)
+
+
+def test_a_list_keeps_what_can_be_read_once():
+    assert pick_scopes(["a", 1, "b c", "a", None, "d"]) == ("a", "d")
+    assert pick_scopes("a") == pick_scopes(None) == pick_scopes({"a": 1}) == ()
+
+
+def test_scopes_that_fit_into_a_request():
+    assert fits([])
+    assert fits([str(number) for number in range(100)])
+    assert not fits([str(number) for number in range(101)])
+    assert not fits(["a" * 255 + str(number) for number in range(17)])
+
+
+def test_the_operators_globs_permit():
+    wanted = ("repo:read", "repo:write", "user", "repo:read")
+    assert permit_scopes(wanted, ()) == ("repo:read", "repo:write", "user")
+    assert permit_scopes(wanted, ("repo:*",)) == ("repo:read", "repo:write")
+    assert permit_scopes(wanted, ("!*:write",)) == ("repo:read", "user")
+    assert permit_scopes(wanted, ("nothing",)) == ()

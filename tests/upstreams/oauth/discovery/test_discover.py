@@ -5,7 +5,7 @@ import pytest
 from config.oauth_settings import UpstreamOAuth
 from tests.support.scripted_web import ScriptedWeb, json_answer, timed_out
 from upstreams.fetch.model import Allowed, Fetched
-from upstreams.oauth.discovery.discover import allowed_for, discover
+from upstreams.oauth.discovery.discover import allowance_for, discover
 from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, OAuthProblem, OAuthUnavailable
 
 URL = "https://notes.example/mcp"
@@ -449,11 +449,11 @@ async def test_more_scopes_than_can_be_asked_for():
 
 def test_who_may_be_asked_beside_public_addresses():
     settings = UpstreamOAuth(issuer="https://ID.corp.example", metadata_url="https://[fd00::1]/m")
-    assert allowed_for("https://Notes.corp.example/mcp", settings) == Allowed(
+    assert allowance_for("https://Notes.corp.example/mcp", settings) == Allowed(
         private_hosts=frozenset({"notes.corp.example", "id.corp.example", "fd00::1"}), loopback_http=False
     )
-    assert allowed_for("http://127.0.0.1:9405/mcp", SETTINGS) == Allowed(frozenset({"127.0.0.1"}), True)
-    assert allowed_for("http://10.0.0.1/mcp", SETTINGS) == Allowed(frozenset({"10.0.0.1"}), False)
+    assert allowance_for("http://127.0.0.1:9405/mcp", SETTINGS) == Allowed(frozenset({"127.0.0.1"}), True)
+    assert allowance_for("http://10.0.0.1/mcp", SETTINGS) == Allowed(frozenset({"10.0.0.1"}), False)
 
 
 async def test_an_upstream_without_tls_elsewhere():

@@ -6,7 +6,7 @@ from config.oauth_settings import OAuthConfig, UpstreamOAuth
 from config.setting import Secret
 from tests.support.scripted_web import ScriptedWeb, timed_out
 from upstreams.oauth.model import Challenge
-from upstreams.oauth.registration.client_document import PATH, client_document
+from upstreams.oauth.registration.client_metadata import PATH, client_document
 from upstreams.oauth.registration.trial import check_client_document, try_sign_in
 
 URL = "https://notes.example/mcp"

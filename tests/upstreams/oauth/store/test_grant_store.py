@@ -14,10 +14,8 @@ from config.setting import Secret
 from hub.link.sealing import Keys
 from tests.support.token_world import ISSUER, KEY, PUBLIC, SEALING, START, URL
 from upstreams.oauth.model import Grant
-from upstreams.oauth.store.folder import NotKept
-from upstreams.oauth.store.grant_store import CannotOpen, GrantStore, SealedElsewhere
-from upstreams.oauth.store.keeping import Keeper
-from upstreams.oauth.store.place import store_folder
+from upstreams.oauth.store.folder import NotKept, store_folder
+from upstreams.oauth.store.grant_store import CannotOpen, GrantKeeper, GrantStore, SealedElsewhere
 from upstreams.oauth.store.seal import KeyLocked, KeySeal
 from upstreams.oauth.tokens.grants import is_for, origin_of
 
@@ -122,7 +120,7 @@ def test_a_hub_without_the_key_of_before_loses_nothing(tmp_path):
 async def test_a_new_sign_in_takes_the_place_of_one_that_was_sealed_elsewhere(tmp_path):
     store_at(tmp_path, source="keyring").save(grant())
     other = store_at(tmp_path, Keys(b"x" * 32))
-    await Keeper(lambda: other).save(grant(signed_in_at=START + 5))
+    await GrantKeeper(lambda: other).save(grant(signed_in_at=START + 5))
     assert other.find("notes", "local").signed_in_at == START + 5
 
 
@@ -274,7 +272,7 @@ def test_a_full_disk(tmp_path):
 
 
 async def test_a_new_sign_in_continues_the_generations(tmp_path):
-    keeper = Keeper(lambda: store_at(tmp_path))
+    keeper = GrantKeeper(lambda: store_at(tmp_path))
     await keeper.save(grant(generation=1))
     await keeper.save(grant(generation=1, signed_in_at=START + 5))
     assert (await keeper.find("notes", "local")).generation == 2
@@ -288,20 +286,20 @@ async def test_only_one_has_a_lock(tmp_path):
 
         async def other():
             async with store.lock(KEY) as held:
-                order.append(("other", held.begun()))
+                order.append(("other", held.pending_generation()))
 
         async with store.lock(KEY) as held:
             nursery.start_soon(other)
             held.begin(7)
             await trio.testing.wait_all_tasks_blocked()
-            order.append(("first", held.begun()))
+            order.append(("first", held.pending_generation()))
     assert order == [("first", 7), ("other", 7)]
     (lock,) = (store.folder / "grants").glob("*.lock")
     assert stat.S_IMODE(lock.stat().st_mode) == 0o600
 
 
 async def test_small_facts(tmp_path):
-    keeper = Keeper(lambda: store_at(tmp_path))
+    keeper = GrantKeeper(lambda: store_at(tmp_path))
     assert [await keeper.redirect_number(issuer) for issuer in ("a", "b", "a", "c")] == [1, 2, 1, 3]
     assert await keeper.port() is None
     await keeper.keep_port(4711)
@@ -311,7 +309,7 @@ async def test_small_facts(tmp_path):
     assert await keeper.is_agreed("notes", "local", "a")
     assert not await keeper.is_agreed("notes", "other", "a")
     assert [await keeper.only_for(uri, issuer) for uri, issuer in ("xa", "xb", "yb", "xa")] == ["a", "a", "b", "a"]
-    assert await Keeper(lambda: store_at(tmp_path)).only_for("x", "b") == "a", "the next run knows it, too"
+    assert await GrantKeeper(lambda: store_at(tmp_path)).only_for("x", "b") == "a", "the next run knows it, too"
     for number in range(300):
         await keeper.only_for(f"uri-{number}", "a")
     assert len(json.loads((tmp_path / "oauth" / "facts.json").read_bytes())["only_for"]) == 256

@@ -7,18 +7,19 @@ is wrong, what is needed makes the whole document worthless.
 from typing import Any, Final
 from urllib.parse import unquote_plus
 
+from config.errors import dotted, quoted
 from config.oauth_settings import OWN_PARAMETERS, UpstreamOAuth
-from upstreams.oauth.discovery import texts
+from config.secret_detection import masked_url
 from upstreams.oauth.discovery.addresses import (
     Address,
     address_of,
     is_parent,
     is_place_of,
     is_same_resource,
-    shown,
+    show_url,
     sound_address,
 )
-from upstreams.oauth.discovery.scopes import listed_scopes
+from upstreams.oauth.discovery.challenge import pick_scopes
 from upstreams.oauth.model import AuthorizationServer, OAuthProblem, ProtectedResource, same_issuer
 
 MAX_SERVERS: Final = 16
@@ -26,6 +27,11 @@ MAX_SERVERS: Final = 16
 MAX_METHODS: Final = 32
 MAX_METHOD_CHARS: Final = 64
 MAX_QUERY_CHARS: Final = 2048
+
+
+def below(upstream: str) -> str:
+    """The place of the settings of signing in at `upstream`, for texts."""
+    return f"below [{dotted(('upstreams', upstream, 'oauth'))}]"
 
 
 class Terms:
@@ -38,7 +44,10 @@ class Terms:
         """
         address = address_of(url)
         if address is None or (address.scheme == "http" and not loopback_http):
-            raise OAuthProblem(texts.needs_https(upstream))
+            raise OAuthProblem(
+                f"{upstream} wants you to sign in, but its URL is not https, so everybody between could read along. "
+                "Use its https URL."
+            )
         self.upstream = upstream
         self.url = url
         self.address: Final = address
@@ -72,7 +81,7 @@ def read_resource(document: dict[str, Any], place: str, terms: Terms) -> Protect
         resource=identifier,
         is_parent=is_wider,
         authorization_servers=tuple(dict.fromkeys(sound)),
-        scopes=listed_scopes(document.get("scopes_supported")),
+        scopes=pick_scopes(document.get("scopes_supported")),
     )
 
 
@@ -82,16 +91,24 @@ def _identifier(named: str | None, place: str, terms: Terms) -> tuple[str, bool]
     The operator's own is sent whatever the document says, as long as that is the same, or right by itself.
     """
     expected = terms.settings.resource
+    own = show_url(masked_url(terms.url))  # some servers have keys in their URLs
     address = terms.sound(named)
     if named is None or address is None:
         if expected and named == expected:
             return expected, False
-        raise OAuthProblem(texts.resource_differs(terms.upstream, terms.url, None))
+        raise OAuthProblem(
+            f"The metadata of {terms.upstream} name no resource that can be read, so they are not trusted. Its "
+            f"operator has to write {own} there."
+        )
     if named == expected or is_same_resource(address, terms.address):
         return expected or named, False
     if is_parent(address, terms.address) and is_place_of(place, address):
         return expected or named, not expected
-    raise OAuthProblem(texts.resource_differs(terms.upstream, terms.url, named))
+    other = show_url(masked_url(named))
+    raise OAuthProblem(
+        f"{terms.upstream} says that it is {other}, which is not {own}, so it is not trusted. "
+        f"If you know better, set resource = {quoted(other)} {below(terms.upstream)}."
+    )
 
 
 # --- of the authorization server --------------------------------------------------------------------------------------
@@ -110,7 +127,11 @@ def check_issuer(issuer: str, terms: Terms) -> Address:
     """
     address = terms.sound(issuer)
     if address is None or "?" in issuer:
-        raise OAuthProblem(texts.bad_issuer(terms.upstream, issuer if address else "The issuer"))
+        subject = show_url(issuer) if address else "The issuer"
+        raise OAuthProblem(
+            f"{subject} cannot be an authorization server: it has to be https, without query and fragment. "
+            f"Correct issuer {below(terms.upstream)}."
+        )
     return address
 
 
@@ -125,21 +146,28 @@ def read_server(document: dict[str, Any], issuer: str, terms: Terms, *, is_promi
     settings = terms.settings
     found = document["issuer"]
     if not same_issuer(found, issuer):
-        told = shown(found) if terms.sound(found) else "another one"
-        tell = texts.configured_issuer_differs if settings.issuer else texts.issuer_differs
-        raise OAuthProblem(tell(terms.upstream, issuer, told))
+        other = show_url(found) if terms.sound(found) else "another one"
+        if settings.issuer:
+            raise OAuthProblem(
+                f"The metadata of {show_url(issuer)}, which is the issuer of {terms.upstream} by its settings, say "
+                f"that it is {other}, so it is not trusted. Correct issuer or metadata_url {below(terms.upstream)}."
+            )
+        raise OAuthProblem(
+            f"{terms.upstream} names {show_url(issuer)} as its authorization server, which says it is {other}, so it "
+            f"is not trusted. If you know better, set issuer and metadata_url {below(terms.upstream)}."
+        )
     authorize = ""
     if settings.grant == "authorization_code":
-        authorize = _needed(document, "authorization_endpoint", issuer, terms)
+        authorize = _require(document, "authorization_endpoint", issuer, terms)
         _check_pkce(document.get("code_challenge_methods_supported"), issuer, terms)
     return AuthorizationServer(
         issuer=found,
         authorization_endpoint=authorize,
-        token_endpoint=_needed(document, "token_endpoint", issuer, terms),
+        token_endpoint=_require(document, "token_endpoint", issuer, terms),
         registration_endpoint=_endpoint(document.get("registration_endpoint"), terms),
         revocation_endpoint=_endpoint(document.get("revocation_endpoint"), terms),
         token_auth_methods=_methods(document.get("token_endpoint_auth_methods_supported")),
-        scopes=listed_scopes(document.get("scopes_supported")),
+        scopes=pick_scopes(document.get("scopes_supported")),
         sends_issuer=is_promise and document.get("authorization_response_iss_parameter_supported") is True,
         reads_client_documents=document.get("client_id_metadata_document_supported") is True,
     )
@@ -156,10 +184,14 @@ def default_server(origin: str) -> AuthorizationServer:
     )
 
 
-def _needed(document: dict[str, Any], member: str, issuer: str, terms: Terms) -> str:
+def _require(document: dict[str, Any], member: str, issuer: str, terms: Terms) -> str:
     if endpoint := _endpoint(document.get(member), terms):
         return endpoint
-    raise OAuthProblem(texts.bad_endpoint(terms.upstream, issuer, member))
+    raise OAuthProblem(
+        f"{show_url(issuer)}, the authorization server of {terms.upstream}, names no {member} that can be used: it "
+        "has to be an https URL, without user, fragment and parameters of its own request. Its operator has to correct "
+        "that."
+    )
 
 
 def _endpoint(url: object, terms: Terms) -> str:
@@ -177,9 +209,15 @@ def _check_pkce(methods: object, issuer: str, terms: Terms) -> None:
     if methods is None:
         if terms.settings.pkce == "assume":
             return
-        raise OAuthProblem(texts.no_pkce(terms.upstream, issuer))
+        raise OAuthProblem(
+            f"{show_url(issuer)} does not say that it supports PKCE. If you know that it does, set pkce = "
+            f"{quoted('assume')} {below(terms.upstream)}."
+        )
     if not isinstance(methods, list) or "S256" not in methods:
-        raise OAuthProblem(texts.other_pkce(terms.upstream, issuer))
+        raise OAuthProblem(
+            f"{show_url(issuer)} supports PKCE, but not by the method S256, so nobody signs in there for "
+            f"{terms.upstream}. Its operator has to switch S256 on."
+        )
 
 
 def _methods(value: object) -> tuple[str, ...] | None:

@@ -3,7 +3,7 @@
 import pytest
 
 from config.oauth_settings import OAuthConfig
-from upstreams.oauth.registration.client_document import (
+from upstreams.oauth.registration.client_metadata import (
     CALLBACK,
     PATH,
     SHARED_ORIGINS,
