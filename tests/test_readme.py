@@ -13,10 +13,10 @@ from config.loading.assemble import Loaded, load_all
 from config.secret_store import SecretStore
 from config.setting_facts import declarations, tables
 from config.settings import CacheConfig, HubConfig, UpstreamConfig
-from hub.catalog.choosing import choose
 from hub.catalog.merging import merge
 from hub.catalog.naming_rules import Rules, UpstreamRule
-from hub.catalog.profile_rules import ProfileRules
+from hub.catalog.profiles.choice import choose
+from hub.catalog.profiles.rules import ProfileRules
 from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import profile_view

@@ -54,7 +54,7 @@ def problems_of_profiles(profiles: Mapping[str, Profile], budget: int) -> Iterat
 
 def warnings_of_profiles(profiles: Mapping[str, Profile], servers: Mapping[str, UpstreamConfig]) -> Iterator[Problem]:
     """Warnings about profiles; `servers` are all of the user's, be they disabled or left out. Of which tools there are
-    `hub.catalog.unmatched` warns."""
+    `hub.catalog.profiles.unmatched` warns."""
     ids = {name: server.prefix or name for name, server in servers.items()}
     former = (alias for server in servers.values() for alias in server.aliases)
     starts = NameStarts(

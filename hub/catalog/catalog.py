@@ -1,6 +1,6 @@
 """Catalogue of one view: the lists its hosts are shown, and the way from each visible name or URI back to its owner.
 
-Made by `hub.catalog.merging` of the upstreams' snapshots, or by `hub.catalog.choosing` of another catalogue; a change
+Made by `hub.catalog.merging` of the upstreams' snapshots, or by `hub.catalog.profiles` of another catalogue; a change
 anywhere makes a new one. The entries of one upstream are kept in its `UpstreamEntries`, which are taken over while its
 snapshot is the same; they are encoded when a list is first asked for, once per revision of hosts.
 """
@@ -18,12 +18,11 @@ from hub.catalog.instructions import ServerWords, instructions, offer_of
 from hub.catalog.list_result import Cursors, ListFreshness, Ttl, freshness_of, list_result
 from hub.catalog.name_table import NameTable
 from hub.catalog.naming_rules import Rules
+from hub.catalog.profiles.unmatched import ProfileDoubts
 from hub.catalog.rewrite import Change, identity
-from hub.catalog.search.hub_tools import HubTools
 from hub.catalog.search.index import SearchIndex
-from hub.catalog.search.meta_tools import meta_tools, only_reads
+from hub.catalog.search.meta_tools import HubTools, meta_tools, only_reads
 from hub.catalog.token_cost import ShownCost, TokenCost, cost_of, cost_of_view
-from hub.catalog.unmatched import ProfileDoubts
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View
 from hub.link.sealing import Sealer

@@ -12,11 +12,10 @@ from msgspec import Raw, Struct
 
 from config.name_globs import ALL, NameChoice
 from hub.catalog.apps import for_model, for_views, is_for_model, is_for_views
-from hub.catalog.fixed_arguments import FixedArguments
 from hub.catalog.instructions import one_line
-from hub.catalog.names import NameKind, name_id, visible_name
+from hub.catalog.names import NameKind, name_id, rename, visible_name, with_words
 from hub.catalog.naming_rules import UpstreamRule
-from hub.catalog.renames import rename, with_words
+from hub.catalog.profiles.fixed_arguments import FixedArguments
 from hub.catalog.rewrite import UI_KEYS, localise_meta
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool, sign_in_tool
 from hub.catalog.steps import STEP, finish

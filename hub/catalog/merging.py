@@ -11,8 +11,8 @@ from hub.catalog.catalog import Catalog, Making
 from hub.catalog.entries import UpstreamEntries
 from hub.catalog.name_table import NameTable
 from hub.catalog.naming_rules import Rules
+from hub.catalog.profiles.unmatched import doubts_of_upstream
 from hub.catalog.steps import finish
-from hub.catalog.unmatched import doubts_of_upstream
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View
 from hub.link.sealing import Sealer, load_keys

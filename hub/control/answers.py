@@ -43,7 +43,7 @@ class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
     stale_config: str | None = None
     """The reason why it still runs with its earlier settings; None: it does not."""
     tokens: int | None = None
-    """About how many tokens the definitions of its tools take in a model's context (`hub.catalog.token_cost`)."""
+    """About how many tokens the definitions of its tools take in a model's context (`hub.catalog.instructions`)."""
     largest: LargestTool | None = None
     connected_ago_s: float | None = None
     """Seconds since it was connected and had listed what it offers, in this run of the hub or an earlier one; 0: it is

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 import trio
 
 from hub.bridge.url_elicitation import PageVisits
-from hub.catalog.profile_choice import ProfileChoice
+from hub.catalog.profiles.choice import ProfileChoice
 from hub.catalog.view import View
 from hub.control.answers import HostRow
 from hub.downstream.host import Host

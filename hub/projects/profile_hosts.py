@@ -11,7 +11,7 @@ import trio
 
 from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog
-from hub.catalog.profile_choice import ProfileChoice
+from hub.catalog.profiles.choice import ProfileChoice
 from hub.catalog.search.modes import SearchModes
 from hub.catalog.view import View, profile_view
 from hub.control.answers import ProfileRow

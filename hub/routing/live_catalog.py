@@ -21,7 +21,7 @@ from msgspec import structs
 from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.naming_rules import Rules
-from hub.catalog.profile_choice import find_profile
+from hub.catalog.profiles.choice import find_profile
 from hub.catalog.steps import STEP, finish
 from hub.catalog.token_cost import TokenCost
 from hub.catalog.uri_claims import UriClaims

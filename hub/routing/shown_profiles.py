@@ -4,8 +4,8 @@ from collections.abc import Generator, Mapping
 
 from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog
-from hub.catalog.choosing import choose
-from hub.catalog.profile_rules import ProfileRules
+from hub.catalog.profiles.choice import choose
+from hub.catalog.profiles.rules import ProfileRules
 from hub.catalog.view import View, profile_view
 
 

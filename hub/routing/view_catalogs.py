@@ -9,9 +9,9 @@ from typing import Final
 from msgspec import Struct, structs
 
 from hub.catalog.catalog import Catalog
-from hub.catalog.choosing import choose
 from hub.catalog.entries import UpstreamEntries
-from hub.catalog.profile_rules import ProfileRules
+from hub.catalog.profiles.choice import choose
+from hub.catalog.profiles.rules import ProfileRules
 from hub.catalog.view import EVERYTHING, View, server_view
 from hub.wire.mcp import Kind
 

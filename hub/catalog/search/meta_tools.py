@@ -5,13 +5,16 @@ person can allow reading for good without allowing everything: the second takes 
 nothing, of servers that the user trusts to say so.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Raw
 
-from hub.wire.jsonrpc import peek_object, raw
-from hub.wire.mcp import HUB_TOOLS, ListEntry
+from hub.catalog.entries import VisibleEntry
+from hub.catalog.token_cost import tool_bytes
+from hub.wire.jsonrpc import encode, peek_object, raw
+from hub.wire.mcp import HUB_TOOLS, Kind, ListEntry
+from hub.wire.translate.definitions import entry_for_host
 
 FIND_TOOLS: Final = HUB_TOOLS + "find_tools"
 CALL_TOOL: Final = HUB_TOOLS + "call_tool"
@@ -85,3 +88,31 @@ def _find_tools(servers: Mapping[str, int]) -> ListEntry:
 def _entry(name: str, title: str, text: str, schema: object, annotations: object) -> ListEntry:
     fields = {"name": name, "title": title, "description": text, "inputSchema": schema, "annotations": annotations}
     return ListEntry(name, {member: raw(value) for member, value in fields.items()})
+
+
+HUB: Final = "hub"
+"""Name of the hub beside those of upstreams; no upstream has it."""
+
+
+class HubTools:
+    """Entries of tools that no upstream has."""
+
+    name: Final = HUB
+
+    def __init__(self, tools: Sequence[ListEntry]) -> None:
+        self.shown = tuple(VisibleEntry(tool.key, tool.key, tool.fields) for tool in tools)
+
+    def __repr__(self) -> str:
+        return f"<HubTools {', '.join(each.visible for each in self.shown)}>"
+
+    def encode(self, kind: Kind, host_version: str, shown: VisibleEntry, *, ui: bool = False) -> bytes:
+        """One entry as JSON."""
+        return encode(entry_for_host(kind, shown.fields, host_version))
+
+    def chunk(self, kind: Kind, host_version: str) -> bytes:
+        """All entries as JSON, separated by commas."""
+        return b",".join([self.encode(kind, host_version, each) for each in self.shown])
+
+    def tool_bytes(self) -> dict[str, int]:
+        """By name, the size of each tool, for its cost in tokens."""
+        return {each.visible: tool_bytes(each.visible, each.fields) for each in self.shown}

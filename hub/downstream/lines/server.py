@@ -13,7 +13,7 @@ from typing import Final
 import trio
 
 from config.loading.check_profiles import OWN_LABEL
-from hub.catalog.profile_choice import find_profile
+from hub.catalog.profiles.choice import find_profile
 from hub.catalog.view import EVERYTHING, PROFILE_MARK, View
 from hub.downstream.hosts import Hosts
 from hub.downstream.lines.connection import FLUSH_S, LineHost, serve_lines

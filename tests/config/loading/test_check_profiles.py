@@ -13,7 +13,7 @@ from config.loading.all_files import gather
 from config.loading.assemble import load_all
 from config.profile_settings import Profile
 from config.setting_facts import declarations, secrets_of
-from hub.catalog.profile_rules import ProfileRules
+from hub.catalog.profiles.rules import ProfileRules
 
 SERVER = '[upstreams.github]\ncommand = "x"\n'
 

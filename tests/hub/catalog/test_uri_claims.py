@@ -5,7 +5,6 @@ import random
 
 import pytest
 
-from hub.catalog.templates import MAX_ALIKE, MAX_MATCHED_CHARS, MAX_TRIED
 from hub.catalog.uri_claims import (
     MAX_CLAIMED_CHARS,
     MAX_CLAIMS,
@@ -13,6 +12,7 @@ from hub.catalog.uri_claims import (
     MAX_SCHEMES,
     UriClaims,
 )
+from hub.catalog.uris import MAX_ALIKE, MAX_MATCHED_CHARS, MAX_TRIED
 from tests.support.counting import calls_of, lines_of
 
 

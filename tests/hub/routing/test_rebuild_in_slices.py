@@ -10,11 +10,11 @@ from msgspec import Raw, structs
 import hub.catalog.entries
 from config.profile_settings import Profile, ToolOverride
 from hub.catalog.catalog import Catalog
-from hub.catalog.choosing import choose
 from hub.catalog.entries import UpstreamEntries
 from hub.catalog.merging import merge
 from hub.catalog.naming_rules import Rules, UpstreamRule
-from hub.catalog.profile_rules import ProfileRules
+from hub.catalog.profiles.choice import choose
+from hub.catalog.profiles.rules import ProfileRules
 from hub.catalog.steps import STEP, finish
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, profile_view, server_view

@@ -11,7 +11,7 @@ import trio.testing
 from cache.shared_store import MAX_FACT_BYTES
 from config.profile_settings import Profile
 from config.saved_state import Memory
-from hub.catalog.profile_choice import ProfileChoice
+from hub.catalog.profiles.choice import ProfileChoice
 from hub.catalog.view import EVERYTHING
 from hub.downstream.http import durable_sessions as module
 from hub.downstream.http import running_time as odometer

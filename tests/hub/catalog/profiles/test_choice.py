@@ -3,7 +3,7 @@
 import pytest
 
 from config.profile_settings import Profile
-from hub.catalog.profile_choice import ProfileChoice, find_profile
+from hub.catalog.profiles.choice import ProfileChoice, find_profile
 from hub.catalog.view import EVERYTHING, View, profile_view, server_view
 
 SHOP = View("@shop-1f3a5c07")

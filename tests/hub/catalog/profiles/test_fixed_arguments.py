@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub.catalog.fixed_arguments import (
+from hub.catalog.profiles.fixed_arguments import (
     MAX_JUDGED_BYTES,
     CannotFix,
     FixedArguments,

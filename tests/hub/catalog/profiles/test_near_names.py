@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.catalog.meant_names import AT_ONCE, LONGEST, MAX_COMPARED, MeantNames
+from hub.catalog.profiles.near_names import AT_ONCE, LONGEST, MAX_COMPARED, MeantNames
 from hub.catalog.steps import finish
 
 

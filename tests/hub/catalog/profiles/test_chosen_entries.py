@@ -6,11 +6,11 @@ import pytest
 from msgspec import Raw, structs
 
 from config.profile_settings import Profile, ResolvedOverride, ToolOverride
-from hub.catalog.choosing import choose
-from hub.catalog.fixed_arguments import FixedArguments
 from hub.catalog.merging import merge
 from hub.catalog.naming_rules import Rules, UpstreamRule
-from hub.catalog.profile_rules import ProfileRules
+from hub.catalog.profiles.choice import choose
+from hub.catalog.profiles.fixed_arguments import FixedArguments
+from hub.catalog.profiles.rules import ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims

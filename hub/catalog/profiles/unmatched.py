@@ -15,12 +15,12 @@ from msgspec import Struct
 
 from config.name_globs import ALL, EachGlob, NameChoice, NameStarts, fixed_start, is_wild
 from config.names import RESERVED
-from hub.catalog.chosen_entries import ChosenEntries
 from hub.catalog.entries import UpstreamEntries
-from hub.catalog.meant_names import Compared, MeantNames
 from hub.catalog.names import name_id
 from hub.catalog.naming_rules import UpstreamRule
-from hub.catalog.profile_rules import ProfileRules
+from hub.catalog.profiles.chosen_entries import ChosenEntries
+from hub.catalog.profiles.near_names import Compared, MeantNames
+from hub.catalog.profiles.rules import ProfileRules
 from hub.catalog.steps import STEP
 from hub.wire.mcp import Kind
 

@@ -14,8 +14,8 @@ from typing import Final
 from msgspec import Raw, Struct, structs
 
 from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry, mirrors_by_tool, quote_some
-from hub.catalog.fixed_arguments import CannotFix, FixedArguments, misfits, without
-from hub.catalog.profile_rules import UNCHANGED, ProfileRules, unread_of
+from hub.catalog.profiles.fixed_arguments import CannotFix, FixedArguments, misfits, without
+from hub.catalog.profiles.rules import UNCHANGED, ProfileRules, unread_of
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.steps import STEP
 from hub.catalog.token_cost import tool_bytes
