@@ -4,6 +4,7 @@
 the meaning they have there, and programs that only pass on a remote server are taken away (`unwrap`).
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from config.editing.text import serverfile
+from config.editing.text.change import EditRefused
 from config.hosts.facts import Place
 from config.hosts.secret_literals import spots_of
 from config.hosts.unwrap import unwrapped, what_keeps_it
@@ -25,6 +27,7 @@ from config.settings import HubConfig
 
 _TOOLS_KEPT: Final = " is kept: hubd offers no other tools of it"
 
+_HALF = re.compile("[\ud800-\udfff]")
 _REFERENCE = re.compile(r"\$\{[^{}]*\}|\0[^\0]*\0")
 
 Identity = tuple[Any, ...]
@@ -86,8 +89,10 @@ def survey(place: Place, text: str, environ: Mapping[str, str], home: Path) -> t
     """The servers in the text of a host's file, and what is none. Entries that start the hub are passed over.
 
     Raises:
-        Refused: it cannot be read.
+        EditRefused: it cannot be read, or be named in other files.
     """
+    if _HALF.search(str(place.path)):
+        raise EditRefused("its path is not UTF-8, so no file of hubd can name it; move it, or set HOME to another path")
     entries = serverfile.entries(place.kept, text).items()
     all = [_one(place, key, entry, environ, home) for key, entry in entries if not is_hub(entry)]
     return [one for one in all if isinstance(one, Server)], [one for one in all if isinstance(one, Skipped)]
@@ -109,6 +114,8 @@ def folders(place: Place, text: str) -> list[Path]:
 
 def _one(place: Place, key: str, entry: Any, environ: Mapping[str, str], home: Path) -> Server | Skipped:
     """One entry; one with values of unexpected types is skipped, and keeps no other from being taken."""
+    if _HALF.search(json.dumps([key, entry], ensure_ascii=False, default=str)):
+        return Skipped(place, key, "it holds half a character (a lone surrogate), which no other file can hold")
     try:
         return _server(place, key, entry, environ, home)
     except (TypeError, ValueError, AttributeError) as error:

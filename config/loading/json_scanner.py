@@ -1,12 +1,13 @@
 """Scanner of JSON with comments and trailing commas (JSONC), as hosts' files are written. Pure.
 
 `scan` reads a text into nodes that know where they stand, `read` into a value only, and `lines` tells the line of each
-key. Changes of such files are worked out from the same nodes (`config.editing.text.jsonc`).
+key. Changes of such files are worked out from the same nodes (`config.editing.text.jsonc`), which are made on the way
+to what is changed alone: hosts keep their history beside it.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -28,9 +29,9 @@ class Node(Struct):
     start: int
     end: int
     members: "tuple[Member, ...]" = ()
-    """Of an object."""
+    """Of an object, if it is on the way."""
     items: "tuple[Node, ...]" = ()
-    """Of a list."""
+    """Of a list, in the same way."""
 
 
 class Member(Struct):
@@ -45,8 +46,9 @@ class Member(Struct):
         return self.node.end
 
 
-def scan(text: str) -> Node | None:
-    """The document; None: there is nothing but blanks and comments.
+def scan(text: str, path: Sequence[str] | None = None) -> Node | None:
+    """The document; None: there is nothing but blanks and comments. All objects have members; with `path`, in a text
+    without comments, only the one to which it leads, and those on the way.
 
     Raises:
         Problem: it is not JSON, comments and trailing commas allowed.
@@ -55,11 +57,20 @@ def scan(text: str) -> Node | None:
     start = skip(text, 1 if text.startswith(BOM) else 0)
     if start == len(text):
         return None
-    node = _value(text, start)
+    node = _value(text, start, path if path is not None and _is_plain(text) else None)
     end = skip(text, node.end)
     if end < len(text):
         raise _unreadable(text, end, "expected the end of the file")
     return node
+
+
+def _is_plain(text: str) -> bool:
+    """True if it is JSON as the standard has it: the fast reader takes every part of it."""
+    try:
+        json.loads(text.removeprefix(BOM))
+    except ValueError:
+        return False
+    return True
 
 
 def read(text: str) -> Any:
@@ -109,12 +120,12 @@ def skip(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _value(text: str, at: int) -> Node:
+def _value(text: str, at: int, path: Sequence[str] | None) -> Node:
     first = text[at : at + 1]
     if first == "{":
-        return _object(text, at)
+        return _object(text, at, path)
     if first == "[":
-        return _array(text, at)
+        return _array(text, at, path)
     if first == '"':
         value, end = _string(text, at)
         return Node(value, at, end)
@@ -135,17 +146,25 @@ def _string(text: str, at: int) -> tuple[str, int]:
     return str(value), end
 
 
-def _array(text: str, start: int) -> Node:
+def _beside(text: str, at: int, path: Sequence[str] | None) -> Node:
+    """A value that `path` does not lead to: without members or items, unless all have them."""
+    if path is None:
+        return _value(text, at, None)
+    value, end = _DECODER.raw_decode(text, at)
+    return Node(value, at, end)
+
+
+def _array(text: str, start: int, path: Sequence[str] | None) -> Node:
     items = []
     at = skip(text, start + 1)
     while text[at : at + 1] != "]":
-        node = _value(text, at)
+        node = _beside(text, at, path)
         items.append(node)
         at = _next(text, node.end, "]")
     return Node([node.value for node in items], start, at + 1, items=tuple(items))
 
 
-def _object(text: str, start: int) -> Node:
+def _object(text: str, start: int, path: Sequence[str] | None) -> Node:
     members = []
     at = skip(text, start + 1)
     while text[at : at + 1] != "}":
@@ -155,7 +174,8 @@ def _object(text: str, start: int) -> Node:
         colon = skip(text, end)
         if text[colon : colon + 1] != ":":
             raise _unreadable(text, colon, 'expected ":"')
-        node = _value(text, skip(text, colon + 1))
+        value = skip(text, colon + 1)
+        node = _value(text, value, path[1:]) if path and key == path[0] else _beside(text, value, path)
         members.append(Member(key, at, node))
         at = _next(text, node.end, "}")
     return Node({member.key: member.node.value for member in members}, start, at + 1, tuple(members))

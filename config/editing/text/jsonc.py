@@ -8,25 +8,28 @@ last member or none. Pure; `serverfile` checks every change by reading the resul
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 from config.editing.text.change import Edit, EditRefused, line_start, newline, refusal
 from config.editing.text.jsonc_comments import own_text
 from config.loading.json_scanner import BOM, Member, Node, scan, skip
 from config.loading.safe_reading import Problem
 
+KEPT: Final = 3
+"""Texts of which the nodes are kept: those before and after a change, and what it is compared with."""
 _SAME_LINE = re.compile(r"(?:[ \t]++|/\*(?:[^*\n]|\*(?!/))*+\*/)*+(?://[^\r\n]*)?(?=[ \t]*+\r?\n)")
 """Comments behind something, up to the end of its line."""
 _INDENT = re.compile(r"[ \t]*")
 
 
-def read(text: str) -> Any:
-    """The document as a value; an empty one is an empty object.
+def read(text: str, path: Sequence[str] = ()) -> Any:
+    """The document as a value, not to be changed; an empty one is an empty object. `path`: to what is changed next.
 
     Raises:
         EditRefused: it cannot be read, or is no object.
     """
-    node = _scanned(text)
+    node = _scan(text, path)
     if node is None:
         return {}
     if not isinstance(node.value, dict):
@@ -40,7 +43,7 @@ def insert(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     Raises:
         EditRefused: it cannot be read, or something else than an object is in the way.
     """
-    node = _scanned(text)
+    node = _scan(text, path)
     if node is None:
         new = render({**_nested(path, key, value)}, "  ", newline(text)) + newline(text)
         return Edit(len(text), "", new)
@@ -103,7 +106,7 @@ def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     node = _object_at(text, path)
     member = _member(node, key)
     if member is None:
-        root = _scanned(text)
+        root = _scan(text, path)
         assert root is not None
         return _append(text, node, key, value, _unit(text, root))
     start, end = member.node.start, member.node.end
@@ -124,11 +127,17 @@ def render(value: Any, unit: str | None, line: str = "\n", indent: str = "") -> 
     return f"{{{line}{indent}{unit}{inner}{line}{indent}}}"
 
 
-def _scanned(text: str) -> Node | None:
+def _scan(text: str, path: Sequence[str]) -> Node | None:
     try:
-        return scan(text)
+        return _scan_once(text, tuple(path))
     except Problem as problem:
         raise refusal(problem) from None
+
+
+@lru_cache(maxsize=KEPT)
+def _scan_once(text: str, path: tuple[str, ...]) -> Node | None:
+    """Each step of a change asks for the text before it, or after it."""
+    return scan(text, path)
 
 
 def _member(node: Node, key: str) -> Member | None:
@@ -151,7 +160,7 @@ def _nested(path: Sequence[str], key: str, value: Any) -> dict[str, Any]:
 
 
 def _object_at(text: str, path: Sequence[str]) -> Node:
-    node = _scanned(text)
+    node = _scan(text, path)
     for number, name in enumerate(path):
         member = None if node is None else _member(node, name)
         if member is None:

@@ -27,12 +27,12 @@ class Shape(Struct, frozen=True):
 
 
 def read(shape: Shape, text: str) -> Any:
-    """The document.
+    """The document, not to be changed.
 
     Raises:
         EditRefused: it cannot be read.
     """
-    return _MODULES[shape.format].read(text)
+    return jsonc.read(text, shape.root) if shape.format == "json" else _MODULES[shape.format].read(text)
 
 
 def entries(shape: Shape, text: str) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def assign(shape: Shape, text: str, key: str, setting: str, value: Any, *, table
         raise EditRefused(f'"{key}" has no table "{table}"')
     below = (table,) if table else ()
     edit = _MODULES[shape.format].assign(text, (*shape.root, key, *below), setting, value)
-    changed = copy.deepcopy(document)
+    changed = _opened(shape, document)
     place = _entries(shape, changed)[key]
     (place[table] if table else place)[setting] = value
     return _checked(shape, text, edit, changed)
@@ -107,7 +107,7 @@ def snippet(shape: Shape, key: str, value: dict[str, Any]) -> str:
 
 def without(shape: Shape, document: Any, key: str) -> Any:
     """The document as it is without the entry; if it was the last one, nothing is said about where entries stand."""
-    document = copy.deepcopy(document)
+    document = _opened(shape, document)
     if shape.listed:
         (root,) = shape.root
         document[root] = [item for item in document.get(root) or [] if _name(item) != key]
@@ -118,7 +118,7 @@ def without(shape: Shape, document: Any, key: str) -> Any:
 
 def plain(shape: Shape, document: Any) -> Any:
     """The document without empty containers where the entries should be: to a host they say the same."""
-    document = copy.deepcopy(document)
+    document = _opened(shape, document)
     for depth in range(len(shape.root), 0, -1):
         holder = document
         for name in shape.root[: depth - 1]:
@@ -128,8 +128,20 @@ def plain(shape: Shape, document: Any) -> Any:
     return document
 
 
+def _opened(shape: Shape, document: Any) -> Any:
+    """A copy in which the entries, and what stands on the way to them, may be changed; all else is shared."""
+    document = holder = copy.copy(document)
+    for name in shape.root[:-1]:
+        if not isinstance(holder, dict) or name not in holder:
+            return document
+        holder[name] = holder = copy.copy(holder[name])
+    if isinstance(holder, dict) and shape.root[-1] in holder:
+        holder[shape.root[-1]] = copy.deepcopy(holder[shape.root[-1]])
+    return document
+
+
 def _with(shape: Shape, document: Any, key: str, value: dict[str, Any]) -> Any:
-    document = copy.deepcopy(document)
+    document = _opened(shape, document)
     if shape.listed:
         (root,) = shape.root
         document[root] = [*(document.get(root) or []), value]

@@ -75,6 +75,8 @@ class _Journey:
         self._options = options
         self._output: Output = options.output
         self._machine = Machine.this()
+        if any("\ud800" <= each <= "\udfff" for each in str(self._machine.home)):
+            raise UsageError("the path of the home directory is not UTF-8, so no file can name it: set HOME to another")
         self._records = Records(installed_path())
         self._directory = imported_dir(None)
         self._config = load_all(None, os.environ).config

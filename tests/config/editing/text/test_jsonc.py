@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from config.editing.text import jsonc
 from config.editing.text.change import EditRefused
 from config.editing.text.serverfile import Shape, assign, entries, insert, plain, read, remove, snippet
+from config.loading.json_scanner import scan
 
 SERVERS = Shape("json", ("mcpServers",))
 ENTRY = {"command": "/opt/hubd", "args": ["connect", "--host", "x"]}
@@ -262,3 +263,39 @@ def test_in_any_document_what_goes_in_comes_out(case):
 def test_blanks_before_a_bracket_are_looked_at_once():
     text = '{\n  "a": 1' + " " * 100_000 + "}"
     assert jsonc.insert(text, (), "b", 2).apply(text) == '{\n  "a": 1,\n  "b": 2' + " " * 100_000 + "}"
+
+
+def nodes_in(node):
+    """The number of nodes that were made for a text."""
+    return 1 + sum(nodes_in(member.node) for member in node.members) + sum(map(nodes_in, node.items))
+
+
+def test_each_text_is_scanned_once_and_nodes_are_made_on_the_way_alone(monkeypatch):
+    made = {}
+
+    def counted(text, path):
+        assert text not in made, "it was scanned already"
+        node = scan(text, path)
+        made[text] = nodes_in(node)
+        return node
+
+    monkeypatch.setattr(jsonc, "scan", counted)
+    history = {f"k{number}": {"x": [1, 2, 3]} for number in range(100_000)}
+    text = json.dumps({"mcpServers": {"a": {"command": "x"}}, **history})
+    assert list(entries(SERVERS, text)) == ["a"]
+    whole = insert(SERVERS, text, "hub", ENTRY).apply(text)
+    assert list(entries(SERVERS, whole)) == ["a", "hub"]
+    rest = remove(SERVERS, whole, "a").apply(whole)
+    assert list(entries(SERVERS, rest)) == ["hub"]
+    assert read(SERVERS, rest)["k99999"] == {"x": [1, 2, 3]}
+    assert list(made) == [text, whole, rest]
+    assert all(count <= len(history) + 8 for count in made.values()), "of 500 000 values"
+
+
+def test_comments_are_read_with_and_without_a_way():
+    plain_text = '{"a": {"b": {"c": [1, {"d": 2}]}, "e": 3}, "f": {"g": 4}}'
+    commented = '{"a": {"b": {"c": [1, {"d": 2,}]}, /* e */ "e": 3}, "f": {"g": 4},}'
+    for text in (plain_text, "\ufeff" + plain_text, commented):
+        for path in (None, (), ("a",), ("a", "b"), ("z",)):
+            assert scan(text, path).value == json.loads(plain_text)
+    assert not scan(plain_text, ("a",)).members[1].node.members
