@@ -4,6 +4,7 @@ Nothing that works is taken away: whether the hub serves a server is asked of th
 that runs can tell. Here nothing is written; `import_files.carry_out` does that.
 """
 
+import os
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -164,6 +165,8 @@ def _leave(found: Leaving, server: Server, machine: Machine) -> bool:
         EditError: the file cannot be read.
     """
     place, key = server.place, server.key
+    if any(_is_link_to(place, each) and key in (one.key for one in each.originals) for each in found.writes):
+        return True
     at, was = next(((at, each) for at, each in enumerate(found.writes) if each.path == place.path), (None, None))
     text = was.after if was else text_at(place.path)
     if is_changed(server, text):
@@ -180,6 +183,12 @@ def _leave(found: Leaving, server: Server, machine: Machine) -> bool:
     else:
         found.writes[at] = write
     return True
+
+
+def _is_link_to(place: Place, write: Write) -> bool:
+    """True if the file of `place` is a link to the one that is written, or the other way round."""
+    same = write.place is not None and write.place.kept.root == place.kept.root and write.path != place.path
+    return same and os.path.realpath(place.path) == os.path.realpath(write.path)
 
 
 def _why_it_stays(name: str, server: Server, result: Import, config: HubConfig, served: Served) -> str:

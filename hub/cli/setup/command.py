@@ -105,6 +105,8 @@ class _Journey:
         if not survey.places and not survey.unreadable:
             return output.fail(EX_FAILED, "no hosts are found on this machine; name one to set it up anyway")
         self._show(*screens.found(survey, self._machine.home))
+        for place, first in survey.shared:
+            output.note(f"{place.title} has the same file as {first.title}, {first.path}: it is changed once, for both")
         result = self._take(survey.servers)
         verdicts = self._settled(self._tried(result, survey), result)
         self._wanting = {each.name for each in verdicts if each.sign_in}

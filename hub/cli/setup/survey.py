@@ -1,5 +1,6 @@
 """The hosts of this machine, and the servers in their files. Nothing is changed here."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,8 @@ class Survey(Struct, frozen=True):
     skipped: "list[Skipped]"
     """Entries that are no servers to take over."""
     unreadable: list[Unreadable]
+    shared: "list[tuple[Place, Place]]"
+    """Files that are links to the one of another host, and that one: it is changed once, for both."""
 
     @property
     def titles(self) -> list[str]:
@@ -42,20 +45,26 @@ def survey_hosts(hosts: "Sequence[Host]", machine: "Machine", records: "Records"
     from config.errors import EditError
     from config.hosts.facts import every_user_file, user_places
 
-    found = Survey([], [], [], [])
+    found = Survey([], [], [], [], [])
+    firsts: dict[tuple[str, tuple[str, ...]], Place] = {}
     for host in hosts:
         files = every_user_file(host, machine)
-        broken: set[Path] = set()
+        passed_over: set[Path] = set()
         for place in files:
+            first = firsts.setdefault((os.path.realpath(place.path), place.kept.root), place)
+            if first is not place:
+                found.shared.append((place, first))
+                passed_over.add(place.path)
+                continue
             try:
                 servers, skipped = _servers(place, machine, records)
             except (EditError, EditRefused) as error:
                 found.unreadable.append(Unreadable(place, str(error).removeprefix(f"{place.path}: ")))
-                broken.add(place.path)
+                passed_over.add(place.path)
                 continue
             found.servers.extend(servers)
             found.skipped.extend(skipped)
-        known = {each.path for each in found.places} | broken
+        known = {each.path for each in found.places} | passed_over
         found.places.extend(place for place in user_places(host, machine) if place.path not in known)
     return found
 

@@ -9,6 +9,15 @@ from tests.support.processes import HUBD
 from tests.support.setup_home import SetupHome
 from tests.support.terminal import Terminal
 
+KEYED = {"env": {"API_KEY": "hunter2-old"}}
+CHANGES = {
+    "command": lambda entry: entry | {"args": ["server-everything", "NEW"]},
+    "environment": lambda entry: entry | {"env": {"API_KEY": "hunter2-new"}},
+    "disabled": lambda entry: entry | {"disabled": True},
+    "tools": lambda entry: entry | {"disabledTools": ["echo"]},
+    "removed": lambda _: None,
+}
+"""Changes of entries by their host, each of the entry of that name."""
 SLOW = {"command": "npx", "args": ["context7-mcp"]}
 
 
@@ -69,3 +78,25 @@ def test_they_stay_as_they_are_and_what_the_hub_was_not_given_it_does_not_get(ho
     assert {each["name"] for each in home.told("status")["upstreams"]} == {"slow", "same", "late"}
     home.run("uninstall", "--all", "--restore-originals")
     assert left(home) == late
+
+
+@pytest.mark.covers("FH-1")
+def test_no_kind_of_change_gets_lost_while_servers_are_tried(home):
+    before = {key: everything(at, **(KEYED if key == "environment" else {})) for at, key in enumerate(CHANGES)}
+    write(home, slow=SLOW, same=everything(9), **before)
+    changed = {key: entry for key, change in CHANGES.items() if (entry := change(before[key])) is not None}
+    with Terminal([HUBD, "setup", "cursor", "--no-service", "--yes"], home.env, columns=200) as screen:
+        screen.see("6 of 7 tried")
+        write(home, slow=SLOW, same=everything(9), **changed)
+        home.fetch()
+        screen.see("Done: 2 servers through the hub")
+        code, _ = screen.end()
+        said = " ".join(screen.text.split())
+    assert code == 1
+    for key in CHANGES:
+        assert f'Cursor: "{key}" in {home.paths["cursor"]} was changed meanwhile, so it was left' in said
+    assert left(home) == changed
+    assert {each["name"] for each in home.told("status")["upstreams"]} == {"slow", "same"}
+    assert home.told("secret", "ls")["secrets"] == []
+    home.run("uninstall", "--all", "--restore-originals")
+    assert left(home) == {"slow": SLOW, "same": everything(9), **changed}
