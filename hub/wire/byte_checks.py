@@ -72,12 +72,26 @@ def sanitize(data: bytes) -> bytes:
     """
     if not data.isascii() and _read_utf8(data):
         data = one_line(data)
-    opened = data.count(b"{") + data.count(b"[")  # in strings, too
+    if len(data) <= PIECE_BYTES:
+        opened = data.count(b"{") + data.count(b"[")  # in strings, too
+    else:
+        opened = count_some(data, b"{", MAX_DEPTH) + count_some(data, b"[", MAX_DEPTH)
     if opened > MAX_DEPTH and _depth(data) > MAX_DEPTH:
         raise UnacceptableBytes(f"JSON nested deeper than {MAX_DEPTH} levels")
     if data.find(b"\n") >= 0 or data.find(b"\r") >= 0:  # `in` tries the bytes as a number first, which raises
         data = msgspec.json.format(data, indent=-1)
     return data
+
+
+def count_some(data: bytes, byte: bytes, most: int) -> int:
+    """The number of times that `byte` occurs, or one more than `most` if that is less.
+
+    `bytes.count` looks at each byte; `find` passes over a large text ten times faster.
+    """
+    found, at = 0, data.find(byte)
+    while at >= 0 and found <= most:
+        found, at = found + 1, data.find(byte, at + 1)
+    return found
 
 
 def _read_utf8(data: bytes) -> int:
@@ -180,7 +194,9 @@ def _brackets(data: bytes) -> bytes:
 
 def members(data: bytes) -> tuple[int, int, int]:
     """Count the members on each of the first three levels of `data`, which is JSON that is not too deep."""
-    if len(data) <= 5 * MAX_MEMBERS or data.count(b":") <= MAX_MEMBERS:  # a member has five bytes: `"":0,`
+    if (
+        len(data) <= 5 * MAX_MEMBERS or count_some(data, b":", MAX_MEMBERS) <= MAX_MEMBERS
+    ):  # a member has five bytes: `"":0,`
         return 0, 0, 0
     outside = _outside_strings(data, _BRACKETS_AND_COLONS, MAX_COUNTED, _TOO_MANY)
     depths = accumulate(array("b", outside.translate(_STEPS)))

@@ -21,6 +21,7 @@ from hub.wire.byte_checks import (
     MAX_MEMBERS,
     READ_ERRORS,
     UnacceptableBytes,
+    count_some,
     has_duplicates,
     members,
     one_line,
@@ -180,7 +181,9 @@ def decode(data: bytes, *, strict: bool = True) -> Message:
         data = data.removeprefix(_BOM)
     try:
         data = sanitize(data)
-        if strict and (len(data) <= 5 * MAX_MEMBERS or data.count(b":") <= MAX_MEMBERS):  # few members
+        if strict and (
+            len(data) <= 5 * MAX_MEMBERS or count_some(data, b":", MAX_MEMBERS) <= MAX_MEMBERS
+        ):  # few members
             try:
                 opened = _decode_opened(data)
             except READ_ERRORS:
@@ -350,7 +353,7 @@ def _refuse_too_many_members(data: bytes, envelope: _Envelope, id: RequestId | N
 
 def _is_bulk(data: bytes, envelope: _Envelope) -> bool:
     """True if so little stands outside of members that may be large, such as arguments, that it cannot be too much."""
-    if data.count(b":") <= MAX_MEMBERS:
+    if count_some(data, b":", MAX_MEMBERS) <= MAX_MEMBERS:
         return True
     value = envelope.result if isinstance(envelope.params, UnsetType) else envelope.params
     try:
