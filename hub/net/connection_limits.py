@@ -5,8 +5,8 @@
 A stranger is a connection that has not passed the guard. It costs next to nothing: thousands may be open, and the
 newest is always accepted. When there are too many, the oldest stranger that has sent nothing is closed; if that one has
 only just connected, the oldest whose first head is incomplete is closed instead. An honest host sends its request at
-once. A stranger that is refused gets its answer at once, unless there are many: then some at a time, so that a crowd
-comes again no faster than that, and takes a part of the hub's time only.
+once. A stranger that is refused, or asks for what anybody may see, gets its answer at once, unless there are many: then
+some at a time, so that a crowd comes again no faster than that, and takes a part of the hub's time only.
 
 A guest has passed the guard. When there are too many, the guest that has been idle longest is closed; if none is idle,
 the newcomer is refused. From three quarters of all guests on, a principal makes room by closing an idle one of its own.

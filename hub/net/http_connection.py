@@ -310,7 +310,7 @@ class Connection:
         headers = head.headers.copy()
         if head.sized:
             headers["content-length"] = str(length)
-        request = HttpRequest(head.method, head.path, headers, b"", head.query, None, self.ends)
+        request = HttpRequest(head.method, head.path, headers, b"", head.query, ends=self.ends)
         shared = self.shared
         early = shared.guard(request)
         if early is not None and not isinstance(early, EarlyReply):
@@ -324,7 +324,12 @@ class Connection:
             response.reply(early.status, early.body, early.headers, content_type=early.content_type)
             return None
         is_first = self._is_stranger
-        if is_first:
+        is_anybody = request.is_public and request.identity is None
+        if is_first and is_anybody:
+            await self._take_turn()
+            if self.closed:
+                return None
+        elif is_first:
             self._make_guest(request)
         if shared.draining and not is_first:  # the first request of an accepted connection is served even now
             text = "The hub is stopping; try again in a moment"
@@ -333,7 +338,7 @@ class Connection:
             raise HttpRefusal(413, f"The request body has more than {shared.limits.max_request_body} bytes")
         if head.method == "POST" and not head.sized and not head.chunked:
             raise HttpRefusal(411, "A POST needs a Content-Length, or chunked coding")
-        self.close_after = head.close
+        self.close_after = head.close or is_anybody
         return request
 
     def _make_guest(self, request: HttpRequest) -> None:

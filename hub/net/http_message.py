@@ -85,6 +85,9 @@ class HttpRequest(Struct):
     identity: Identity | None = None
     """Set by the guard (`Access.guard`), so that handlers need not authenticate again. None: it is one that anybody may
     make."""
+    is_public: bool = False
+    """Set by the guard: anybody may make this request, so who makes it without an `identity` takes turns with all other
+    strangers."""
     ends: Callable[[], Ends | None] = _no_ends
     """Finds the ends of its connection; None: it is closed."""
     lease: Lease | None = None

@@ -194,9 +194,8 @@ def _brackets(data: bytes) -> bytes:
 
 def members(data: bytes) -> tuple[int, int, int]:
     """Count the members on each of the first three levels of `data`, which is JSON that is not too deep."""
-    if (
-        len(data) <= 5 * MAX_MEMBERS or count_some(data, b":", MAX_MEMBERS) <= MAX_MEMBERS
-    ):  # a member has five bytes: `"":0,`
+    few = 5 * MAX_MEMBERS  # a member has five bytes: `"":0,`
+    if len(data) <= few or count_some(data, b":", MAX_MEMBERS) <= MAX_MEMBERS:
         return 0, 0, 0
     outside = _outside_strings(data, _BRACKETS_AND_COLONS, MAX_COUNTED, _TOO_MANY)
     depths = accumulate(array("b", outside.translate(_STEPS)))

@@ -181,9 +181,8 @@ def decode(data: bytes, *, strict: bool = True) -> Message:
         data = data.removeprefix(_BOM)
     try:
         data = sanitize(data)
-        if strict and (
-            len(data) <= 5 * MAX_MEMBERS or count_some(data, b":", MAX_MEMBERS) <= MAX_MEMBERS
-        ):  # few members
+        few = strict and (len(data) <= 5 * MAX_MEMBERS or count_some(data, b":", MAX_MEMBERS) <= MAX_MEMBERS)
+        if few:
             try:
                 opened = _decode_opened(data)
             except READ_ERRORS:

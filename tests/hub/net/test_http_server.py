@@ -960,6 +960,29 @@ async def test_a_crowd_is_refused_some_at_a_time_and_who_is_let_in_is_served_bet
 
 
 @pytest.mark.covers("F-H-11")
+async def test_a_crowd_that_asks_for_what_anybody_may_see_takes_turns_and_is_no_guest(mock_clock):
+    """It would use up the connections of hosts, and come again as fast as the hub can answer."""
+
+    def guard(request):
+        request.is_public = request.path == "/page"
+        if "x-user" in request.headers:
+            by_user(request)
+
+    async with serving(guard=guard) as served:
+        with strangers(served, get(target="/page"), REFUSED_AT_ONCE + REFUSED_TOGETHER) as crowd:
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert readable(crowd) == REFUSED_AT_ONCE
+            assert served.server.statistics().guests == 0
+            assert (await served.ask(post(b"y", "X-User: me"))).body == b"y", "no time has passed"
+            mock_clock.jump(REFUSE_EVERY_S)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert readable(crowd) == len(crowd)
+        answer = await served.ask(get(target="/page"))
+        assert answer.status == 200
+        assert answer.headers["connection"] == "close"
+
+
+@pytest.mark.covers("F-H-11")
 async def test_strangers_that_wait_for_their_refusal_make_room_for_newcomers(mock_clock):
     limits = HttpLimits(max_strangers=REFUSED_AT_ONCE + 8)
     async with serving(guard=deny, limits=limits) as served:
