@@ -34,8 +34,9 @@ MAX_LEARNT: Final = 16
 MAX_ERROR_BYTES: Final = 65_536
 """Bytes of an error's message, and of its data, that are searched; a longer message is cut, longer data is left out. A
 longer result passes as it is."""
-TELLS_ERROR: Final = re.compile(rb'"(?:isError"\s*+:\s*+true|error"\s*+:)').search
-"""Finds what a result has that tells of an error, a tool's or that of a task; others may have it, too."""
+TELLS_ERROR: Final = re.compile(rb'"(?:isError"\s*+:\s*+true|(?:error|statusMessage)"\s*+:)').search
+"""Finds what a result has that tells of an error, a tool's or that of a task, or how a task stands; others may have it,
+too."""
 PLAIN: Final = frozenset(
     {"true", "false", "none", "null", "auto", "debug", "info", "warn", "warning", "error", "trace", "verbose"}
     | {"production", "development", "staging", "test", "stdio", "http", "https", "localhost", "utf-8", "en_us.utf-8"}
@@ -121,15 +122,17 @@ class Mask:
 
     def result(self, value: Raw) -> Raw:
         """A result, of at most `MAX_ERROR_BYTES`, without the secrets if it tells of an error, a tool's or that of a
-        task; all else of it, and any other result, is as it was."""
+        task, or how a task stands; all else of it, and any other result, is as it was."""
         members = peek_object(value) if self._pattern is not None else {}
         masked: dict[str, Raw] = {}
         if members.get("isError") == _TRUE:
             masked = {name: self._strings(members[name], _VALUE) for name in _TOLD if name in members}
-        elif "taskId" in members and "error" in members:
-            masked = {"error": self._strings(members["error"], _VALUE)}
-        elif "taskId" in members and "result" in members:
-            masked = {"result": self.result(members["result"])}
+        elif "taskId" in members:
+            masked = {name: self._strings(members[name], _VALUE) for name in _TOLD_OF_TASK if name in members}
+            if "result" in members:
+                masked["result"] = self.result(members["result"])
+        elif "task" in members:
+            masked = {"task": self.result(members["task"])}
         return value if masked.items() <= members.items() else raw(members | masked)
 
     def error(self, error: HubError) -> None:
@@ -161,6 +164,7 @@ class Mask:
 
 
 _TOLD: Final = ("content", "structuredContent")
+_TOLD_OF_TASK: Final = ("error", "statusMessage")
 
 
 def _guessed(config: UpstreamConfig) -> Iterator[str]:

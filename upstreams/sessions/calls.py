@@ -51,9 +51,8 @@ class Calls:
             reply = await pooled.session.call(operation, exchange, self._timeouts_of(operation))
             if isinstance(reply, Failure):
                 return self._availability.history.mask.failure(reply)
-            value = reply.value
-            if memoryview(value).nbytes <= MAX_ERROR_BYTES and b'rror"' in (body := bytes(value)) and TELLS_ERROR(body):
-                reply = Result(self._availability.history.mask.result(value))
+            if memoryview(reply.value).nbytes <= MAX_ERROR_BYTES:
+                reply = self._masked(reply)
             return reply if "task" not in operation.params else pooled.sign(reply)
         except UpstreamLost:
             if self._stopped:
@@ -68,6 +67,13 @@ class Calls:
             pooled.release()
             if self._availability.retired:
                 self._availability.wake_waiters()
+
+    def _masked(self, reply: Result) -> Result:
+        """A short result without the secrets, if it tells of the server's work."""
+        body = bytes(reply.value)
+        if (body.find(b'rror"') >= 0 or body.find(b'statusMessage"') >= 0) and TELLS_ERROR(body):
+            return Result(self._availability.history.mask.result(reply.value))
+        return reply
 
     async def _wait_for_level(self, pooled: PooledSession) -> None:
         """Wait until the upstream knows the log level that hosts want.

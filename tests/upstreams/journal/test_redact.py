@@ -98,6 +98,14 @@ TEXT_IS_SECRET = UpstreamConfig(
             {"taskId": "text", "status": "failed", "error": {"code": 1, "message": TOKEN}},
             {"taskId": "text", "status": "failed", "error": {"code": 1, "message": "***"}},
         ),
+        (
+            {"taskId": "text", "status": "failed", "statusMessage": TOKEN, "pollInterval": 5},
+            {"taskId": "text", "status": "failed", "statusMessage": "***", "pollInterval": 5},
+        ),
+        (
+            {"task": {"taskId": "text", "status": "working", "statusMessage": f"with {TOKEN}"}},
+            {"task": {"taskId": "text", "status": "working", "statusMessage": "with ***"}},
+        ),
     ],
 )
 def test_the_texts_of_a_result_that_tells_of_an_error_are_masked_and_nothing_else(told, expected):
@@ -112,6 +120,8 @@ def test_the_texts_of_a_result_that_tells_of_an_error_are_masked_and_nothing_els
         {"content": [], "error": "text", "isError": False, "structuredContent": {"isError": True, "a": "text"}},
         {"taskId": "text", "status": "completed", "result": {"content": ["text"]}},
         {"content": [{"type": "text", "text": "no such file"}], "isError": True},
+        {"task": 5, "statusMessage": "text"},
+        {"task": ["text"]},
         [],
     ],
 )
