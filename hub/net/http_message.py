@@ -86,14 +86,17 @@ class HttpRequest(Struct):
     """Set by the guard (`Access.guard`), so that handlers need not authenticate again. None: it is one that anybody may
     make."""
     is_public: bool = False
-    """Set by the guard: anybody may make this request, so who makes it without an `identity` takes turns with all other
-    strangers."""
+    """Anybody may make this request, so who makes it without an `identity` takes turns with all other strangers."""
     ends: Callable[[], Ends | None] = _no_ends
     """Finds the ends of its connection; None: it is closed."""
     lease: Lease | None = None
     """The time for which its sender is let in; None: for good."""
     reply_headers: tuple[tuple[str, str], ...] = ()
     """Header fields of every reply to it."""
+
+    def make_public(self) -> None:
+        """Note that anybody may make this request."""
+        self.is_public = True
 
     def reply_with(self, fields: tuple[tuple[str, str], ...]) -> None:
         """Add these header fields, and no others, to every reply to it."""

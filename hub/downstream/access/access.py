@@ -106,7 +106,7 @@ class Access:
         if request.path != MCP_PATH and found is not FORBIDDEN and (reply := self._public(request)) is not None:
             if reply is not ANYBODY:
                 return reply
-            request.is_public = True
+            request.make_public()
             request.identity = found if isinstance(found, Identity) else None
             return None if isinstance(found, Identity | EarlyReply) else _Anyway(found)
         if isinstance(found, Identity):

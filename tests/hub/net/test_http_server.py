@@ -964,8 +964,9 @@ async def test_a_crowd_that_asks_for_what_anybody_may_see_takes_turns_and_is_no_
     """It would use up the connections of hosts, and come again as fast as the hub can answer."""
 
     def guard(request):
-        request.is_public = request.path == "/page"
-        if "x-user" in request.headers:
+        if request.path == "/page":
+            request.make_public()
+        else:
             by_user(request)
 
     async with serving(guard=guard) as served:
