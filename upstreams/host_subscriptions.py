@@ -21,8 +21,8 @@ from hub.link.flag_and_bell import DirtyFlag
 from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.link.interface import Caller, Exchange
 from hub.wire.jsonrpc import Failure
+from upstreams.sessions.calls import SessionSelector
 from upstreams.sessions.pooled_session import PooledSession
-from upstreams.sessions.selector import SessionSelector
 from upstreams.subscriptions.session_subscriptions import ANSWER_S
 from upstreams.subscriptions.subscription import ResourceSubscriber
 

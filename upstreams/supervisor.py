@@ -28,13 +28,11 @@ from hub.link.hub_errors import UpstreamUnavailable
 from upstreams.cold_start.gate import StartGate
 from upstreams.cold_start.start import StartLimits
 from upstreams.invalidation import NO_LISTENER, InvalidationListener
-from upstreams.inventory.last_known import LastKnown
-from upstreams.inventory.late_reports import LateReports
+from upstreams.inventory.last_known import LastKnown, LateReports
 from upstreams.journal.journal import Journals
 from upstreams.journal.redact import CommonSecrets
-from upstreams.last_connected import LastConnected
 from upstreams.lifecycle import State
-from upstreams.memory import UpstreamMemory
+from upstreams.remembered import LastConnected, UpstreamMemory
 from upstreams.resolution.sources import ReadReferences, read_references
 from upstreams.runner import UpstreamRunner
 from upstreams.session import NO_CREDENTIALS, Credentials

@@ -38,17 +38,16 @@ from upstreams.inventory.refresh import ListRefresh, Reading
 from upstreams.journal.journal import Journal
 from upstreams.journal.redact import CommonSecrets
 from upstreams.lifecycle import Event, State
-from upstreams.memory import UpstreamMemory
 from upstreams.notifications import NotificationSink
+from upstreams.remembered import UpstreamMemory
 from upstreams.resolution.reference_values import ReferenceValues
 from upstreams.resolution.sources import ReadReferences, read_references
 from upstreams.session import NO_CREDENTIALS, Credentials
-from upstreams.sessions.calls import Calls
+from upstreams.sessions.calls import Calls, SessionSelector
 from upstreams.sessions.connector import RunSession, SessionConnector, SessionParts
 from upstreams.sessions.dual_era_sessions import LegacySessions
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
-from upstreams.sessions.selector import SessionSelector
 from upstreams.status import configured_transport, health, is_local
 from upstreams.status_facts import Counts, UpstreamStatus
 from upstreams.subscriptions.subscription import ResourceSubscriber

@@ -100,7 +100,7 @@ def _connected_lately() -> "Callable[[UpstreamConfig], bool]":
 
     from config import directories
     from config.saved_state import Memory
-    from upstreams.last_connected import LastConnected
+    from upstreams.remembered import LastConnected
 
     remembered = LastConnected(Memory(Path(directories.state_dir(), "memory.json")), lambda: now().timestamp())
     return lambda config: remembered.ago_s(config) is not None

@@ -17,8 +17,7 @@ import trio
 from tests.fuzz.mutation import damaged
 from upstreams.fetch.addresses import Standing, is_loopback, standing
 from upstreams.fetch.fetcher import MAX_BODY_BYTES, Fetcher
-from upstreams.fetch.json_object import read_json_object
-from upstreams.fetch.model import Allowed, FetchFailed
+from upstreams.fetch.model import Allowed, FetchFailed, read_json_object
 from upstreams.fetch.proxies import Proxy, ProxyUnusable, proxy_for
 from upstreams.fetch.tunnel import ProxyRefusal, open_tunnel
 

@@ -19,7 +19,7 @@ from config.registry.texts import Piece
 from config.registry.ways import ways_of
 from tests.fuzz.mutation import damaged
 from tests.support.registry_entries import EXAMPLES, absolute
-from upstreams.fetch.json_object import read_json_object
+from upstreams.fetch.model import read_json_object
 
 COUNT = int(os.environ.get("HUBD_FUZZ", "300"))
 OFFICIAL = {"io.modelcontextprotocol.registry/official": {"status": "active", "isLatest": True}}

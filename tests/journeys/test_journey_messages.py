@@ -12,7 +12,7 @@ from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream
 from tests.support.house import ALICE, BOB, a_house
-from upstreams.questions.recent_calls import SUSPECT_S
+from upstreams.questions.attribution import SUSPECT_S
 
 TIMEOUTS = Timeouts(call=60)
 

@@ -13,7 +13,7 @@ from hub.link.interface import Identity
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream
 from tests.support.house import ALICE, BOB, a_house
-from upstreams.questions.recent_calls import SUSPECT_S
+from upstreams.questions.attribution import SUSPECT_S
 
 FORM = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"who": {"type": "string"}}}}
 FORMS = {"elicitation": {"form": {}}}

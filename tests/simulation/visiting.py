@@ -13,7 +13,7 @@ import trio
 
 from hub.wire.mcp import L4, Era
 from tests.simulation.players import Errand, Person, Player
-from upstreams.questions.recent_calls import SUSPECT_S
+from upstreams.questions.attribution import SUSPECT_S
 
 DESK = "desk"
 ABANDONED_S = 25.0

@@ -20,7 +20,7 @@ from config.identity import config_key
 from config.settings import UpstreamConfig
 from upstreams.cold_start.package_runner import PackageRun, recognise
 from upstreams.cold_start.start import Start, StartLimits
-from upstreams.memory import Memory
+from upstreams.remembered import Memory
 
 INSTALLED_S: Final = 300.0
 """Seconds for which a package that a server was connected by counts as installed: later there may be a newer version,

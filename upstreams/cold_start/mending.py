@@ -14,7 +14,7 @@ import trio
 from config.settings import UpstreamConfig
 from upstreams.cold_start.gate import command_key
 from upstreams.cold_start.npx_cache import Breakage, BrokenNpxCache, move_aside
-from upstreams.memory import Memory
+from upstreams.remembered import Memory
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,7 @@ from upstreams.fetch.guard import IsOwnListener, Target, judge_addresses, judge_
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed, Resolve
 from upstreams.fetch.network import AnyStream, Dial, Wire, connect, connect_through, dial, reason
 from upstreams.fetch.proxies import Proxy, ProxyUnusable, proxy_for
-from upstreams.fetch.tls import system_trust
-from upstreams.fetch.tunnel import ProxyRefusal
+from upstreams.fetch.tunnel import ProxyRefusal, system_trust
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -2,5 +2,5 @@
 
 `offered` (what is known now, and the one gate that lists pass: `Offered.replace_lists`), `lists` (reads a list page by
 page), `refresh` (when they are read again), `freshness` (how long a list is good), `last_known` (lists kept between
-runs), `late_reports` (who is not waited for at a start).
+runs, and who is not waited for at a start).
 """

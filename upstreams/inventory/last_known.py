@@ -6,6 +6,10 @@ it was written. A file is never a reason to stop: one that cannot be read is ign
 tried again, one of a newer hubd is left alone.
 
 Files are read and written in threads; snapshots are frozen, so nobody waits for that.
+
+Remembered, too: upstreams that did not say in time what they offer when they were started last. The first list of a
+host waits for upstreams that were never seen, within the grace. One that was late the last time is not waited for: it
+would only delay what the others offer. What it offers follows as `list_changed`.
 """
 
 import logging
@@ -26,6 +30,7 @@ from config.loading.safe_reading import read_private
 from config.names import is_server_id, suggest_id
 from config.settings import UpstreamConfig
 from hub.wire.mcp import Snapshot
+from upstreams.remembered import Memory
 from upstreams.status import is_local
 
 log = logging.getLogger(__name__)
@@ -41,6 +46,8 @@ MAX_STEM: Final = 16
 """Characters of an upstream's name that its file is called by; longer names have a hash there."""
 KEEP_DAYS: Final = 30
 """Days for which the file of an upstream that is not configured any more is kept."""
+LATE: Final = "late"
+"""The section of the memory that names them, by `config_key`."""
 
 
 class _Head(Struct, frozen=True):
@@ -229,3 +236,21 @@ def _is_ours(path: Path) -> bool:
 def _first_line(path: Path) -> bytes:
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
         return file.readline(4096)
+
+
+class LateReports:
+    """Remembers upstreams that were late, until they list what they offer."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def __contains__(self, config: UpstreamConfig) -> bool:
+        return self._memory.get(LATE, config_key(config)) is True
+
+    def note(self, config: UpstreamConfig) -> None:
+        """An upstream has neither listed anything nor failed within the grace."""
+        self._memory.put(LATE, config_key(config), True)
+
+    def forget(self, config: UpstreamConfig) -> None:
+        """An upstream has listed what it offers."""
+        self._memory.put(LATE, config_key(config), None)

@@ -1,5 +1,6 @@
 """Questions of upstreams, and the calls they belong to.
 
-`attribution` (decides which call a question belongs to), `running_operation` (one running call), `recent_calls` (calls
-that ended a moment ago), `questions` (a question from arrival to answer), `task_tokens` (progress tokens of tasks).
+`attribution` (decides which call a question belongs to, by those that run and those that ended a moment ago),
+`running_operation` (one running call, and the progress tokens of tasks), `questions` (a question from arrival to
+answer).
 """

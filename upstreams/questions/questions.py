@@ -45,8 +45,7 @@ from hub.wire.questions.question import (
     missing_capabilities,
     too_many_questions,
 )
-from upstreams.questions.attribution import may_ask, owner
-from upstreams.questions.recent_calls import SUSPECT_S, RecentCalls
+from upstreams.questions.attribution import SUSPECT_S, RecentCalls, may_ask, owner
 from upstreams.questions.running_operation import Running
 from upstreams.session import SessionEvents, SessionTerms
 

@@ -24,7 +24,7 @@ from upstreams.cold_start.mending import forget_mending, mend
 from upstreams.cold_start.npx_cache import BrokenNpxCache
 from upstreams.cold_start.start import GUARD_S, Start
 from upstreams.invalidation import InvalidationListener
-from upstreams.memory import UpstreamMemory
+from upstreams.remembered import UpstreamMemory
 from upstreams.resolution.reference_values import ReferenceValues
 from upstreams.session import (
     NO_CREDENTIALS,

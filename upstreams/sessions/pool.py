@@ -29,7 +29,7 @@ from hub.link.interface import OWNER, Caller, Tenant
 from hub.link.recent import Recent
 from hub.wire.handshake import detach_all
 from hub.wire.mcp import LIST_ROOTS, Era
-from upstreams.memory import UpstreamMemory
+from upstreams.remembered import UpstreamMemory
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.sharing import EXCLUSIVE, Sharing, is_welcoming, sharing_of, terms_of, union
 

@@ -23,11 +23,11 @@ from hub.wire.mcp import HUB_SESSION
 from upstreams.cold_start.gate import StartGate
 from upstreams.cold_start.start import Start
 from upstreams.invalidation import NO_LISTENER, InvalidationListener
-from upstreams.questions.recent_calls import SUSPECT_S
+from upstreams.questions.attribution import SUSPECT_S
 from upstreams.session import Session, SessionTerms
 from upstreams.sessions.log_level import LogLevel, takes_level
 from upstreams.sessions.sharing import terms_of
-from upstreams.subscriptions.notification_coverage import Coverage
+from upstreams.subscriptions.fanout import Coverage
 from upstreams.subscriptions.session_subscriptions import SessionSubscriptions
 
 log = logging.getLogger(__name__)

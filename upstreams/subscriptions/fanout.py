@@ -1,16 +1,22 @@
-"""Fan-out: which subscribers are told that a resource changed. Pure: time is an argument.
+"""Fan-out of one session: which subscribers are told that a resource changed, and since when notifications are sure to
+arrive. Pure: time is an argument.
 
 Told are the subscribers of the resource, else those of a resource that it is a part of, else the one host that has any
 subscription in this session, if it alone uses the session: an upstream may write a URI in another way than it was asked
 to. But nobody is told what the upstream says only because the hub itself observes something, or because of a host that
 has just left, nor what may be about another host's call.
+
+Legacy upstreams notify over the session itself, or a stream beside it that may break. Modern ones tell of lists over a
+stream that was asked for that (`upstreams.subscriptions.modern`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
+from math import inf
 from typing import Final
 
 from hub.link.recent import Recent
+from hub.wire.mcp import Kind
 from hub.wire.uri_parents import parents
 from upstreams.subscriptions.subscription import LINGER_S, ResourceSubscriber, Subscription
 
@@ -58,3 +64,32 @@ class Fanout:
         """Note a change that was told for the sake of another resource. A host that hears of it may read the resource,
         and the hub observe it then; the host must hear of changes as before."""
         self._strays.put(uri, None)
+
+
+class Coverage:
+    """Coverage of one session; at first the session is heard."""
+
+    def __init__(self) -> None:
+        self.since = -inf
+        """`inf`: the session is not heard."""
+        self.lists_since: dict[Kind, float] = {}
+        """Since when a modern upstream tells of changes, by list."""
+
+    def __repr__(self) -> str:
+        return f"<Coverage since {self.since:g}, {len(self.lists_since)} lists>"
+
+    @property
+    def is_on(self) -> bool:
+        """True if the session is heard now."""
+        return self.since < inf
+
+    def turn(self, now: float, *, on: bool) -> bool:
+        """Note that the session is heard from now on, or no longer; whether that is new."""
+        if on == self.is_on:
+            return False
+        self.since = now if on else inf
+        return True
+
+    def turn_lists(self, now: float, kinds: Iterable[Kind]) -> None:
+        """Note that a modern upstream tells of changes of these lists from now on, and of no others."""
+        self.lists_since = dict.fromkeys(kinds, now)

@@ -19,8 +19,8 @@ from hub.link.hub_errors import DeadlineExceeded, HubError, without_frames
 from hub.wire.jsonrpc import Failure, Notification, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, LIST_FLAGS, METHOD_NOT_FOUND, UPDATED, Era, Kind
 from upstreams.session import Session, UpstreamEvents, capability
+from upstreams.subscriptions.fanout import Coverage
 from upstreams.subscriptions.legacy import LegacySubscriptions
-from upstreams.subscriptions.notification_coverage import Coverage
 from upstreams.subscriptions.session_subscriptions import ANSWER_S, SessionSubscriptions
 from upstreams.subscriptions.subscription import SubscriptionState, not_offered
 

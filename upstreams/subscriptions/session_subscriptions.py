@@ -21,9 +21,8 @@ from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.uri_parents import MAX_URI_CHARS
 from upstreams.invalidation import NO_LISTENER, InvalidationListener
-from upstreams.questions.recent_calls import SEVERAL
-from upstreams.subscriptions.fanout import Fanout
-from upstreams.subscriptions.notification_coverage import Coverage
+from upstreams.questions.attribution import SEVERAL
+from upstreams.subscriptions.fanout import Coverage, Fanout
 from upstreams.subscriptions.subscription import LINGER_S, Attempt, ResourceSubscriber, Subscription, SubscriptionState
 
 log = logging.getLogger(__name__)

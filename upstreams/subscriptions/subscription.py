@@ -21,7 +21,7 @@ from hub.link.hub_errors import HubError
 from hub.link.interface import Exchange, Program
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import INVALID_PARAMS
-from upstreams.questions.recent_calls import SEVERAL
+from upstreams.questions.attribution import SEVERAL
 
 LINGER_S: Final = 30.0
 """Seconds that a subscription outlives its last subscriber, who may be coming back."""

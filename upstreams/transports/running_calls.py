@@ -7,8 +7,7 @@ from msgspec import Raw
 from hub.link.interface import Exchange, Operation
 from hub.wire.jsonrpc import Reply
 from hub.wire.mcp import TASKS_RESULT, Era
-from upstreams.questions.running_operation import Running
-from upstreams.questions.task_tokens import TaskTokens
+from upstreams.questions.running_operation import Running, TaskTokens
 from upstreams.session import CallTimeouts, SessionEvents, SessionTerms, named_log, split_progress
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from upstreams.fetch.json_object import read_json_object
+from upstreams.fetch.model import read_json_object
 
 MAX_CHARS: Final = 16 << 10
 TYPES: Final = frozenset({"jwt", "at+jwt"})

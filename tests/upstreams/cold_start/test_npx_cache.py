@@ -1,12 +1,13 @@
 """Proofs that a folder of npx is broken, and what may be moved."""
 
+import json
 import os
 import shutil
 from pathlib import Path
 
 import pytest
 
-from upstreams.cold_start.npx_cache import find_breakage, move_aside, npm_cache
+from upstreams.cold_start.npx_cache import LOCK, find_breakage, lacks_package, move_aside, npm_cache
 
 NAME = "15b07286cbcc3329"
 NODE = """\
@@ -212,3 +213,30 @@ def test_nothing_else_is_moved(folder, tmp_path):
     with pytest.raises(OSError):
         move_aside(folder)
     assert (outside / NAME).is_dir()
+
+
+SERVER = "node_modules/@scope/server/dist/index.js"
+
+
+@pytest.mark.parametrize(
+    ("packages", "lacks"),
+    [
+        ({"node_modules/zod": {}}, True),
+        ({"node_modules/@scope/sdk/node_modules/zod": {}}, True),
+        ({"node_modules/@scope/sdk": {"dependencies": {"zod": "^4"}}}, True),
+        ({"node_modules/@scope/sdk": {"dependencies": ["zod"]}, "": None}, False),
+        ({"node_modules/other-zod": {}}, False),
+        ({}, False),
+        ([], False),
+    ],
+)
+def test_a_package_is_wanted_if_anything_there_needs_it(tmp_path, packages, lacks):
+    folder = tmp_path / "_npx" / "0123456789abcdef"
+    (folder / LOCK).parent.mkdir(parents=True)
+    (folder / LOCK).write_text(json.dumps({"packages": packages}))
+    said = f"Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod' imported from {folder}/{SERVER}"
+    assert lacks_package(said, folder) is lacks
+    there = folder / "node_modules/zod"
+    there.mkdir()
+    (there / "package.json").write_text("{}")
+    assert not lacks_package(said, folder)

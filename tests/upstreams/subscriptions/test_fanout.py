@@ -2,7 +2,7 @@
 
 import pytest
 
-from upstreams.subscriptions.fanout import MAX_LET_GO, MAX_STRAYS, Fanout
+from upstreams.subscriptions.fanout import MAX_LET_GO, MAX_STRAYS, Coverage, Fanout
 from upstreams.subscriptions.subscription import LINGER_S, Subscription
 
 WHOLE, PART, OTHER = "a://x/y", "a://x/y/part", "b://z"
@@ -84,3 +84,16 @@ def test_what_a_host_has_just_left_concerns_nobody_else(observed):
     whose(concern, OTHER, subscriptions(WHOLE, subscriber=reader))  # a stray from now on
     assert whose(concern, OTHER, found) == []
     assert whose(concern, OTHER, found, now=LINGER_S) == ([reader] if observed else [])
+
+
+def test_it_is_heard_until_it_is_not_and_again_from_then_on():
+    hearing = Coverage()
+    assert hearing.is_on
+    assert not hearing.turn(10.0, on=True)
+    assert hearing.since < 0, "what is said of it again is no news"
+    assert hearing.turn(20.0, on=False)
+    assert not hearing.is_on
+    assert not hearing.turn(30.0, on=False)
+    assert hearing.turn(40.0, on=True)
+    assert (hearing.is_on, hearing.since) == (True, 40.0)
+    assert repr(hearing) == "<Coverage since 40, 0 lists>"

@@ -15,8 +15,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from config.setting import Secret
-from upstreams.fetch.json_object import read_json_object
-from upstreams.fetch.model import Fetched
+from upstreams.fetch.model import Fetched, read_json_object
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable, TokenAnswer
 
 MAX_TOKEN_CHARS: Final = 16 << 10

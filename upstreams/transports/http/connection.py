@@ -19,8 +19,7 @@ from trio.lowlevel import wait_readable, wait_writable
 from hub.link.stream_sockets import descriptor, watch_peer
 from upstreams.fetch.network import AnyStream, bottom, connect_through, reach, reason, secure
 from upstreams.fetch.proxies import Proxy, proxy_for
-from upstreams.fetch.tls import system_trust
-from upstreams.fetch.tunnel import ProxyRefusal
+from upstreams.fetch.tunnel import ProxyRefusal, system_trust
 
 CONNECT_S: Final = 10.0
 TLS_S: Final = 5.0

@@ -3,12 +3,11 @@
 import pytest
 from msgspec import Raw
 
-import upstreams.questions.task_tokens as module
+import upstreams.questions.running_operation as module
 from hub.link.interface import Operation
 from hub.wire.jsonrpc import Failure, Result, raw
 from tests.support.fakes import FakeHost
-from upstreams.questions.running_operation import Running
-from upstreams.questions.task_tokens import TaskTokens
+from upstreams.questions.running_operation import Running, TaskTokens
 from upstreams.session import CallTimeouts
 
 

@@ -2,7 +2,7 @@
 
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from upstreams.last_connected import LATELY_S, NOTED_AGAIN_S, SECTION, LastConnected
+from upstreams.remembered import LATELY_S, NOTED_AGAIN_S, SECTION, LastConnected
 
 FILES, OTHER = UpstreamConfig(command="files"), UpstreamConfig(command="other")
 

@@ -1,15 +1,16 @@
-"""Times at which servers were connected last, kept between runs.
+"""Remembered between runs of the hub: facts about upstreams, as their parts need them, and when servers were connected
+last.
 
 A server that is away for a moment is no reason to believe that it never works: `hubd import --disable-originals` takes
 out of hosts what was connected, and had listed what it offers, within a day.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from config.identity import config_key
 from config.settings import UpstreamConfig
-from upstreams.memory import Memory
+from upstreams.session import EraMemory
 
 SECTION: Final = "last_connected"
 """The section of the memory: seconds since 1970 by `config_key`."""
@@ -17,6 +18,20 @@ LATELY_S: Final = 86_400.0
 """Seconds for which a server that was connected counts as one that works."""
 NOTED_AGAIN_S: Final = 900.0
 """Time after which a server that is still connected is noted again, so that the memory is seldom written."""
+
+
+class Memory(Protocol):
+    """Facts by section and key, remembered between runs."""
+
+    def get(self, section: str, key: str) -> object: ...
+
+    def keys(self, section: str) -> list[str]: ...
+
+    def put(self, section: str, key: str, value: object) -> None: ...
+
+
+class UpstreamMemory(EraMemory, Memory, Protocol):
+    """All that is remembered of an upstream: facts, and the era that it spoke."""
 
 
 class LastConnected:

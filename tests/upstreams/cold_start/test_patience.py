@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from upstreams.cold_start.busy import TICKS, WITHIN_S, BusyWatch, Use, look_at_session
+from upstreams.cold_start.patience import TICKS, WITHIN_S, BusyWatch, Use, look_at_session
 
 
 def test_new_processes_and_processor_time_are_work():
