@@ -2,20 +2,22 @@
 projects among them; and the profiles that fix arguments with it."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from config.errors import ConfigError
-from config.hub_paths import trust_path
+from config.hub_paths import secrets_path, trust_path
 from config.loading.all_files import gather
 from config.loading.one_file import Source
 from config.loading.precedence import stacks
+from config.loading.secrets_file import SecretsUnreadable, read_secrets
 from config.settings import HubConfig
 from config.trust import Trust
 
 _USE: Final = re.compile(r"(?<!\$)\$\{secret:([A-Za-z0-9_.-]{1,64})\}")
+_VARIABLE: Final = re.compile(r"(?<!\$)\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^{}]*)?\}")
 
 
 def secret_uses(named: Path | None, environ: Mapping[str, str]) -> dict[str, list[str]]:
@@ -23,11 +25,14 @@ def secret_uses(named: Path | None, environ: Mapping[str, str]) -> dict[str, lis
     configuration say it. Blocks."""
     found: dict[str, list[str]] = {}
     gathered = gather(named, environ)
-    _add(found, gathered.sources, "")
+    kept: Collection[str] = ()
+    with suppress(SecretsUnreadable):
+        kept = read_secrets(secrets_path())
+    _add(found, gathered.sources, "", kept)
     for profile, secret in _fixed({} if gathered.main is None else gathered.main.settings.get("profiles")):
         found.setdefault(secret, []).append(f"profile {profile}")
     for root, sources in _projects(environ):
-        _add(found, sources, f" of {root}")
+        _add(found, sources, f" of {root}", kept)
     return found
 
 
@@ -41,10 +46,12 @@ def _projects(environ: Mapping[str, str]) -> Iterator[tuple[Path, Sequence[Sourc
                     yield root, allowed[1]
 
 
-def _add(found: dict[str, list[str]], sources: Iterable[Source], where: str) -> None:
+def _add(found: dict[str, list[str]], sources: Iterable[Source], where: str, kept: Collection[str]) -> None:
     for name, stack in stacks(sources).items():
         values = [entry.table.values for entry in (*stack.saying, *stack.shadowed)]
-        for secret in sorted({secret for text in _texts(values) for secret in _USE.findall(text)}):
+        texts = list(_texts(values))
+        by_variable = {name for text in texts for name in _VARIABLE.findall(text) if name in kept}
+        for secret in sorted({secret for text in texts for secret in _USE.findall(text)} | by_variable):
             found.setdefault(secret, []).append(name + where)
 
 

@@ -11,8 +11,8 @@ A shell is only recorded unasked if nothing gets lost by that (`Unasked`): hosts
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -118,6 +118,29 @@ def _of_projects(environ: Mapping[str, str]) -> Iterator[str]:
 def _has(directory: str, command: str) -> bool:
     path = f"{directory}/{command}"
     return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+# --- of this shell only -----------------------------------------------------------------------------------------------
+
+
+_USE = re.compile(r"\$\$\{|\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-[^{}]*)?\}")
+
+
+def only_in_shell(settings: Any, environ: Mapping[str, str], kept: Collection[str]) -> list[str]:
+    """The variables that the settings of a server refer to, and that a hub lacks which a host or a service starts:
+    neither are they `kept`, in `hubd.env` or as secrets, nor recorded, nor part of each login."""
+    used = dict.fromkeys(found["name"] for text in _texts(settings) for found in _USE.finditer(text) if found["name"])
+    here = [name for name in used if environ.get(name) and name not in kept and not _OF_A_LOGIN.fullmatch(name)]
+    recorded = recording(environ).values if here else {}
+    return [name for name in here if name not in recorded]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(each)
 
 
 # --- unasked ----------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from config.hosts.unwrap import unwrapped, what_keeps_it
 from config.loading.host_entry import SPELLINGS, is_hub
 from config.loading.host_files import Table, servers
 from config.loading.safe_reading import Findings, Problem
-from config.loading.variables import Unresolved, Variables
+from config.loading.variables import Missing, Unresolved, Variables
 from config.name_globs import ALL
 from config.names import is_reserved, is_server_id, short_id
 from config.settings import HubConfig
@@ -209,6 +209,11 @@ def _unresolved(values: Mapping[str, Any], variables: Variables) -> str:
     for text in _strings([values.get(name) for name in SPELLINGS]):
         try:
             variables.expand(text)
+        except Missing:
+            try:
+                variables.expand_for_server(text)  # a secret may have the name of the variable
+            except Unresolved as error:
+                return str(error)
         except Unresolved as error:
             return str(error)
     return ""

@@ -5,12 +5,12 @@ use.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from config.editing.imported import blocks_of, imported_text, removed_in
 from config.editing.text.change import EditRefused
@@ -24,7 +24,7 @@ from config.hosts.originals import Original
 from config.hosts.secret_literals import opened
 from config.hub_paths import backup_dir, config_file
 from config.loading.all_files import IMPORTED
-from config.loading.assemble import load_all
+from config.loading.assemble import Loaded, load_all
 from config.loading.safe_reading import Problem, read
 from config.loading.variables import Variables
 from config.projects import PROJECT_FILES
@@ -145,7 +145,7 @@ def _imported_file(result: Import, host: Host, directory: Path, environ: Mapping
         if not mine:
             return None
         after = imported_text(host.title, host.id, [*old, *(block(name, server) for name, server in mine)])
-        wrong = problems_of(path, after, environ)
+        wrong = problems_of(path, after, environ, [name for name, _ in mine])
         if not wrong:
             return Write(path, before, after)
         for name, why in wrong.items():
@@ -164,13 +164,31 @@ def _give_back(result: Import, host: Host, why: str) -> None:
         result.refuse(name, why)
 
 
-def problems_of(path: Path, text: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Problems that hubd would find in such a file, by upstream."""
+def problems_of(
+    path: Path, text: str, environ: Mapping[str, str], new: Collection[str] | None = None
+) -> dict[str, str]:
+    """Problems that hubd would find in such a file, by upstream. Others than the `new` ones, if given, may be
+    unresolved."""
     try:
         load_all(path, environ, texts={path: text})
     except ConfigError as error:
-        return {each.keys[1] if len(each.keys) > 1 else "": each.text for each in error.diagnostics} or {"": str(error)}
+        found = [each for each in error.diagnostics if not each.unresolved or new is None or each.unresolved in new]
+        if not found and error.diagnostics:
+            return {}
+        return {each.keys[1] if len(each.keys) > 1 else "": each.text for each in found} or {"": str(error)}
     return {}
+
+
+def load_present(named: Path | None, environ: Mapping[str, str]) -> Loaded:
+    """The hub's configuration before an import; servers that are unresolved here are in it as files describe them.
+
+    Raises:
+        ConfigError: it cannot be used.
+    """
+    found = load_all(named, environ, partly=True)
+    described = {name: each for name, each in found.left_out.items() if each.command or each.url}
+    config = structs.replace(found.config, upstreams={**found.config.upstreams, **described})
+    return structs.replace(found, config=config)
 
 
 def started_anyway(root: Path, machine: Machine) -> tuple[list[str], list[str]]:

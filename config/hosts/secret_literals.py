@@ -44,10 +44,16 @@ class NewSecrets:
         self._store = store
         self._taken = store.names()
         self._made: list[str] = []
+        self._variables: set[str] = set()
         self.values: dict[str, Secret] = {}
 
     def __repr__(self) -> str:
         return f"<NewSecrets {', '.join(self.values)}>"
+
+    def keep_variable(self, name: str, value: str) -> None:
+        """Keep a variable under its own name, by which servers refer to it. There is no secret of that name yet."""
+        self._variables.add(name)
+        self.values[name] = Secret(value)
 
     def name_for(self, wanted: str, value: str) -> str:
         """The name under which `value` is kept, or will be: `wanted`, or with a number if that is another secret."""
@@ -73,9 +79,11 @@ class NewSecrets:
             return None
 
     def forget_unused(self, texts: list[str]) -> None:
-        """Drop secrets that no text refers to."""
+        """Drop secrets that no text refers to, but not variables."""
         self.values = {
-            name: value for name, value in self.values.items() if any(f"${{secret:{name}}}" in t for t in texts)
+            name: value
+            for name, value in self.values.items()
+            if name in self._variables or any(f"${{secret:{name}}}" in t for t in texts)
         }
 
     def keep(self) -> dict[str, Stored]:

@@ -2,7 +2,8 @@
 
 In the strings of servers there are also `${secret:NAME}`, `${credential:NAME}` and `${cmd:ARGV}`. They are not replaced
 here, but marked (`config.references`): their values are read when the server starts. So are the first two in arguments
-that a profile fixes, whose values the hub reads with its configuration.
+that a profile fixes, whose values the hub reads with its configuration. A server's `${VAR}` that is not set is the
+secret of that name, if one is kept.
 
 Beside the environment there are the names that editors provide: `${userHome}`, `${/}`, and in files of a project
 `${workspaceFolder}`.
@@ -96,6 +97,8 @@ class Variables:
     def _replace_or_mark(self, match: re.Match[str]) -> str:
         if (reference := _reference(match)) is not None:
             return marked(self._deferred(reference))
+        if (reference := self._secret_of_variable(match)) is not None:
+            return marked(reference)
         if NUL in (text := self._replace(match, SERVER_FORMS)):
             raise Unresolved(NO_NUL)
         return text
@@ -113,6 +116,18 @@ class Variables:
         if NUL in (text := self._replace(match, FIXED_FORMS, given)):
             raise Missing(f"what `{match[0]}` leads to holds a NUL character, which no text here can have")
         return text
+
+    def _secret_of_variable(self, match: re.Match[str]) -> Reference | None:
+        """The secret by the name of a variable that is not set; None: it is set, or none is kept."""
+        inner = match["inner"] or ""
+        found = _VARIABLE.fullmatch(inner)
+        if found is None or found["name"] in self.environ or inner in self._provided:
+            return None
+        try:
+            reference = self._deferred(Reference("secret", found["name"]))
+        except Missing:  # the store cannot be read: the variable is what is missing
+            return None
+        return reference if reference.version else None
 
     def _deferred(self, reference: Reference) -> Reference:
         """The reference to what is read when the server starts; that to a secret with its version."""
@@ -152,9 +167,10 @@ class Variables:
             return default
         if value is None:
             name = found["name"]
+            keep = f"run `hubd secret set {name}`, " if forms == SERVER_FORMS else ""
             raise Missing(
-                f"the variable {name} is not set: set it in the environment of hubd, or in hubd.env beside hubd.toml, "
-                f"or give it a default as in ${{{name}:-default}}"
+                f"the variable {name} is not set: {keep}set it in the environment of hubd, or in hubd.env beside "
+                f"hubd.toml, or give it a default as in ${{{name}:-default}}"
             )
         given.append(value)
         return value

@@ -3,7 +3,7 @@
 import argparse
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import EX_OK
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,8 +29,9 @@ class ImportedOriginals:
         config: "HubConfig",
         machine: "Machine",
         records: "Records",
+        unkept: Mapping[str, str] = {},
     ) -> None:
-        """`config`: the one before the import.
+        """`config`: the one before the import; `unkept`: why servers stay whatever the hub says of them.
 
         Raises:
             UsageError: `--force` names a server that is not there.
@@ -42,6 +43,7 @@ class ImportedOriginals:
         self._config = config
         self._machine = machine
         self._records = records
+        self._unkept = unkept
         self._forced: frozenset[str] = frozenset()
         if options.disable_originals:
             self._forced = self._named_by_force()
@@ -120,7 +122,7 @@ class ImportedOriginals:
             self._config,
             self._machine,
             self._records,
-            served=served,
+            served={**served, **self._unkept},
             forced=self._forced,
             without_hub=self._options.without_hub,
         )

@@ -18,6 +18,7 @@ from hub.cli.import_report import say_elsewhere, say_next, say_tried, summarise
 from hub.cli.import_writes import carry_out_writes, offered, remember_hosts, show_writes
 from hub.cli.secret_commands import say_kept
 from hub.cli.served import tried
+from hub.cli.shell_variables import keep_in, settle_of_import
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, agreed, ask
 from hub.cli.turn import in_turn
 
@@ -85,30 +86,32 @@ def add_commands(commands: Any) -> None:
 
 
 def _import(options: argparse.Namespace) -> int:
+    from msgspec import structs
+
     from config.hosts.facts import Machine
     from config.hosts.import_choice import Import
-    from config.hosts.import_files import imported_dir, imported_files, known, removed
+    from config.hosts.import_files import imported_dir, imported_files, known, load_present, removed
     from config.hosts.installed import Records
     from config.hosts.leaving import leave_changed
     from config.hosts.project_import import known_in, project_write
     from config.hosts.secret_literals import NewSecrets
     from config.hub_paths import installed_path
     from config.loading.all_files import OWN_VARIABLES
-    from config.loading.assemble import load_all
     from config.secret_detection import secrets_in
     from config.secret_store import SecretStore
 
     output: Output = options.output
     machine, directory = Machine.this(), imported_dir(options.config)
-    config = load_all(options.config, os.environ).config
+    present = load_present(options.config, os.environ)
+    config, environ = present.config, present.environ
     output.set(dry_run=options.dry_run, files=[], commands=[], notes=output.listed("notes"))
     records = Records(installed_path())
-    servers, skipped, code = _survey(options, machine, records)
+    servers, skipped, code = _survey(options, structs.replace(machine, environ=environ), records)
     servers, skipped = named_servers(options, servers, skipped)
-    ours = known(config, directory, os.environ)
+    ours = known(config, directory, environ)
     dropped = set() if options.again else removed(directory)
     project = project_of(options)
-    there, names = ({}, []) if project is None else known_in(project, os.environ)
+    there, names = ({}, []) if project is None else known_in(project, environ)
 
     own_file = below_home(directory.with_name(OWN_VARIABLES), machine.home)
 
@@ -122,13 +125,16 @@ def _import(options: argparse.Namespace) -> int:
     result, stores = _decided(options, take, directory)
     settle_near_duplicates(options, result, config)
     held = [secret for _, server in result.taken for secret in secrets_in(server.values)]
-    new = NewSecrets(SecretStore.open()) if stores else None
+    variables, unkept = settle_of_import(options, result, present.own_lines)
+    new = NewSecrets(SecretStore.open()) if stores or variables else None
     if new is not None:
+        keep_in(new, variables)
+    if new is not None and stores:
         result.store_literals(new)
 
     def planned() -> "list[Write]":
-        found = imported_files(result, directory, os.environ)
-        if project is not None and (write := project_write(result, project, os.environ)) is not None:
+        found = imported_files(result, directory, environ)
+        if project is not None and (write := project_write(result, project, environ)) is not None:
             found.append(write)
         if new is not None:
             new.forget_unused([write.after for write in found])
@@ -136,7 +142,7 @@ def _import(options: argparse.Namespace) -> int:
         return found
 
     writes = planned()
-    originals = ImportedOriginals(options, result, config, machine, records)
+    originals = ImportedOriginals(options, result, config, machine, records, unkept)
     summarise(result, skipped, config, output)
     say_elsewhere(options, machine, ours, output)
     if options.dry_run:

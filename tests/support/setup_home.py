@@ -75,10 +75,12 @@ class SetupHome:
         self.env["XDG_CONFIG_HOME"] = str(self.home / ".config")
         self.env["XDG_STATE_HOME"] = str(self.home / ".local" / "state")
         self.env["PATH"] = str(self._stand_ins(servers or {}))  # and nothing else: a real npx would be recorded first
-        self.env["LEVEL"] = "info"
+        self.env["LANG"] = "C.UTF-8"
         self.paths = host_homes.write(self.home, *HOSTS)
         self.paths["kiro"].write_text(KIRO)
-        for host, old, new in (("claude-code", SENTRY, sentry), ("cursor", "http://localhost:4100/mcp", DEAD)):
+        changes = [("claude-code", SENTRY, sentry), ("cursor", "http://localhost:4100/mcp", DEAD)]
+        changes.append(("opencode", "{env:LEVEL}", "{env:LANG}"))  # which a hub has, too, that a host starts
+        for host, old, new in changes:
             path = self.paths[host]
             path.write_bytes(path.read_bytes().replace(old.encode(), new.encode()))
 

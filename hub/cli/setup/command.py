@@ -66,10 +66,9 @@ class _Journey:
 
     def __init__(self, options: argparse.Namespace) -> None:
         from config.hosts.facts import Machine
-        from config.hosts.import_files import imported_dir, known, removed
+        from config.hosts.import_files import imported_dir, known, load_present, removed
         from config.hosts.installed import Records
         from config.hub_paths import config_file, installed_path
-        from config.loading.assemble import load_all
         from hub.cli.setup.running_hub import refuse_other_hub
 
         self._options = options
@@ -79,8 +78,10 @@ class _Journey:
             raise UsageError("the path of the home directory is not UTF-8, so no file can name it: set HOME to another")
         self._records = Records(installed_path())
         self._directory = imported_dir(None)
-        self._config = load_all(None, os.environ).config
-        self._known = known(self._config, self._directory, os.environ)
+        present = load_present(None, os.environ)
+        self._config, self._environ = present.config, present.environ
+        self._own_variables = present.own_lines
+        self._known = known(self._config, self._directory, self._environ)
         self._ours = frozenset(self._known.values())
         self._removed = removed(self._directory)
         self._work: CarryOut | None = None
@@ -95,13 +96,16 @@ class _Journey:
 
     def run(self) -> int:
         """The whole journey; the exit code."""
+        from msgspec import structs
+
         from hub.cli.host_selection import chosen_hosts
         from hub.cli.setup import questions, running_hub, screens
         from hub.cli.setup.survey import survey_hosts
 
         output, options = self._output, self._options
         output.set(dry_run=options.dry_run, servers=[], hosts=[], files=[], notes=[], undo=screens.UNDO)
-        survey = survey_hosts(chosen_hosts(options, self._machine), self._machine, self._records)
+        machine = structs.replace(self._machine, environ=self._environ)  # with what `hubd.env` says
+        survey = survey_hosts(chosen_hosts(options, self._machine), machine, self._records)
         if not survey.places and not survey.unreadable:
             return output.fail(EX_FAILED, "no hosts are found on this machine; name one to set it up anyway")
         self._show(*screens.found(survey, self._machine.home))
@@ -109,8 +113,9 @@ class _Journey:
             output.note(f"{place.title} has the same file as {first.title}, {first.path}: it is changed once, for both")
         result = self._take(survey.servers)
         verdicts = self._settled(self._tried(result, survey), result)
+        verdicts, new = questions.keep_variables(options, result, verdicts, self._own_variables)
         self._wanting = {each.name for each in verdicts if each.sign_in}
-        new = self._secrets(result)
+        new = self._secrets(result, new)
         way = running_hub.way_to_start(options)
         plan = self._plan(result, new, survey, way)
         output.set(hub=way, undo=screens.undo(plan))
@@ -140,7 +145,7 @@ class _Journey:
         result = Import(self._known, self._config.upstreams, "keep", self._removed, offered(self._config))
         for server in servers:
             result.add(server)
-        imported_files(result, self._directory, os.environ)
+        imported_files(result, self._directory, self._environ)
         return result
 
     def _tried(self, result: "Import", survey: "Survey") -> "list[Verdict]":
@@ -164,7 +169,7 @@ class _Journey:
         from config.loading.all_files import OWN_VARIABLES
         from hub.cli.setup.plan import plan_capture
 
-        capture, _ = plan_capture(imported_files(result, self._directory, os.environ), self._machine)
+        capture, _ = plan_capture(imported_files(result, self._directory, self._environ), self._machine)
         if capture is not None:
             return capture.after
         return read_file(self._directory.with_name(OWN_VARIABLES), trusted=True) or b""
@@ -185,8 +190,9 @@ class _Journey:
         self._output.set(servers=[each.as_object() for each in found])
         return found
 
-    def _secrets(self, result: "Import") -> "NewSecrets | None":
-        """Put references in the places of secrets, unless somebody is asked and says no; what is to be kept.
+    def _secrets(self, result: "Import", new: "NewSecrets | None") -> "NewSecrets | None":
+        """Put references in the places of secrets, unless somebody is asked and says no; what is to be kept, besides
+        what `new` has already.
 
         Raises:
             UsageError: there was no answer.
@@ -198,18 +204,18 @@ class _Journey:
 
         held = [(name, server) for name, server in result.taken if server.spots()]
         if not held:
-            return None
+            return new
         self._show("", *screens.secrets(held))
         if questions.may_ask(self._options) and not questions.move_secrets():
-            return None
-        new = NewSecrets(SecretStore.open())
+            return new
+        new = new or NewSecrets(SecretStore.open())
         result.store_literals(new)
         return new
 
     def _imported(self, result: "Import", new: "NewSecrets | None") -> "list[Write]":
         from config.hosts.import_files import imported_files
 
-        imported = imported_files(result, self._directory, os.environ)
+        imported = imported_files(result, self._directory, self._environ)
         if new is not None:
             new.forget_unused([write.after for write in imported])
             self._output.set(secrets=sorted(new.values))

@@ -113,6 +113,15 @@ def keep_what_works(result: "Import", ours: Collection[str], outcomes: Mapping[s
         found[:] = [each for each in found if is_kept(*each)]
 
 
+def leave(result: "Import", found: Sequence[Verdict], why: Mapping[str, str]) -> list[Verdict]:
+    """Take servers out of `result` that do not work for these reasons, by the hub's names; the verdicts then."""
+    for all in (result.taken, result.known, result.unsure, result.had):
+        all[:] = [each for each in all if each[0] not in why]
+    return [
+        structs.replace(each, did="does not work", why=why[each.name]) if each.name in why else each for each in found
+    ]
+
+
 def renamed(found: Sequence[Verdict], result: "Import") -> list[Verdict]:
     """The verdicts, with the names under which the hub has the servers after some were merged."""
     names = {(server.place.host.id, server.place.title, server.key): name for name, server in result.known}

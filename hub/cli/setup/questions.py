@@ -2,19 +2,54 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from hub.cli.subcommand import Output, ask
 
 if TYPE_CHECKING:
+    from config.hosts.import_choice import Import
+    from config.hosts.secret_literals import NewSecrets
     from hub.cli.render.screen import Block
+    from hub.cli.setup.outcomes import Verdict
 
 
 def may_ask(options: argparse.Namespace) -> bool:
     """True if somebody is to be asked."""
     output: Output = options.output
     return not options.yes and not options.dry_run and output.is_attended()
+
+
+def keep_variables(
+    options: argparse.Namespace, result: "Import", found: "list[Verdict]", own: Collection[str]
+) -> "tuple[list[Verdict], NewSecrets | None]":
+    """Ask which variables that only this shell has are kept; servers that lack one then are left with their hosts. The
+    verdicts, and what is to be kept. `own`: variables that `hubd.env` sets.
+
+    Raises:
+        EditError: the store of secrets cannot be read.
+    """
+    from config.hosts.secret_literals import NewSecrets
+    from config.secret_store import SecretStore
+    from hub.cli.setup import screens
+    from hub.cli.setup.outcomes import leave
+    from hub.cli.shell_variables import asked_to_keep, keep_in, only_here, unkept, why_not_kept
+
+    output: Output = options.output
+    wanted = only_here([(name, server.values) for name, server in (*result.taken, *result.known)], own)
+    if not wanted:
+        return found, None
+    kept = asked_to_keep(wanted) if may_ask(options) else list(wanted)
+    then = ", then `hubd setup` again takes it over"
+    left = {server: why_not_kept(names) + then for server, names in unkept(wanted, kept).items()}
+    if left:
+        found = leave(result, found, left)
+        output.set(servers=[each.as_object() for each in found])
+        if not output.json:
+            output.screen.show("", *screens.stay(found, left))
+    new = NewSecrets(SecretStore.open())
+    keep_in(new, kept)
+    return found, new
 
 
 def move_secrets() -> bool:

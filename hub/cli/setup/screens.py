@@ -73,6 +73,13 @@ def tried(found: Sequence[Verdict]) -> "Iterator[Block]":
         yield Table(("SERVER", "RESULT", "OFFERS", "IN"), rows, wrap=wrap, notes=notes)  # type: ignore[arg-type]
 
 
+def stay(found: Sequence[Verdict], why: Mapping[str, str]) -> "Iterator[Block]":
+    """The servers that stay with their hosts after all. `why`: by the hub's name."""
+    for name, reason in why.items():
+        titles = listed(list(dict.fromkeys(each.title for each in found if each.name == name)))
+        yield styled(f"{name} stays with {titles}: {reason}", "warning")
+
+
 def _short(each: Verdict) -> str:
     """The reason, without advice on what to write into the hub's files: it is not there yet."""
     if each.did == "sign-in needed":

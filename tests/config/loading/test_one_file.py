@@ -172,7 +172,10 @@ def test_variables_are_replaced_where_they_are_allowed(file, tmp_path):
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ("${NOPE}", "the variable NOPE is not set: set it in the environment of hubd, or in hubd.env"),
+        (
+            "${NOPE}",
+            "the variable NOPE is not set: run `hubd secret set NOPE`, set it in the environment of hubd, or in",
+        ),
         ("${env:NOPE}", "the variable NOPE is not set"),
         ("${file:absent}", "cannot read"),
         ("${file:.}", "it is not a plain file"),

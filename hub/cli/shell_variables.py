@@ -1,0 +1,101 @@
+"""Variables that only the shell has which a command runs in, although servers need them: kept as secrets of their names
+on request, so that servers have them whoever starts the hub."""
+
+import argparse
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hub.cli.subcommand import Output, agreed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from config.hosts.import_choice import Import
+    from config.hosts.secret_literals import NewSecrets
+
+
+def only_here(servers: "Iterable[tuple[str, Mapping[str, Any]]]", own: Collection[str]) -> dict[str, list[str]]:
+    """The variables that servers need, given with their settings, and only this shell has; each with the names of these
+    servers. `own`: those that `hubd.env` sets.
+
+    Raises:
+        EditError: the store of secrets cannot be read.
+    """
+    from config.environment.shell import only_in_shell
+    from config.secret_store import SecretStore
+
+    kept = {*own, *SecretStore.open().names()}
+    found: dict[str, list[str]] = {}
+    for name, settings in servers:
+        for variable in only_in_shell(settings, os.environ, kept):
+            if name not in found.setdefault(variable, []):
+                found[variable].append(name)
+    return found
+
+
+def only_here_of_hub(named: "Path | None") -> dict[str, list[str]]:
+    """The same of the servers that the hub has.
+
+    Raises:
+        EditError: as `only_here`.
+    """
+    from config.loading.all_files import gather
+    from config.loading.precedence import stacks
+
+    gathered = gather(named, os.environ)
+    found = stacks(gathered.sources).items()
+    values = [(name, entry.table.values) for name, stack in found for entry in stack.used]
+    off = {name for name, stack in found if stack.value("disabled") is True}
+    return only_here([each for each in values if each[0] not in off], gathered.own_lines)
+
+
+def asked_to_keep(variables: Mapping[str, list[str]]) -> list[str]:
+    """Ask of each variable whether it is kept as a secret, Enter is a yes; those that are."""
+    return [name for name, servers in variables.items() if agreed(_question(name, servers), default=True)]
+
+
+def _question(name: str, servers: list[str]) -> str:
+    need = f"{' and '.join(servers)} need{'s' * (len(servers) == 1)}"
+    return f"{name}, which {need}, is set in this shell only: keep it as a secret?"
+
+
+def why_not_kept(names: Sequence[str]) -> str:
+    """The reason why servers that need these variables do not work in every hub, and what to do."""
+    keeps = " and ".join(f"`hubd secret set {name}`" for name in names)
+    are = "is" if len(names) == 1 else "are"
+    return f"{' and '.join(names)} {are} set in this shell only: run {keeps}"
+
+
+def unkept(variables: Mapping[str, list[str]], kept: Collection[str]) -> dict[str, list[str]]:
+    """Of each server that needs one, the variables that are not kept."""
+    found: dict[str, list[str]] = {}
+    for name, servers in variables.items():
+        for server in () if name in kept else servers:
+            found.setdefault(server, []).append(name)
+    return found
+
+
+def settle_of_import(
+    options: argparse.Namespace, result: "Import", own: Collection[str]
+) -> tuple[list[str], dict[str, str]]:
+    """The variables that an import keeps: all with `--secrets store`, else those that somebody says yes to; and of
+    the servers that lack one then why they must stay with their hosts, which is said. `own`: as of `only_here`.
+
+    Raises:
+        EditError: as `only_here`.
+    """
+    output: Output = options.output
+    wanted = only_here([(name, each.values) for name, each in (*result.taken, *result.known) if not each.off], own)
+    is_asked = output.is_attended() and not (options.yes or options.dry_run or options.secrets)
+    kept = list(wanted) if options.secrets == "store" else asked_to_keep(wanted) if is_asked else []
+    left = {name: why_not_kept(variables) for name, variables in unkept(wanted, kept).items()}
+    for name, why in left.items():
+        output.note(f"{name} works only in a hub that this shell starts: {why}")
+    return kept, left
+
+
+def keep_in(new: "NewSecrets", names: Iterable[str]) -> None:
+    """Have `new` keep these variables, under their own names."""
+    for name in names:
+        new.keep_variable(name, os.environ[name])
