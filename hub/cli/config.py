@@ -160,34 +160,41 @@ def _validate(options: argparse.Namespace) -> int:
     from config.loading.all_files import gather
     from config.loading.assemble import load_all
     from config.projects import PROJECT_FILES, load_project
+    from hub.cli.doctor import unresolved_in_hub, unresolved_texts
 
     file: Path | None = options.file
     if file is not None and Path(os.path.abspath(file)) in gather(None, os.environ).files:
         file = None  # a part is judged by its place in the whole
-    problems, warnings, names = [], [], []
+    problems, warnings, names, unresolved = [], [], [], []
     try:
         if file is not None and file.name in PROJECT_FILES:
             base = load_all(None, os.environ).config
             project = load_project(Path(os.path.abspath(file)).parent, os.environ, base)
             names, warnings = list(project.upstreams), list(project.warnings)
         else:
-            loaded = load_all(file, os.environ)
+            loaded = load_all(file, os.environ, partly=True)
+            unresolved = list(loaded.unresolved)
             names, warnings = list(loaded.config.upstreams), list(loaded.warnings)
             warnings += _doubts_of_labels(loaded)
     except ConfigError as error:
         problems, warnings = list(error.diagnostics), list(error.warnings)
         if not problems:
             raise
+    hub = unresolved_in_hub() if file is None else {}
     if options.json:
         found = {
             "problems": [diagnostic_object(each) for each in problems],
             "warnings": [diagnostic_object(each) for each in warnings],
+            "unresolved": [diagnostic_object(each) for each in unresolved],
+            "hub": hub,
         }
         print(as_json({"sound": not problems, **found}))
     else:
         for problem in problems:
             print(f"hubd: {problem}", file=sys.stderr)
         _say(warnings, options.output)
+        for text in unresolved_texts(unresolved, hub):
+            options.output.warn(text)
         if not problems:
             print(f"ok: {len(names)} server{'s' * (len(names) != 1)}")
     return EX_CONFIG if problems else EX_OK

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 from hub.cli.subcommand import EX_FAILED, add, add_config, as_json, now
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from config.errors import Diagnostic
     from config.settings import UpstreamConfig
     from hub.cli.checks.evidence import Examined, Finding
     from hub.control.answers import Status
@@ -152,3 +153,23 @@ def _status() -> "Status | None":
         return _status_at(Path(directory, "control.sock")) if is_alive(f"{directory}/hubd.lock") else None
     except OSError:
         return None
+
+
+def unresolved_in_hub() -> dict[str, str]:
+    """The servers that the running hub cannot resolve in its own environment, with the reasons; none, if none runs."""
+    from hub.control.errors import HubHangs
+
+    try:
+        status = _status()
+    except HubHangs:
+        return {}
+    rows = () if status is None else status.upstreams
+    return {row.name: row.last_error or "" for row in rows if row.state == "unresolved"}
+
+
+def unresolved_texts(here: "Sequence[Diagnostic]", hub: "Mapping[str, str]") -> "Iterator[str]":
+    """What is unresolved in this shell, and what in the running hub, as sentences."""
+    for each in here:
+        yield f"{each}; a hub that this shell starts leaves out {each.unresolved}"
+    for name, why in hub.items():
+        yield f"the running hub has {name} unresolved: {why}"

@@ -144,7 +144,7 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
                 continue
             causes.setdefault((SIGN_IN, command and "by a person"), []).append(name)
         elif upstream.state == "unresolved":  # of others the configuration is told of, with the same reason
-            if upstream.failures is None or name in told:
+            if name in told:
                 continue
             causes.setdefault((UNRESOLVED, why.removeprefix(f"{name} is not started: ")), []).append(name)
         elif upstream.state == "failed" or upstream.crash_loop:

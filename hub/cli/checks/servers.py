@@ -35,10 +35,16 @@ _PINNED = re.compile(r"[@=]=?v?\d")
 def configuration(examined: Examined) -> Iterator[Finding]:
     """Problems and warnings of the configuration; unset variables are among them."""
     if examined.error is not None:
+        rows = () if examined.status is None else examined.status.upstreams
+        resolved = {row.name for row in rows if row.state != "unresolved"}
         for problem in examined.error.diagnostics:
             what = f"{problem.file}{f', line {problem.line}' if problem.line else ''}: {dotted(problem.keys)}"
             then = f"the hub starts without {problem.unresolved}" if problem.unresolved else "the hub does not start"
             why = f"{problem.text}; until it is right {then}, or keeps what it had"
+            if problem.unresolved in resolved:
+                why = f"{problem.text}. So it is in this shell; the running hub has it"
+                yield Finding("configuration", "note", what.rstrip(": "), why, "nothing, while that hub runs")
+                continue
             yield Finding("configuration", "problem", what.rstrip(": "), why, "correct it there, or by `hubd edit`")
         if not examined.error.diagnostics:
             yield Finding("configuration", "problem", str(examined.error), "it cannot be used", "correct it")

@@ -45,9 +45,12 @@ def add_commands(commands: Any) -> None:
 
 
 def _setup(options: argparse.Namespace) -> int:
+    from config.hosts.facts import Machine
+    from hub.cli.host_selection import chosen_hosts
     from hub.cli.setup.interrupts import as_ctrl_c
 
     output: Output = options.output
+    chosen_hosts(options, Machine.this())  # one that is unknown is said first
     if not (options.yes or options.dry_run or output.is_attended()):
         raise UsageError("not a terminal: pass --yes to take the defaults, or --dry-run to see what would be written")
     journey: _Journey | None = None

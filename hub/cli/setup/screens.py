@@ -116,7 +116,8 @@ def costs(result: "Import", verdicts: Sequence[Verdict], places: "Sequence[Place
     tokens = sum(each.tokens or 0 for each in seen.values())
     if not tools:
         return
-    yield f"Together {counted(tools, 'tool')}, {about(tokens)} tokens, for every host."
+    what = "The new ones:" if any(each.did == "in the hub" for each in verdicts) else "Together"
+    yield f"{what} {counted(tools, 'tool')}, {about(tokens)} tokens, for every host."
     rows = [HostRow(host=place.host.title, label=place.host.id, tools=tools, tokens=tokens) for place in places]
     if warning := warning_of(rows):
         yield styled(f"{warning}; `hubd tools --cost` shows what is large", "warning")

@@ -133,3 +133,20 @@ def test_an_import_leaves_the_server_with_its_host_unless_the_variable_is_kept(h
     home.run("import", "--yes", "--secrets", "store", "--disable-originals")
     assert b"enabled = false" in home.contents()["codex"]
     assert not called_by_a_host(home).get("isError")
+
+
+def test_what_the_running_hub_lacks_is_said_in_a_shell_that_has_it(home):
+    main = home.home / ".config" / "hubd" / "hubd.toml"
+    main.parent.mkdir(parents=True)
+    main.write_text('[upstreams.tracker]\ncommand = "/bin/true"\nenv = { A = "${TRACKER_TOKEN}" }\n')
+    shell, home.env = home.env, home.bare
+    home.run("start")
+    assert "TRACKER_TOKEN is not set" in home.run("validate")
+    home.env = shell
+    said = home.run("validate")
+    assert "the running hub has tracker unresolved" in said
+    assert "tracker: not started" in home.run("doctor", code=1)
+
+
+def test_an_unknown_host_is_said_before_terminals_are(home):
+    assert "there is no host nope" in home.run("setup", "nope", code=2)
