@@ -24,4 +24,6 @@ read, prompt, ...: the command line as a host), `sign_in` (auth, logout), `addin
 
 Commands import what they need when they run: `hubd --help` must not pay for trio. Data goes to stdout, everything else
 to stderr; `subcommand.Output` says the same to programs as one JSON object.
+
+`shell_variables` keeps as secrets what only the shell has and servers need.
 """
