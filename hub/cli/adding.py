@@ -210,6 +210,7 @@ def _moved(options: argparse.Namespace, values: dict[str, Any]) -> "tuple[dict[s
     """The settings with references in the places of secrets, and the secrets; None: they stay where they are."""
     from config.hosts.secret_literals import NewSecrets, spots_of, stored
     from config.secret_store import SecretStore
+    from hub.cli.shell_variables import keep_in, settle_of_new
 
     spots = spots_of(values)
     where = ", ".join(f"{setting}.{at}" if at else setting for setting, at in spots)
@@ -219,10 +220,12 @@ def _moved(options: argparse.Namespace, values: dict[str, Any]) -> "tuple[dict[s
             f"{where} {'looks' if len(spots) == 1 else 'look'} secret. Keep it as `hubd secret` does, out of the file?"
         )
         chosen = "store" if agreed(question, default=True) else "keep"
-    if not spots or chosen != "store":
+    kept = [] if options.dry_run else settle_of_new(options, values)
+    if not kept and not (spots and chosen == "store"):
         return values, None
     new = NewSecrets(SecretStore.open())
-    return stored(values, options.name, spots, new), new
+    keep_in(new, kept)
+    return (stored(values, options.name, spots, new) if spots and chosen == "store" else values), new
 
 
 def _refuse_unknown(setting: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.drafts import on_main_file
+from hub.cli.shell_variables import keep_of_hub
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, client, nearest, now
 from hub.control.errors import HubNotRunning
 
@@ -135,6 +136,8 @@ def _capture(options: argparse.Namespace) -> int:
             backup = None if options.dry_run else _written(planned)
     output.set(**_as_object(planned, did), backup=backup and str(backup))
     _say_capture(planned, did, output)
+    if not options.dry_run:
+        keep_of_hub(options.config, output)
     if did == "written":
         _have_it_read(output)
     return EX_OK

@@ -6,8 +6,9 @@ import subprocess
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from hub.cli.checks.evidence import Finding, InstallHub, RecordShell, Restrict, WriteCommand
+from hub.cli.checks.evidence import Finding, InstallHub, KeepVariables, RecordShell, Restrict, WriteCommand
 from hub.cli.drafts import reload_hub, save
+from hub.cli.shell_variables import keep_of_hub
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, own_command
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def repair(found: Sequence[Finding], options: argparse.Namespace) -> bool:
             _restrict(each, output)
         elif isinstance(each, InstallHub):
             _run(["install", "--yes", *(["--http"] if each.by_url else []), each.host], output)
+        elif isinstance(each, KeepVariables):
+            keep_of_hub(options.config, output)
         elif isinstance(each, RecordShell):
             _run(["env", "capture", *(["--config", str(options.config)] if options.config else [])], output)
     return bool(repairs)

@@ -95,7 +95,41 @@ def settle_of_import(
     return kept, left
 
 
+def settle_of_new(options: argparse.Namespace, values: Mapping[str, Any]) -> list[str]:
+    """The variables that `hubd add` keeps for a server of these settings: as of an import. What is not kept is noted.
+
+    Raises:
+        EditError: as `only_here`.
+    """
+    from config.loading.all_files import gather
+
+    wanted = only_here([(options.name, values)], gather(options.config, os.environ).own_lines)
+    is_asked = options.secrets is None and options.output.is_attended()
+    kept = list(wanted) if options.secrets == "store" else asked_to_keep(wanted) if is_asked else []
+    for names in unkept(wanted, kept).values():
+        options.output.note(why_not_kept(names))
+    return kept
+
+
 def keep_in(new: "NewSecrets", names: Iterable[str]) -> None:
     """Have `new` keep these variables, under their own names."""
     for name in names:
         new.keep_variable(name, os.environ[name])
+
+
+def keep_of_hub(named: "Path | None", output: Output) -> None:
+    """Ask about the variables that servers of the hub need and only this shell has, and keep them; where nobody can be
+    asked they are noted.
+
+    Raises:
+        EditError: one cannot be kept; those before it are.
+    """
+    from config.secret_store import SecretStore
+    from hub.cli.secret_commands import say_kept
+
+    wanted = only_here_of_hub(named)
+    kept = asked_to_keep(wanted) if output.is_attended() else []
+    store = SecretStore.open()
+    say_kept({name: store.set(name, os.environ[name]) for name in kept}, output)
+    for server, names in unkept(wanted, kept).items():
+        output.note(f"{server} works only in a hub that this shell starts: {why_not_kept(names)}")

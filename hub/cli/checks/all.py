@@ -15,6 +15,7 @@ CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
     servers.working_directories,
     environment.last_words,
     environment.this_shell,
+    environment.of_this_shell_only,
     servers.addresses,
     servers.roots,
     stores.store,

@@ -12,7 +12,8 @@ from msgspec import Struct
 from config.environment.passing import CERTIFICATES, PROXIES, passing
 from config.errors import EditError
 from config.settings import UpstreamConfig
-from hub.cli.checks.evidence import Examined, Finding, RecordShell, about, listed
+from hub.cli.checks.evidence import Examined, Finding, KeepVariables, RecordShell, about, listed
+from hub.cli.shell_variables import only_here_of_hub
 from hub.control.answers import UpstreamRow
 
 CAPTURE: Final = "run `hubd env capture`"
@@ -204,6 +205,21 @@ def this_shell(examined: Examined) -> Iterator[Finding]:
     why = "servers get what was recorded, whoever starts the hub"
     fix = f"{CAPTURE} if this shell is right; else nothing"
     yield Finding("environment", "warning" if matters else "note", what, why, fix)
+
+
+def of_this_shell_only(examined: Examined) -> Iterator[Finding]:
+    """Variables that servers refer to, and that a hub lacks which something else than this shell starts."""
+    if examined.loaded is None or not examined.loaded.files:
+        return
+    try:
+        found = only_here_of_hub(examined.loaded.files[0])
+    except EditError:  # which is told where secrets are read
+        return
+    for variable, names in found.items():
+        what = f"{listed(names)}: {variable} is set in this shell only"
+        why = "a hub that a host or a service starts has not got it"
+        fix = f"{CAPTURE}, which asks whether to keep it, or `hubd secret set {variable}`"
+        yield Finding("environment", "warning", what, why, fix, **about(names), repair=KeepVariables())
 
 
 def _directories(environ: Mapping[str, str]) -> set[str]:

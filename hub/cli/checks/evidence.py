@@ -57,7 +57,11 @@ class RecordShell(Struct, frozen=True):
     """The one safe fix where nothing is recorded of the environment: to record that of this shell."""
 
 
-Repair = WriteCommand | InstallHub | Restrict | RecordShell
+class KeepVariables(Struct, frozen=True):
+    """The fix of variables that only this shell has: to keep them as secrets, if somebody says yes."""
+
+
+Repair = WriteCommand | InstallHub | Restrict | RecordShell | KeepVariables
 
 
 class Finding(Struct, frozen=True):

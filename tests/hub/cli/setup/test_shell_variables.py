@@ -59,7 +59,7 @@ def test_a_variable_of_the_shell_is_kept_as_a_secret_and_the_server_works_wherev
     before = home.contents()
     with Terminal([HUBD, "setup", "--no-service"], home.env, columns=100) as screen:
         screen.see(r"^tracker +works")
-        screen.see(r"TRACKER_TOKEN, which tracker needs, is set in this shell only: keep it as a secret\? \[Y/n\]")
+        screen.see(r"TRACKER_TOKEN, which tracker needs, is set in this shell only: keep it as a secret\?\s+\[Y/n\]")
         screen.type("\n")
         screen.see(r"hubd secret +TRACKER_TOKEN")
         screen.see(r"Write this\?")
@@ -79,7 +79,7 @@ def test_a_variable_of_the_shell_is_kept_as_a_secret_and_the_server_works_wherev
 def test_without_a_yes_the_server_stays_with_its_host(home):
     before = home.contents()
     with Terminal([HUBD, "setup", "--no-service"], home.env, columns=100) as screen:
-        screen.see(r"keep it as a secret\? \[Y/n\]")
+        screen.see(r"keep it as a secret\?\s+\[Y/n\]")
         screen.type("n\n")
         screen.see(r"tracker stays with Codex and OpenCode: TRACKER_TOKEN is set in this shell only: run `hubd")
         screen.see(r"Write this\?")
@@ -150,3 +150,19 @@ def test_what_the_running_hub_lacks_is_said_in_a_shell_that_has_it(home):
 
 def test_an_unknown_host_is_said_before_terminals_are(home):
     assert "there is no host nope" in home.run("setup", "nope", code=2)
+
+
+def test_add_and_env_capture_keep_it_for_servers_of_the_hub(home):
+    program = str(home.home / "bin" / "tracker-mcp")
+    with Terminal([HUBD, "add", "a", "--env", "TRACKER_TOKEN=${TRACKER_TOKEN}", "--", program], home.env) as screen:
+        screen.see(r"TRACKER_TOKEN, which a needs, is set in this\s+shell only: keep it as a secret\?\s+\[Y/n\]")
+        screen.type("n\n")
+        assert screen.end()[0] == 0, screen.text
+    assert "a: TRACKER_TOKEN is set in this shell only" in home.run("doctor", code=1)
+    assert "hubd secret set TRACKER_TOKEN" in home.run("env", "capture")
+    with Terminal([HUBD, "env", "capture"], home.env) as screen:
+        screen.see(r"keep it as a secret\?\s+\[Y/n\]")
+        screen.type("\n")
+        assert screen.end()[0] == 0, screen.text
+    assert [each["name"] for each in home.told("secret", "ls")["secrets"]] == ["TRACKER_TOKEN"]
+    assert "TRACKER_TOKEN" not in home.run("doctor", code=1)
