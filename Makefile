@@ -7,7 +7,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: help run dist deps checks test fast repeat conformance fuzz soak load steps idle bench clean
+.PHONY: help run dist deps checks test everything fast repeat conformance fuzz soak load steps idle bench clean
 
 help: ## show this
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -45,9 +45,13 @@ deps: .venv/.uv ## fetch the real servers and clients that tests drive, into .de
 checks: .venv/.dev ## format, lint, types and import rules
 	@tests/check.sh checks
 
-test: ## lint, types and all tests, real peers included
+test: ## lint, types and the tests of all that a change can break, real peers included
 	@$(MAKE) --no-print-directory --jobs=2 checks deps
 	@tests/check.sh all
+
+everything: ## these, and installs, a container, cold starts, fleets, load, every leg of the conformance suite
+	@$(MAKE) --no-print-directory --jobs=2 checks deps
+	@tests/check.sh everything
 
 fast: checks ## lint, types and the tests that need no real peers
 	@tests/check.sh tests
@@ -61,7 +65,7 @@ repeat: .venv/.dev ## the tests of `fast` N=20 times, each with another seed, un
 
 conformance: .venv/.dev deps ## the official conformance suite, every leg, balancer and sign-in; results in .build/conformance/
 	@$(BIN)/python tests/conformance/run.py all
-	@HUBD_CONFORMANCE=full $(BIN)/pytest tests/conformance/test_client_scenarios.py tests/conformance/test_auth_scenarios.py \
+	@$(BIN)/pytest tests/conformance/test_client_scenarios.py tests/conformance/test_auth_scenarios.py \
 		tests/real/test_balanced_conformance.py
 
 fuzz: .venv/.dev ## 10 000 malformed inputs per entry point

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# The one runner of all checks: tests/check.sh checks|tests|all [pytest arguments].
+# The one runner of all checks: tests/check.sh checks|tests|all|everything [pytest arguments].
 #
-#   checks  format, lint, types, import rules
-#   tests   the tests that need nothing from outside this repository
-#   all     these, and the tests against real servers and clients (`make deps` first)
+#   checks      format, lint, types, import rules
+#   tests       the tests that need nothing from outside this repository
+#   all         these, and the tests against real servers and clients (`make deps` first)
+#   everything  these, and those marked so: installs, a container, fleets, load, all legs of the conformance suite
 #
 # Tests run beside each other, one more at a time than there are processors, since they often wait for other processes;
 # but for those marked `alone`, which come last.
@@ -41,10 +42,11 @@ tests() { # a marker expression, pytest arguments
 
 case ${1:-} in
     checks) checks ;;
-    tests) tests "not real" "${@:2}" ;;
-    all) HUBD_REQUIRE_REAL=1 tests "(real or not real)" --durations=10 "${@:2}" ;;
+    tests) tests "not real and not everything" "${@:2}" ;;
+    all) HUBD_REQUIRE_REAL=1 tests "not everything" --durations=10 "${@:2}" ;;
+    everything) HUBD_REQUIRE_REAL=1 tests "(everything or not everything)" --durations=10 "${@:2}" ;;
     *)
-        echo "check.sh: unknown mode '${1:-}': say checks, tests or all" >&2
+        echo "check.sh: unknown mode '${1:-}': say checks, tests, all or everything" >&2
         exit 2
         ;;
 esac

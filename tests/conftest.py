@@ -30,6 +30,8 @@ STOPPING = {number: signal.getsignal(number) for number in (signal.SIGTERM, sign
 for name in ("COLUMNS", "LINES", "NO_COLOR"):
     os.environ.pop(name, None)  # workers have that of their parent's terminal, and what is shown would depend on it
 
+CLAIMS = pytest.StashKey[dict[str, set[str]]]()
+
 DEPS_MADE = TESTS.parent / ".deps" / ".complete"
 """The last file that tests/deps/setup.sh makes."""
 
@@ -39,8 +41,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(plugin, plugin.__name__)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests of real peers where these are not installed; `tests/check.sh all` forbids that."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Note who claims requirements, before `-m` leaves tests out; skip tests of real peers where these are not
+    installed, which `tests/check.sh all` forbids."""
+    found = config.stash.setdefault(CLAIMS, {})
+    for item in items:
+        for marker in item.iter_markers("covers"):
+            for id in marker.args:
+                found.setdefault(id, set()).add(item.nodeid)
     if DEPS_MADE.exists() or os.environ.get("HUBD_REQUIRE_REAL"):
         return
     absent = pytest.mark.skip(reason="real servers and clients are not installed: make deps")
@@ -70,12 +79,7 @@ def pytest_runtest_teardown() -> Generator[None, object, object]:
 @pytest.fixture(scope="session")
 def claims(request: pytest.FixtureRequest) -> dict[str, set[str]]:
     """Requirement id -> the collected tests that claim it by `@pytest.mark.covers`."""
-    found: dict[str, set[str]] = {}
-    for item in request.session.items:
-        for marker in item.iter_markers("covers"):
-            for id in marker.args:
-                found.setdefault(id, set()).add(item.nodeid)
-    return found
+    return request.config.stash[CLAIMS]
 
 
 @pytest.fixture(scope="session")

@@ -70,16 +70,16 @@ class Leg(NamedTuple):
 SELECTION = (
     Leg("2025-11-25", "2.3.0"),
     Leg(MODERN, "2.3.0"),
-    Leg(MODERN, "2.3.0", "stdio"),
     Leg("2025-11-25", "2.3.0", only="modern"),
     Leg(MODERN, "1.30.0"),
 )
-"""The legs of `make test`: compared with two references only. In the last two the host speaks one era, the upstream
-only the other. For legacy hosts over stdio a process starts for each scenario, which is left to `make conformance`."""
+"""The legs of `make test`, one for each pair of eras: compared with two references only. In the last two the host
+speaks one era, the upstream only the other."""
 LEGS = {
     leg.name: leg
     for leg in (
         *SELECTION,
+        Leg(MODERN, "2.3.0", "stdio"),
         Leg("2025-11-25", "2.3.0", "stdio"),
         Leg("2025-06-18", "2.3.0"),
         Leg("2025-03-26", "2.3.0"),
@@ -93,7 +93,7 @@ LEGS = {
         Leg(MODERN, "1.30.0", "stdio"),
     )
 }
-"""The legs of `make conformance`."""
+"""The legs of `make everything` and `make conformance`."""
 
 Verdicts = dict[str, dict[str, str]]
 """Scenario -> check -> the worst status it had."""

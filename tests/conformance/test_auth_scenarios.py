@@ -1,10 +1,8 @@
 """The suite's `auth/` scenarios, with the hub as the client that signs in.
 
-HUBD_CONFORMANCE=full runs each in every revision it applies to (`make conformance`); else there is a sample of them,
-with one of each theme.
+`make everything` and `make conformance` run each in every revision it applies to; `make test` has a sample of them.
 """
 
-import os
 import sys
 import tomllib
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 
 from tests.conformance.auth_client import settings, sign_in, wants_sign_in
 from tests.conformance.run import client_scenarios, failures_of, judge_client
+from tests.support.everything import everything_but
 from tests.support.oauth.flow import signed_up
 from tests.support.processes import DEPS, PYTHON_2
 
@@ -62,27 +61,12 @@ SCENARIOS = [
 SAMPLE = {
     ("2025-03-26", "auth/2025-03-26-oauth-metadata-backcompat"),
     ("2025-06-18", "auth/token-endpoint-auth-basic"),
-    ("2025-11-25", "auth/metadata-default"),
     ("2025-11-25", "auth/scope-step-up"),
-    *(
-        (MODERN, f"auth/{name}")
-        for name in (
-            "metadata-var3",
-            "basic-cimd",
-            "scope-step-up",
-            "scope-retry-limit",
-            "token-endpoint-auth-post",
-            "pre-registration",
-            "resource-mismatch",
-            "offline-access-scope",
-            "authorization-server-migration",
-            "iss-supported-missing",
-            "iss-wrong-issuer",
-            "metadata-issuer-mismatch",
-        )
-    ),
+    (MODERN, "auth/basic-cimd"),
+    (MODERN, "auth/scope-step-up"),
+    (MODERN, "auth/authorization-server-migration"),
+    (MODERN, "auth/iss-wrong-issuer"),
     (EXTENSION, "auth/client-credentials-jwt"),
-    (EXTENSION, "auth/enterprise-managed-authorization"),
 }
 """The scenarios of `make test`."""
 LEFT = {
@@ -100,15 +84,8 @@ sys.exit(0 if good else 1)
 """
 
 
-def chosen():
-    """The scenarios of this run."""
-    assert set(SCENARIOS) >= SAMPLE
-    is_full = os.environ.get("HUBD_CONFORMANCE") == "full"
-    return [pair for pair in SCENARIOS if is_full or pair in SAMPLE]
-
-
 @pytest.mark.real
-@pytest.mark.parametrize(("revision", "scenario"), chosen())
+@pytest.mark.parametrize(("revision", "scenario"), everything_but(SAMPLE, SCENARIOS))
 def test_the_hub_signs_in_as_the_specification_wants_it(revision, scenario, tmp_path):
     judged = judge_client(CLIENT, scenario, None if revision == EXTENSION else revision, tmp_path)
     assert failures_of(judged.checks) == [], judged.said
@@ -122,6 +99,7 @@ def test_no_auth_scenario_is_left_out_silently():
 
 
 @pytest.mark.real
+@pytest.mark.everything
 @pytest.mark.parametrize("scenario", ["auth/scope-step-up", "auth/client-credentials-jwt"])
 def test_the_judge_lets_a_client_pass_that_signs_in(scenario, tmp_path):
     judged = judge_client(SDK, scenario, None if "credentials" in scenario else MODERN, tmp_path)

@@ -3,10 +3,11 @@
 import pytest
 
 from tests.conformance.run import LEGS, SELECTION, SEVERAL, direct_verdicts, excused, lost, run_leg, surprises
+from tests.support.everything import everything_but
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("leg", SELECTION, ids=lambda leg: leg.name)
+@pytest.mark.parametrize("leg", everything_but(SELECTION, LEGS.values()), ids=lambda leg: leg.name)
 def test_what_passes_without_the_hub_passes_through_it(leg, tmp_path, direct_directory):
     direct = direct_verdicts(leg.reference, direct_directory)
     assert surprises(leg, direct, run_leg(leg, tmp_path / "verdicts")) == []

@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.npx_servers import MANY, a_cold_hub
 
+pytestmark = pytest.mark.everything
+
 START_S = 12
 
 

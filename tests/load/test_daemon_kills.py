@@ -23,6 +23,8 @@ from tests.load.load_hosts import FULL, SCRIPTED, LoadHost, spread, table
 from tests.support.attached import INITIALIZE
 from tests.support.processes import HUBD, own_directories
 
+pytestmark = pytest.mark.everything
+
 KILLS = 200 if FULL else 4
 STOPS = 20 if FULL else 1
 UPSTREAMS = ("count", "deaf")

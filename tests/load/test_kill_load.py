@@ -11,6 +11,8 @@ import trio
 from tests.load.load_hosts import FULL, LoadHost, spread, table
 from tests.support.processes import running_hub
 
+pytestmark = pytest.mark.everything
+
 ROUNDS = 24 if FULL else 3
 NAMES = [f"up{number}" for number in range(8)]
 

@@ -22,6 +22,8 @@ from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
 from tests.support.attached import INITIALIZE, Host, upstream
 from tests.support.processes import running_hub
 
+pytestmark = pytest.mark.everything
+
 FULL = os.environ.get("HUBD_LOAD") == "full"
 CHANGES = 200 if FULL else 20
 INTERVAL_S = 0.3

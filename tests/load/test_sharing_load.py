@@ -4,6 +4,8 @@ import pytest
 
 from tests.load.sharing import HOSTS, with_hubd, without_hubd
 
+pytestmark = pytest.mark.everything
+
 
 @pytest.mark.real
 @pytest.mark.covers("I-5")

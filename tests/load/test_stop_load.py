@@ -11,6 +11,8 @@ import trio
 from tests.load.load_hosts import FULL, LoadHost, spread, table
 from tests.support.processes import running_hub
 
+pytestmark = pytest.mark.everything
+
 ROUNDS = 20 if FULL else 2
 
 

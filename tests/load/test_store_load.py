@@ -23,6 +23,8 @@ from tests.support.attached import hubd
 from tests.support.processes import PYTHON_2, running
 from tests.support.redis_server import redis_server
 
+pytestmark = pytest.mark.everything
+
 SERVER = Path(__file__).parent.parent / "real" / "servers" / "ttl_server.py"
 FAULTS = 20 if FULL else 4
 STEADY_S, FAULT_S = 1.0, 1.5

@@ -15,6 +15,8 @@ import trio
 from tests.guard.count_calls import HttpHost, hub
 from tests.load.load_hosts import FULL
 
+pytestmark = pytest.mark.everything
+
 FLOOD = Path(__file__).parent / "stranger_flood.py"
 SOCKETS, FOR_S = (2_500, 20) if FULL else (250, 2)
 MOST_MS = 100

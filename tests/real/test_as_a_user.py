@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.everything
+
 ROOT = Path(__file__).parents[2]
 USER = "65533"
 TESTS = tuple(f"tests/real/test_sign_in_{name}.py" for name in ("browser", "hosts", "each"))

@@ -1,23 +1,21 @@
 """The official suite through two hubs behind a real balancer of systemd/: what passes through one hub passes.
 
-HUBD_CONFORMANCE=full runs each era behind each balancer (`make conformance`); else there is one with the affinity of
-legacy sessions, which modern hosts do not have anyway.
+The affinity of legacy sessions is nothing that modern hosts have.
 """
-
-import os
 
 import pytest
 
 from tests.conformance.run import MODERN, Leg, direct_verdicts, run_leg, surprises, two_hubs
 
+pytestmark = pytest.mark.everything
+
 MODERN_LEG, LEGACY_LEG, PARKED_LEG = Leg(MODERN, "2.3.0"), Leg("2025-11-25", "2.3.0"), Leg(MODERN, "1.30.0")
-BEHIND = {"nginx-legacy": ("nginx", LEGACY_LEG)}
-if os.environ.get("HUBD_CONFORMANCE") == "full":
-    BEHIND |= {
-        "haproxy-legacy": ("haproxy", LEGACY_LEG),
-        "haproxy-modern": ("haproxy", MODERN_LEG),
-        "nginx-modern": ("nginx", MODERN_LEG),
-    }
+BEHIND = {
+    "nginx-legacy": ("nginx", LEGACY_LEG),
+    "haproxy-legacy": ("haproxy", LEGACY_LEG),
+    "haproxy-modern": ("haproxy", MODERN_LEG),
+    "nginx-modern": ("nginx", MODERN_LEG),
+}
 
 
 def judged(leg, stages, directory, direct_directory):

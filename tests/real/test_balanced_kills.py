@@ -12,6 +12,8 @@ from tests.real.balancers import TICK, a_hub, fleet
 from tests.support.attached import DEMO
 from tests.support.looking import servers
 
+pytestmark = pytest.mark.everything
+
 HOSTS = 8
 """Of each era."""
 BEFORE_S = 0.7

@@ -10,6 +10,8 @@ import pytest
 from tests.support.npx_servers import FEW, MEMORY, a_cold_hub
 from tests.support.restarts import TICK
 
+pytestmark = pytest.mark.everything
+
 SHORT_S = 2
 """Shorter than any install takes."""
 

@@ -52,6 +52,7 @@ def somebody(argv: list[str]) -> list[str]:
     return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs", *argv]
 
 
+@pytest.mark.everything
 def test_its_lines_work_without_rights(place):
     port = str(free_port())
 
@@ -105,6 +106,7 @@ def test_it_is_published_on_loopback_only():
             assert port.startswith("127.0.0.1:")
 
 
+@pytest.mark.everything
 @pytest.mark.timeout(900)
 def test_it_is_built_where_there_is_a_builder():
     builder = shutil.which("docker") or shutil.which("podman")

@@ -22,6 +22,7 @@ from hub.wire import mcp
 from tests.real.flow_list import FLOWS
 from tests.real.recorded import OFFICIAL, SERVERS, Records, table
 from tests.real.traffic import HttpTraffic, Verdict, read_lines
+from tests.support.everything import parameters_of
 from tests.support.processes import HUBD, PYTHON_1, PYTHON_2, free_port, running, running_hub
 
 HOSTS = Path(__file__).parent / "hosts"
@@ -146,11 +147,14 @@ def report(hub, records, era, way, via):
 
 
 @pytest.fixture(scope="module")
-def reports(hub, records):
+def reports(hub, records, request):
     """What all hosts saw: by case, and the revisions by host."""
     seen, versions = {}, {}
+    chosen = parameters_of(request, "case")
     with ThreadPoolExecutor() as pool:
-        for via in ("", CALL_TOOL):  # one after the other: modern hosts over HTTP with one token are one for the hub
+        for via in sorted(
+            {case.via for case in chosen} | {""}
+        ):  # one after the other: modern hosts over HTTP with one token are one for the hub
             hosts = [(era, way, via) for era in ERAS for way in WAYS]
             for more_seen, more_versions in pool.map(lambda host: report(hub, records, *host), hosts):
                 seen |= more_seen
@@ -164,7 +168,11 @@ def reports(hub, records):
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, id="-".join(filter(None, case)), marks=pytest.mark.covers(*FLOWS[case.flow].covers))
+        pytest.param(
+            case,
+            id="-".join(filter(None, case)),
+            marks=[pytest.mark.covers(*FLOWS[case.flow].covers), *([pytest.mark.everything] if case.via else [])],
+        )
         for case in CASES
     ],
 )
@@ -176,7 +184,7 @@ def test_flow(case, reports):
 
 def test_hosts_speak_the_revision_they_stand_for(reports):
     revisions = {"legacy": mcp.L4, "modern": mcp.MODERN}
-    assert reports[1] == {case.host: revisions[ERAS[case.pair[0]]] for case in CASES}
+    assert reports[1] == {case.host: revisions[ERAS[case.pair[0]]] for case in reports[0]}
 
 
 @pytest.mark.covers("F-I-02", "F-I-12", "G-2")

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from hub.wire import mcp
+from tests.support.everything import everything_but, parameters_of
 from tests.support.processes import HUBD, NODE_ENV, PYTHON_1, PYTHON_2
 
 HOSTS = Path(__file__).parent / "hosts"
@@ -39,6 +40,8 @@ PROGRAMS = {
     "node2": HostProgram(("node", HOSTS / "node.cjs"), mcp.MODERN, sdk=2),
 }
 HOST_WAYS = [(name, way) for name in PROGRAMS for way in ("http", "stdio")]
+SOME = [("py1", "stdio"), ("py2", "http"), ("node1", "http"), ("node2", "stdio")]
+"""The hosts of `make test`: each era over each transport."""
 OWN = ("py", "py-http", "node", "node-http")
 """Upstreams on the SDKs of the modern era, with tools of our own."""
 SCHEME = {"py": "py", "py-http": "pyhttp", "node": "node", "node-http": "nodehttp"}
@@ -120,13 +123,14 @@ def report_of(name, way, hub, files, records):
 
 
 @pytest.fixture(scope="package")
-def reports(hub, files, records):
-    """The reports of all hosts, a few of which run at a time; each says whether its host has failed."""
+def reports(hub, files, records, request):
+    """The reports of all chosen hosts, a few of which run at a time; each says whether its host has failed."""
+    chosen = parameters_of(request, "report")
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        return {host: pool.submit(report_of, *host, hub, files, records) for host in HOST_WAYS}
+        return {host: pool.submit(report_of, *host, hub, files, records) for host in HOST_WAYS if host in chosen}
 
 
-@pytest.fixture(scope="package", params=HOST_WAYS, ids="-".join)
+@pytest.fixture(scope="package", params=everything_but(SOME, HOST_WAYS, packed=True), ids="-".join)
 def report(request, reports):
     """The report of one host over one transport."""
     return reports[request.param].result()

@@ -7,6 +7,8 @@ import pytest
 
 from tests.support.processes import HUBD, NODE, PACKAGES
 
+pytestmark = pytest.mark.everything
+
 INSPECTOR = PACKAGES / "@modelcontextprotocol" / "inspector" / "clients" / "cli" / "build" / "index.js"
 LIMIT_S = 60
 

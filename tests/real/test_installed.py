@@ -12,6 +12,8 @@ import pytest
 
 from tests.support.processes import ROOT, own_directories, running
 
+pytestmark = pytest.mark.everything
+
 TOOLS = Path(sys.executable).parent
 INSTALL = ROOT / "tests/deps/install.sh"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"

@@ -66,6 +66,7 @@ def test_a_liar_without_a_lie_lets_in_who_has_signed_in(oauth):
         assert json.load(answer)["authorization_servers"] == ["https://elsewhere.example"]
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize("kind", ["oidc_provider", "django_toolkit"])
 def test_a_real_server_does_all_that_a_client_needs(oauth, kind):
     server = getattr(oauth, kind)()
@@ -81,6 +82,7 @@ def test_a_real_server_does_all_that_a_client_needs(oauth, kind):
     assert client.renew(tokens["refresh_token"]).error == "invalid_client"
 
 
+@pytest.mark.everything
 def test_glewlwyd_does_all_that_a_client_needs(oauth):
     client = Client(oauth.glewlwyd().issuer, glewlwyd=True)
     steps = {step.name: step for step in Report(client, scope="openid mcp").run()}
@@ -89,6 +91,7 @@ def test_glewlwyd_does_all_that_a_client_needs(oauth):
     assert steps["refresh"].verdict == "ok"
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize(("kind", "options"), [("oidc_provider", ["--ttl", "60"]), ("django_toolkit", [])])
 def test_a_protected_server_takes_the_tokens_of_a_real_one(oauth, kind, options):
     real = getattr(oauth, kind)(*options)
@@ -148,6 +151,7 @@ async def test_who_walks_to_the_end_sees_the_page_of_the_callback(oauth):
     assert [entry["what"] for entry in callback.log()] == ["GET /oauth/callback"]
 
 
+@pytest.mark.everything
 async def test_a_real_browser_signs_in(oauth, browser):
     server, callback = oauth.django_toolkit(), oauth.liar()
     client = signed_up(server.issuer)

@@ -12,6 +12,7 @@ from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Request, Result, raw
 from hub.wire.mcp import L4, MODERN
 from tests.real.recorded import OFFICIAL
+from tests.support.everything import everything_but
 from tests.support.fakes import FakeHost
 
 EVERYTHING = OFFICIAL / "server-everything" / "dist" / "index.js"
@@ -42,7 +43,7 @@ def research(ambiguous):
 
 
 @pytest.mark.covers("X-12", "X-14")
-@pytest.mark.parametrize("version", [L4, MODERN])
+@pytest.mark.parametrize("version", everything_but([L4], [L4, MODERN]))
 async def test_a_host_without_tasks_waits_for_the_research(version):
     async def work(hub):
         host = FakeHost(version=version, token="t")

@@ -11,8 +11,9 @@ import pytest
 
 from hub.wire import mcp
 from tests.real.tcp_relay import Piece
-from tests.real.test_hosts import PROGRAMS
+from tests.real.test_hosts import HOST_WAYS, SOME
 from tests.real.traffic import TEE, HttpTraffic, Verdict, read_lines
+from tests.support.everything import parameters_of
 
 LISTS = {"tools/list", "resources/list", "resources/templates/list", "prompts/list"}
 USES = {"tools/call", "resources/read", "prompts/get", "completion/complete"}
@@ -34,9 +35,9 @@ LEAST = {
 
 @pytest.fixture
 def verdict(request, hub, records):
-    """On all that was recorded. That is enough to judge by only if every host has run."""
-    ran = {item.callspec.params.get("report") for item in request.session.items if hasattr(item, "callspec")}
-    if not {(name, way) for name in PROGRAMS for way in ("http", "stdio")} <= ran:
+    """On all that was recorded. That is enough to judge by only if every host of this run's kind has run."""
+    due = HOST_WAYS if request.node.get_closest_marker("everything") else SOME
+    if not set(due) <= set(parameters_of(request, "report")):
         pytest.skip("judges what all tests of this folder have recorded: run them all")
     verdict = Verdict()
     for part, role in {"upstream": "client", "host": "server"}.items():
@@ -50,12 +51,16 @@ def verdict(request, hub, records):
 def test_all_that_the_hub_said_is_valid(verdict):
     shown = "\n\n".join(verdict.invalid[:5])
     assert not verdict.invalid, f"{len(verdict.invalid)} invalid, {verdict.judged.total()} valid messages:\n{shown}"
-    for (role, kind, era), least in LEAST.items():
-        for way in ("http", "stdio"):
-            assert verdict.judged[role, way, era, kind] >= least, (role, way, era, kind)
     for era, opening in OPENING.items():
         assert {(era, method) for method in LISTS | USES | opening} <= verdict.results
         assert {(era, method) for method in LISTS | USES | opening | TOLD} <= verdict.questions
+
+
+@pytest.mark.everything
+def test_every_kind_of_message_was_said_often(verdict):
+    for (role, kind, era), least in LEAST.items():
+        for way in ("http", "stdio"):
+            assert verdict.judged[role, way, era, kind] >= least, (role, way, era, kind)
 
 
 # --- the tools --------------------------------------------------------------------------------------------------------

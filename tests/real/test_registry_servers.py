@@ -12,6 +12,8 @@ import pytest
 from tests.support.processes import HUBD, own_directories, running_hub
 from tests.support.registry_server import registry_server
 
+pytestmark = pytest.mark.everything
+
 FILES = {
     "name": "io.example.registry/filesystem",
     "description": "Files of one folder",

@@ -14,6 +14,8 @@ from tests.support.looking import status
 from tests.support.processes import free_port
 from tests.support.redis_server import redis_server
 
+pytestmark = pytest.mark.everything
+
 TOKEN = "a-token-of-the-fleet"
 LEAST_S = 30
 PATIENCE_S = 120

@@ -12,6 +12,8 @@ import pytest
 
 from tests.support.processes import HUBD, PYTHON_1, PYTHON_2, ROOT, own_directories, running
 
+pytestmark = pytest.mark.everything
+
 HOSTS = Path(__file__).parent / "hosts"
 PIP_S = 240
 LIMIT_S = 90

@@ -2,11 +2,13 @@
 
 import json
 import os
+from itertools import product
 
 import pytest
 
 from hub.sign_in.browser_end import BrowserEnds
 from tests.real.recorded import SERVERS
+from tests.support.everything import everything_but
 from tests.support.oauth.rig import open_page
 from tests.support.processes import HUBD, NODE, NODE_ENV, PYTHON_2, running
 from tests.support.signing_hub import signing_hub
@@ -18,8 +20,10 @@ SDKS = {
 }
 
 
-@pytest.mark.parametrize("carrier", ["stdio", "http"])
-@pytest.mark.parametrize("sdk", SDKS)
+@pytest.mark.parametrize(
+    ("sdk", "carrier"),
+    everything_but([("python-2", "stdio"), ("npm-1", "http")], product(SDKS, ("stdio", "http"))),
+)
 def test_a_host_sends_its_user_to_the_page(oauth, tmp_path, sdk, carrier):
     """The modern one waits with its retry; that of 2025-11-25 calls again when it is told that the page is done."""
     notes = oauth.liar()

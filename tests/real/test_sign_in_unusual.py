@@ -41,6 +41,7 @@ def test_an_issuer_that_a_server_elsewhere_uses_is_for_a_person_to_agree_to(oaut
             assert begun.url, "the person has agreed to it before"
 
 
+@pytest.mark.everything
 def test_a_locked_keyring_loses_no_sign_in(oauth, tmp_path, monkeypatch):
     notes, keyring = oauth.liar(), tmp_path / "keyring"
     keyring.mkdir(mode=0o700)

@@ -114,7 +114,7 @@ def test_a_hub_that_does_not_end_is_killed_with_its_servers(tmp_path, monkeypatc
 def test_a_process_that_does_not_listen_for_the_hub_is_left_alone(tmp_path):
     """As in a container that shares the directory: the pid in the lock means another process there."""
     control = tmp_path / "control.sock"
-    made = subprocess.run(["sh", "-c", "sleep 60 >&- & echo $!"], capture_output=True, text=True, check=True)
+    made = subprocess.run(["sh", "-c", "sleep 60 >&- 2>&- & echo $!"], capture_output=True, text=True, check=True)
     other = psutil.Process(int(made.stdout))  # no child of this one
     try:
         with bind_unix(control), take_lock(tmp_path / "hubd.lock"):
