@@ -1,0 +1,96 @@
+"""A process that has imported all of hubd, and starts each command by a fork: see `commands.py`.
+
+Each request comes in one packet, with four descriptors: the command's standard ones, and the socket on which its process
+id and its end are told.
+"""
+
+import atexit
+import gc
+import json
+import os
+import pkgutil
+import signal
+import socket
+import sys
+import threading
+from typing import NoReturn
+
+PACKAGES = ("hub", "config", "upstreams", "cache")
+LARGEST = 1 << 20
+LEFT = ("hub.command", "hub.package_command", "hub.__main__", "upstreams.demo")
+"""Modules that act when they are imported."""
+
+
+def import_all() -> None:
+    """Import whatever a command may need."""
+    for package in PACKAGES:
+        for module in pkgutil.walk_packages(__import__(package).__path__, f"{package}."):
+            if not module.name.startswith(LEFT) and not module.name.endswith("__main__"):
+                __import__(module.name)
+
+
+def serve(requests: socket.socket) -> None:
+    """Fork for each request, until nobody can make one any more."""
+    while True:
+        packet, descriptors, _, _ = socket.recv_fds(requests, LARGEST, 4)
+        if not packet:
+            return
+        if os.fork() == 0:
+            requests.close()
+            _report(json.loads(packet), descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _report(request: dict[str, object], descriptors: list[int]) -> NoReturn:
+    """Fork once more for the command, and tell how it ended."""
+    *standard, told = descriptors
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    if (pid := os.fork()) == 0:
+        os.close(told)
+        _become(request, standard)
+    for descriptor in standard:
+        os.close(descriptor)
+    os.write(told, f"{pid}\n".encode())
+    _, status = os.waitpid(pid, 0)
+    os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+    os._exit(0)
+
+
+def _become(request: dict[str, object], standard: list[int]) -> NoReturn:
+    """Be the command: as if the interpreter had just started."""
+    for number, descriptor in enumerate(standard):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        errors = "backslashreplace" if name == "stderr" else "strict"
+        number = ("stdin", "stdout", "stderr").index(name)
+        stream = open(number, mode, buffering=1 if name == "stderr" else -1, encoding="utf-8", errors=errors)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    os.environ.clear()
+    os.environ.update(request["env"])  # type: ignore[call-overload]
+    os.chdir(str(request["cwd"]))
+    sys.argv = [str(part) for part in request["argv"]]  # type: ignore[attr-defined]
+    code = 1
+    try:
+        from hub.__main__ import main
+
+        code = main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that report
+    import_all()
+    gc.collect()
+    gc.freeze()  # collections of a fork would copy all this
+    serve(socket.socket(fileno=int(sys.argv[1])))

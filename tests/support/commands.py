@@ -1,0 +1,97 @@
+"""`hubd` commands in a home of their own, without the start of an interpreter for each: that is most of their time.
+
+`run_hubd` takes the place of `subprocess.run([HUBD, ...])`. The command is a process of its own all the same, with its own
+environment, descriptors and end; but it is a fork of one that has imported everything (`command_server.py`). What is
+about the start itself, a terminal or a signal keeps a process that the installed command starts.
+"""
+
+import atexit
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from tests.support.processes import HUBD
+
+SERVER = Path(__file__).with_name("command_server.py")
+
+
+@cache
+def _requests(prefix: tuple[str, ...]) -> socket.socket:
+    """The socket of a server that was started by `prefix`, such as `setpriv`; it ends with this process."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "HUBD_", "PYTHON"))}
+    argv = [*prefix, sys.executable, "-I", SERVER, str(theirs.fileno())]
+    with theirs:
+        server = subprocess.Popen(argv, pass_fds=[theirs.fileno()], env=env, start_new_session=True)
+
+    def end() -> None:
+        ours.close()
+        server.wait()
+
+    atexit.register(end)
+    return ours
+
+
+def run_hubd(
+    arguments: Sequence[object],
+    env: Mapping[str, str],
+    *,
+    input: str = "",
+    cwd: Path | str | None = None,
+    timeout: float = 60,
+    prefix: Sequence[str] = (),
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, with `input` on its standard input. Raises: subprocess.TimeoutExpired."""
+
+    argv = [str(HUBD), *map(str, arguments)]
+    request = json.dumps({"argv": argv, "env": dict(env), "cwd": str(cwd or os.getcwd())}).encode()
+    with contextlib.ExitStack() as stack:
+        taken, given = os.pipe()
+        written = [os.pipe(), os.pipe()]
+        ours, theirs = socket.socketpair()
+        stack.callback(ours.close)
+        for end in (pipe[0] for pipe in written):
+            stack.callback(os.close, end)
+        passed = [taken, *(pipe[1] for pipe in written), theirs.detach()]
+        try:
+            socket.send_fds(_requests(tuple(prefix)), [request], passed)
+        finally:
+            for descriptor in passed:
+                os.close(descriptor)
+        with contextlib.suppress(BrokenPipeError), open(given, "wb") as stdin:
+            stdin.write(input.encode())  # what a test types is short, and fits into the pipe
+        told, out, err = _read(ours.fileno(), *(pipe[0] for pipe in written), argv=argv, timeout=timeout)
+    return subprocess.CompletedProcess(argv, int(told.split()[1]), out.decode(), err.decode())
+
+
+def _read(*descriptors: int, argv: list[str], timeout: float) -> list[bytes]:
+    """Everything from each of these; the first says the process id first."""
+    found = dict.fromkeys(descriptors, b"")
+    until = time.monotonic() + timeout
+    with selectors.DefaultSelector() as selector:
+        for descriptor in descriptors:
+            selector.register(descriptor, selectors.EVENT_READ)
+        try:
+            while selector.get_map():
+                ready = selector.select(max(0, until - time.monotonic()))
+                if not ready:
+                    raise subprocess.TimeoutExpired(argv, timeout, *list(found.values())[1:])
+                for key, _ in ready:
+                    data = os.read(key.fd, 65536)
+                    found[key.fd] += data
+                    if not data:
+                        selector.unregister(key.fd)
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError, IndexError, ValueError):
+                os.kill(int(found[descriptors[0]].split()[0]), signal.SIGKILL)
+            raise
+    return list(found.values())
