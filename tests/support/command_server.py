@@ -1,7 +1,7 @@
 """A process that has imported all of hubd, and starts each command by a fork: see `commands.py`.
 
-Each request comes in one packet, with four descriptors: the command's standard ones, and the socket on which its process
-id and its end are told.
+Each request comes in one packet, with four descriptors: the command's standard ones, and the socket on which its
+process id and its end are told.
 """
 
 import atexit
@@ -65,7 +65,7 @@ def _become(request: dict[str, object], standard: list[int]) -> NoReturn:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         errors = "backslashreplace" if name == "stderr" else "strict"
         number = ("stdin", "stdout", "stderr").index(name)
-        stream = open(number, mode, buffering=1 if name == "stderr" else -1, encoding="utf-8", errors=errors)
+        stream = open(number, mode, buffering=1 if name == "stderr" else -1, encoding="utf-8", errors=errors)  # noqa: SIM115
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
     os.environ.clear()
@@ -79,7 +79,7 @@ def _become(request: dict[str, object], standard: list[int]) -> NoReturn:
         code = main()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - as the interpreter does
         sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()

@@ -1,7 +1,7 @@
 """`hubd` commands in a home of their own, without the start of an interpreter for each: that is most of their time.
 
-`run_hubd` takes the place of `subprocess.run([HUBD, ...])`. The command is a process of its own all the same, with its own
-environment, descriptors and end; but it is a fork of one that has imported everything (`command_server.py`). What is
+`run_hubd` takes the place of `subprocess.run([HUBD, ...])`. The command is a process of its own all the same, with its
+own environment, descriptors and end; but it is a fork of one that has imported everything (`command_server.py`). What is
 about the start itself, a terminal or a signal keeps a process that the installed command starts.
 """
 
@@ -14,7 +14,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -74,15 +73,14 @@ def run_hubd(
 
 
 def _read(*descriptors: int, argv: list[str], timeout: float) -> list[bytes]:
-    """Everything from each of these; the first says the process id first."""
+    """Everything from each of these, the first of which says the process id; `timeout` holds for each silence."""
     found = dict.fromkeys(descriptors, b"")
-    until = time.monotonic() + timeout
     with selectors.DefaultSelector() as selector:
         for descriptor in descriptors:
             selector.register(descriptor, selectors.EVENT_READ)
         try:
             while selector.get_map():
-                ready = selector.select(max(0, until - time.monotonic()))
+                ready = selector.select(timeout)
                 if not ready:
                     raise subprocess.TimeoutExpired(argv, timeout, *list(found.values())[1:])
                 for key, _ in ready:
