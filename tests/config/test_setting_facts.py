@@ -11,6 +11,7 @@ from config.profile_settings import ToolOverride
 from config.setting import Secret, Setting
 from config.setting_facts import declarations, secrets_of, tables
 from config.settings import CacheConfig, HubConfig, UpstreamConfig
+from tests.support.tables import each_row
 
 STRUCTS: list[type[Struct]] = [
     HubConfig,
@@ -45,7 +46,7 @@ def test_every_setting_is_declared_and_described(struct):
     assert all(text.endswith(".") for text in descriptions(struct).values())
 
 
-@pytest.mark.parametrize(("struct", "name"), SETTINGS)
+@each_row("struct, name", SETTINGS)
 def test_what_is_declared_of_a_setting_makes_sense(struct, name):
     declared = declarations(struct)[name]
     numbers = declared.value_type in (int, float, int | None) or declared.each

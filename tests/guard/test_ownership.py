@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from tests.support.tables import each_row
 
 ROOT = Path(__file__).parents[2]
 MODULES = [
@@ -103,7 +103,7 @@ def test_no_package_sets_an_attribute_of_another_ones_object() -> None:
         assert foreign <= STATE.get(str(path.relative_to(ROOT)), set()), path
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+@each_row("path", MODULES)
 def test_no_module_has_state(path: Path) -> None:
     """A global is a constant: nothing rebinds it, and what is mutable is neither annotated as such nor changed."""
     tree = ast.parse(path.read_text(encoding="utf-8"))

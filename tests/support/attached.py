@@ -4,14 +4,13 @@ import contextlib
 import http.client
 import json
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
 import psutil
 
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
-from tests.support.processes import HUBD
+from tests.support.commands import run_hubd
 
 SCRIPTED = Path(__file__).parent / "scripted.py"
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
@@ -71,8 +70,7 @@ def ready(hub):
 
 def hubd(hub, *arguments, stdin=""):
     """Run a command; returns its output and exit code."""
-    argv = [HUBD, *map(str, arguments)]
-    return subprocess.run(argv, env=hub.env, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+    return run_hubd(map(str, arguments), hub.env, input=stdin)
 
 
 class Post:

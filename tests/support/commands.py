@@ -1,8 +1,8 @@
 """`hubd` commands in a home of their own, without the start of an interpreter for each: that is most of their time.
 
 `run_hubd` takes the place of `subprocess.run([HUBD, ...])`. The command is a process of its own all the same, with its
-own environment, descriptors and end; but it is a fork of one that has imported everything (`command_server.py`). What is
-about the start itself, a terminal or a signal keeps a process that the installed command starts.
+own environment, descriptors and end; but it is a fork of one that has imported everything (`command_server.py`). What
+is about the start itself, a terminal or a signal keeps a process that the installed command starts.
 """
 
 import atexit
@@ -17,6 +17,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from threading import Thread
 
 from tests.support.processes import HUBD
 
@@ -30,7 +31,9 @@ def _requests(prefix: tuple[str, ...]) -> socket.socket:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "HUBD_", "PYTHON"))}
     argv = [*prefix, sys.executable, "-I", SERVER, str(theirs.fileno())]
     with theirs:
-        server = subprocess.Popen(argv, pass_fds=[theirs.fileno()], env=env, start_new_session=True)
+        server = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], env=env, start_new_session=True
+        )
 
     def end() -> None:
         ours.close()
@@ -47,9 +50,15 @@ def run_hubd(
     input: str = "",
     cwd: Path | str | None = None,
     timeout: float = 60,
+    check: bool = False,
     prefix: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, with `input` on its standard input. Raises: subprocess.TimeoutExpired."""
+    """Run a command to its end, with `input` on its standard input, as `subprocess.run` does with its output captured.
+
+    Raises:
+        subprocess.TimeoutExpired: it was silent for so long, and has been killed.
+        subprocess.CalledProcessError: it has failed, and `check` is set.
+    """
 
     argv = [str(HUBD), *map(str, arguments)]
     request = json.dumps({"argv": argv, "env": dict(env), "cwd": str(cwd or os.getcwd())}).encode()
@@ -66,10 +75,17 @@ def run_hubd(
         finally:
             for descriptor in passed:
                 os.close(descriptor)
-        with contextlib.suppress(BrokenPipeError), open(given, "wb") as stdin:
-            stdin.write(input.encode())  # what a test types is short, and fits into the pipe
+        Thread(target=_write, args=(given, input.encode())).start()
         told, out, err = _read(ours.fileno(), *(pipe[0] for pipe in written), argv=argv, timeout=timeout)
-    return subprocess.CompletedProcess(argv, int(told.split()[1]), out.decode(), err.decode())
+    done = subprocess.CompletedProcess(argv, int(told.split()[1]), out.decode(), err.decode())
+    if check:
+        done.check_returncode()
+    return done
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError), open(descriptor, "wb") as stdin:
+        stdin.write(data)
 
 
 def _read(*descriptors: int, argv: list[str], timeout: float) -> list[bytes]:

@@ -1,11 +1,11 @@
 """Runs `hubd` in a home directory with every host: its output for people and programs, and the files after it."""
 
 import json
-import subprocess
 
 from tests.support import host_homes
+from tests.support.commands import run_hubd
 from tests.support.host_homes import HOMES
-from tests.support.processes import HUBD, own_directories
+from tests.support.processes import own_directories
 
 
 def home(tmp_path):
@@ -31,10 +31,7 @@ def told(home, *arguments, code=0):
 
 def _run(home, arguments, code):
     directory, env = home
-    argv = [HUBD, *map(str, arguments)]
-    done = subprocess.run(
-        argv, env=env, cwd=directory, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
-    )
+    done = run_hubd(map(str, arguments), env, cwd=directory)
     assert done.returncode == code, done.stdout + done.stderr
     return done
 

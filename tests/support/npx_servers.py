@@ -2,14 +2,14 @@
 
 import contextlib
 import shutil
-import subprocess
 from collections.abc import Callable
 from hashlib import sha512
 from pathlib import Path
 
 from tests.real.recorded import table
+from tests.support.commands import run_hubd
 from tests.support.looking import Rows, until, until_connected
-from tests.support.processes import HUBD, own_directories, running_hub
+from tests.support.processes import own_directories, running_hub
 
 MEMORY = "@modelcontextprotocol/server-memory@2026.8.31"
 THINKING = "@modelcontextprotocol/server-sequential-thinking@2026.8.31"
@@ -38,7 +38,7 @@ class ColdHub:
 
     def hubd(self, *argv: str) -> str:
         """What a command prints."""
-        found = subprocess.run([HUBD, *argv], env=self._env, capture_output=True, text=True, timeout=300)
+        found = run_hubd(argv, self._env, timeout=300)
         assert found.returncode == 0, found.stderr
         return found.stdout
 

@@ -195,6 +195,5 @@ def running_hub(directory: Path, config: str, *, auth: str = "token", listen: st
         url = process.wait_for(r"https?://[^\s\"]+/mcp")[0]
         token = None
         if auth == "token":
-            shown = subprocess.run([HUBD, "token"], env=env, capture_output=True, text=True, timeout=30, check=True)
-            token = shown.stdout.strip()
+            token = Path(env["XDG_STATE_HOME"], "hubd", "token").read_text().strip()
         yield Hub(url, token, env, file, process)

@@ -10,7 +10,6 @@ import os
 import shlex
 import shutil
 import stat
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ from typing import Any
 from config.editing.text import serverfile
 from config.hosts.facts import all_hosts
 from tests.support import host_homes
-from tests.support.processes import HUBD, own_directories
+from tests.support.commands import run_hubd
+from tests.support.processes import own_directories
 
 SCRIPTED = Path(__file__).with_name("scripted.py")
 HOSTS = (
@@ -133,20 +133,14 @@ class SetupHome:
 
     def run(self, *arguments: str, code: int = 0) -> str:
         """What a command says."""
-        argv = [*AS_USER, str(HUBD), *arguments]
-        done = subprocess.run(
-            argv, env=self.env, capture_output=True, text=True, timeout=110, check=False, stdin=subprocess.DEVNULL
-        )
+        done = run_hubd(arguments, self.env, timeout=110, prefix=AS_USER)
         assert done.returncode == code, done.stdout + done.stderr
         assert "Traceback" not in done.stderr.replace(TRACE, "")
         return done.stdout + done.stderr
 
     def told(self, *arguments: str, code: int = 0) -> dict[str, object]:
         """The one object that a command prints."""
-        argv = [*AS_USER, str(HUBD), *arguments, "--json"]
-        done = subprocess.run(
-            argv, env=self.env, capture_output=True, text=True, timeout=110, check=False, stdin=subprocess.DEVNULL
-        )
+        done = run_hubd([*arguments, "--json"], self.env, timeout=110, prefix=AS_USER)
         assert done.returncode == code, done.stdout + done.stderr
         found: dict[str, object] = json.loads(done.stdout)
         return found

@@ -11,6 +11,7 @@ from config.loading.assemble import load_all
 from config.loading.one_file import find_config
 from config.setting import Secret
 from config.settings import HubConfig, Timeouts, UpstreamConfig
+from tests.support.tables import each_row
 
 
 def load(path: Path, environ: dict[str, str]) -> HubConfig:
@@ -327,7 +328,7 @@ def test_all_that_is_wrong_is_found(file):
 
 
 @pytest.mark.covers("F-C-01")
-@pytest.mark.parametrize(("text", "expected"), WRONG)
+@each_row("text, expected", WRONG)
 def test_what_is_wrong_is_said_with_line_and_remedy(file, text, expected):
     assert expected in refusal(file(text))
 

@@ -17,6 +17,7 @@ from config.registry.slots import all_asked
 from config.registry.texts import Piece, as_setting, filled
 from config.registry.ways import ways_of
 from tests.support.registry_entries import EXAMPLES, absolute, example, made, way_of
+from tests.support.tables import each_row
 
 
 def npm(**more):
@@ -173,7 +174,7 @@ HOSTILE = [
 
 
 @pytest.mark.covers("ER-4")
-@pytest.mark.parametrize(("entry", "why"), HOSTILE, ids=lambda value: value if isinstance(value, str) else "")
+@each_row("entry, why", HOSTILE)
 def test_what_a_publisher_may_not_ask_for(entry, why):
     [way] = ways_of(read_server(entry))
     assert why in way.why

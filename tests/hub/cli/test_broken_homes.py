@@ -3,14 +3,13 @@
 import json
 import os
 import stat
-import subprocess
 
 import pytest
 
 from tests.support import host_commands
+from tests.support.commands import run_hubd
 from tests.support.host_commands import hubd, told
 from tests.support.host_homes import HOMES
-from tests.support.processes import HUBD
 from tests.support.setup_home import AS_USER
 
 SOUND = ("cursor", "zed", "goose", "codex")
@@ -130,8 +129,7 @@ def test_a_link_is_followed_and_stays_a_link(home):
 def as_user(home, *arguments, code=0):
     """The whole output of a command for which the modes of files hold, also if this is root."""
     directory, env = home
-    argv = [*AS_USER, HUBD, *map(str, arguments)]
-    done = subprocess.run(argv, env=env, cwd=directory, capture_output=True, text=True, timeout=60, check=False)
+    done = run_hubd(arguments, env, cwd=directory, prefix=AS_USER)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 

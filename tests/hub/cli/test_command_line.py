@@ -13,6 +13,7 @@ import pytest
 from hub.cli.parser import make_parser
 from hub.cli.subcommand import UsageError
 from tests.support import echo_daemon, processes
+from tests.support.commands import run_hubd
 
 COMMANDS = [
     *("serve", "connect", "status", "tools", "call", "restart", "token", "stop", "version"),
@@ -30,16 +31,7 @@ class Place:
         self.env = processes.own_directories(directory)
 
     def run(self, *arguments: str, stdin: str = "", **env: str) -> tuple[int, str, str]:
-        done = subprocess.run(
-            [processes.HUBD, *arguments],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            env=self.env | env,
-            cwd=self.directory,
-            timeout=PATIENCE_S,
-            check=False,
-        )
+        done = run_hubd(arguments, self.env | env, input=stdin, cwd=self.directory)
         return done.returncode, done.stdout, done.stderr
 
     def start(self) -> subprocess.Popen[bytes]:

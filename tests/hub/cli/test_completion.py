@@ -10,6 +10,7 @@ import pytest
 from hub.cli.completion import SCRIPTS, completions
 from hub.cli.parser import make_parser
 from tests.support import debian, echo_daemon, processes
+from tests.support.commands import run_hubd
 from tests.support.terminal import CODES, Terminal
 
 STATUS = {
@@ -127,10 +128,8 @@ def env(tmp_path_factory):
 
 def test_it_says_nothing_where_no_hub_runs_and_starts_none(tmp_path):
     env = processes.own_directories(tmp_path)
-    done = subprocess.run(
-        [processes.HUBD, "__complete", "restart", ""], env=env, capture_output=True, check=True, timeout=30
-    )
-    assert done.stdout + done.stderr == b""
+    done = run_hubd(["__complete", "restart", ""], env, check=True)
+    assert done.stdout + done.stderr == ""
     assert not list(Path(env["HUBD_RUNTIME_DIR"]).glob("*")) if "HUBD_RUNTIME_DIR" in env else True
 
 
@@ -153,7 +152,7 @@ def test_it_imports_nothing_heavy(env):
 
 @pytest.mark.parametrize("shell", SCRIPTS)
 def test_the_script_is_short(env, shell):
-    done = subprocess.run([processes.HUBD, "completion", shell], env=env, capture_output=True, text=True, check=True)
+    done = run_hubd(["completion", shell], env, check=True)
     assert done.stdout == SCRIPTS[shell]
     assert 5 <= done.stdout.count("\n") <= 10
 

@@ -8,7 +8,6 @@ import os
 import re
 import socket
 import stat
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -37,6 +36,7 @@ from hub.control.methods import STATUS, read
 from hub.control.sign_ins import SignInTrial
 from hub.downstream.access.host_tokens import HostTokens
 from tests.support import host_homes
+from tests.support.commands import run_hubd
 from tests.support.host_homes import HOMES
 from tests.support.processes import HUBD, ROOT, own_directories, running
 from upstreams.transports.stdio import orphans
@@ -823,9 +823,7 @@ def test_the_command(tmp_path):
     (tmp_path / "me").mkdir()
 
     def run(*words):
-        return subprocess.run(
-            [HUBD, "doctor", *words], env=env, capture_output=True, text=True, timeout=60, check=False
-        )
+        return run_hubd(["doctor", *words], env)
 
     before = sorted(tmp_path.rglob("*"))
     shown = run("--json")
@@ -858,8 +856,7 @@ def test_what_has_one_safe_answer_is_fixed_and_shown(tmp_path):
 
     def doctor(*words):
         shell = env | {"PATH": f"{bin}:{env['PATH']}"}
-        argv = [HUBD, "doctor", *words]
-        return subprocess.run(argv, env=shell, capture_output=True, text=True, timeout=120, check=False)
+        return run_hubd(["doctor", *words], shell, timeout=120)
 
     def found():
         shown = json.loads(doctor("--json").stdout)
@@ -893,8 +890,7 @@ def test_the_shell_is_recorded_where_nothing_was(tmp_path):
     config.chmod(0o600)
 
     def doctor(*words):
-        argv = [HUBD, "doctor", *words]
-        return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False).stdout
+        return run_hubd(["doctor", *words], env, timeout=120).stdout
 
     assert "environment" in {each["check"] for each in json.loads(doctor("--json"))}
     assert "fixed by `hubd env capture`" in doctor("--fix")
@@ -923,7 +919,7 @@ def test_with_a_running_hub(tmp_path):
     config.write_text('listen = "127.0.0.1:0"\n[upstreams.a]\ncommand = "sh"\ndisabled = true\n')
     with running([HUBD, "serve"], tmp_path / "log", env=env, cwd=tmp_path) as process:
         process.wait_for("http://")
-        shown = subprocess.run([HUBD, "doctor", "--json"], env=env, capture_output=True, timeout=60, check=False)
+        shown = run_hubd(["doctor", "--json"], env)
     found = {each["check"] for each in json.loads(shown.stdout)}
     assert not found & {"socket", "mode", "configuration"}
     assert not [each for each in json.loads(shown.stdout) if f"process {process.pid})" in each["what"]]
@@ -954,7 +950,7 @@ def test_a_server_that_does_not_let_the_hub_in(tmp_path):
         config.write_text(f'listen = "127.0.0.1:0"\n[upstreams.locked]\nurl = "{url}"\n')
         with running([HUBD, "serve"], tmp_path / "log", env=env, cwd=tmp_path, merged=True) as process:
             process.wait_for("needs you to sign in")
-            shown = subprocess.run([HUBD, "doctor"], env=env, capture_output=True, text=True, timeout=60, check=False)
+            shown = run_hubd(["doctor"], env)
         server.shutdown()
     assert "problem: locked: sign-in needed; locked needs you to sign in" in shown.stdout
     assert "    fix: run `hubd auth locked`" in shown.stdout

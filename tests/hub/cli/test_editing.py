@@ -16,6 +16,7 @@ import pytest
 from config.json_schema import schema
 from hub.cli.editor import EDITORS
 from tests.support import attached
+from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, own_directories, running, running_hub
 from tests.support.terminal import Terminal
 
@@ -38,15 +39,7 @@ class Home:
 
     def run(self, *arguments, code=0, **env):
         """Everything a command says."""
-        done = subprocess.run(
-            [HUBD, *arguments],
-            env=self.env | env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = run_hubd(arguments, self.env | env)
         assert done.returncode == code, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         return done.stdout + done.stderr
@@ -282,7 +275,7 @@ def test_the_hub_that_runs_takes_up_what_was_added_and_removed(home, tmp_path):
 def test_the_file_of_the_hub_that_runs_is_edited_where_none_is_named(home, tmp_path, usual):
     if usual is not None:
         home.write(usual)
-    with running_hub(tmp_path, attached.DEMO) as hub:
+    with running_hub(tmp_path, attached.DEMO) as hub, attached.ready(hub):
         note = f"this is about {hub.config}, which the running hub uses; --config names another file"
 
         def states():
@@ -393,9 +386,7 @@ def test_programs_are_told_what_was_done(home):
 
 
 def test_programs_are_told_what_was_wrong(home):
-    done = subprocess.run(
-        [HUBD, "add", "x", "--json", "--url", "nonsense"], env=home.env, capture_output=True, text=True, check=False
-    )
+    done = run_hubd(["add", "x", "--json", "--url", "nonsense"], home.env)
     assert done.returncode == 78
     found = json.loads(done.stdout)
     assert found["error"]["code"] == 78
@@ -406,12 +397,8 @@ def test_programs_are_told_what_was_wrong(home):
 
 def test_programs_may_edit(home):
     home.write(DEMO)
-    done = subprocess.run(
-        [HUBD, "edit", "--json"],
-        env=home.env | {"VISUAL": "", "EDITOR": "sh -c 'echo it talks; echo \"# more\" >> $0'"},
-        capture_output=True,
-        text=True,
-        check=False,
+    done = run_hubd(
+        ["edit", "--json"], home.env | {"VISUAL": "", "EDITOR": "sh -c 'echo it talks; echo \"# more\" >> $0'"}
     )
     assert done.stderr == "it talks\n", "standard output is the object's alone"
     said = json.loads(done.stdout)

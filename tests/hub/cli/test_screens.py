@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.support import echo_daemon, processes
+from tests.support.commands import run_hubd
 from tests.support.terminal import CODES, Terminal, shown, widest
 
 
@@ -48,8 +49,7 @@ def test_without_colours(env, more, option):
 
 def test_in_a_pipe_nothing_is_cut_or_coloured_unless_that_is_wanted(env):
     def piped(*words, **more):
-        argv = [processes.HUBD, *words]
-        return subprocess.run(argv, env=env | more, capture_output=True, text=True, check=True, timeout=30).stdout
+        return run_hubd(words, env | more, check=True).stdout
 
     plain = piped("status")
     assert not CODES.search(plain)
@@ -92,7 +92,7 @@ def test_status_is_printed_again_in_a_pipe(env):
 
 
 def words_of(*words, env, code):
-    done = subprocess.run([processes.HUBD, *words], env=env, capture_output=True, text=True, check=False, timeout=30)
+    done = run_hubd(words, env)
     assert done.returncode == code, done.stderr
     return done.stdout or done.stderr
 

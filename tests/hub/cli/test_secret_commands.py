@@ -3,11 +3,11 @@
 import json
 import os
 import pty
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, own_directories
 
 CANARY = "s3cret-canary-0123456789"
@@ -27,15 +27,7 @@ class Home:
         self.file.write_text(text)
 
     def run(self, *arguments: str, stdin: str = "", code: int = 0) -> tuple[str, str]:
-        done = subprocess.run(
-            [HUBD, "secret", *arguments],
-            env=self.env,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = run_hubd(["secret", *arguments], self.env, input=stdin)
         assert done.returncode == code, done.stdout + done.stderr
         assert CANARY not in done.stdout + done.stderr
         assert "Traceback" not in done.stderr
@@ -109,7 +101,7 @@ def test_one_that_an_allowed_project_uses_is_in_use(home, tmp_path):
     (shop / ".hubd.toml").write_text('[upstreams.db]\ncommand = "true"\nargs = ["${secret:DB}"]\n')
     home.run("set", "DB", stdin=CANARY)
     assert "db" not in home.run("ls")[0]
-    subprocess.run([HUBD, "trust", shop, "--yes"], env=home.env, check=True, capture_output=True, timeout=60)
+    run_hubd(["trust", shop, "--yes"], home.env, check=True)
     _, err = home.run("rm", "DB", code=1)
     assert f"DB is used by db of {shop}; change these first" in err
 
@@ -157,8 +149,7 @@ def test_remove_names_the_secrets_that_no_server_uses_any_more(home):
     home.run("set", "GITHUB_TOKEN", stdin=CANARY)
 
     def removed(name):
-        words = [HUBD, "remove", name]
-        return subprocess.run(words, env=home.env, capture_output=True, text=True, check=True, timeout=60).stderr
+        return run_hubd(["remove", name], home.env, check=True).stderr
 
     assert "GITHUB_TOKEN" not in removed("github"), "off uses it, too"
     assert "its secret GITHUB_TOKEN is kept; `hubd secret rm GITHUB_TOKEN` removes it" in removed("off")

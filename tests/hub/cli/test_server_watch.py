@@ -5,7 +5,6 @@ import http.server
 import json
 import os
 import shlex
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from hub.cli.server_watch import ServerOutcome, outcome, say_outcomes, watch
 from hub.cli.subcommand import Output
 from hub.control.answers import Status, UpstreamRow
+from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, own_directories, running
 
 SCRIPTED = Path(__file__).parents[2] / "support" / "scripted.py"
@@ -44,18 +44,12 @@ class Home:
         self.config = Path(self.env["XDG_CONFIG_HOME"], "hubd", "hubd.toml")
 
     def run(self, *arguments, code=0, **env):
-        argv = [HUBD, *map(str, arguments)]
-        done = subprocess.run(
-            argv, env=self.env | env, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
-        )
+        done = run_hubd(map(str, arguments), self.env | env)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
     def told(self, *arguments, code=0):
-        argv = [HUBD, *map(str, arguments)]
-        done = subprocess.run(
-            argv, env=self.env, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
-        )
+        done = run_hubd(map(str, arguments), self.env)
         assert done.returncode == code, done.stdout + done.stderr
         return json.loads(done.stdout)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from hub.cli import service_manager
+from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, ROOT, own_directories, running_hub
 
 ANALYZE = shutil.which("systemd-analyze")
@@ -46,8 +47,7 @@ class Place:
         return [line for line in lines if " show " not in line]
 
     def run(self, *arguments, code=0, **env):
-        argv = [HUBD, "service", *arguments]
-        done = subprocess.run(argv, env=self.env | env, capture_output=True, text=True, timeout=60, check=False)
+        done = run_hubd(["service", *arguments], self.env | env)
         assert done.returncode == code, done.stderr + done.stdout
         return done.stderr + done.stdout
 

@@ -2,11 +2,11 @@
 
 import json
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, own_directories
 from tests.support.terminal import Terminal
 
@@ -23,10 +23,7 @@ class Home:
         self.main.write_text('listen = "127.0.0.1:0"\n[upstreams.a]\ncommand = "true"\nenabled = false\n')
 
     def run(self, *words, code=0, **env):
-        argv = [HUBD, *words]
-        done = subprocess.run(
-            argv, env=self.env | env, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False
-        )
+        done = run_hubd(words, self.env | env)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
@@ -35,7 +32,7 @@ class Home:
 def home(tmp_path):
     home = Home(tmp_path)
     yield home
-    subprocess.run([HUBD, "stop"], env=home.env, capture_output=True, timeout=60, check=False)
+    run_hubd(["stop"], home.env)
 
 
 def test_it_starts_once_and_says_where_it_listens(home):

@@ -1,12 +1,12 @@
 """`hubd token` and its commands, in a home of its own and beside a hub that runs."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.processes import HUBD, own_directories
+from tests.support.commands import run_hubd
+from tests.support.processes import own_directories
 
 CONFIGURED = '[[access.tokens]]\nname = "fixed"\ntoken = "c4n4ry-c4n4ry-c4n4ry"\nexpires = 2027-01-01\n'
 
@@ -22,8 +22,7 @@ class Home:
         self.tokens = Path(self.env["XDG_STATE_HOME"], "hubd", "tokens.json")
 
     def run(self, *arguments: str, code: int = 0) -> tuple[str, str]:
-        argv = [HUBD, "token", *arguments]
-        done = subprocess.run(argv, env=self.env, capture_output=True, text=True, timeout=60, check=False)
+        done = run_hubd(["token", *arguments], self.env)
         assert done.returncode == code, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         assert "c4n4ry" not in done.stdout + done.stderr

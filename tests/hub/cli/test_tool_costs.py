@@ -1,13 +1,13 @@
 """`hubd tools --cost`, with a hub that the command starts."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.processes import HUBD, own_directories
+from tests.support.commands import run_hubd
+from tests.support.processes import own_directories
 
 SCRIPTED = Path(__file__).parents[2] / "support" / "scripted.py"
 
@@ -21,14 +21,11 @@ def env(tmp_path):
     server = f'[upstreams.files]\ncommand = "{sys.executable}"\nargs = {args}\ntools = ["!delete"]\n'
     config.write_text(f'listen = "127.0.0.1:0"\n{server}')
     yield env
-    subprocess.run([HUBD, "stop"], env=env, capture_output=True, timeout=60, check=False)
+    run_hubd(["stop"], env)
 
 
 def told(env, *words):
-    argv = [HUBD, *words]
-    done = subprocess.run(
-        argv, env=env, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=True
-    )
+    done = run_hubd(words, env, check=True)
     return done.stdout
 
 
@@ -64,5 +61,5 @@ def test_what_was_called_is_known_after_a_restart_and_what_was_not_is_listed(env
     assert told(env, "tools", "--unused") == "every one of 1 tools was called in the last 30 days\n"
     (files,) = json.loads(told(env, "tools", "--cost", "--json"))["servers"]
     assert (files["unused"], files["unused_tokens"]) == (0, 0)
-    wrong = subprocess.run([HUBD, "tools", "--unused", "fils"], env=env, capture_output=True, text=True, check=False)
+    wrong = run_hubd(["tools", "--unused", "fils"], env)
     assert (wrong.returncode, wrong.stderr) == (1, 'hubd: there is no server fils; did you mean "files"?\n')

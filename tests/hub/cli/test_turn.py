@@ -3,11 +3,11 @@
 import json
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.support.commands import run_hubd
 from tests.support.processes import HUBD
 from tests.support.setup_home import SCRIPTED, SERVERS, SetupHome
 from tests.support.terminal import Terminal
@@ -31,7 +31,7 @@ def home(tmp_path):
     home.paths["cursor"].write_text(json.dumps({"mcpServers": servers}))
     (tmp_path / "bin" / "python3").symlink_to(os.path.realpath("/usr/bin/python3"))
     yield home
-    subprocess.run([HUBD, "stop"], env=home.env, capture_output=True, check=False, timeout=60)
+    run_hubd(["stop"], home.env)
 
 
 @pytest.fixture

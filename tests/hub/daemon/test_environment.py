@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.attached import SCRIPTED, Host
+from tests.support.commands import run_hubd
 from tests.support.looking import until, until_connected
 from tests.support.private_ca import server_of_a_private_ca
 from tests.support.processes import HUBD, Hub, own_directories, running
@@ -49,10 +50,7 @@ class Machine:
         (self.config / "hubd.env").write_text(text)
 
     def run(self, *arguments: str, **environ: str) -> str:
-        argv = [HUBD, *arguments]
-        done = subprocess.run(
-            argv, env=self.shell | environ, capture_output=True, text=True, timeout=60, check=False, stdin=-3
-        )
+        done = run_hubd(arguments, self.shell | environ)
         return done.stdout + done.stderr
 
     def hub(self, process) -> Hub:

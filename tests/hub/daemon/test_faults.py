@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from tests.support.attached import DEMO, INITIALIZE, SCRIPTED, Post, children, ended, hubd, ready, upstream
+from tests.support.commands import run_hubd
 from tests.support.looking import until
 from tests.support.processes import HUBD, Hub, own_directories, running, running_hub
 
@@ -359,7 +360,7 @@ def test_twenty_shims_that_start_at_once_share_one_daemon_and_its_upstreams(tmp_
     finally:
         for shim in shims:
             shim.communicate(timeout=30)
-        subprocess.run([HUBD, "stop"], env=env, capture_output=True, timeout=60, check=False)
+        run_hubd(["stop"], env)
     assert ended(family)
 
 

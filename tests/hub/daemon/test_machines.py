@@ -2,16 +2,16 @@
 identity provider at which a person has signed in, or by an ID token that another program keeps."""
 
 import json
-import subprocess
 
 import pytest
 
 from hub.control.errors import ControlFailed
 from hub.control.methods import SIGN_IN, SIGN_IN_STATUS, SIGN_OUT
 from tests.hub.daemon.test_sign_ins import control, until_connected
+from tests.support.commands import run_hubd
 from tests.support.oauth import liar_machines
 from tests.support.oauth.rig import walk_to_the_end
-from tests.support.processes import HUBD, free_port, running_hub
+from tests.support.processes import free_port, running_hub
 
 ITSELF = """[upstreams.notes]
 url = "{url}"
@@ -33,8 +33,7 @@ def config(liar, grant: str) -> str:
 
 
 def call(hub, tool: str = "notes__read") -> str:
-    argv = [HUBD, "call", tool, "--json", "{}"]
-    done = subprocess.run(argv, env=hub.env, capture_output=True, text=True, timeout=60)
+    done = run_hubd(["call", tool, "--json", "{}"], hub.env)
     return done.stdout + done.stderr
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 
 import msgspec
@@ -14,6 +13,7 @@ from hub.cli.render.status import status as shown
 from hub.control.answers import Status
 from hub.daemon.root_warning import ADVICE, CONTAINER_MARKS, CONTAINER_VARIABLE, ROOT, is_root
 from tests.support.attached import DEMO
+from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, own_directories, running
 from tests.support.terminal import drawn
 
@@ -55,7 +55,7 @@ def test_it_is_in_the_log_once_and_in_the_status(tmp_path, root):
         pytest.skip("it would be told so")
     with running(argv, tmp_path / "log", env=env, cwd=os.getcwd()) as process:
         process.wait_for("http://")
-        done = subprocess.run([HUBD, "status", "--json"], env=env, capture_output=True, timeout=30, check=True)
+        done = run_hubd(["status", "--json"], env, check=True)
         status = json.loads(done.stdout)
     assert status["root"] is root
     log = (tmp_path / "log").read_text()

@@ -3,7 +3,6 @@
 import contextlib
 import http.server
 import json
-import subprocess
 import sys
 import threading
 import time
@@ -11,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.commands import run_hubd
 from tests.support.looking import servers as servers_of
-from tests.support.processes import HUBD, running_hub
+from tests.support.processes import running_hub
 
 CANARY = "s3cret-canary-0123456789"
 OTHER = "other-canary-9876543210"
@@ -28,9 +28,7 @@ runpy.run_module("upstreams.demo", run_name="__main__")
 
 
 def command(hub, *arguments, stdin=None, code=0):
-    done = subprocess.run(
-        [HUBD, *arguments], env=hub.env, input=stdin, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = run_hubd(arguments, hub.env, input=stdin)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 

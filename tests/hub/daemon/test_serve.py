@@ -32,6 +32,7 @@ from tests.support.attached import (
     upstream,
     wait_until_it_stops_accepting,
 )
+from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, Hub, Process, own_directories, running, running_hub
 
 
@@ -397,7 +398,7 @@ def test_a_taken_port_that_nobody_chose_is_no_reason_not_to_start(tmp_path):
             url = process.wait_for(r"hubd listens on (\S+)")[1]
             assert DEFAULT_LISTEN not in url
             assert DEFAULT_LISTEN in process.tail()
-            shown = subprocess.run([HUBD, "status"], env=env, capture_output=True, text=True, timeout=30, check=False)
+            shown = run_hubd(["status"], env)
             socket_path = Path(env["XDG_RUNTIME_DIR"], "hubd", "hubd.sock")
             assert shown.stdout.split("\n")[1] == f"listens on {url} and {socket_path}"
             warning = f"warning: {DEFAULT_LISTEN} was taken when the hub started, so it listens on {url}, now and"

@@ -15,8 +15,9 @@ from hub.control.errors import ControlFailed
 from hub.control.methods import RELOAD, SIGN_IN, SIGN_IN_FINISH, SIGN_IN_STATUS, SIGN_OUT, STATUS
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
 from tests.support.attached import Host
+from tests.support.commands import run_hubd
 from tests.support.oauth.rig import open_page, walk, walk_to_the_end
-from tests.support.processes import HUBD, free_port, running_hub
+from tests.support.processes import free_port, running_hub
 
 CONFIG = '[upstreams.notes]\nurl = "{url}"\n'
 
@@ -68,8 +69,7 @@ def test_signed_in_once(oauth, tmp_path, paste):
         with control(hub) as client:
             (account,) = client.request(SIGN_IN_STATUS).accounts
         assert (account.upstream, account.state, account.issuer) == ("notes", "good", liar.issuer)
-        call = [HUBD, "call", "notes__read", "--json", "{}"]
-        called = subprocess.run(call, env=hub.env, capture_output=True, text=True, timeout=60)
+        called = run_hubd(["call", "notes__read", "--json", "{}"], hub.env)
         assert called.returncode == 0, called.stdout + called.stderr
     asked = len(liar.asked("authorization"))
     with running_hub(tmp_path, CONFIG.format(url=liar.url), listen=listen) as hub:
@@ -93,7 +93,7 @@ def test_the_doctor_tries_what_a_sign_in_begins_with_and_registers_nothing(oauth
                 for _ in client.follow(name, 100):
                     if state_of(hub, name) == "unauthorized":
                         break
-        done = subprocess.run([HUBD, "doctor", "--json"], env=hub.env, capture_output=True, text=True, timeout=120)
+        done = run_hubd(["doctor", "--json"], hub.env, timeout=120)
         found = {each["server"]: each for each in json.loads(done.stdout) if each["check"] == "upstream"}
         with control(hub) as client:
             assert client.request(SIGN_IN, name="notes").authorization_url

@@ -15,6 +15,7 @@ import trio
 
 from config.errors import ConfigError
 from hub.daemon import systemd
+from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, free_port, own_directories, running
 
 ACTIVATE = shutil.which("systemd-socket-activate")
@@ -246,7 +247,7 @@ def test_a_shim_starts_the_hub_by_its_socket(tmp_path):
         assert json.loads(done.stdout)["result"]["protocolVersion"] == "2025-11-25"
         assert done.returncode == 0
         assert not (path.parent / "start.lock").exists(), "connecting was enough"
-        shown = subprocess.run([HUBD, "status"], env=env, capture_output=True, text=True, timeout=60, check=True)
+        shown = run_hubd(["status"], env, check=True)
         assert "demo" in shown.stdout
         before = path.stat().st_ino
         assert process.signalled(signal.SIGTERM, patience_s=30) == 0

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, own_directories
 
 LIMIT_S = 120
@@ -112,7 +113,7 @@ def place(tmp_path):
     server = f"[upstreams.files]\ncommand = {json.dumps(sys.executable)}\nargs = {args}\n"
     config.write_text(f'listen = "127.0.0.1:0"\n{server}')
     yield env
-    subprocess.run([HUBD, "stop"], env=env, capture_output=True, timeout=60, check=False)
+    run_hubd(["stop"], env)
 
 
 def kill_hub(env):
@@ -151,7 +152,7 @@ def shop(place, tmp_path):
     (shop / "tools").write_text("buy sell")
     entry = {"command": sys.executable, "args": [str(tmp_path / "server.py"), str(shop / "tools")]}
     (shop / ".mcp.json").write_text(json.dumps({"mcpServers": {"till": entry}}))
-    subprocess.run([HUBD, "trust", shop, "--yes"], env=place, capture_output=True, timeout=60, check=True)
+    run_hubd(["trust", shop, "--yes"], place, check=True)
     return shop
 
 

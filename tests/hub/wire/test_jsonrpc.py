@@ -29,6 +29,7 @@ from hub.wire.jsonrpc import (
     encode_response,
 )
 from hub.wire.member_limits import PREFIX_BYTES
+from tests.support.tables import each_row
 
 
 def refusal(data: bytes, *, strict: bool = True) -> RemoteProtocolError:
@@ -132,8 +133,8 @@ ENVELOPES = [
 
 
 @pytest.mark.covers("F-H-08", "F-P-12", "B-1", "B-2", "B-5", "M-10")
-@pytest.mark.parametrize(("data", "code", "id"), ENVELOPES)
-@pytest.mark.parametrize("strict", [True, False])
+@each_row("data, code, id", ENVELOPES)
+@each_row("strict", [True, False])
 def test_broken_envelopes(data: bytes, code: int, id: int | None, strict: bool) -> None:
     error = refusal(data, strict=strict)
     assert (error.failure.code, error.id) == (code, id)

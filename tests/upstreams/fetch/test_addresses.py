@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.tables import each_row
 from upstreams.fetch.addresses import Standing, embedded, is_loopback, is_numeric, literal, standing
 
 PUBLIC = """
@@ -33,8 +34,8 @@ NEVER = """
 
 
 @pytest.mark.covers("SEC-44")
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@each_row(
+    "text, expected",
     [
         *((text, Standing.PUBLIC) for text in PUBLIC.split()),
         *((text, Standing.PRIVATE) for text in PRIVATE.split()),

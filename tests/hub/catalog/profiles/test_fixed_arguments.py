@@ -16,6 +16,7 @@ from hub.catalog.profiles.fixed_arguments import (
     without,
 )
 from hub.wire.jsonrpc import RemoteProtocolError, raw
+from tests.support.tables import each_row
 
 FIXED = FixedArguments("coding", {"owner": "acme", "repo": "app"})
 REFUSED = '"owner" is fixed by profile coding; leave it out'
@@ -35,7 +36,7 @@ WAYS += [shape % ('"owner"', value) for value in VALUES for shape in SPACED]
 
 
 @pytest.mark.covers("EP-6")
-@pytest.mark.parametrize("written", WAYS)
+@each_row("written", WAYS)
 def test_however_a_host_sends_a_fixed_argument_it_is_refused(written):
     assert len(WAYS) >= 50
     with pytest.raises(FixedArgumentSent) as refused:

@@ -11,6 +11,7 @@ from config.setting import Secret
 from config.settings import HubConfig
 from hub.cli.checks.shown_token import Judge
 from hub.downstream.access.host_tokens import HostTokens
+from tests.support.commands import run_hubd
 from tests.support.issuer_world import BY_NAME, HUB, KEYS, NOW, OTHER, TOKENS, URL, World
 from tests.support.oauth.bad_tokens import tokens
 from tests.support.processes import HUBD, own_directories
@@ -152,8 +153,7 @@ def test_the_command(oauth, tmp_path):
     rows = issuer.tokens()
 
     def doctor(token, *more, code):
-        argv = [HUBD, "doctor", "--config", str(config), "--token", "-", *more]
-        done = subprocess.run(argv, env=env, input=token, capture_output=True, text=True, timeout=60, check=False)
+        done = run_hubd(["doctor", "--config", str(config), "--token", "-", *more], env, input=token)
         assert done.returncode == code, done.stdout + done.stderr
         assert token.strip() not in done.stdout + done.stderr
         return done.stdout + done.stderr

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from tests.support.attached import DEMO, hubd, upstream
+from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, own_directories, running_hub
 from tests.support.terminal import Terminal, shown, widest
 
@@ -293,13 +294,13 @@ def test_the_hub_is_started_if_none_runs(tmp_path):
     configuration.mkdir(parents=True)
     (configuration / "hubd.toml").write_text(f'listen = "127.0.0.1:0"\n{DEMO}')
     try:
-        done = subprocess.run([HUBD, "call", "demo__add", "a=2", "b=40"], env=env, capture_output=True, text=True)
+        done = run_hubd(["call", "demo__add", "a=2", "b=40"], env)
         assert (done.stdout, done.stderr) == ("2 + 40 = 42\n", "hubd: note: the hub was started\n")
-        done = subprocess.run([HUBD, "tools", "demo"], env=env, capture_output=True, text=True)
+        done = run_hubd(["tools", "demo"], env)
         assert "demo__add" in done.stdout
         assert not done.stderr
     finally:
-        subprocess.run([HUBD, "stop"], env=env, capture_output=True, check=True)
+        run_hubd(["stop"], env, check=True)
 
 
 def test_a_hub_that_goes_away_is_said(tmp_path):

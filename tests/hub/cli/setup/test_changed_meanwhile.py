@@ -1,10 +1,10 @@
 """Entries of hosts that somebody changes while `hubd setup` tries servers, asks, or starts the hub."""
 
 import json
-import subprocess
 
 import pytest
 
+from tests.support.commands import run_hubd
 from tests.support.processes import HUBD
 from tests.support.setup_home import SetupHome
 from tests.support.terminal import Terminal
@@ -27,7 +27,7 @@ def home(tmp_path):
     for host in home.paths.keys() - {"cursor"}:
         home.paths.pop(host).unlink()
     yield home
-    subprocess.run([HUBD, "stop"], env=home.env, capture_output=True, check=False, timeout=60)
+    run_hubd(["stop"], home.env)
 
 
 def everything(number, **more):

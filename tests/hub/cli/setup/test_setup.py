@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, running
 from tests.support.setup_home import WORKING, SetupHome
 from tests.support.unauthorized_server import unauthorized_server
@@ -20,7 +21,7 @@ def home(tmp_path):
     with unauthorized_server() as url:
         home = SetupHome(tmp_path, sentry=url)
         yield home
-        subprocess.run([HUBD, "stop"], env=home.env, capture_output=True, check=False, timeout=60)
+        run_hubd(["stop"], home.env)
 
 
 UNITS = ("hubd.socket", "hubd.service")

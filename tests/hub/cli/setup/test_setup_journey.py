@@ -1,10 +1,10 @@
 """The journey of `hubd setup` as a person sees it: ten hosts, a pseudo-terminal, one yes, and the undo."""
 
 import json
-import subprocess
 
 import pytest
 
+from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, NODE, PACKAGES, PYTHON_2
 from tests.support.setup_home import WORKING, SetupHome
 from tests.support.stdio_host import StdioHost
@@ -20,7 +20,7 @@ def home(tmp_path, request):
     with unauthorized_server() as url:
         home = SetupHome(tmp_path, sentry=url, servers=servers)
         yield home
-        subprocess.run([HUBD, "stop"], env=home.env, capture_output=True, check=False, timeout=60)
+        run_hubd(["stop"], home.env)
 
 
 def real_servers(folder):

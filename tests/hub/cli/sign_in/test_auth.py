@@ -2,12 +2,12 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, own_directories
 from tests.support.sign_in_hub import AUTHORIZATION_URL, ISSUER, SIGNED_IN, STEP, URL, sign_in_hub
 from tests.support.terminal import Terminal
@@ -36,9 +36,7 @@ class Home:
 
 
 def run(env, *arguments, stdin="", code=0):
-    done = subprocess.run(
-        [HUBD, *arguments], env=env, input=stdin, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = run_hubd(arguments, env, input=stdin)
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout, done.stderr

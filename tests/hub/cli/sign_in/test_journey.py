@@ -1,25 +1,17 @@
 """The whole way, at a real hub and a server that wants a sign-in: added, signed in, used."""
 
 import json
-import subprocess
 
 import pytest
 
+from tests.support.commands import run_hubd
 from tests.support.oauth.rig import walk, walk_to_the_end
 from tests.support.processes import HUBD, running_hub
 from tests.support.terminal import Terminal
 
 
 def command(hub, *arguments, stdin="", code=0, **env):
-    done = subprocess.run(
-        [HUBD, *arguments],
-        env={**far(hub.env), **env},
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_hubd(arguments, {**far(hub.env), **env}, input=stdin, timeout=120)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout, done.stderr
 

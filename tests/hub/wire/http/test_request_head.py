@@ -11,6 +11,7 @@ from hub.wire.http.request_head import (
     head_end,
     read_head,
 )
+from tests.support.tables import each_row
 
 GOOD = b"POST /mcp HTTP/1.1\r\nHost: localhost:8765\r\nContent-Length: 12\r\nAccept: a, b\r\n\r\n"
 
@@ -128,7 +129,7 @@ REFUSED = {
 
 
 @pytest.mark.covers("SEC-10", "M-09", "F-H-10")
-@pytest.mark.parametrize(("status", "data"), REFUSED.values(), ids=REFUSED)
+@each_row("status, data", REFUSED.values())
 def test_refused(status, data):
     assert whole(data) == status
     if len(data) < 60_000:
@@ -254,8 +255,8 @@ CHUNKED = {
 
 
 @pytest.mark.covers("SEC-10", "F-H-10")
-@pytest.mark.parametrize(("data", "expected"), CHUNKED.values(), ids=CHUNKED)
-@pytest.mark.parametrize("step", [1, 2, 3, 7, 5000, 1 << 20])
+@each_row("data, expected", CHUNKED.values())
+@each_row("step", [1, 2, 3, 7, 5000, 1 << 20])
 def test_chunked(data, expected, step):
     if len(data) > 10_000:
         step = max(step, 99)

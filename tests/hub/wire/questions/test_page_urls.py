@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.wire.questions.page_urls import MAX_URL_CHARS, ForbiddenUrl, host_of
+from tests.support.tables import each_row
 
 
 @pytest.mark.covers("SEC-86")
@@ -94,7 +95,7 @@ REFUSED = {
 
 
 @pytest.mark.covers("SEC-86")
-@pytest.mark.parametrize("url", REFUSED.values(), ids=REFUSED.keys())
+@each_row("url", REFUSED.values())
 def test_pages_to_which_nobody_is_sent(url):
     with pytest.raises(ForbiddenUrl) as caught:
         host_of(url)

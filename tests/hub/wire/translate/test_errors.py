@@ -11,6 +11,7 @@ from hub.wire.mcp import ALL_VERSIONS, L1, L2, L3, L4, MODERN
 from hub.wire.translate.errors import failure_for_host
 from hub.wire.value_limits import MAX_ITEMS
 from tests.support.schemas import validate
+from tests.support.tables import each_row
 
 CALL, PROMPT, READ, COMPLETE = "tools/call", "prompts/get", "resources/read", "completion/complete"
 LEGACY = (L1, L2, L3, L4)
@@ -33,7 +34,7 @@ ERRORS = [
 
 
 @pytest.mark.covers("E-1", "E-2", "E-4", "E-8", "E-9", "S-8", "S-9", "S-28", "C-15", "P-13")
-@pytest.mark.parametrize(("method", "code", "from_", "to", "wanted"), ERRORS)
+@each_row("method, code, from_, to, wanted", ERRORS)
 def test_errors(method: str, code: int, from_: str, to: str, wanted: int) -> None:
     said = {"uri": "up:x", "elicitations": []}
     failure = Failure(code, "Because", raw(said))

@@ -16,6 +16,7 @@ from hub.wire.translate.errors import failure_for_host
 from hub.wire.translate.results import MAX_BLOCKS, UnknownResultType, result_for_host
 from hub.wire.value_limits import MAX_ITEMS, TooManyItems
 from tests.support.schemas import validate
+from tests.support.tables import each_row
 
 CALL, PROMPT, READ, COMPLETE = "tools/call", "prompts/get", "resources/read", "completion/complete"
 LEGACY = (L1, L2, L3, L4)
@@ -51,7 +52,7 @@ MODERN_MARKS = {"resultType": "complete", "ttlMs": 60000, "cacheScope": "public"
 
 
 @pytest.mark.covers("G-16", "SEC-80")
-@pytest.mark.parametrize(("method", "from_", "to"), list(product(RESULTS, LEGACY, LEGACY)))
+@each_row("method, from_, to", product(RESULTS, LEGACY, LEGACY))
 def test_between_legacy_peers_an_ordinary_result_is_not_touched(method: str, from_: str, to: str) -> None:
     value = raw({**RESULTS[method], "vendor": 1, "_meta": {"traceparent": "00-1"}})
     assert result_for_host(method, value, upstream="up", upstream_version=from_, host_version=to) is value
@@ -183,9 +184,9 @@ def test_structured_content_passes_to_modern_hosts() -> None:
 
 
 @pytest.mark.covers("F-P-12", "B-6", "B-7")
-@pytest.mark.parametrize("to", ALL_VERSIONS)
-@pytest.mark.parametrize(
-    ("method", "value"),
+@each_row("to", ALL_VERSIONS)
+@each_row(
+    "method, value",
     [
         (CALL, b'{"content":[],"resultType":"input_required"}'),
         (CALL, b'{"content":[],"resultType":"task"}'),
