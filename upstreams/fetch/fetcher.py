@@ -12,6 +12,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
+from weakref import WeakValueDictionary
 
 import msgspec
 import trio
@@ -31,7 +32,9 @@ MAX_HEAD_BYTES: Final = 32 << 10
 """Bytes of the head, and of interim answers before it."""
 MAX_PIECES: Final = 4096
 """Chunks of one body. Tiny ones take a thousand times the time of what is in them."""
-MAX_AT_ONCE: Final = 8
+MAX_AT_ONCE: Final = 64
+MAX_AT_ONE: Final = 8
+"""Requests at once to one origin, so that one that never answers does not keep others from being asked."""
 
 
 async def look_up(host: str, port: int) -> Sequence[str]:
@@ -65,6 +68,7 @@ class Fetcher:
         self._tls = tls
         self._dial = dial
         self._turns = trio.CapacityLimiter(MAX_AT_ONCE)
+        self._turns_at: WeakValueDictionary[str, trio.CapacityLimiter] = WeakValueDictionary()
         self._closed = False
 
     async def get(self, url: str, allowed: Allowed, *, headers: Mapping[str, str] | None = None) -> Fetched:
@@ -132,7 +136,8 @@ class Fetcher:
         wire: Wire | None = None
         try:
             with trio.fail_after(self._timeout_s):
-                async with self._turns:
+                turns_there = self._turns_at.setdefault(target.origin, trio.CapacityLimiter(MAX_AT_ONE))
+                async with turns_there, self._turns:
                     httpx_requests, tls = await trio.to_thread.run_sync(self._load)
                     wire = Wire(await self._connect(target, allowed, tls), target.origin, MAX_HEAD_BYTES)
                     try:

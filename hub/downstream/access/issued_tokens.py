@@ -45,6 +45,7 @@ ASKED_PER_S: Final = 20.0
 class _Kept(Struct, frozen=True):
     verdict: Verdict
     until: float
+    """The time of trio's clock: the time of day may be set back."""
     lease: Lease
     lacks: bool
     """A required scope is not among its own."""
@@ -112,9 +113,10 @@ class IssuedTokens:
     def check(self, request: HttpRequest, token: str) -> Identity | EarlyReply | Undecided:
         """The identity of whoever shows `token`, or why there is none yet, or none at all."""
         digest = sha256(token.encode()).digest()
-        now = self._wall()
+        now = trio.current_time()
         kept = self._kept.get(digest)
-        if kept is not None and now < kept.until and not kept.lease.is_over:
+        is_good = kept is not None and now < kept.until and self._wall() < kept.verdict.until
+        if kept is not None and is_good and not kept.lease.is_over:
             return self._admit(request, kept)
         if self._refused.get(digest, now) > now:
             return self.refusal(request, with_token=True)
@@ -197,27 +199,29 @@ class IssuedTokens:
 
     def _keep(self, digest: bytes, verdict: Verdict, *, asked: str = "") -> _Kept:
         """Remember a verdict. `asked`: the token, if its issuer was asked about it."""
-        now = self._wall()
+        now = trio.current_time()
+        ends_at = now + verdict.until - self._wall()
         before = self._kept.pop(digest, None)
         if len(self._kept) >= MAX_KEPT:
             del self._kept[next(iter(self._kept))]
         if asked:
             lease = self._again.lease(digest, asked, verdict)
         else:
-            lease = before.lease if before is not None else Lease(trio.current_time() + verdict.until - now)
+            lease = before.lease if before is not None else Lease()
+            lease.ends_at = ends_at
         self._leases[lease] = verdict
         for_s = KEEP_ASKED_S if asked else KEEP_S
         lacks = bool(self._required) and lacking(self._required, verdict.scopes)
         if lacks:
             who = verdict.identity.principal
             log.info("a token of %s is refused (403): it has not all scopes of %s", who, self._scopes)
-        kept = self._kept[digest] = _Kept(verdict, min(verdict.until, now + for_s), lease, lacks)
+        kept = self._kept[digest] = _Kept(verdict, min(ends_at, now + for_s), lease, lacks)
         return kept
 
     def _refuse(self, request: HttpRequest, digest: bytes) -> EarlyReply:
         if len(self._refused) >= MAX_REFUSED:
             del self._refused[next(iter(self._refused))]
-        self._refused[digest] = self._wall() + KEEP_REFUSED_S
+        self._refused[digest] = trio.current_time() + KEEP_REFUSED_S
         return self.refusal(request, with_token=True)
 
     def _admit(self, request: HttpRequest, kept: _Kept) -> Identity | EarlyReply:

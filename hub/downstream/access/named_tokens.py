@@ -80,7 +80,11 @@ class NamedTokens:
         elif not self._configured:
             return None
         named = self._known.get(hash_of(token))
-        return named if named is not None and self._wall() < named.until else None
+        if named is None or named.until == inf:
+            return named
+        left_s = named.until - self._wall()
+        named.lease.ends_at = trio.current_time() + left_s  # anew: the clock may have been set since it was read
+        return named if left_s > 0 else None
 
     def _signature(self) -> Signature:
         if self._path is None:
@@ -121,9 +125,8 @@ class NamedTokens:
     def _replace(self, hash: str, identity: Identity, until: float) -> Named:
         """The token as it counts now; what hangs on it goes on, unless it means somebody else."""
         before = self._known.get(hash)
-        ends_at = trio.current_time() + until - self._wall() if until != inf else inf
         if before is not None and before.identity == identity and not before.lease.is_over and before.until == until:
             return before
         if before is not None:
             before.lease.end()
-        return Named(identity, until, Lease(ends_at))
+        return Named(identity, until, Lease())

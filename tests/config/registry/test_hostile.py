@@ -146,6 +146,8 @@ HOSTILE = [
             *("LD_PRELOAD", "LD_LIBRARY_PATH", "NODE_OPTIONS", "PYTHONPATH", "PYTHONSTARTUP", "PATH", "HOME"),
             *("Path", "npm_config_registry", "NPM_CONFIG_REGISTRY", "UV_INDEX_URL", "PIP_INDEX_URL", "HTTPS_PROXY"),
             *("DOCKER_HOST", "NODE_TLS_REJECT_UNAUTHORIZED", "GIT_SSH_COMMAND", "BASH_ENV", "HUBD_RUNTIME_DIR"),
+            *("GIT_EXTERNAL_DIFF", "GIT_PAGER", "PAGER", "BROWSER", "OPENSSL_CONF", "JDK_JAVA_OPTIONS", "LUA_INIT_5_4"),
+            *("DOTNET_STARTUP_HOOKS", "CORECLR_PROFILER_PATH", "COR_PROFILER", "PERLLIB"),
         )
     ),
     (npm(environmentVariables=[{"name": "PATH", "default": "/evil"}]), "it sets PATH, which decides"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from cryptography import x509
 
 from tests.support.authority import Authority
@@ -438,6 +439,31 @@ async def test_look_ups_and_turns_count(autojump_clock: trio.abc.Clock) -> None:
             nursery.start_soon(one)
     assert ended == [False] * 20
     assert trio.current_time() < 15
+
+
+async def test_origins_that_never_answer_keep_no_other_from_being_asked(autojump_clock: trio.abc.Clock) -> None:
+    """One that is asked by many, and many that are asked by one each."""
+
+    async def silent(host: str, port: int) -> Sequence[str]:
+        if host != "good.example":
+            await trio.sleep_forever()
+        raise OSError("it was asked")
+
+    fetcher = Fetcher({}, resolve=silent, timeout_s=7)
+
+    async def one(origin: str) -> None:
+        with pytest.raises(FetchFailed, match="does not answer within 7 seconds"):
+            await fetcher.get(f"https://{origin}/", MINE)
+
+    async with trio.open_nursery() as nursery:
+        for at in range(40):
+            nursery.start_soon(one, NAME)
+            nursery.start_soon(one, f"as{at}.example")
+        await trio.testing.wait_all_tasks_blocked()
+        with pytest.raises(FetchFailed, match="cannot be reached"):
+            await fetcher.get("https://good.example/", MINE)
+        assert trio.current_time() == 0
+    assert not fetcher._turns_at, "nothing is kept of origins that nobody asks"
 
 
 async def test_cancelled_in_the_middle() -> None:

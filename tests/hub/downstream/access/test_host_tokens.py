@@ -84,6 +84,16 @@ async def test_a_token_ends_when_it_expires(tokens, access, wall):
     assert ask(access, token) is WRONG_TOKEN
 
 
+async def test_streams_of_a_token_last_though_the_clock_was_ahead(tokens, access, wall, autojump_clock):
+    token = tokens.make("ci", expires=NOW + 60)
+    wall.now += 1e9
+    assert ask(access, token) is WRONG_TOKEN
+    wall.now -= 1e9
+    request = HttpRequest("GET", "/mcp", {"host": "localhost:8765", "authorization": f"Bearer {token}"})
+    assert access.guard(request) is None
+    assert request.lease.ends_at == trio.current_time() + 60
+
+
 async def test_a_rotated_token_counts_for_its_grace(tokens, access, wall):
     first = tokens.make("ci")
     second = tokens.rotate("ci", grace_s=3600)
