@@ -28,6 +28,8 @@ from config.settings import HubConfig
 _TOOLS_KEPT: Final = " is kept: hubd offers no other tools of it"
 
 _HALF = re.compile("[\ud800-\udfff]")
+MAX_ENTRY_CHARS: Final = 64 << 10
+"""Characters of one entry. Larger ones would fill the file of ours that all servers of their host are written to."""
 _REFERENCE = re.compile(r"\$\{[^{}]*\}|\0[^\0]*\0")
 
 Identity = tuple[Any, ...]
@@ -113,8 +115,12 @@ def folders(place: Place, text: str) -> list[Path]:
 
 
 def _one(place: Place, key: str, entry: Any, environ: Mapping[str, str], home: Path) -> Server | Skipped:
-    """One entry; one with values of unexpected types is skipped, and keeps no other from being taken."""
-    if _HALF.search(json.dumps([key, entry], ensure_ascii=False, default=str)):
+    """One entry; one with values of unexpected types, or a huge one, is skipped, and keeps no other from being
+    taken."""
+    text = json.dumps([key, entry], ensure_ascii=False, default=str)
+    if len(text) > MAX_ENTRY_CHARS:
+        return Skipped(place, key[:80], f"it is larger than {MAX_ENTRY_CHARS >> 10} KB")
+    if _HALF.search(text):
         return Skipped(place, key, "it holds half a character (a lone surrogate), which no other file can hold")
     try:
         return _server(place, key, entry, environ, home)

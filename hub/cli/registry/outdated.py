@@ -53,7 +53,9 @@ def outdated(options: argparse.Namespace) -> int:
         return EX_OK
     states = _states(asked, known, output)
     output.set(servers=[_as_object(state) for state in states])
-    _show([state for state in states if state.is_noteworthy and not state.problem], len(states), output)
+    known_states = [state for state in states if not state.problem]
+    if known_states:
+        _show([state for state in known_states if state.is_noteworthy], len(known_states), output)
     failed = list(dict.fromkeys(state.problem for state in states if state.problem))
     for text in failed:
         output.fail(EX_UNAVAILABLE, text)

@@ -55,6 +55,20 @@ def written(result):
     )
 
 
+def test_a_huge_entry_keeps_no_other_from_being_taken(machine):
+    entries = {
+        "n" * 2_000_000: {"command": "x"},
+        "big": {"command": "x", "args": ["y" * 70_000]},
+        "ok": {"command": "x"},
+    }
+    servers, skipped = surveyed(machine, "cursor", json.dumps({"mcpServers": entries}))
+    assert [server.name for server in servers] == ["ok"]
+    assert [(each.key, each.why) for each in skipped] == [
+        ("n" * 80, "it is larger than 64 KB"),
+        ("big", "it is larger than 64 KB"),
+    ]
+
+
 @pytest.mark.parametrize("id", HOMES)
 def test_from_every_host(id, machine):
     host_homes.write(machine.home, id)
