@@ -99,7 +99,7 @@ class NamedTokens:
         for name, kept in self._read_file().items():
             identity = Identity(kept.principal or OWNER, kept.host or name, kept.profile)
             yield kept.hash, self._replace(kept.hash, identity, inf if kept.expires is None else kept.expires)
-            if kept.former is not None and kept.former.until > self._wall():
+            if kept.former is not None:
                 until = min(kept.former.until, inf if kept.expires is None else kept.expires)
                 yield kept.former.hash, self._replace(kept.former.hash, identity, until)
         for token in self._configured:

@@ -85,10 +85,12 @@ async def test_a_token_ends_when_it_expires(tokens, access, wall):
 
 
 async def test_streams_of_a_token_last_though_the_clock_was_ahead(tokens, access, wall, autojump_clock):
-    token = tokens.make("ci", expires=NOW + 60)
+    former = tokens.make("ci", expires=NOW + 60)
+    token = tokens.rotate("ci", grace_s=60)
     wall.now += 1e9
-    assert ask(access, token) is WRONG_TOKEN
+    assert ask(access, token) is ask(access, former) is WRONG_TOKEN
     wall.now -= 1e9
+    assert ask(access, former) == Identity("local", "ci")
     request = HttpRequest("GET", "/mcp", {"host": "localhost:8765", "authorization": f"Bearer {token}"})
     assert access.guard(request) is None
     assert request.lease.ends_at == trio.current_time() + 60
