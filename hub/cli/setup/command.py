@@ -103,7 +103,8 @@ class _Journey:
 
         from hub.cli.host_selection import chosen_hosts
         from hub.cli.setup import questions, running_hub, screens
-        from hub.cli.setup.survey import survey_hosts
+        from hub.cli.setup.plan import plan_installs
+        from hub.cli.setup.survey import survey_hosts, without_refused
 
         output, options = self._output, self._options
         output.set(dry_run=options.dry_run, servers=[], hosts=[], files=[], notes=[], undo=screens.UNDO)
@@ -114,6 +115,7 @@ class _Journey:
         self._show(*screens.found(survey, self._machine.home))
         for place, first in survey.shared:
             output.note(f"{place.title} has the same file as {first.title}, {first.path}: it is changed once, for both")
+        survey = without_refused(survey, plan_installs(survey.places, self._machine, self._records))
         result = self._take(survey.servers)
         verdicts = self._settled(self._tried(result, survey), result)
         verdicts, new = questions.keep_variables(options, result, verdicts, self._own_variables)

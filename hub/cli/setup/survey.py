@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 if TYPE_CHECKING:
     from config.hosts.facts import Host, Machine, Place
     from config.hosts.host_servers import Server, Skipped
+    from config.hosts.install import Plan
     from config.hosts.installed import Records
 
 
@@ -67,6 +68,18 @@ def survey_hosts(hosts: "Sequence[Host]", machine: "Machine", records: "Records"
         known = {each.path for each in found.places} | passed_over
         found.places.extend(place for place in user_places(host, machine) if place.path not in known)
     return found
+
+
+def without_refused(survey: Survey, installs: "Sequence[Plan]") -> Survey:
+    """The survey without the servers of hosts that cannot get the hub: they keep them, and would have them twice."""
+    from config.hosts.host_servers import Skipped
+
+    able = {each.place.host.id for each in installs if each.did != "refused"}
+    why = {each.place.host.id: each.why for each in installs if each.place.host.id not in able}
+    kept = [each for each in survey.servers if each.place.host.id not in why]
+    left = [each for each in survey.servers if each.place.host.id in why]
+    skipped = [Skipped(each.place, each.key, why[each.place.host.id]) for each in left]
+    return structs.replace(survey, servers=kept, skipped=[*survey.skipped, *skipped])
 
 
 def _servers(place: "Place", machine: "Machine", records: "Records") -> "tuple[list[Server], list[Skipped]]":

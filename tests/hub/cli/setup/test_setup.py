@@ -1,6 +1,7 @@
 """`hubd setup` with ten hosts and real server processes, without a terminal."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -243,6 +244,20 @@ def test_files_that_cannot_be_read_are_left_alone_and_named(home):
     home.run("uninstall", "claude-desktop", "claude-code", "codex", "opencode", "vscode", "--restore-originals")
     for host in ("claude-desktop", "claude-code", "codex", "opencode"):
         assert home.paths[host].read_bytes() == before[host]
+
+
+@pytest.mark.covers("FH-1")
+def test_a_host_that_cannot_get_the_hub_keeps_its_servers_and_the_hub_does_not_have_them(home):
+    home.fetch()
+    own = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-everything", "only-here"]}
+    home.paths["cursor"].write_text(json.dumps({"mcpServers": {"only-here": own, "hub": {"command": "other"}}}))
+    before = home.paths["cursor"].read_bytes()
+    told = home.told("setup", "--yes", "--no-service")
+    found = by_host(told)["cursor", "only-here"]
+    assert (found["did"], found["name"]) == ("left", None)
+    assert 'it has an entry "hub" that does not start hubd' in found["why"]
+    assert home.paths["cursor"].read_bytes() == before
+    assert "only-here" not in [each["name"] for each in home.told("status")["upstreams"]]
 
 
 @pytest.mark.covers("FH-1")
