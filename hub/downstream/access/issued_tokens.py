@@ -208,7 +208,7 @@ class IssuedTokens:
             lease = self._again.lease(digest, asked, verdict)
         else:
             lease = before.lease if before is not None else Lease()
-            lease.ends_at = ends_at
+            lease.limit(ends_at)
         self._leases[lease] = verdict
         for_s = KEEP_ASKED_S if asked else KEEP_S
         lacks = bool(self._required) and lacking(self._required, verdict.scopes)

@@ -83,7 +83,7 @@ class NamedTokens:
         if named is None or named.until == inf:
             return named
         left_s = named.until - self._wall()
-        named.lease.ends_at = trio.current_time() + left_s  # anew: the clock may have been set since it was read
+        named.lease.limit(trio.current_time() + left_s)
         return named if left_s > 0 else None
 
     def _signature(self) -> Signature:
