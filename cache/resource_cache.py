@@ -34,7 +34,7 @@ from config.identity import source_of
 from config.settings import CacheConfig, UpstreamConfig
 from hub.link.hub_errors import DeadlineExceeded, UpstreamLoop, UpstreamLost, UpstreamUnavailable
 from hub.link.interface import Caller, Exchange, Operation
-from hub.link.machine_clock import current_time
+from hub.linux.machine import current_time
 from hub.wire.jsonrpc import Reply, peek_str
 from hub.wire.mcp import Era
 

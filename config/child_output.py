@@ -12,11 +12,13 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from msgspec import Struct
+
+from hub.linux.processes import hold
 
 PIECE_BYTES: Final = 1 << 16
 MAX_STDERR_BYTES: Final = 4096
@@ -108,7 +110,7 @@ class _Conversation:
 
     def run(self, within_s: float) -> ChildOutput:
         child, due = self._child, now() + within_s
-        with selectors.DefaultSelector() as selector, _exit_of(child.pid) as pidfd:
+        with selectors.DefaultSelector() as selector, hold(child.pid) as pidfd:
             for pipe, events, act in (
                 (child.stdin, selectors.EVENT_WRITE, self._write),
                 (child.stdout, selectors.EVENT_READ, self._read_stdout),
@@ -166,17 +168,3 @@ class _Conversation:
         self._stderr = (self._stderr + data)[-MAX_STDERR_BYTES:]
         self._outputs -= not data
         return not data
-
-
-@contextmanager
-def _exit_of(pid: int) -> Iterator[int | None]:
-    """A descriptor that can be read once the process has exited; None where there is no such thing."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        yield None
-        return
-    try:
-        yield pidfd
-    finally:
-        os.close(pidfd)

@@ -29,9 +29,9 @@ from hub.downstream.hosts import Hosts
 from hub.link.autosave import autosave
 from hub.link.budget import Budget
 from hub.link.fault_isolation import keep_going
-from hub.link.machine_clock import BootClock
 from hub.link.sealing import Sealer
 from hub.link.tool_usage import ToolUsage
+from hub.linux.machine import BootClock
 from hub.projects.profile_hosts import ProfileHosts
 from hub.projects.project_files import ProjectReader
 from hub.projects.projects import Projects

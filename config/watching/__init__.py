@@ -1,5 +1,5 @@
 """Watching configuration files: notices that their content may have changed, in whatever way.
 
 `watcher` waits for events and reports changes; `inspection` tells what the files contain, and which directories to
-watch; `inotify` waits for the kernel alone while files are quiet.
+watch.
 """

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from config.watching.inotify import Inotify
 from config.watching.inspection import Lookouts, inspect
+from hub.linux.inotify import Inotify
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from hub.link.interface import Interim
-from hub.link.machine_clock import BootClock
 from hub.link.sealing import InvalidSeal, Sealer
+from hub.linux.machine import BootClock
 from hub.wire.jsonrpc import (
     EMPTY,
     Failure,

@@ -1,6 +1,5 @@
 """`hubd stop --force`: the end of a hub that hangs, or does not end by itself, and of the servers that it leaves."""
 
-import os
 import select
 import signal
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from typing import Final
 
 from hub.cli.subcommand import Output, UsageError
 from hub.control.errors import HubNotRunning
+from hub.linux.processes import hold, read_stat, signal_process
 
 SIGNALS: Final = (
     (signal.SIGTERM, 10.0),  # it stops in order, its servers, too
@@ -29,8 +29,8 @@ def force_stop(control: Path, output: Output) -> None:
     with _process(control) as (pid, process):
         for number, patience_s in SIGNALS:
             try:
-                signal.pidfd_send_signal(process, number)
-                signal.pidfd_send_signal(process, signal.SIGCONT)  # one that is stopped hears nothing else but KILL
+                signal_process(process, number)
+                signal_process(process, signal.SIGCONT)  # one that is stopped hears nothing else but KILL
             except ProcessLookupError:
                 break
             except OSError as error:
@@ -39,7 +39,7 @@ def force_stop(control: Path, output: Output) -> None:
                 break
         else:
             raise UsageError(f"process {pid}, the hub, does not end even by SIGKILL: it waits for the machine")
-    from upstreams.transports.stdio.orphans import kill_orphans
+    from hub.linux.orphans import kill_orphans
 
     left = kill_orphans() if number == signal.SIGKILL else 0
     output.set(stopped=True, pid=pid, signal=number.name, left=left)
@@ -54,26 +54,19 @@ def _process(control: Path) -> Iterator[tuple[int, int]]:
     """The pid and a pidfd of the hub: it holds the lock, and if anybody takes connections for it that is itself, or
     the service manager that started it."""
     from hub.control.hub_process import LOCK, pid_in_lock
-    from hub.net.peer_credentials import peer_pid
+    from hub.linux.peer_credentials import peer_pid
     from hub.shim.start_daemon import connect, is_alive
-    from upstreams.transports.stdio.orphans import look_at
 
     pid = pid_in_lock(control)
-    try:
-        process = os.pidfd_open(pid)
-    except OSError:
-        raise HubNotRunning("no hub is running; `hubd start` starts one") from None
-    try:
-        if not is_alive(str(control.with_name(LOCK))) or pid_in_lock(control) != pid:
+    with hold(pid) as process:
+        if process is None or not is_alive(str(control.with_name(LOCK))) or pid_in_lock(control) != pid:
             raise HubNotRunning("no hub is running; `hubd start` starts one")
         with suppress(BlockingIOError):  # as many wait as can: nobody knows who should take them
             if (listener := connect(str(control))) is not None:
                 listens = peer_pid(listener)
                 listener.close()
-                found = look_at(pid)
+                found = read_stat(pid)
                 if found is None or listens not in (pid, found.parent):
                     text = f"process {listens} listens on {control}, and the lock beside it names process {pid}"
                     raise UsageError(f"{text}: end the hub from where it was started, a container for instance")
         yield pid, process
-    finally:
-        os.close(process)

@@ -16,9 +16,10 @@ from typing import Any, Final, TypeVar, cast
 from msgspec import ValidationError
 
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NothingListens, NotUnderstood
-from hub.control.hub_process import QUIET_S, connect_within, pid_in_lock, process_of, refuse_hung
+from hub.control.hub_process import QUIET_S, connect_within, pid_in_lock, refuse_hung
 from hub.control.methods import LOGS, STOP, Method, read
-from hub.net.peer_credentials import ForeignPeer, refuse_foreign_hub
+from hub.linux.peer_credentials import ForeignPeer, refuse_foreign_hub
+from hub.linux.processes import hold
 
 CONNECT_S: Final = 5.0
 STOP_S: Final = 60.0
@@ -107,7 +108,7 @@ class ControlClient:
 
     def stop(self) -> None:
         """Stop the daemon; returns when its process has ended."""
-        with process_of(self._path) as process:
+        with hold(pid_in_lock(self._path)) as process:
             self.request(STOP)
             until = _now() + STOP_S
             try:

@@ -5,16 +5,13 @@ them. So one who hears nothing for `QUIET_S` connects once more and asks what ev
 it does; another `PROBE_S` of silence are the proof. It may go on at any time: nothing that it was asked is lost.
 """
 
-import os
 import socket
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from hub.control.errors import HubHangs
-from hub.net.peer_credentials import ForeignPeer, peer_pid, refuse_foreign_hub
+from hub.linux.peer_credentials import ForeignPeer, peer_pid, refuse_foreign_hub
 from hub.wire.vocabulary import CONTROL_PROBE
 
 QUIET_S: Final = 1.5
@@ -65,17 +62,3 @@ def pid_in_lock(path: Path) -> int:
         return int(path.with_name(LOCK).read_text())
     except (OSError, ValueError):
         return 0
-
-
-@contextmanager
-def process_of(path: Path) -> Iterator[int | None]:
-    """A pidfd of the process that listens at `path`, by the lock beside it; None: nobody can say."""
-    try:
-        process = os.pidfd_open(pid_in_lock(path))
-    except OSError:
-        yield None
-        return
-    try:
-        yield process
-    finally:
-        os.close(process)

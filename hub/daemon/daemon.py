@@ -28,7 +28,7 @@ from hub.daemon.banner import announce
 from hub.daemon.binding import CannotListen
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import pages
-from hub.daemon.memory import calm_collector, keep_large_blocks, keep_trim
+from hub.daemon.memory import calm_collector, keep_trim
 from hub.daemon.reload import Reloader
 from hub.daemon.setup import wall
 from hub.daemon.sign_in_parts import SignInParts
@@ -37,10 +37,11 @@ from hub.daemon.signals import obey
 from hub.daemon.watchdog import LoopWatchdog
 from hub.downstream.lines.server import LineServer
 from hub.link.fault_isolation import keep_going
+from hub.linux.heap import keep_large_blocks
+from hub.linux.orphans import adopt
 from hub.net.unix import await_removal
 from hub.shim.start_daemon import log_path
 from upstreams.lifecycle import State
-from upstreams.transports.stdio.orphans import adopt
 
 if TYPE_CHECKING:
     from cache.redis.store import RedisStore

@@ -5,7 +5,6 @@ page fault for each. It is told to keep such memory (`mallopt`). It returns it w
 after much was freed, once nothing is held and all is quiet, or when more was freed than is still held.
 """
 
-import ctypes
 import gc
 import logging
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Final
 import trio
 
 from hub.link.budget import Budget
+from hub.linux.heap import trimmer
 
 log = logging.getLogger("hubd")
 
@@ -25,9 +25,6 @@ LOOK_S: Final = 30.0
 """Time after which memory is returned though the hub is busy."""
 WORTH_BYTES: Final = 32 << 20
 """The least that must have been freed since the last time."""
-MALLOPT: Final = ((-3, 32 << 20), (-1, 64 << 20), (-2, 4 << 20))
-"""Parameters of glibc and their values: `M_MMAP_THRESHOLD` (the most that 64 bits allow), `M_TRIM_THRESHOLD`,
-`M_TOP_PAD`. See mallopt(3)."""
 
 
 def calm_collector() -> None:
@@ -39,19 +36,6 @@ def calm_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
-
-
-def keep_large_blocks() -> None:
-    """Have the C library use the memory of large messages again; without `mallopt` do nothing."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        for parameter, value in MALLOPT:
-            mallopt(parameter, value)
-
-
-def trimmer() -> "ctypes._NamedFuncPointer | None":
-    """The C library's `malloc_trim`; None: it has none."""
-    return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 async def keep_trim(budget: Budget, running: Callable[[], int]) -> None:

@@ -27,7 +27,6 @@ from hub.daemon import logs, systemd
 from hub.daemon.binding import Bound, CannotListen, bind
 from hub.daemon.daemon import Daemon
 from hub.daemon.fixed_references import FixedReferences
-from hub.daemon.hardening import harden, raise_fd_limit
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.options import ServeOptions, check, configuration, refuse_profile
 from hub.daemon.root_warning import ADVICE, ROOT, is_root
@@ -44,13 +43,14 @@ from hub.daemon.setup import (
 from hub.daemon.sign_in_parts import SignInParts
 from hub.daemon.signals import receive
 from hub.daemon.stdio_host import serve_stdio
-from hub.link.machine_clock import boot_clock
 from hub.link.sealing import Sealer
+from hub.linux.limits import harden, raise_fd_limit
+from hub.linux.machine import boot_clock
+from hub.linux.orphans import MARKER, MAX_DEPTH, THIS_HUB, depth, kill_adopted, kill_marked
 from hub.net.unix import AlreadyRunning, take_lock, unix_listener
 from hub.shim.start_daemon import LOG_BYTES, log_path
 from hub.wire.printable import printable
 from upstreams.journal.redact import CommonSecrets, Mask
-from upstreams.transports.stdio.orphans import MARKER, MAX_DEPTH, THIS_HUB, depth, kill_adopted, kill_marked
 
 log = logging.getLogger("hubd")
 

@@ -23,11 +23,11 @@ from hub.downstream.http.durable_sessions import DurableSessions
 from hub.fleet.gate import Fleet
 from hub.fleet.membership import Membership, Registration
 from hub.fleet.publishing_queue import PublishedFacts
-from hub.link.machine_clock import current_time
 from hub.link.sealing import Keys, Signer, derive_keys, keys_from_setting, load_keys
+from hub.linux import orphans
+from hub.linux.machine import current_time
 from hub.projects.project_files import TrustedProjects
 from upstreams.inventory.last_known import LastKnown
-from upstreams.transports.stdio import orphans
 
 if TYPE_CHECKING:
     from cache.redis.store import RedisStore

@@ -29,7 +29,7 @@ from hub.control.sign_ins import (
 from hub.daemon.sign_in_parts import SignInParts
 from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import OWNER
-from hub.net.processes import Process, process
+from hub.linux.processes import Process, find_process
 from upstreams.lifecycle import State
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
 
@@ -221,7 +221,7 @@ class SignInRequests:
         from hub.sign_in.descent import why_of_a_host
 
         pid, shims = asker.get(), tuple(self._shims())
-        why = await trio.to_thread.run_sync(lambda: why_of_a_host(process(pid), shims, os.getpid()))
+        why = await trio.to_thread.run_sync(lambda: why_of_a_host(find_process(pid), shims, os.getpid()))
         if why:
             log.info("a sign-in is asked for by a program: %s", why)
         return bool(why)

@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from upstreams.transports.stdio.orphans import THIS_HUB, kill_marked
+from hub.linux.orphans import THIS_HUB, kill_marked
 
 log = logging.getLogger("hubd")
 

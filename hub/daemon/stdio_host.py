@@ -20,10 +20,10 @@ from hub.daemon.watchdog import LoopWatchdog
 from hub.downstream.lines.connection import serve_lines
 from hub.link.fault_isolation import keep_going
 from hub.link.interface import OWNER, Identity
-from hub.link.machine_clock import boot_clock
 from hub.link.sealing import Sealer
+from hub.linux.machine import boot_clock
+from hub.linux.orphans import adopt
 from upstreams.journal.redact import CommonSecrets
-from upstreams.transports.stdio.orphans import adopt
 
 
 async def serve_stdio(

@@ -6,7 +6,7 @@ hub's own), `channel` (whole messages to and from one peer), `outbox` (bytes wri
 all peers), `read_pace` and `token_bucket` (rates). Tasks: `fault_isolation` (a task that fails is started again),
 `backoff` (pauses between attempts), `flag_and_bell` (a flag and a bell to wait for), `promise` (a value to wait for),
 `autosave` (state saved in the background), `loading` (modules, in a thread). Besides: `stream_sockets` (their
-descriptors), `machine_clock`, `recent` (a dict that forgets its oldest entry), `sealing` (texts that only this hub can
+descriptors), `recent` (a dict that forgets its oldest entry), `sealing` (texts that only this hub can
 read or change), `lease` (how long somebody is let in), `tool_usage` (how often tools are called), and
 `completed_elicitations` (visits to pages that an upstream said are over).
 

@@ -1,7 +1,6 @@
 """Sockets and HTTP/1.1; nothing of MCP.
 
-`acceptor` accepts connections for every listener; `unix` has the unix sockets and the daemon's lock, `peer_credentials`
-the user at the other end of a unix socket, `processes` what the kernel tells of a process. `http_server` serves HTTP
-connections (`connection_limits` decides which one is closed when there are too many), `http_connection` serves one over
-the `server_state` of all, `http_message` has requests and responses.
+`acceptor` accepts connections for every listener; `unix` has the unix sockets and the daemon's lock. `http_server`
+serves HTTP connections (`connection_limits` decides which one is closed when there are too many), `http_connection`
+serves one over the `server_state` of all, `http_message` has requests and responses.
 """

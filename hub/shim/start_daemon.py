@@ -12,7 +12,7 @@ from time import monotonic  # noqa: TID251 - nothing here runs under trio
 
 from config import directories
 from config.program import daemon_command
-from hub.net.peer_credentials import ForeignPeer, refuse_foreign_hub
+from hub.linux.peer_credentials import ForeignPeer, refuse_foreign_hub
 
 START_LIMIT_S = 15.0
 """Time limit for a new daemon to listen, if none is alive."""
@@ -222,7 +222,7 @@ def _spawn() -> _socket.socket:
                 os.closerange(3, 65536)
                 os.chdir("/")
                 os.umask(0o077)
-                # Whoever started us, it is nobody's child (upstreams.transports.stdio.orphans).
+                # Whoever started us, it is nobody's child (hub.linux.orphans).
                 os.environ["HUBD_INSTANCE"] = "hub"
                 os.execv(command[0], command)
         finally:

@@ -12,10 +12,7 @@ knows no more than that the browser is not one that a server of its own has star
 
 import os
 import re
-import socket
-import struct
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -23,15 +20,13 @@ from typing import Final
 
 import trio
 
+from hub.linux.machine import has_all_users
+from hub.linux.processes import PROC
+from hub.linux.socket_tables import find_peer
 from hub.net.http_message import Ends, HttpRequest
 from hub.sign_in.descent import is_below
 
-PROC: Final = Path("/proc")
-MAX_BYTES: Final = 16 << 20
-"""The part of a table that is read: 100 000 sockets. A connection in the rest is not found, so it is nobody's."""
-ESTABLISHED: Final = b"01"
 NOBODY: Final = 65534
-WHOLE_RANGE: Final = ["0", "0", "4294967295"]
 LOOPBACK_HOST: Final = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.I)
 MAX_LOOKING: Final = 2
 """Threads that look at once: others are not kept from theirs by a crowd of browsers."""
@@ -63,11 +58,7 @@ class BrowserEnds:
     def _is_blind(self) -> bool:
         if self._uid in (0, NOBODY) or not os.access(self._proc / "net" / "tcp", os.R_OK):
             return True
-        try:
-            ids = (self._proc / "self" / "uid_map").read_text("ascii").split()
-        except (OSError, UnicodeDecodeError):
-            return True
-        return ids != WHOLE_RANGE
+        return not has_all_users(self._proc)
 
     def _is_windows(self) -> bool:
         """True below Windows, whose browsers come through a relay of root's."""
@@ -84,7 +75,7 @@ class BrowserEnds:
         return await trio.to_thread.run_sync(partial(self._look, ends), limiter=self._limiter)
 
     def _look(self, ends: Ends) -> Who:
-        found = find_row(ends, self._proc)
+        found = find_peer(ends.own, ends.peer, self._proc)
         if found is None or not (self.blind or found[0] in self._trusted):
             return Who.UNKNOWN
         if is_below(os.getpid(), holding=found[1], proc=self._proc):
@@ -93,7 +84,7 @@ class BrowserEnds:
 
     def uid_of(self, ends: Ends) -> int | None:
         """The user at the other end; None: nobody can tell. Takes some milliseconds where there are many sockets."""
-        found = None if self.blind else find_row(ends, self._proc)
+        found = None if self.blind else find_peer(ends.own, ends.peer, self._proc)
         return None if found is None else found[0]
 
 
@@ -108,47 +99,6 @@ def is_from_here(request: HttpRequest) -> bool:
 def is_forwarded(headers: Mapping[str, str]) -> bool:
     """True if a request says that it came through a proxy."""
     return any(name in FORWARDED or name.startswith(("x-forwarded-", "cf-")) for name in headers)
-
-
-def find_row(ends: Ends, proc: Path = PROC) -> tuple[int, int] | None:
-    """The uid and the inode of the socket at the other end; None: there is not exactly one that is connected."""
-    rows = [row for name in ("tcp", "tcp6") for row in _rows(proc / "net" / name, ends)]
-    if len(rows) != 1:
-        return None
-    state, uid, inode = rows[0]
-    return (uid, inode) if state == ESTABLISHED and inode else None
-
-
-def _rows(table: Path, ends: Ends) -> Iterator[tuple[bytes, int, int]]:
-    """State, uid and inode of the sockets in `table` that are at the other end."""
-    try:
-        with table.open("rb") as file:
-            data = file.read(MAX_BYTES)
-    except OSError:
-        return
-    for near in _spellings(ends.peer):
-        for far in _spellings(ends.own):
-            wanted = b": %b %b " % (near, far)
-            at = data.find(wanted)
-            while at >= 0:
-                fields = data[at : data.find(b"\n", at)].split()
-                if len(fields) > 9 and fields[7].isdigit() and fields[9].isdigit():
-                    yield fields[3], int(fields[7]), int(fields[9])
-                at = data.find(wanted, at + 1)
-
-
-def _spellings(end: tuple[str, int]) -> Iterator[bytes]:
-    """An address and port as the tables write it: words of 32 bits in the machine's order. Of one of IPv4 also as the
-    mapped one of IPv6, which a socket of both families has."""
-    host, port = end
-    host = host.removeprefix("::ffff:") if "." in host else host
-    try:
-        packed = socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
-    except OSError:
-        return
-    for data in (packed, bytes(10) + b"\xff\xff" + packed) if len(packed) == 4 else (packed,):
-        words = struct.unpack(f"{'<' if sys.byteorder == 'little' else '>'}{len(data) // 4}I", data)
-        yield b"".join(b"%08X" % word for word in words) + b":%04X" % port
 
 
 def _is_loopback(host: str) -> bool:

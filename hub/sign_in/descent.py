@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from hub.net.processes import PROC, Process, facts, process
+from hub.linux.processes import PROC, Process, find_process, find_stat, pids
 
 MAX_DEPTH: Final = 64
 MAX_PROCESSES: Final = 4096
@@ -49,7 +49,7 @@ def why_of_a_host(asker: Process | None, shims: Iterable[Process], daemon: int, 
     """
     if asker is None:
         return "it cannot be told which process asks"
-    if process(asker.pid, proc) != asker:
+    if find_process(asker.pid, proc) != asker:
         return f"process {asker.pid}, which asked, has ended"
     starters = {starter: shim.pid for shim in shims if (starter := _starter(shim, proc)) is not None}
     for pid in (asker.pid, *_ancestors(asker.pid, proc)):
@@ -62,10 +62,10 @@ def why_of_a_host(asker: Process | None, shims: Iterable[Process], daemon: int, 
 
 def _starter(shim: Process, proc: Path) -> int | None:
     """The program that attached a host by `shim`: its parent, or the next above that is no shell."""
-    if process(shim.pid, proc) != shim:
+    if find_process(shim.pid, proc) != shim:
         return None
     for pid in _ancestors(shim.pid, proc):
-        found = facts(pid, proc)
+        found = find_stat(pid, proc)
         if found is None or pid == 1 or found.name in SERVICE_MANAGERS:
             return None
         if found.name not in SHELLS:
@@ -110,14 +110,10 @@ def _uid(pid: int, proc: Path) -> int | None:
 def _below(top: int, proc: Path) -> Iterator[int]:
     """All processes that descend from `top`, without it."""
     children: dict[int, list[int]] = {}
-    try:
-        names = [name for name in os.listdir(proc) if name.isdecimal()]
-    except OSError:
-        return
-    for name in names:
-        found = facts(int(name), proc)
+    for pid in pids(proc):
+        found = find_stat(pid, proc)
         if found is not None:
-            children.setdefault(found.parent, []).append(int(name))
+            children.setdefault(found.parent, []).append(pid)
     waiting, seen = [top], 0
     while waiting and seen < MAX_PROCESSES:
         for child in children.pop(waiting.pop(), ()):
@@ -128,7 +124,7 @@ def _below(top: int, proc: Path) -> Iterator[int]:
 
 def _ancestors(pid: int, proc: Path) -> Iterator[int]:
     for _ in range(MAX_DEPTH):
-        found = facts(pid, proc)
+        found = find_stat(pid, proc)
         if found is None or found.parent <= 0:
             return
         pid = found.parent

@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
+from hub.linux.orphans import MARKER, MAX_DEPTH
 from tests.support.attached import DEMO, hubd
 from tests.support.processes import HUBD, free_port, own_directories, running_hub
-from upstreams.transports.stdio.orphans import MARKER, MAX_DEPTH
 
 
 def wait_until(hub, test):

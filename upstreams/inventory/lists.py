@@ -7,7 +7,7 @@ from msgspec import Raw, Struct, structs
 from trio.lowlevel import checkpoint
 
 from hub.link.hub_errors import UpstreamProtocolError
-from hub.link.machine_clock import current_time
+from hub.linux.machine import current_time
 from hub.wire.byte_checks import READ_ERRORS
 from hub.wire.http.mcp_headers import asks_for_headers
 from hub.wire.hub_loops import NO_HUBS, HubChain, join_chains, read_chain

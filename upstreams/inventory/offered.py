@@ -10,7 +10,7 @@ from math import inf
 
 from msgspec import structs
 
-from hub.link.machine_clock import current_time
+from hub.linux.machine import current_time
 from hub.wire.handshake import ServerFacts
 from hub.wire.hub_loops import join_chains, with_chain
 from hub.wire.mcp import Freshness, Kind, Snapshot

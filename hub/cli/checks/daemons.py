@@ -20,13 +20,11 @@ from hub.cli.setup.temporary_directory import PREFIX
 from hub.control.answers import Status
 from hub.control.sign_ins import SignInTrial
 from hub.daemon.root_warning import ADVICE, ROOT
+from hub.linux.socket_tables import listening_paths
 from hub.shim.start_daemon import is_alive
 
-SOCKETS: Final = Path("/proc/net/unix")
 SYSTEMD: Final = Path("/run/systemd/system")
 """There where systemd is in charge (sd_booted(3))."""
-MAX_TABLE_BYTES: Final = 16 << 20
-"""The part of it that is read: 100 000 sockets, which other users can make, too."""
 SQUATTED = (
     "another user of this machine held that address when the hub started, and hosts with the usual URL show their "
     "token there; the token was replaced, and HTTP is closed to all hosts"
@@ -207,7 +205,7 @@ def _daemons() -> Iterator[tuple[int, str]]:
     They are found by sockets and locks, since a hub lets no other process of its user look into it.
     """
     with suppress(OSError):
-        for directory in sorted({path.rpartition("/")[0] for path in listening_sockets()}):
+        for directory in sorted({path.rpartition("/")[0] for path in listening_paths()}):
             lock = Path(directory, "hubd.lock")
             with suppress(OSError, ValueError):
                 if _is_private(directory) and is_alive(str(lock)):
@@ -224,17 +222,6 @@ def _is_private(directory: str) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
 
 
-def listening_sockets() -> set[str]:
-    """The paths of all listening unix sockets, as they were bound.
-
-    Raises:
-        OSError: the kernel does not show its table.
-    """
-    with SOCKETS.open("rb") as table:
-        lines = os.fsdecode(table.read(MAX_TABLE_BYTES)).split("\n")[1:]
-    return {parts[7] for line in lines if len(parts := line.split(None, 7)) == 8 and parts[3] == "00010000"}
-
-
 def stale_sockets(examined: Examined) -> Iterator[Finding]:
     """Sockets on which neither a hub nor a service manager listens.
 
@@ -243,7 +230,7 @@ def stale_sockets(examined: Examined) -> Iterator[Finding]:
     try:
         if is_alive(f"{directories.runtime_dir()}/hubd.lock"):
             return
-        listening = listening_sockets()
+        listening = listening_paths()
     except OSError:
         return
     for name in ("hubd.sock", "control.sock"):
@@ -256,7 +243,7 @@ def stale_sockets(examined: Examined) -> Iterator[Finding]:
 
 def left_behind(examined: Examined) -> Iterator[Finding]:
     """Servers that were left behind by hubs that were killed."""
-    from upstreams.transports.stdio.orphans import orphans
+    from hub.linux.orphans import orphans
 
     for orphan in orphans():
         what = f"process {orphan.pid} ({orphan.command}) was left behind by a hub that is dead (process {orphan.hub})"

@@ -1,8 +1,6 @@
 """A hub of its own for a few minutes: its files are in a temporary directory, and nothing of it is left."""
 
-import ctypes
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -64,14 +62,7 @@ def environment(directory: Path, environ: Mapping[str, str]) -> dict[str, str]:
 
 def _start(directory: Path, log: int, lock: int) -> subprocess.Popen[bytes]:
     from config.program import daemon_command
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    parent = os.getpid()
-
-    def die_with_us() -> None:
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:
-            os._exit(1)
+    from hub.linux.limits import die_with_parent
 
     program = daemon_command()
     command = [*program[: program.index("serve") + 1], "--config", str(directory / "hubd.toml")]
@@ -84,7 +75,7 @@ def _start(directory: Path, log: int, lock: int) -> subprocess.Popen[bytes]:
         pass_fds=[lock],
         env=environment(directory, os.environ),
         start_new_session=True,  # Ctrl-C at the terminal is for us alone
-        preexec_fn=die_with_us,
+        preexec_fn=die_with_parent(),
     )
 
 
@@ -129,6 +120,6 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 def _end_what_is_left() -> None:
     """End the servers of a hub that was killed: nothing else would before the next hub starts."""
-    from upstreams.transports.stdio.orphans import kill_orphans
+    from hub.linux.orphans import kill_orphans
 
     kill_orphans()

@@ -19,9 +19,9 @@ from hub.downstream.hosts import Hosts
 from hub.downstream.lines.connection import FLUSH_S, LineHost, serve_lines
 from hub.downstream.lines.preamble import Preamble, read_preamble
 from hub.link.interface import OWNER, Identity
+from hub.linux.peer_credentials import peer_pid, peer_uid
+from hub.linux.processes import Process, find_process
 from hub.net.acceptor import Acceptor, share_of_descriptors
-from hub.net.peer_credentials import peer_pid, peer_uid
-from hub.net.processes import Process, process
 from hub.routing.router import Router
 from hub.wire.jsonrpc import Failure, encode_response
 from hub.wire.mcp import INVALID_PARAMS
@@ -116,7 +116,7 @@ class LineServer:
                 await stream.send_all(encode_response(None, Failure(INVALID_PARAMS, view)) + b"\n")
             return
         identity = Identity(OWNER, preamble.host or "stdio")
-        shim = None if preamble.host == COMMAND_LINE else process(peer_pid(stream.socket))
+        shim = None if preamble.host == COMMAND_LINE else find_process(peer_pid(stream.socket))
         attached = Counter([] if shim is None else [shim])
         self._shims += attached
         try:

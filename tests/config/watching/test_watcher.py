@@ -9,8 +9,9 @@ import trio
 from watchfiles import _rust_notify
 from watchfiles._rust_notify import WatchfilesRustInternalError
 
-from config.watching import inotify, watcher
+from config.watching import watcher
 from config.watching.watcher import POLL_S, STEP_MS, Watcher
+from hub.linux import inotify
 
 PATIENCE_S = 30.0
 QUIET_S = 0.6

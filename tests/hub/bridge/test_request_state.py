@@ -19,9 +19,8 @@ from hub.bridge.request_state import (
     encode_input_request,
     input_required,
 )
-from hub.link import machine_clock
-from hub.link.machine_clock import BootClock, boot_clock
 from hub.link.sealing import Sealer
+from hub.linux.machine import BootClock, boot_clock
 from hub.wire.jsonrpc import RemoteProtocolError, Request, encode_response, raw
 from hub.wire.mcp import L4, MODERN
 from hub.wire.questions.question import Question
@@ -138,7 +137,7 @@ def test_the_clock_of_this_machine():
 
 
 def test_a_machine_that_does_not_say_which_run_of_it_this_is(monkeypatch, tmp_path):
-    monkeypatch.setattr(machine_clock, "_ID_PATH", tmp_path / "none")
+    monkeypatch.setattr("hub.linux.machine._ID_PATH", tmp_path / "none")
     assert boot_clock().id == ""
 
 

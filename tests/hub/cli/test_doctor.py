@@ -35,11 +35,12 @@ from hub.control.errors import ControlFailed, HubNotRunning
 from hub.control.methods import STATUS, read
 from hub.control.sign_ins import SignInTrial
 from hub.downstream.access.host_tokens import HostTokens
+from hub.linux import orphans, socket_tables
+from hub.linux.socket_tables import listening_paths
 from tests.support import host_homes
 from tests.support.commands import run_hubd
 from tests.support.host_homes import HOMES
 from tests.support.processes import HUBD, ROOT, own_directories, running
-from upstreams.transports.stdio import orphans
 
 
 class Case:
@@ -631,13 +632,12 @@ def test_what_others_could_have_put_there_is_not_asked(case, tmp_path, what, mon
     assert directory / "control.sock" not in asked
 
 
-def test_only_the_beginning_of_a_huge_table_of_sockets_is_read(case, tmp_path, monkeypatch):
+def test_only_the_beginning_of_a_huge_table_of_sockets_is_read(tmp_path, monkeypatch):
     table = tmp_path / "unix"
     row = "0: 00000002 00000000 00010000 0001 01 1 /{}/hubd.sock\n"
     table.write_text("Num RefCount\n" + "".join(row.format(at) for at in range(1000)))
-    monkeypatch.setattr(daemons, "SOCKETS", table)
-    monkeypatch.setattr(daemons, "MAX_TABLE_BYTES", 1000)
-    assert 0 < len(daemons.listening_sockets()) < 30
+    monkeypatch.setattr(socket_tables, "MAX_BYTES", 1000)
+    assert 0 < len(listening_paths(table)) < 30
 
 
 # --- files that cannot be read ----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from config.errors import ConfigError
-from hub.net.peer_credentials import peer_uid
+from hub.linux.peer_credentials import peer_uid
 from hub.net.unix import AlreadyRunning, await_removal, bind_unix, take_lock
 
 

@@ -315,7 +315,7 @@ def test_it_imports_nothing_heavy():
         "fcntl",
         "hub",
         "hub.net",
-        "hub.net.peer_credentials",
+        "hub.linux.peer_credentials",
         "hub.shim",
         "hub.shim.envelope",
         "hub.shim.hang_watch",

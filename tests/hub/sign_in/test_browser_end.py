@@ -11,8 +11,9 @@ import pytest
 import trio
 import trio.testing
 
+from hub.linux.socket_tables import find_peer
 from hub.net.http_message import Ends, HttpRequest
-from hub.sign_in.browser_end import NOBODY, BrowserEnds, Who, find_row, is_forwarded, is_from_here
+from hub.sign_in.browser_end import NOBODY, BrowserEnds, Who, is_forwarded, is_from_here
 
 HOST = {"host": "127.0.0.1:8765"}
 ENDS = Ends(("127.0.0.1", 8765), ("127.0.0.1", 40000))
@@ -44,7 +45,7 @@ def pair(request):
 
 def test_an_own_program(pair):
     served, client = pair
-    uid, inode = find_row(ends_of(served))
+    uid, inode = find_peer(*ends_of(served))
     assert uid == os.geteuid()
     assert inode == os.fstat(client.fileno()).st_ino
 
@@ -96,7 +97,7 @@ def test_whoever_does_not_stay_is_nobody(pair, leave):
     ends = ends_of(served)
     client.sendall(b"GET / HTTP/1.1\r\n\r\n")
     leave(client)
-    assert find_row(ends) is None
+    assert find_peer(*ends) is None
 
 
 async def test_a_closed_connection_is_nobodys(pair):
@@ -125,7 +126,7 @@ async def test_another_user():
         served, _ = listener.accept()
         with served:
             served.recv(1)
-            assert find_row(ends_of(served))[0] == ANOTHER_UID
+            assert find_peer(*ends_of(served))[0] == ANOTHER_UID
             assert await BrowserEnds(0, blind=False).who(request(ends_of(served))) is Who.UNKNOWN
             # For a hub of that user it is no child, and so the user's own; of this process it is one.
             assert await BrowserEnds(ANOTHER_UID, blind=False).who(request(ends_of(served))) is Who.SERVER
@@ -185,11 +186,11 @@ def machine(tmp_path: Path, *rows: str, six: str | None = "", uid_map="0 0 42949
     ],
 )
 def test_rows(tmp_path, rows, found):
-    assert find_row(ENDS, machine(tmp_path, *rows)) == found
+    assert find_peer(*ENDS, machine(tmp_path, *rows)) == found
 
 
 def test_a_row_in_both_tables_is_two(tmp_path):
-    assert find_row(ENDS, machine(tmp_path, row(), six=row(MAPPED + PEER, MAPPED + OWN))) is None
+    assert find_peer(*ENDS, machine(tmp_path, row(), six=row(MAPPED + PEER, MAPPED + OWN))) is None
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.net.processes import Process, process
+from hub.linux.processes import Process, find_process
 from hub.sign_in.descent import is_below, why_of_a_host
 
 MANAGER, DAEMON, HOST, SHELL, SHIM, SERVER, TERMINAL, ASKER = 1, 10, 20, 21, 22, 30, 40, 50
@@ -70,14 +70,14 @@ def test_a_hub_that_is_the_first_process_says_nothing(tmp_path):
 
 
 def test_real_processes():
-    me = process(os.getpid())
+    me = find_process(os.getpid())
     assert me is not None
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        asker = process(child.pid)
+        asker = find_process(child.pid)
         assert why_of_a_host(asker, [], os.getpid())
         assert not why_of_a_host(asker, [], child.pid + 100_000)
         child.communicate(b"\n")
-    assert process(child.pid) is None
+    assert find_process(child.pid) is None
 
 
 def test_files_of_processes_below():

@@ -20,6 +20,7 @@ import trio
 from config.directories import NotPrivate, private_dir
 from config.files import replace_private
 from config.loading.safe_reading import read_private
+from hub.linux.machine import kind_of_mount
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
 
 MAX_FILE_BYTES: Final = 512 << 10
@@ -191,17 +192,6 @@ def store_folder(state: Path, *, mounts: Path = MOUNTS, machine_id: Path = MACHI
     except OSError:
         is_shared = False
     return folder / f"machine-{_machine(machine_id)}" if is_shared else folder
-
-
-def kind_of_mount(mountinfo: str, device: int) -> str:
-    """The type of the file system with the number `device`, by `/proc/self/mountinfo`; "": it is not there."""
-    number = f"{os.major(device)}:{os.minor(device)}"
-    for line in mountinfo.splitlines():
-        before, _, after = line.partition(" - ")
-        fields = before.split()
-        if len(fields) > 2 and fields[2] == number and after:
-            return after.split()[0]
-    return ""
 
 
 def _machine(path: Path) -> str:

@@ -1,4 +1,3 @@
-"""Servers that are processes: `session` speaks to one, `process` starts and ends it, `limits` says what it may take,
-`stderr` keeps what it writes beside the protocol, `orphans` finds and ends processes that hubs left behind. A sandbox
-belongs to `process`.
+"""Servers that are processes: `session` speaks to one, `process` starts and ends it, `stderr` keeps what
+it writes beside the protocol. A sandbox belongs to `process`; limits and orphans are in `hub.linux`.
 """

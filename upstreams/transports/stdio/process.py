@@ -27,9 +27,9 @@ from config.environment.passing import passed
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.token_bucket import TokenBucket
+from hub.linux.limits import limit_child, refuse_last_descriptors
+from hub.linux.orphans import MARKER, THIS_HUB, kill_marked, mark_of, waited_for
 from upstreams.journal.redact import Mask
-from upstreams.transports.stdio.limits import limit_child, refuse_last_descriptors
-from upstreams.transports.stdio.orphans import MARKER, THIS_HUB, kill_marked, mark_of, waited_for
 from upstreams.transports.stdio.stderr import StderrLog
 
 log = logging.getLogger(__name__)

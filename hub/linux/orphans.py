@@ -19,12 +19,16 @@ import os
 import secrets
 import select
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import trio
+
+from hub.linux.limits import prctl
+from hub.linux.machine import read_boot_id
+from hub.linux.processes import open_pidfd, pids, read_stat, signal_process
 
 log = logging.getLogger(__name__)
 
@@ -44,17 +48,6 @@ KILL_WAIT_MS: Final = 1000
 """Time to wait for the next of the killed processes to end."""
 
 
-class Process(NamedTuple):
-    """A process as the kernel describes it (proc_pid_stat(5))."""
-
-    pid: int
-    state: str
-    parent: int
-    session: int
-    started: int
-    """In clock ticks since the boot."""
-
-
 class Orphan(NamedTuple):
     """A process whose hub is dead."""
 
@@ -64,25 +57,9 @@ class Orphan(NamedTuple):
     command: str
 
 
-def look_at(pid: int | str) -> Process | None:
-    """A process, None if there is none of that pid.
-
-    Raises:
-        OSError: nobody can say.
-    """
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            before, _, after = file.read().rpartition(b")")
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    fields = after.split()
-    return Process(int(before.split(b" ", 1)[0]), fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19]))
-
-
 def _place() -> str:
     """This boot and the namespaces of pids and times, in which a pid and a start are what they are."""
-    with open("/proc/sys/kernel/random/boot_id") as file:
-        boot = file.read().strip().replace("-", "")
+    boot = read_boot_id().replace("-", "")
     pids = os.readlink("/proc/self/ns/pid").strip("pid:[]")
     try:
         times = os.readlink("/proc/self/ns/time").strip("time:[]")
@@ -94,8 +71,8 @@ def _place() -> str:
 def _name_of_this_hub() -> str:
     token = secrets.token_hex(8)
     with suppress(OSError):
-        if (me := look_at("self")) is not None:
-            return f"{me.pid}.{me.started}.{_place()}.{token}"
+        if (me := read_stat("self")) is not None:
+            return f"{me.pid}.{me.began}.{_place()}.{token}"
     return f"{os.getpid()}.0.{NOWHERE}.{token}"
 
 
@@ -136,8 +113,8 @@ class _Hubs:
             pid, started, place, _token = hub.split(".")
             if place != self._place or place == NOWHERE:
                 return False
-            found = look_at(int(pid))
-            return found is None or found.started != int(started) or found.state in "ZX"
+            found = read_stat(int(pid))
+            return found is None or found.began != int(started) or found.state in "ZX"
         except (OSError, ValueError):
             return False
 
@@ -182,7 +159,7 @@ def _marked_processes() -> list[tuple[int, str]]:
     """All processes of this user with a mark, except this one."""
     found = []
     me = os.getpid()
-    for pid in _numbers(os.listdir("/proc")) if os.path.isdir("/proc") else ():
+    for pid in pids():
         if pid != me and (mark := _mark(pid)):
             with suppress(OSError):
                 if os.stat(f"/proc/{pid}").st_uid == os.geteuid():
@@ -206,13 +183,11 @@ def _mark(pid: int) -> str:
 
 def _kill(pid: int, mark: str) -> int | None:
     """KILL a process, if it still is the one with this mark; its pidfd."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except OSError:
+    if (pidfd := open_pidfd(pid)) is None:
         return None
     try:
         if _mark(pid) == mark:
-            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            signal_process(pidfd, signal.SIGKILL)
             return pidfd
     except OSError as error:  # it has ended, or has become another user
         if isinstance(error, PermissionError):
@@ -241,10 +216,6 @@ def _command(pid: int) -> str:
         return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
     except OSError:
         return "?"
-
-
-def _numbers(names: Iterable[str]) -> list[int]:
-    return [int(name) for name in names if name.isdigit()]
 
 
 # --- those that are adopted -------------------------------------------------------------------------------------------
@@ -299,12 +270,12 @@ def kill_adopted() -> int:
 def adopted() -> list[int]:
     """The children of this process that it did not start. Those it starts are waited for, or in its own session."""
     here = os.getsid(0)
-    pids: list[int] = []
+    children: list[int] = []
     for thread in os.listdir("/proc/self/task"):
         with suppress(OSError):
-            pids += map(int, Path(f"/proc/self/task/{thread}/children").read_bytes().split())
+            children += map(int, Path(f"/proc/self/task/{thread}/children").read_bytes().split())
     found = []
-    for pid in pids:
+    for pid in children:
         with suppress(OSError):
             if pid not in waited_for and os.getsid(pid) != here:
                 found.append(pid)
@@ -319,6 +290,4 @@ def _become_subreaper() -> bool:
     """True if what our children leave behind is now given to us, and can be listed."""
     if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
         return False
-    import ctypes  # trio has imported it, too
-
-    return bool(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+    return prctl(PR_SET_CHILD_SUBREAPER, 1)

@@ -1,9 +1,16 @@
-"""Limits of children: what one may take of the machine, and the descriptors that none is started with."""
+"""Limits: what a child may take of the machine, the descriptors that none is started with, and the hub's own hardening.
 
-import contextlib
+The hub makes files for its user only, writes no core file, and keeps children out of its memory (prctl(2)).
+"""
+
+import ctypes
 import errno
 import os
 import resource
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +24,11 @@ DESCRIPTORS_OF_CHILD: Final = 12
 """Descriptors that starting a child takes for a moment."""
 OOM_SCORE: Final = 200
 """The score by which a child is likelier to be killed than the hub when memory runs out."""
+UMASK: Final = 0o077
+PR_SET_PDEATHSIG: Final = 1
+PR_SET_DUMPABLE: Final = 4
+OPEN_TO_DEBUGGERS: Final = "HUBD_DUMPABLE"
+"""Environment variable; 1 lets debuggers and profilers of the same user attach to the hub."""
 
 
 def limit_child(pid: int) -> None:
@@ -24,7 +36,7 @@ def limit_child(pid: int) -> None:
 
     Done from outside and after its start, since code between fork and exec costs the hub's whole memory map.
     """
-    with contextlib.suppress(OSError, ValueError):
+    with suppress(OSError, ValueError):
         resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
         soft, hard = (
             MOST_DESCRIPTORS if limit == resource.RLIM_INFINITY else min(limit, MOST_DESCRIPTORS)
@@ -32,7 +44,7 @@ def limit_child(pid: int) -> None:
         )
         given = soft if GIVEN_DESCRIPTORS == resource.RLIM_INFINITY else min(soft, GIVEN_DESCRIPTORS)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (given, hard))
-    with contextlib.suppress(OSError, ValueError):
+    with suppress(OSError, ValueError):
         score = min(1000, int(Path("/proc/self/oom_score_adj").read_text()) + OOM_SCORE)
         Path(f"/proc/{pid}/oom_score_adj").write_text(str(score))
 
@@ -50,3 +62,41 @@ def refuse_last_descriptors() -> None:
     os.close(lowest)
     if lowest + DESCRIPTORS_OF_CHILD > limit - min(KEPT_DESCRIPTORS, limit // 8):
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+def harden() -> None:
+    """Make files for this user only, write no core file, and keep children out of the hub's memory and environment.
+
+    As far as the system allows.
+    """
+    os.umask(UMASK)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if os.environ.get(OPEN_TO_DEBUGGERS) != "1":
+        prctl(PR_SET_DUMPABLE, 0)
+
+
+def raise_fd_limit() -> None:
+    """Raise the limit of open files as far as the system allows: each upstream takes four."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def prctl(option: int, value: int) -> bool:
+    """Change what the kernel does with this process (prctl(2)); False: it knows no such thing."""
+    return sys.platform == "linux" and bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
+
+
+def die_with_parent() -> Callable[[], None]:
+    """The function that a child is to call before it starts its program: it gets SIGTERM when this process ends."""
+    libc, parent = ctypes.CDLL(None, use_errno=True), os.getpid()
+
+    def die() -> None:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return die

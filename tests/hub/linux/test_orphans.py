@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from config.settings import UpstreamConfig
-from tests.support.descriptors import no_descriptor_left
-from upstreams.transports.stdio.orphans import (
+from hub.linux.orphans import (
     MARKER,
     MAX_DEPTH,
     OWN,
@@ -20,11 +19,12 @@ from upstreams.transports.stdio.orphans import (
     depth,
     kill_marked,
     kill_orphans,
-    look_at,
     mark_of,
     orphans,
     waited_for,
 )
+from hub.linux.processes import read_stat
+from tests.support.descriptors import no_descriptor_left
 from upstreams.transports.stdio.process import Child
 
 pytestmark = pytest.mark.alone  # every hub ends what belongs to dead ones
@@ -33,7 +33,7 @@ PID, STARTED, PLACE, TOKEN = THIS_HUB.split(".")
 
 HUB = """if True:
     import os, subprocess, sys
-    from upstreams.transports.stdio.orphans import mark_of
+    from hub.linux.orphans import mark_of
     env = {"HUBD_INSTANCE": mark_of(1, os.environ["HUBD_INSTANCE"])}
     child = subprocess.Popen(["sleep", "1000"], env=env, start_new_session=True, stdout=subprocess.DEVNULL)
     while "(sleep) S" not in open(f"/proc/{child.pid}/stat").read():
@@ -73,7 +73,7 @@ def another_hub(mark=""):
 
 
 def alive(pid):
-    found = look_at(pid)
+    found = read_stat(pid)
     return found is not None and found.state not in "ZX"
 
 
@@ -85,14 +85,14 @@ def found(pid):
 
 
 def test_a_mark_names_this_hub():
-    me = look_at("self")
-    assert (me.pid, me.started) == (os.getpid(), look_at(os.getpid()).started) == (int(PID), int(STARTED))
+    me = read_stat("self")
+    assert (me.pid, me.began) == (os.getpid(), read_stat(os.getpid()).began) == (int(PID), int(STARTED))
     assert me.parent == os.getppid()
     assert me.session == os.getsid(0)
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")
     assert PLACE.split("-")[:2] == [boot, os.readlink("/proc/self/ns/pid")[5:-1]]
     assert len(TOKEN) == 16
-    assert look_at(1 << 30) is None
+    assert read_stat(1 << 30) is None
 
 
 def test_the_mark_of_a_hub_below_a_hub_names_both():
@@ -148,7 +148,7 @@ def test_the_child_of_a_hub_is_an_orphan_once_that_hub_is_dead():
         hub.kill()
         while (orphan := found(pid)) is None:
             pass  # it is being killed
-        assert look_at(hub.pid).state == "Z", "nobody has waited for it yet"
+        assert read_stat(hub.pid).state == "Z", "nobody has waited for it yet"
         assert orphan == (pid, hub.pid, "sleep")
         assert kill_orphans() >= 1
         assert not alive(pid)
@@ -184,7 +184,8 @@ def test_a_process_of_another_user_is_left_alone():
 
 ADOPTING = """if True:
     import os, select, subprocess, sys, trio
-    from upstreams.transports.stdio import orphans
+    from hub.linux import orphans
+    from hub.linux.processes import read_stat
 
     def leave(env, *, ends=False):
         "A process whose parent is gone, in a session of its own; its pid."
@@ -202,10 +203,10 @@ ADOPTING = """if True:
             in_our_session = subprocess.Popen(["sh", "-c", "exit 4"])
             with trio.fail_after(30):
                 short = leave({}, ends=True)
-                while orphans.look_at(short):
+                while read_stat(short):
                     await trio.sleep(0.001)
                 for pid in (child.pid, in_our_session.pid):
-                    while orphans.look_at(pid).state != "Z":
+                    while read_stat(pid).state != "Z":
                         await trio.sleep(0.001)
                 orphans.reap_adopted()
             assert (child.wait(), in_our_session.wait()) == (3, 4), "nobody else has taken their status"

@@ -1,4 +1,4 @@
-"""Events of the kernel's inotify as a descriptor that the event loop waits for: Linux alone has it.
+"""Events of the kernel's inotify as a descriptor that the event loop waits for.
 
 `config.watching.watcher` waits with it while files are quiet: the library that watches them otherwise wakes for every
 look.

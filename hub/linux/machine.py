@@ -1,9 +1,10 @@
-"""Clocks that run on while the machine sleeps: one for this run of the hub, one from the start of the machine.
+"""This machine: clocks that run on while it sleeps, the name of this run of it, its users and file systems.
 
 trio's own clock stands still while a laptop sleeps: what was good for ten minutes would be good the next morning.
 """
 
 import hashlib
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import trio
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", None)
 """Runs on during sleep, which `CLOCK_MONOTONIC` does not; None: the system has no such clock."""
+WHOLE_RANGE: Final = ["0", "0", "4294967295"]
 _ID_PATH: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -46,9 +48,37 @@ class BootClock(NamedTuple):
 def boot_clock() -> BootClock:
     """The clock of this machine, as Linux has it; elsewhere one without `id`."""
     try:
-        id = _ID_PATH.read_bytes()
+        id = read_boot_id()
     except OSError:
-        id = b""
+        id = ""
     if _CLOCK is None or not id:
         return BootClock("", lambda: 0.0)
-    return BootClock(hashlib.sha256(id.strip()).hexdigest()[:8], lambda: time.clock_gettime(_CLOCK))
+    return BootClock(hashlib.sha256(id.encode()).hexdigest()[:8], lambda: time.clock_gettime(_CLOCK))
+
+
+def read_boot_id() -> str:
+    """The name of this run of the machine.
+
+    Raises:
+        OSError: the system has none.
+    """
+    return _ID_PATH.read_text("ascii", "replace").strip()
+
+
+def has_all_users(proc: Path = Path("/proc")) -> bool:
+    """True if this process is in no user namespace: there all strangers are one user, or have other numbers."""
+    try:
+        return (proc / "self" / "uid_map").read_text("ascii").split() == WHOLE_RANGE
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def kind_of_mount(mountinfo: str, device: int) -> str:
+    """The type of the file system with the number `device`, by `/proc/self/mountinfo`; "": it is not there."""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split()
+        if len(fields) > 2 and fields[2] == number and after:
+            return after.split()[0]
+    return ""
