@@ -10,5 +10,5 @@ users.
 
 What always holds: nothing is kept longer than its upstream allowed or changes are reported; nothing private goes to
 another account; no host gets a result that was read before a change of which the hub had heard when the host asked.
-Of `hub`, only `hub.wire` and `hub.link` are imported.
+Of `hub`, only `hub.wire`, `hub.link` and `hub.linux` are imported.
 """

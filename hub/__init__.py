@@ -9,7 +9,8 @@
     sign_in      people who sign in at servers: tickets, pages for their browsers, the flow behind them
     bridge       host and server of different eras               | control: the CLI's socket | shim: `hubd connect`
     catalog      names, URIs and lists that hosts see; pure      | net: sockets and HTTP/1.1, nothing of MCP
-    link, wire   the seam to `upstreams`, and the protocol; `upstreams` and `cache` import these two and nothing else
+    link, wire   the seam to `upstreams`, and the protocol
+    linux        all that is particular to Linux; `upstreams` and `cache` import these three and nothing else
 
 What always holds: an operation crosses in one place, `await upstream.call(operation, exchange)`; an id, token, cursor
 or session of one hop is never seen on another; shared state changes only in functions without `await`, so no locks.

@@ -27,7 +27,7 @@ from tests.real.flow_list import FLOWS, PAIRS
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("[a-z]*/README.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("[a-z]*/README.md"), ROOT / "hub/cli/README.md"])
 
 ROW = re.compile(r"^\| (?P<feature>[^|]+) \| (?P<cells>(?:[✓–] \| ){4})(?P<flows>(?:`\w+` ?)+)\|$", re.M)
 
@@ -101,6 +101,10 @@ def test_links_between_the_documents_lead_somewhere(document: Path) -> None:
         assert not anchor or anchor in {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
 
 
+def test_the_front_page_is_short() -> None:
+    assert (ROOT / "README.md").read_text(encoding="utf-8").count("\n") <= 170
+
+
 def test_nothing_but_the_agreed_documents_lies_at_the_root() -> None:
     assert {path.name for path in ROOT.glob("*.md")} <= {"README.md", "CHANGELOG.md"}
 
@@ -108,7 +112,7 @@ def test_nothing_but_the_agreed_documents_lies_at_the_root() -> None:
 def test_the_example_of_a_profile_does_what_the_text_below_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    section = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = (ROOT / "hub/cli/README.md").read_text(encoding="utf-8")
     section = section.partition("\n## Choosing what a host sees\n")[2].partition("\n## ")[0]
     [example] = re.findall(r"```toml\n(.*?)```", section, re.S)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))

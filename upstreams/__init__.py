@@ -1,4 +1,4 @@
-"""The hub as the client of MCP servers. Of `hub` it imports `hub.link` and `hub.wire`, nothing else.
+"""The hub as the client of MCP servers. Of `hub` it imports `hub.link`, `hub.wire` and `hub.linux`, nothing else.
 
     supervisor           all upstreams; applies configurations       runner          keeps one upstream running
     upstream             what the hub calls                          lifecycle       its states as a table
