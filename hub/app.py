@@ -47,7 +47,7 @@ from hub.routing.subscriptions import Subscriptions
 from upstreams.inventory.last_known import LastKnown
 from upstreams.journal.redact import CommonSecrets
 from upstreams.resolution.sources import read_references
-from upstreams.session import NO_CREDENTIALS, Credentials
+from upstreams.session import NO_CREDENTIALS, CredentialSource
 from upstreams.sessions.connector import RunSession
 from upstreams.supervisor import Supervisor, Upstreams
 from upstreams.transports import run_session as transports
@@ -83,7 +83,7 @@ class Hub:
         is_elsewhere: Callable[[str], bool] | None = None,
         boot: BootClock | None = None,
         shared: SharedStore | None = None,
-        credentials: Credentials = NO_CREDENTIALS,
+        credentials: CredentialSource = NO_CREDENTIALS,
         environ: Mapping[str, str] = os.environ,
         used: Memory | None = None,
         secrets: CommonSecrets | None = None,
@@ -135,7 +135,7 @@ class Hub:
         upstreams: Upstreams,
         config: HubConfig,
         run_session: RunSession,
-        credentials: Credentials,
+        credentials: CredentialSource,
         environ: Mapping[str, str],
     ) -> Supervisor:
         return Supervisor(

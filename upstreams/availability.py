@@ -157,13 +157,13 @@ class Availability:
         self.history.opened(how, pid)
         log.info("%s is connected: %s", self._name, how)
 
-    def failed(self, error: HubError | None) -> float | None:
+    def fail(self, error: HubError | None) -> float | None:
         """A session ended, or could not be opened; seconds until the next attempt, None: not before `want`."""
         now = trio.current_time()
         self.history.failed(error, now)
         self._failure = UpstreamLoop if isinstance(error, UpstreamLoop) else UpstreamUnavailable
         self._refusal = UpstreamDenied if isinstance(error, UpstreamDenied) else UpstreamUnauthorized
-        pause_s = self.backoff.failed(now)
+        pause_s = self.backoff.next_pause_s(now)
         event = Event.LOST
         if isinstance(error, UpstreamUnauthorized) and error.retry_after_ms is None:
             event = Event.REFUSED

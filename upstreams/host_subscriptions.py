@@ -8,7 +8,7 @@ session has its own `SessionSubscriptions`; here is noted which host subscribed 
     the host has no session       kept for the next one, which is opened for it unless a call has to: at once, and at
                                   growing intervals if it does not last
 
-So a host that only subscribes has a process of its own where a calling host has. `Pool.borrowed_main` is the exception.
+So a host that only subscribes has a process of its own where a calling host has. `Pool.lend_main` is the exception.
 """
 
 import logging
@@ -29,7 +29,7 @@ from upstreams.subscriptions.subscription import ResourceSubscriber
 log = logging.getLogger(__name__)
 
 
-class HostEntry:
+class SubscribedHost:
     """The subscriptions of one host, and its session."""
 
     def __init__(self, host: Hashable, exchange: Exchange) -> None:
@@ -58,14 +58,14 @@ class HostSubscriptions:
     def __init__(self, name: str, selector: SessionSelector) -> None:
         self._name = name
         self._selector = selector
-        self._hosts: dict[Hashable, HostEntry] = {}
+        self._hosts: dict[Hashable, SubscribedHost] = {}
         self._missing = DirtyFlag()
 
     def __repr__(self) -> str:
         held = sum(len(entry.held) for entry in self._hosts.values())
         return f"<HostSubscriptions at {self._name}: {held} of {len(self._hosts)} hosts>"
 
-    def __iter__(self) -> Iterator[HostEntry]:
+    def __iter__(self) -> Iterator[SubscribedHost]:
         return iter(list(self._hosts.values()))
 
     def __bool__(self) -> bool:
@@ -110,7 +110,7 @@ class HostSubscriptions:
     def _keep_for(self, subscriber: ResourceSubscriber, uri: str, pooled: PooledSession) -> None:
         entry = self._hosts.get(subscriber.host)
         if entry is None:
-            entry = self._hosts[subscriber.host] = HostEntry(subscriber.host, subscriber.exchange)
+            entry = self._hosts[subscriber.host] = SubscribedHost(subscriber.host, subscriber.exchange)
         entry.exchange = subscriber.exchange
         if entry.pooled is not pooled:
             entry.move(pooled)
@@ -138,7 +138,7 @@ class HostSubscriptions:
         old, other._hosts = other._hosts, {}
         for host, entry in old.items():
             entry.move(None)
-            fresh = self._hosts.setdefault(host, HostEntry(host, entry.exchange))
+            fresh = self._hosts.setdefault(host, SubscribedHost(host, entry.exchange))
             fresh.held |= entry.held
             entry.held = {}
         self.move_all()
@@ -166,7 +166,7 @@ class HostSubscriptions:
                         entry.is_sought = True
                         nursery.start_soon(self._seek, entry)
 
-    async def _seek(self, entry: HostEntry) -> None:
+    async def _seek(self, entry: SubscribedHost) -> None:
         try:
             if entry.pauses is None:
                 entry.pauses = ExponentialBackoff()

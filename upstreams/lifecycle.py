@@ -131,7 +131,7 @@ class Backoff:
         self._is_open = True
         self._pauses.opened(now)
 
-    def failed(self, now: float) -> float | None:
+    def next_pause_s(self, now: float) -> float | None:
         """A session ended, or could not be opened: how many seconds to wait, or None to give up.
 
         A session that ends soon after it opened is no failed attempt, but the pauses go on growing, so that a crash

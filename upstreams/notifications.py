@@ -81,7 +81,7 @@ class NotificationSink:
             return
         self._logs_left -= 1
         level = peek_str(params.get("level")) or ""
-        text = self._history.logged(level, bytes(params.get("data", b"")).decode(errors="replace")[:LOG_CHARS])
+        text = self._history.note_log(level, bytes(params.get("data", b"")).decode(errors="replace")[:LOG_CHARS])
         log.log(SEVERITY.get(level, logging.ERROR), "%s: %s", peek_str(params.get("logger")), text)
 
     def said(self, line: str, pid: int) -> bool:

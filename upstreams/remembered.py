@@ -20,7 +20,7 @@ NOTED_AGAIN_S: Final = 900.0
 """Time after which a server that is still connected is noted again, so that the memory is seldom written."""
 
 
-class Memory(Protocol):
+class RememberedFacts(Protocol):
     """Facts by section and key, remembered between runs."""
 
     def get(self, section: str, key: str) -> object: ...
@@ -30,14 +30,14 @@ class Memory(Protocol):
     def put(self, section: str, key: str, value: object) -> None: ...
 
 
-class UpstreamMemory(EraMemory, Memory, Protocol):
+class UpstreamMemory(EraMemory, RememberedFacts, Protocol):
     """All that is remembered of an upstream: facts, and the era that it spoke."""
 
 
 class LastConnected:
     """The times at which servers were connected last. `wall` is the time of day in seconds."""
 
-    def __init__(self, memory: Memory, wall: Callable[[], float]) -> None:
+    def __init__(self, memory: RememberedFacts, wall: Callable[[], float]) -> None:
         self._memory = memory
         self._wall = wall
 

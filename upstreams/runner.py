@@ -86,7 +86,7 @@ class UpstreamRunner:
             if upstream.state is State.IDLE:
                 await upstream.availability.until_wanted()
                 continue
-            pause_s = upstream.failed(error)
+            pause_s = upstream.fail(error)
             self._report(pause_s)
             self._on_settled()
             if pause_s is None:

@@ -79,7 +79,7 @@ class Credential(Protocol):
         ...
 
 
-class Credentials(Protocol):
+class CredentialSource(Protocol):
     """The credentials that a hub shows its upstreams."""
 
     async def credential(self, name: str, config: UpstreamConfig, principal: str) -> Credential | None:
@@ -389,7 +389,7 @@ def split_progress(params: dict[str, Raw]) -> tuple[int | None, dict[str, Raw]]:
     return (int(text) if text.isdigit() and len(text) < 20 else None), rest
 
 
-def named_log(name: str, params: dict[str, Raw]) -> dict[str, Raw]:
+def prefix_log(name: str, params: dict[str, Raw]) -> dict[str, Raw]:
     """The params of a `notifications/message` with the upstream's name before its logger."""
     logger = peek_str(params.get("logger"))
     rest = {key: value for key, value in params.items() if key != "_meta"}

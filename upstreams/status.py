@@ -40,7 +40,7 @@ def is_local(config: UpstreamConfig) -> bool:
     return is_loopback(urlsplit(config.url).hostname or "")
 
 
-def configured_transport(config: UpstreamConfig) -> str:
+def transport_of(config: UpstreamConfig) -> str:
     """The transport that the configuration names; the server may turn out to speak another."""
     if config.command is not None:
         return "stdio"

@@ -35,7 +35,7 @@ from upstreams.lifecycle import State
 from upstreams.remembered import LastConnected, UpstreamMemory
 from upstreams.resolution.sources import ReadReferences, read_references
 from upstreams.runner import UpstreamRunner
-from upstreams.session import NO_CREDENTIALS, Credentials
+from upstreams.session import NO_CREDENTIALS, CredentialSource
 from upstreams.sessions.connector import RunSession
 from upstreams.transports.run_session import run_session
 from upstreams.transports.stdio.process import is_found
@@ -116,7 +116,7 @@ class Supervisor:
         on_elicited: Callable[[str, str], None] = lambda upstream, id: None,
         listener_for: Callable[[str, UpstreamConfig], InvalidationListener] = lambda name, config: NO_LISTENER,
         read_references: ReadReferences = read_references,
-        credentials: Credentials = NO_CREDENTIALS,
+        credentials: CredentialSource = NO_CREDENTIALS,
         secrets: CommonSecrets | None = None,
         drain_s: float = 30.0,
         start_limits: StartLimits | None = None,

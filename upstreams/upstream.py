@@ -42,13 +42,13 @@ from upstreams.notifications import NotificationSink
 from upstreams.remembered import UpstreamMemory
 from upstreams.resolution.reference_values import ReferenceValues
 from upstreams.resolution.sources import ReadReferences, read_references
-from upstreams.session import NO_CREDENTIALS, Credentials
+from upstreams.session import NO_CREDENTIALS, CredentialSource
 from upstreams.sessions.calls import Calls, SessionSelector
 from upstreams.sessions.connector import RunSession, SessionConnector, SessionParts
 from upstreams.sessions.dual_era_sessions import LegacySessions
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
-from upstreams.status import configured_transport, health, is_local
+from upstreams.status import health, is_local, transport_of
 from upstreams.status_facts import Counts, UpstreamStatus
 from upstreams.subscriptions.subscription import ResourceSubscriber
 
@@ -66,7 +66,7 @@ class UpstreamParts(Struct, frozen=True):
     """Called with the name of an upstream and the id of an elicitation at a URL that is done there."""
     listener_for: Callable[[str, UpstreamConfig], InvalidationListener]
     read_references: ReadReferences = read_references
-    credentials: Credentials = NO_CREDENTIALS
+    credentials: CredentialSource = NO_CREDENTIALS
     secrets: CommonSecrets | None = None
     """Secrets that any upstream may tell, since it may be sent them; None: there are none."""
 
@@ -159,19 +159,16 @@ class Upstream:
             HubError: as `Session.call`.
         Cancellation: passes to the upstream, which is told.
         """
-        if operation.session and (named := self._named(operation.session)):
+        if operation.session and (named := self._find_session(operation.session)):
             subscriber, pooled = named
             with suppress(UpstreamUnavailable):  # nothing was sent; if that session is over, the next one may have it
                 return await subscriber.calls.call_over(pooled, operation, exchange)
         try:
             return await self._call_here(operation, exchange)
-        except UpstreamUnavailable as error:  # nothing was sent
-            if self.successor is None:
-                self._mask.error(error)
-                raise
         except HubError as error:
-            self._mask.error(error)
-            raise
+            if not self._passes_on(error):
+                raise
+        assert self.successor is not None
         reply = await self.successor.call(operation, exchange)
         self.offered.replace_snapshot(self.successor.snapshot)  # by its version the reply is read
         return reply
@@ -186,6 +183,13 @@ class Upstream:
             if pooled in (self.pool.find(caller), self.legacy_sessions.pool.find(caller)):
                 raise
         return await self.calls.call_over(await self.selector.wait(exchange), operation, exchange)
+
+    def _passes_on(self, error: HubError) -> bool:
+        """True if the successor carries on, since nothing was sent; else the error is masked for the host."""
+        if isinstance(error, UpstreamUnavailable) and self.successor is not None:
+            return True
+        self._mask.error(error)
+        return False
 
     def session_for(self, caller: Caller) -> PooledSession | None:
         """The open session that a call of `caller` would use now; None: there is none yet, or never will be."""
@@ -205,7 +209,7 @@ class Upstream:
 
     def ttl_ms(self, kind: Kind) -> int:
         """Milliseconds for which hosts may use a list without asking again."""
-        return self.offered.ttl_ms(kind, self._told_since(kind))
+        return self.offered.ttl_ms(kind, self._heard_since(kind))
 
     def refresh_if_expired(self, kind: Kind) -> Reading | None:
         """Have a list read again that may have changed; the reading to wait for, None: there is none.
@@ -214,9 +218,9 @@ class Upstream:
         """
         if self.state is not State.CONNECTED or not self.offered.listed:
             return None
-        return self.lists.request(kind) if self.offered.has_expired(kind, self._told_since(kind)) else None
+        return self.lists.request(kind) if self.offered.has_expired(kind, self._heard_since(kind)) else None
 
-    def _told_since(self, kind: Kind) -> float:
+    def _heard_since(self, kind: Kind) -> float:
         """Since when changes of a list are sure to be heard; `inf`: they are not."""
         main = self.pool.main
         if main is None:
@@ -279,13 +283,10 @@ class Upstream:
         try:
             refusal = await self.host_subscriptions.subscribe(uri, subscriber)
             return None if refusal is None else self._mask.failure(refusal)
-        except UpstreamUnavailable as error:
-            if self.successor is None:
-                self._mask.error(error)
-                raise
         except HubError as error:
-            self._mask.error(error)
-            raise
+            if not self._passes_on(error):
+                raise
+        assert self.successor is not None
         return await self.successor.subscribe(uri, subscriber)
 
     def is_subscribed(self, uri: str, subscriber: ResourceSubscriber) -> bool:
@@ -318,23 +319,23 @@ class Upstream:
 
     def expect(self, session: str, caller: Caller, for_s: float) -> None:
         """Keep `session` open for `for_s` seconds, because a task lives in it; "": the session of `caller`."""
-        named = self._named(session)
+        named = self._find_session(session)
         pooled = self.pool.find(caller) if not session else named and named[1]
         if pooled:
             pooled.keep_for(for_s)
 
     def has_lost(self, session: str) -> bool:
         """True if `session` was a process that has ended, and with it everything that was begun in it."""
-        return self.config.command is not None and self._named(session) is None
+        return self.config.command is not None and self._find_session(session) is None
 
-    def _named(self, session: str) -> "tuple[Upstream, PooledSession] | None":
+    def _find_session(self, session: str) -> "tuple[Upstream, PooledSession] | None":
         """The open session with this id, and its upstream: this one, or its predecessor. "" names none."""
         if not session:
             return None
         for pool in self.pools:
-            if pooled := pool.named(session):
+            if pooled := pool.session_with(session):
                 return self, pooled
-        return self.predecessor._named(session) if self.predecessor is not None else None
+        return self.predecessor._find_session(session) if self.predecessor is not None else None
 
     # --- what the runner does -----------------------------------------------------------------------------------------
 
@@ -353,12 +354,12 @@ class Upstream:
             self.pool.main_lost()
             self.availability.move(Event.LOST)
 
-    def failed(self, error: HubError | None) -> float | None:
-        """As `Availability.failed`, of the main session."""
+    def fail(self, error: HubError | None) -> float | None:
+        """As `Availability.fail`, of the main session."""
         self.main_lost()
         if isinstance(error, UpstreamLoop):
             self.offered.withdraw()  # all of it is our own, under longer names
-        pause_s = self.availability.failed(error)
+        pause_s = self.availability.fail(error)
         if isinstance(error, UpstreamUnauthorized) and error.asks_person:
             self._want_sign_in()
         return pause_s
@@ -530,7 +531,7 @@ class Upstream:
             queued=start is not None and start.is_queued,
             era=session.era.value if session else None,
             version=self.snapshot.version or None,
-            transport=session.transport if session else configured_transport(self.config),
+            transport=session.transport if session else transport_of(self.config),
             pid=session.pid if session else None,
             counts=Counts(*(len(lists.get(kind, ())) for kind in Kind)),
             **structs.asdict(trouble),

@@ -54,7 +54,7 @@ from hub.link.interface import OWNER, Caller, Identity
 from hub.routing.host_exchange import HostExchange
 from hub.wire.jsonrpc import Request, Result, own_items
 from hub.wire.mcp import HUBD_VERSION, L4, LIST_METHOD, Kind
-from upstreams.journal.journal import Follower, Journal, merged
+from upstreams.journal.journal import Follower, Journal, merge_tails
 from upstreams.lifecycle import State
 from upstreams.upstream import Upstream
 
@@ -219,7 +219,7 @@ class DaemonApi:
                 own = own if name == OWN_NAME and name not in upstreams else journals.of(name)
                 tails = [own.tail(lines)]
             followed.enter_context(own.follow(follower))
-            yield Logs(tuple(merged(tails, lines)))
+            yield Logs(tuple(merge_tails(tails, lines)))
             while follow:
                 records, lost = await follower.next()
                 yield Logs(tuple(records), lost)

@@ -122,9 +122,7 @@ class _Hubs:
 def orphans() -> list[Orphan]:
     """The processes of this user whose hub died without ending them. Blocks for some milliseconds."""
     hubs = _Hubs()
-    return [
-        Orphan(pid, hub, _command(pid)) for pid, mark in _marked_processes() if (hub := hubs.dead_one(mark)) is not None
-    ]
+    return [Orphan(pid, hub, _command(pid)) for pid, mark in _find_marked() if (hub := hubs.dead_one(mark)) is not None]
 
 
 def kill_orphans() -> int:
@@ -147,7 +145,7 @@ def kill_marked(marker: str) -> int:
 def _kill_all(ours: Callable[[str], bool]) -> int:
     killed = 0
     for _ in range(KILL_ROUNDS):
-        found = [pidfd for pid, mark in _marked_processes() if ours(mark) and (pidfd := _kill(pid, mark)) is not None]
+        found = [pidfd for pid, mark in _find_marked() if ours(mark) and (pidfd := _kill(pid, mark)) is not None]
         if not found:
             break
         killed += len(found)
@@ -155,7 +153,7 @@ def _kill_all(ours: Callable[[str], bool]) -> int:
     return killed
 
 
-def _marked_processes() -> list[tuple[int, str]]:
+def _find_marked() -> list[tuple[int, str]]:
     """All processes of this user with a mark, except this one."""
     found = []
     me = os.getpid()
@@ -241,7 +239,7 @@ async def adopt(*, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 
 def reap_adopted() -> None:
     """Let go of adopted processes that have ended. A child that somebody waits for is not touched."""
-    for pid in adopted():
+    for pid in adoptees():
         with suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
 
@@ -256,7 +254,7 @@ def kill_adopted() -> int:
         hubs = _Hubs()
         found = [
             pidfd
-            for pid in adopted()
+            for pid in adoptees()
             if not _is_of_another(mark := _mark(pid), hubs) and (pidfd := _kill(pid, mark)) is not None
         ]
         killed += len(found)
@@ -267,7 +265,7 @@ def kill_adopted() -> int:
     return killed
 
 
-def adopted() -> list[int]:
+def adoptees() -> list[int]:
     """The children of this process that it did not start. Those it starts are waited for, or in its own session."""
     here = os.getsid(0)
     children: list[int] = []

@@ -31,7 +31,7 @@ from hub.wire.mcp import UNDERSTOOD, Era
 from tests.support.fakes import FakeUpstream, opener
 from tests.support.house import House, HttpHost, JudgedHost, LineHost, Question
 from tests.support.http_fakes import Open
-from upstreams.inventory.last_known import Draft, LastKnown
+from upstreams.inventory.last_known import LastKnown, ListsDraft
 
 KEY = b"k" * 32
 PARTING_S = 1.0
@@ -77,14 +77,14 @@ class KeptLists(LastKnown):
         super().__init__(Path("lists"))
         self._disk = disk
 
-    def _read_all(self, directory: Path, names: Iterable[str]) -> dict[str, Draft]:
+    def _read_all(self, directory: Path, names: Iterable[str]) -> dict[str, ListsDraft]:
         files = self._disk.files
-        return {name: msgspec.json.decode(files[f"lists/{name}"], type=Draft) for name in names if self._has(name)}
+        return {name: msgspec.json.decode(files[f"lists/{name}"], type=ListsDraft) for name in names if self._has(name)}
 
     def _has(self, name: str) -> bool:
         return f"lists/{name}" in self._disk.files
 
-    def _write_all(self, drafts: Mapping[str, Draft]) -> dict[str, str]:
+    def _write_all(self, drafts: Mapping[str, ListsDraft]) -> dict[str, str]:
         for name, draft in drafts.items():
             self._disk.put(f"lists/{name}", msgspec.json.encode(draft))
         return {}

@@ -31,7 +31,7 @@ from hub.wire.mcp import L4, MODERN, SUBSCRIPTION_KEY, Era, era_of
 from tests.support.schemas import Invalid, validate
 from upstreams.session import COMMON, Session, SessionTerms
 from upstreams.sessions.connector import RunSession
-from upstreams.transports.negotiation import about, expected_era, remember, shake_hands
+from upstreams.transports.negotiation import about, expect_era, remember, shake_hands
 from upstreams.transports.peer_session import PeerSession
 
 INFO = {"name": "fake", "version": "1"}
@@ -316,7 +316,7 @@ class FakeSession(PeerSession):
                 nursery.start_soon(self._fake.serve, theirs)
                 nursery.start_soon(self._read)
                 try:
-                    expected = expected_era(self._config, self._memory)
+                    expected = expect_era(self._config, self._memory)
                     with trio.fail_after(self._config.timeouts.start):
                         self._agreed(await shake_hands(self.peer, self._config, expected, self.terms.capabilities))
                     remember(self._config, self._memory, self.facts)

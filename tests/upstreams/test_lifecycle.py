@@ -76,20 +76,20 @@ def test_disabled_is_for_ever():
 @pytest.mark.covers("F-P-01")
 def test_pauses_double_up_to_the_longest_then_it_gives_up():
     backoff = Backoff(lambda: 0.0)
-    assert [backoff.failed(at) for at in range(ATTEMPTS)] == [1, 2, 4, 8, None]
+    assert [backoff.next_pause_s(at) for at in range(ATTEMPTS)] == [1, 2, 4, 8, None]
     assert repr(backoff) == "<Backoff 5 failed in a row, <ExponentialBackoff, next 16 s>>"
     once = Backoff(lambda: 0.0, attempts=1)
-    assert once.failed(0) is None
+    assert once.next_pause_s(0) is None
     forever = Backoff(lambda: 0.0, attempts=0)
-    assert [forever.failed(0) for _ in range(8)] == [1, 2, 4, 8, 16, 30, 30, 30]
+    assert [forever.next_pause_s(0) for _ in range(8)] == [1, 2, 4, 8, 16, 30, 30, 30]
 
 
 def test_a_reset_forgets_everything():
     backoff = Backoff(lambda: 0.0)
     for _ in range(ATTEMPTS):
-        backoff.failed(0)
+        backoff.next_pause_s(0)
     backoff.reset()
-    assert backoff.failed(0) == 1
+    assert backoff.next_pause_s(0) == 1
     assert backoff.failures == 1
 
 
@@ -98,7 +98,7 @@ def test_a_crash_loop_slows_down_but_is_not_given_up():
     backoff, now, pauses = Backoff(lambda: 0.0), 0.0, []
     for _ in range(10):
         backoff.opened(now)
-        pauses.append(backoff.failed(now + 1))
+        pauses.append(backoff.next_pause_s(now + 1))
         now += 100
     assert pauses == [1, 2, 4, 8, 16, 30, 30, 30, 30, 30]
 
@@ -107,16 +107,16 @@ def test_a_crash_loop_slows_down_but_is_not_given_up():
 def test_after_a_good_session_the_first_pause_is_short_again():
     backoff = Backoff(lambda: 0.0)
     for _ in range(4):
-        backoff.failed(0)
+        backoff.next_pause_s(0)
     backoff.opened(0)
     assert backoff.failures == 0
-    assert backoff.failed(HEALTHY_S) == 1
+    assert backoff.next_pause_s(HEALTHY_S) == 1
 
 
 def test_once_given_up_a_call_may_try_again_after_a_while():
     backoff = Backoff(lambda: 0.0)
     assert backoff.retry_in_s(0) == 0
-    backoff.failed(100)
+    backoff.next_pause_s(100)
     assert backoff.retry_in_s(100) == FAILED_PAUSE_S
     assert backoff.retry_in_s(110) == FAILED_PAUSE_S - 10
     assert backoff.retry_in_s(1000) == 0
@@ -125,11 +125,11 @@ def test_once_given_up_a_call_may_try_again_after_a_while():
 @pytest.mark.covers("F-P-01", "F-P-27")
 def test_a_half_open_attempt_that_fails_leads_back_at_once():
     backoff = Backoff(lambda: 0.0, attempts=2)
-    assert [backoff.failed(0), backoff.failed(1)] == [1, None]
-    assert backoff.failed(100) is None
+    assert [backoff.next_pause_s(0), backoff.next_pause_s(1)] == [1, None]
+    assert backoff.next_pause_s(100) is None
     assert backoff.retry_in_s(101) == FAILED_PAUSE_S - 1
     backoff.opened(200)
-    assert backoff.failed(201) is not None
+    assert backoff.next_pause_s(201) is not None
 
 
 @pytest.mark.covers("F-P-27")
@@ -154,6 +154,6 @@ def test_pauses_stay_within_bounds_whatever_happens(history):
         if opens:
             backoff.opened(now)
         now += lasts
-        pause = backoff.failed(now)
+        pause = backoff.next_pause_s(now)
         assert pause is not None
         assert 1 - JITTER <= pause <= LONGEST_PAUSE_S * (1 + JITTER)

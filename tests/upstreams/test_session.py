@@ -14,7 +14,7 @@ from upstreams.session import (
     DeclaredCapabilities,
     SessionTerms,
     capability,
-    named_log,
+    prefix_log,
     split_progress,
     stamp_call,
     stamp_own,
@@ -116,8 +116,8 @@ def test_only_an_integer_can_be_our_token(token, found):
 
 def test_loggers_carry_the_name_of_their_upstream():
     said = {"level": raw("info"), "data": raw({"a": 1}), "logger": raw("db"), "_meta": raw({})}
-    assert named_log("files", said) == {"level": raw("info"), "data": raw({"a": 1}), "logger": raw("files/db")}
-    assert named_log("files", {"data": raw(1)})["logger"] == raw("files")
+    assert prefix_log("files", said) == {"level": raw("info"), "data": raw({"a": 1}), "logger": raw("files/db")}
+    assert prefix_log("files", {"data": raw(1)})["logger"] == raw("files")
 
 
 def test_capabilities_are_looked_up_kindly():

@@ -14,7 +14,7 @@ import trio
 from config.settings import UpstreamConfig
 from upstreams.cold_start.gate import command_key
 from upstreams.cold_start.npx_cache import Breakage, BrokenNpxCache, move_aside
-from upstreams.remembered import Memory
+from upstreams.remembered import RememberedFacts
 
 log = logging.getLogger(__name__)
 
@@ -24,17 +24,17 @@ MAX_COMMAND_BYTES: Final = 1 << 14
 MAX_PROCESSES: Final = 1 << 16
 
 
-def is_mended(config: UpstreamConfig, memory: Memory) -> bool:
+def is_mended(config: UpstreamConfig, memory: RememberedFacts) -> bool:
     """True if the folder of this server was moved aside since it was connected last."""
     return memory.get(MENDED, command_key(config)) is not None
 
 
-def forget_mending(config: UpstreamConfig, memory: Memory) -> None:
+def forget_mending(config: UpstreamConfig, memory: RememberedFacts) -> None:
     """The server is connected."""
     memory.put(MENDED, command_key(config), None)
 
 
-async def mend(name: str, config: UpstreamConfig, breakage: Breakage, memory: Memory) -> BrokenNpxCache:
+async def mend(name: str, config: UpstreamConfig, breakage: Breakage, memory: RememberedFacts) -> BrokenNpxCache:
     """Move the broken folder of a server aside, if that has not been done; the error that says what became of it.
 
     The sentence is for hosts; paths are in the notes, for `hubd status`. Cancellation: it is moved all the same.

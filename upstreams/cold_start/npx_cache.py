@@ -181,11 +181,11 @@ def _is_wanted(package: str, said: str, folder: Path) -> bool:
         return True
     packages = _read(folder / LOCK, MAX_LOCK_BYTES).get("packages")
     return isinstance(packages, dict) and any(
-        name.endswith(f"node_modules/{package}") or package in _listed(each) for name, each in packages.items()
+        name.endswith(f"node_modules/{package}") or package in _dependencies_of(each) for name, each in packages.items()
     )
 
 
-def _listed(each: object) -> Any:
+def _dependencies_of(each: object) -> Any:
     """The dependencies of one package of the lock: a server may use those of its dependencies, too."""
     found = each.get("dependencies") if isinstance(each, dict) else None
     return found if isinstance(found, dict) else ()

@@ -114,7 +114,7 @@ def recognise(command: str | None, args: Sequence[str]) -> PackageRun | None:
         program = _base(words[0])
         if program in _RUNNERS:
             return _run_of(program, words[1:])
-        words = _unwrapped(program, words[1:])
+        words = _unwrap(program, words[1:])
     return None
 
 
@@ -132,7 +132,7 @@ def _run_of(program: str, words: list[str]) -> PackageRun | None:
 
 
 def _run_by(runner: _Runner, words: list[str]) -> PackageRun:
-    packages, places = _installed(runner, words)
+    packages, places = _install_of(runner, words)
     is_bare = runner.family in ("docker run", "podman run", "deno run")
     names = sorted(packages if is_bare else map(_bare, packages))
     folder = _npx_folder(packages) if runner.family == "npx" else ""
@@ -161,7 +161,7 @@ def _after(runner: _Runner, words: list[str]) -> list[str] | None:
     return [*before, *words[end:]] if tuple(words[at:end]) == runner.words else None
 
 
-def _installed(runner: _Runner, words: list[str]) -> tuple[list[str], list[str]]:
+def _install_of(runner: _Runner, words: list[str]) -> tuple[list[str], list[str]]:
     """The package that is installed, as it is called, and the project that it is for."""
     packages: list[str] = []
     places: list[str] = []
@@ -186,7 +186,7 @@ def _bare(package: str) -> str:
     return (match[0] if match and "://" not in package else "") or package
 
 
-def _unwrapped(program: str, words: list[str]) -> list[str] | None:
+def _unwrap(program: str, words: list[str]) -> list[str] | None:
     """The command that a wrapper runs; None: it is no wrapper, or one that does more than that."""
     if program == "env":
         return _after_env(words)

@@ -78,7 +78,7 @@ def standing(address: Address) -> Standing:
         return Standing.PRIVATE if any(address in network for network in _PRIVATE_4) else Standing.PUBLIC
     if any(address in network for network in _NEVER_6):
         return Standing.NEVER
-    inner = {standing(each) for each in embedded(address)}
+    inner = {standing(each) for each in inner_addresses(address)}
     if Standing.NEVER in inner:
         return Standing.NEVER
     known = address in _UNICAST_6 or address in _NAT64 or address in _MAPPED
@@ -87,7 +87,7 @@ def standing(address: Address) -> Standing:
     return Standing.PUBLIC
 
 
-def embedded(address: IPv6Address) -> Iterator[IPv4Address]:
+def inner_addresses(address: IPv6Address) -> Iterator[IPv4Address]:
     """The IPv4 addresses that `address` may lead to: mapped, compatible, translated, NAT64, 6to4, Teredo, ISATAP."""
     number = int(address)
     low = IPv4Address(number & _LOW_32)

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 import msgspec
 import trio
 
-from upstreams.fetch.guard import IsOwnListener, Target, judge_addresses, judge_behind_proxy, judge_url
+from upstreams.fetch.guard import FetchTarget, IsOwnListener, judge_addresses, judge_behind_proxy, judge_url
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed, Resolve
 from upstreams.fetch.network import AnyStream, Dial, Wire, connect, connect_through, dial, reason
 from upstreams.fetch.proxies import Proxy, ProxyUnusable, proxy_for
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MAX_BODY_BYTES: Final = 64 << 10
 MAX_FIELDS: Final = 100
+FORM: Final = "application/x-www-form-urlencoded"
 MAX_HEAD_BYTES: Final = 32 << 10
 """Bytes of the head, and of interim answers before it."""
 MAX_PIECES: Final = 4096
@@ -87,7 +88,9 @@ class Fetcher:
             body = urlencode(fields).encode("ascii")
         except UnicodeEncodeError:
             raise FetchFailed("A form with half a surrogate pair in it cannot be sent") from None
-        return await self._request("POST", url, allowed, _typed("application/x-www-form-urlencoded", headers), body)
+        return await self._request(
+            "POST", url, allowed, _content_headers("application/x-www-form-urlencoded", headers), body
+        )
 
     async def post_json(
         self, url: str, body: object, allowed: Allowed, *, headers: Mapping[str, str] | None = None
@@ -97,7 +100,7 @@ class Fetcher:
             data = msgspec.json.encode(body)
         except UnicodeEncodeError:
             raise FetchFailed("JSON with half a surrogate pair in it cannot be sent") from None
-        return await self._request("POST", url, allowed, _typed("application/json", headers), data)
+        return await self._request("POST", url, allowed, _content_headers("application/json", headers), data)
 
     async def judge(self, url: str, allowed: Allowed) -> None:
         """Raise unless `url` may be asked: judges it as a request would, and asks nothing but for its address.
@@ -154,7 +157,7 @@ class Fetcher:
 
         return httpx_requests, self._tls()
 
-    async def _connect(self, target: Target, allowed: Allowed, tls: ssl.SSLContext) -> AnyStream:
+    async def _connect(self, target: FetchTarget, allowed: Allowed, tls: ssl.SSLContext) -> AnyStream:
         """A connection to where `target` may be asked."""
         try:
             proxy: Proxy | None = proxy_for(self._environ, target.secure, target.host, target.port)
@@ -173,7 +176,7 @@ class Fetcher:
         self,
         by: "ModuleType",
         method: str,
-        target: Target,
+        target: FetchTarget,
         headers: Mapping[str, str],
         body: bytes | None,
         wire: Wire,
@@ -191,11 +194,11 @@ class Fetcher:
         return fetched
 
 
-def _typed(content_type: str, headers: Mapping[str, str] | None) -> Mapping[str, str]:
+def _content_headers(content_type: str, headers: Mapping[str, str] | None) -> Mapping[str, str]:
     return {"accept": "application/json", **(headers or {}), "content-type": content_type}
 
 
-def _headers(target: Target, status: int, fields: list[tuple[bytes, bytes]], most: int) -> Mapping[str, str]:
+def _headers(target: FetchTarget, status: int, fields: list[tuple[bytes, bytes]], most: int) -> Mapping[str, str]:
     """The header fields of an answer that may be read on."""
     if status < 200:
         raise FetchFailed(f"{target.origin} does not answer in proper HTTP", sent=True)
@@ -213,7 +216,7 @@ def _headers(target: Target, status: int, fields: list[tuple[bytes, bytes]], mos
     return headers
 
 
-async def _body(target: Target, pieces: AsyncIterator[bytes], wire: Wire, most: int) -> bytes:
+async def _body(target: FetchTarget, pieces: AsyncIterator[bytes], wire: Wire, most: int) -> bytes:
     """The whole body. One that is too large is not left in the middle, or generators of the libraries would be lost."""
     wire.limit(2 * most)  # chunks have frames
     body = bytearray()
@@ -228,5 +231,5 @@ async def _body(target: Target, pieces: AsyncIterator[bytes], wire: Wire, most: 
     return bytes(body)
 
 
-def _too_large(target: Target) -> FetchFailed:
+def _too_large(target: FetchTarget) -> FetchFailed:
     return FetchFailed(f"{target.origin} sends more than an answer may have", sent=True, too_large=True)

@@ -24,7 +24,7 @@ _PRIVATE_SUFFIXES: Final = (".local", ".internal", ".localhost", ".home.arpa")
 IsOwnListener = Callable[[str, int], bool]
 
 
-class Target(Struct, frozen=True):
+class FetchTarget(Struct, frozen=True):
     """A URL that may be asked, taken apart."""
 
     secure: bool
@@ -42,38 +42,38 @@ class Target(Struct, frozen=True):
         return f"{'https' if self.secure else 'http'}://{host}" + ("" if default else f":{self.port}")
 
 
-def judge_url(url: str, allowed: Allowed) -> Target:
+def judge_url(url: str, allowed: Allowed) -> FetchTarget:
     """Take `url` apart, if it is one that may be asked.
 
     Raises:
         FetchFailed: it is not; the text does not repeat more than scheme, host and port.
     """
     if len(url.encode(errors="replace")) > MAX_URL_BYTES:
-        raise _refused(f"A URL of more than {MAX_URL_BYTES} bytes is not asked")
+        raise _refusal(f"A URL of more than {MAX_URL_BYTES} bytes is not asked")
     if any(not letter.isprintable() or letter.isspace() for letter in url) or "\\" in url:
-        raise _refused("A URL with spaces, backslashes or characters that cannot be printed is not asked")
+        raise _refusal("A URL with spaces, backslashes or characters that cannot be printed is not asked")
     try:
         parts = urlsplit(url)
         host, port = _ascii((parts.hostname or "").lower()), parts.port
     except ValueError:  # brackets, a port that is no number, a name that cannot be
-        raise _refused("Something that is not a URL is not asked") from None
+        raise _refusal("Something that is not a URL is not asked") from None
     if parts.scheme not in ("https", "http") or not _is_host(host) or port == 0:
-        raise _refused("Something that is not an https:// URL is not asked")
+        raise _refusal("Something that is not an https:// URL is not asked")
     secure = parts.scheme == "https"
     if "@" in parts.netloc:
-        raise _refused(f"A URL of {host} with a user name in it is not asked")
+        raise _refusal(f"A URL of {host} with a user name in it is not asked")
     if "#" in url:
-        raise _refused(f"A URL of {host} with a fragment (#) is not asked")
+        raise _refusal(f"A URL of {host} with a fragment (#) is not asked")
     path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
     query = "?" + quote(parts.query, safe="/?%:@!$&'()*+,;=~-._[]") if "?" in url else ""
-    target = Target(secure, host, port or (443 if secure else 80), path + query)
+    target = FetchTarget(secure, host, port or (443 if secure else 80), path + query)
     if not secure and not (allowed.loopback_http and is_this_machine(host)):
-        raise _refused(f"{target.origin} is not asked: it is not https://, and the server that needs it is elsewhere")
+        raise _refusal(f"{target.origin} is not asked: it is not https://, and the server that needs it is elsewhere")
     return target
 
 
 def judge_addresses(
-    target: Target, allowed: Allowed, addresses: Sequence[str], is_own_listener: IsOwnListener
+    target: FetchTarget, allowed: Allowed, addresses: Sequence[str], is_own_listener: IsOwnListener
 ) -> Sequence[str]:
     """The addresses, each of which may be connected to: all that `target` has.
 
@@ -87,17 +87,17 @@ def judge_addresses(
         try:
             address = ip_address(text.partition("%")[0])
         except ValueError:
-            raise _refused(
+            raise _refusal(
                 f"{target.origin} is not asked: its host name leads to something that is no address"
             ) from None
         _judge_address(target, allowed, address)
         if is_own_listener(str(address), target.port):
-            raise _refused(f"{target.origin} is not asked: it is this hub itself")
+            raise _refusal(f"{target.origin} is not asked: it is this hub itself")
         checked.append(str(address))
     return checked
 
 
-def judge_behind_proxy(target: Target, allowed: Allowed) -> None:
+def judge_behind_proxy(target: FetchTarget, allowed: Allowed) -> None:
     """Judge a target whose address only the proxy will know: by its name, or as the address that it is.
 
     Raises:
@@ -109,18 +109,18 @@ def judge_behind_proxy(target: Target, allowed: Allowed) -> None:
         return
     name = target.host.removesuffix(".")
     if is_numeric(name):
-        raise _refused(f"{target.origin} is not asked: its host is neither a name nor an address")
+        raise _refusal(f"{target.origin} is not asked: its host is neither a name nor an address")
     if name not in allowed.private_hosts and ("." not in name or name.endswith(_PRIVATE_SUFFIXES)):
         raise _private(target)
 
 
-def _judge_address(target: Target, allowed: Allowed, address: Address) -> None:
+def _judge_address(target: FetchTarget, allowed: Allowed, address: Address) -> None:
     is_this = is_loopback(address)
     if not target.secure and not is_this:
-        raise _refused(f"{target.origin} is not asked: without TLS only this machine itself may be")
+        raise _refusal(f"{target.origin} is not asked: without TLS only this machine itself may be")
     found = standing(address)
     if found is Standing.NEVER:
-        raise _refused(f"{target.origin} is not asked: its address is link-local or a group, which nobody may be")
+        raise _refusal(f"{target.origin} is not asked: its address is link-local or a group, which nobody may be")
     if found is Standing.PUBLIC or target.host in allowed.private_hosts:
         return
     if allowed.loopback_http and is_this and is_this_machine(target.host):
@@ -128,14 +128,14 @@ def _judge_address(target: Target, allowed: Allowed, address: Address) -> None:
     raise _private(target)
 
 
-def _private(target: Target) -> FetchFailed:
-    return _refused(
+def _private(target: FetchTarget) -> FetchFailed:
+    return _refusal(
         f"{target.origin} is not asked: its address is private, and no configuration names this host. "
         "If you trust it, write it into the settings of the server"
     )
 
 
-def _refused(text: str) -> FetchFailed:
+def _refusal(text: str) -> FetchFailed:
     return FetchFailed(text, refused=True)
 
 

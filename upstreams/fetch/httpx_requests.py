@@ -13,7 +13,7 @@ import httpcore
 import httpx
 
 from hub.wire.mcp import HUB_NAME, HUBD_VERSION
-from upstreams.fetch.guard import Target
+from upstreams.fetch.guard import FetchTarget
 from upstreams.fetch.model import Fetched
 from upstreams.fetch.network import Wire
 
@@ -40,7 +40,7 @@ for _name in ("httpx", "httpcore"):
 
 async def answer_to(
     method: str,
-    target: Target,
+    target: FetchTarget,
     headers: Mapping[str, str],
     body: bytes | None,
     wire: Wire,

@@ -30,7 +30,7 @@ from config.loading.safe_reading import read_private
 from config.names import is_server_id, suggest_id
 from config.settings import UpstreamConfig
 from hub.wire.mcp import Snapshot
-from upstreams.remembered import Memory
+from upstreams.remembered import RememberedFacts
 from upstreams.status import is_local
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class _Head(Struct, frozen=True):
     """Digest of the second line."""
 
 
-class Draft(Struct, frozen=True):
+class ListsDraft(Struct, frozen=True):
     """The content of the file of one upstream."""
 
     config: str
@@ -75,9 +75,9 @@ class LastKnown:
     def __init__(self, directory: Path | None, wall: Callable[[], float] = lambda: 0.0) -> None:
         self._directory = directory
         self._wall = wall
-        self._loaded: dict[str, Draft | None] = {}
+        self._loaded: dict[str, ListsDraft | None] = {}
         """The lists that `prepare` has found, by upstream."""
-        self._unsaved: dict[str, Draft] = {}
+        self._unsaved: dict[str, ListsDraft] = {}
         self._digests: dict[str, str] = {}
         """Digests of what is in each file, as far as known."""
         self._left_alone: set[str] = set()
@@ -103,7 +103,7 @@ class LastKnown:
         if config.disabled:
             return None
         if name in self._unsaved:
-            draft: Draft | None = self._unsaved[name]
+            draft: ListsDraft | None = self._unsaved[name]
         elif name in self._loaded or self._directory is None:
             draft = self._loaded.pop(name, None)
         else:
@@ -112,8 +112,8 @@ class LastKnown:
             return None
         return structs.replace(draft.snapshot, local=is_local(config))
 
-    def _read_all(self, directory: Path, names: Iterable[str]) -> dict[str, Draft]:
-        found: dict[str, Draft] = {}
+    def _read_all(self, directory: Path, names: Iterable[str]) -> dict[str, ListsDraft]:
+        found: dict[str, ListsDraft] = {}
         for name in names:
             path = directory / file_name(name)
             try:
@@ -148,7 +148,7 @@ class LastKnown:
     def note(self, name: str, config: UpstreamConfig, snapshot: Snapshot) -> None:
         """An upstream has listed what it offers. It is saved soon, if it differs from before."""
         if self._directory is not None and name not in self._left_alone:
-            self._unsaved[name] = Draft(config_key(config), structs.replace(snapshot, degraded=()))
+            self._unsaved[name] = ListsDraft(config_key(config), structs.replace(snapshot, degraded=()))
             self._dirty.set()
 
     async def run(self) -> None:
@@ -167,7 +167,7 @@ class LastKnown:
         drafts, self._unsaved = self._unsaved, {}
         self._saved(drafts, self._write_all(drafts))
 
-    def _saved(self, drafts: Mapping[str, Draft], problems: Mapping[str, str]) -> None:
+    def _saved(self, drafts: Mapping[str, ListsDraft], problems: Mapping[str, str]) -> None:
         for name in problems:
             self._unsaved.setdefault(name, drafts[name])
             self._dirty.set()
@@ -176,7 +176,7 @@ class LastKnown:
             log.warning("%s; it is kept in memory, and tried again", problem)
         self.problem = problem
 
-    def _write_all(self, drafts: Mapping[str, Draft]) -> dict[str, str]:
+    def _write_all(self, drafts: Mapping[str, ListsDraft]) -> dict[str, str]:
         """Write those that differ from what is on disk; why some could not be, by name."""
         problems: dict[str, str] = {}
         for name, draft in drafts.items():
@@ -205,7 +205,7 @@ def file_name(upstream: str) -> str:
     return f"{suggest_id(upstream, MAX_STEM)}-{sha256(upstream.encode()).hexdigest()[:16]}.json"
 
 
-def _decode(data: bytes) -> tuple[_Head, Draft]:
+def _decode(data: bytes) -> tuple[_Head, ListsDraft]:
     """Decode a file.
 
     Raises:
@@ -218,7 +218,7 @@ def _decode(data: bytes) -> tuple[_Head, Draft]:
         raise _Newer
     if sha256(head.config.encode() + body).hexdigest() != head.sha256 or head.format != FORMAT:
         raise ValueError("damaged")
-    return head, Draft(head.config, msgspec.json.decode(body, type=Snapshot))
+    return head, ListsDraft(head.config, msgspec.json.decode(body, type=Snapshot))
 
 
 def _is_ours(path: Path) -> bool:
@@ -241,7 +241,7 @@ def _first_line(path: Path) -> bytes:
 class LateReports:
     """Remembers upstreams that were late, until they list what they offer."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: RememberedFacts) -> None:
         self._memory = memory
 
     def __contains__(self, config: UpstreamConfig) -> bool:

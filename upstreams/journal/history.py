@@ -69,7 +69,7 @@ class History:
             lines.add(key)
         return key in self._said_before
 
-    def logged(self, level: str, text: str) -> str:
+    def note_log(self, level: str, text: str) -> str:
         """Note a log message; its text as it may be shown."""
         text = printable(self.mask(text))
         self.journal.add("log", f"{level}: {text}" if level else text)

@@ -134,7 +134,7 @@ class Journals:
             del self._followers[follower]
 
 
-def merged(tails: Iterable[list[JournalRecord]], lines: int) -> list[JournalRecord]:
+def merge_tails(tails: Iterable[list[JournalRecord]], lines: int) -> list[JournalRecord]:
     """The last `lines` records of several journals, oldest first, as many as `MAX_MERGED_CHARS` allow."""
     newest = merge(*(reversed(tail) for tail in tails), key=lambda record: record.at, reverse=True)
     found: list[JournalRecord] = []

@@ -78,7 +78,7 @@ class Mask:
     """Called with a text, returns it without the secrets: those of `config`, those that it learnt, and `common`."""
 
     def __init__(self, config: UpstreamConfig | None = None, common: CommonSecrets | None = None) -> None:
-        self._configured = _all_parts(() if config is None else chain(secrets_of(config), _guessed(config)))
+        self._configured = _all_parts(() if config is None else chain(secrets_of(config), _guess_secrets(config)))
         self._learnt: deque[frozenset[str]] = deque(maxlen=MAX_LEARNT)
         self._common = common or CommonSecrets()
         self._compile()
@@ -167,7 +167,7 @@ _TOLD: Final = ("content", "structuredContent")
 _TOLD_OF_TASK: Final = ("error", "statusMessage")
 
 
-def _guessed(config: UpstreamConfig) -> Iterator[str]:
+def _guess_secrets(config: UpstreamConfig) -> Iterator[str]:
     """What looks like a secret in texts that are none as a whole."""
     yield from secrets_of_url(config.url or "")
     yield from (config.args[at][start:] for at, start in secret_arguments(config.args))

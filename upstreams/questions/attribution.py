@@ -61,7 +61,7 @@ def owner(
     there ever were belong to one principal, and what they ask comes on this stream. `others`: whether anybody but a
     program may be meant though nothing of theirs runs.
     """
-    task = related_task(params)
+    task = task_in(params)
     if task is not None and (named := [each for each in running if task_of(each.operation) == task]):
         return max(named[::-1], key=lambda each: each.operation.method in MAY_ASK)  # not a look at the task beside it
     able = [each for each in running if each.operation.method in MAY_ASK]
@@ -85,11 +85,11 @@ def may_ask(operation: Operation, params: Mapping[str, Raw]) -> bool:
     """True if a question with `params` may come on the stream of `operation`."""
     if operation.method in MAY_ASK:
         return True
-    task = related_task(params)
+    task = task_in(params)
     return task is not None and task_of(operation) == task
 
 
-def related_task(params: Mapping[str, Raw]) -> str | None:
+def task_in(params: Mapping[str, Raw]) -> str | None:
     """The task that a message says it belongs to (2025-11-25)."""
     related = peek_object(params.get("_meta")).get(RELATED_TASK_KEY)
     return peek_str(peek_object(related).get("taskId"))

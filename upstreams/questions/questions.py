@@ -150,12 +150,12 @@ class Questions:
         """
         question = Question(request.method, request.params, self.name, self._version())
         try:
-            known = self._known(question)
+            known = self._answer_directly(question)
             if known is not None:
                 return _at_once(known)
             found = self._find(question, on)
         except QuestionRefusal as refused:
-            found = self._undeclared(question, on)
+            found = self._call_lacking_capability(question, on)
             if found is None:
                 return _at_once(refused.failure)
         try:
@@ -168,7 +168,7 @@ class Questions:
             found.asked(asked)
         return self._answer(asked)
 
-    def _known(self, question: Question) -> Reply | None:
+    def _answer_directly(self, question: Question) -> Reply | None:
         """The answer to a question for which no host is needed.
 
         Raises:
@@ -216,9 +216,9 @@ class Questions:
             return found
         if exclusive and (self._welcoming or not self._welcomed.is_set() or question.method == LIST_ROOTS):
             return None
-        raise self._unattributed(question)
+        raise self._attribution_refusal(question)
 
-    def _undeclared(self, question: Question, on: Running | None) -> Running | None:
+    def _call_lacking_capability(self, question: Question, on: Running | None) -> Running | None:
         """The operation of a modern host that has not declared what a refused question needs; None: there is none.
 
         Its exchange refuses the question, too, and tells the host what it lacks if the operation fails.
@@ -232,7 +232,7 @@ class Questions:
             return None
         return found if missing_capabilities(question, found.exchange.caller.capabilities) else None
 
-    def _unattributed(self, question: Question) -> QuestionRefusal:
+    def _attribution_refusal(self, question: Question) -> QuestionRefusal:
         self._events.unattributed(question.method)
         text = f"hubd cannot tell which call this {question.method} belongs to"
         if self.terms.exclusive or not any(each.operation.method in MAY_ASK for each in self.running.values()):
@@ -295,7 +295,7 @@ class Questions:
         if self._host is not None and question.method == LIST_ROOTS:
             with trio.move_on_after(ROOTS_WAIT_S):
                 return await self._ask(question, self._host)
-        return self._unattributed(question).failure
+        return self._attribution_refusal(question).failure
 
     # --- the host of the session --------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from upstreams.session import CallTimeouts
 MAX_TASKS: Final = 1_024
 
 
-class Asked(Protocol):
+class AnsweringScope(Protocol):
     """An open question."""
 
     scope: trio.CancelScope
@@ -39,7 +39,7 @@ class Running:
         now = trio.current_time() if now is None else now
         self.operation = operation
         self.exchange = exchange
-        self.questions: dict[Asked, None] | None = None
+        self.questions: dict[AnsweringScope, None] | None = None
         """Open questions; None as well, if there never was one."""
         self._idle_s = timeouts.idle_s
         self._until = now + timeouts.total_s
@@ -50,7 +50,7 @@ class Running:
         if not self.questions:
             self.scope.deadline = min(trio.current_time() + self._idle_s, self._until)
 
-    def asked(self, question: Asked) -> None:
+    def asked(self, question: AnsweringScope) -> None:
         """The upstream waits for the answer to `question`."""
         if self.questions is None:
             self.questions = {}
@@ -59,7 +59,7 @@ class Running:
             self.scope.deadline = inf
         self.questions[question] = None
 
-    def settled(self, question: Asked) -> None:
+    def settled(self, question: AnsweringScope) -> None:
         """The upstream waits for that answer no more."""
         if self.questions is None or question not in self.questions:
             return

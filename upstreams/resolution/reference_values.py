@@ -90,7 +90,7 @@ class ReferenceValues:
                 if self._values is None:
                     await self._take()
 
-    async def renewed_headers(self, refused: Mapping[str, str]) -> Mapping[str, str] | None:
+    async def renew_headers(self, refused: Mapping[str, str]) -> Mapping[str, str] | None:
         """The headers to send in place of those that the server refused; None: there are none to try.
 
         Several calls that were refused with the same headers have the values read once.

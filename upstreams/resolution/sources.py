@@ -63,7 +63,7 @@ def read_each(
 def _value(reference: Reference, environ: Mapping[str, str], keyring: Keyring) -> str:
     if reference.kind == "secret":
         return _secret(reference, keyring)
-    data = (_credential if reference.kind == "credential" else _printed)(reference, environ)
+    data = (_credential if reference.kind == "credential" else _output_of)(reference, environ)
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -100,7 +100,7 @@ def _credential(reference: Reference, environ: Mapping[str, str]) -> bytes:
     return data
 
 
-def _printed(reference: Reference, environ: Mapping[str, str]) -> bytes:
+def _output_of(reference: Reference, environ: Mapping[str, str]) -> bytes:
     argv = reference.argv
     name = os.path.basename(argv[0])
     home = os.path.expanduser("~")

@@ -104,7 +104,7 @@ class SessionSelector:
         """
         legacy = self._legacy_sessions
         found = legacy.pool.for_subscriptions(caller) if legacy.serve(caller) else None
-        return found or self._pool.for_subscriptions(caller) or self._pool.borrowed_main(caller)
+        return found or self._pool.for_subscriptions(caller) or self._pool.lend_main(caller)
 
     async def wait_for_subscriptions(self, exchange: Exchange) -> PooledSession:
         """The session for the subscriptions of the host of `exchange`, waited for or opened.
@@ -173,7 +173,7 @@ class Calls:
             if isinstance(reply, Failure):
                 return self._availability.history.mask.failure(reply)
             if memoryview(reply.value).nbytes <= MAX_ERROR_BYTES:
-                reply = self._masked(reply)
+                reply = self._mask_result(reply)
             return reply if "task" not in operation.params else pooled.sign(reply)
         except UpstreamLost:
             if self._stopped:
@@ -189,7 +189,7 @@ class Calls:
             if self._availability.retired:
                 self._availability.wake_waiters()
 
-    def _masked(self, reply: Result) -> Result:
+    def _mask_result(self, reply: Result) -> Result:
         """A short result without the secrets, if it tells of the server's work."""
         body = bytes(reply.value)
         if (body.find(b'rror"') >= 0 or body.find(b'statusMessage"') >= 0) and TELLS_ERROR(body):

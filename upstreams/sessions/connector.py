@@ -28,7 +28,7 @@ from upstreams.remembered import UpstreamMemory
 from upstreams.resolution.reference_values import ReferenceValues
 from upstreams.session import (
     NO_CREDENTIALS,
-    Credentials,
+    CredentialSource,
     EraMemory,
     Exit,
     Session,
@@ -71,7 +71,7 @@ class SessionParts(Struct, frozen=True):
     listener: InvalidationListener
     values: ReferenceValues
     """The values of references in the configuration."""
-    credentials: Credentials = NO_CREDENTIALS
+    credentials: CredentialSource = NO_CREDENTIALS
 
 
 class _Events:
@@ -182,7 +182,7 @@ class SessionConnector:
         owner = self.pool.owner(caller)
         pooled = self.pool.opening_for(owner) or self._start(owner, caller)
         start_s = self.pool.config.timeouts.start
-        with pooled.reserved():
+        with pooled.reserve():
             with trio.move_on_after(start_s + 2 * GUARD_S):
                 await pooled.opened.wait()
             if not pooled.is_open:
@@ -230,7 +230,7 @@ class SessionConnector:
         config = parts.values.fill(configured)
         terms = structs.replace(terms, mask=parts.values.mask, mask_data=parts.values.mask.data)
         if parts.values.renews_headers:
-            terms = structs.replace(terms, renewed_headers=parts.values.renewed_headers)
+            terms = structs.replace(terms, renewed_headers=parts.values.renew_headers)
         if config.url is not None and (account := await self._account_of(pooled)) is not None:
             credential = await parts.credentials.credential(self._name, config, account)
             terms = structs.replace(terms, credential=credential)

@@ -174,7 +174,7 @@ class Pool:
                 if not pooled.terms.exclusive:
                     return None if self._lacks_roots_of(caller) else pooled
                 return pooled if pooled.covers(caller, self.config) else None
-        return self._shared_with(caller, claims=claims)
+        return self._find_shared(caller, claims=claims)
 
     def _lacks_roots_of(self, caller: Caller) -> bool:
         """True if `caller` has roots that the upstream asks for, on a session that hosts shared."""
@@ -182,13 +182,13 @@ class Pool:
 
     def for_subscriptions(self, caller: Caller) -> PooledSession | None:
         """The open session for subscriptions of `caller`, whatever it declares: they ask hosts nothing."""
-        return self._by_host.get(caller.tenant) or self._shared_with(caller)
+        return self._by_host.get(caller.tenant) or self._find_shared(caller)
 
-    def borrowed_main(self, caller: Caller) -> PooledSession | None:
+    def lend_main(self, caller: Caller) -> PooledSession | None:
         """The main session, if nobody owns it, lent to the subscriptions of a host that `needs_call_first`."""
         if self.main is None or self.main in self._by_host.values() or not self.needs_call_first(caller):
             return None
-        return self._shared_session(caller.identity.principal)
+        return self._account_session(caller.identity.principal)
 
     def needs_call_first(self, caller: Caller) -> bool:
         """True if only a call can open the session of `caller`'s host: the host tells its roots in no other way."""
@@ -196,13 +196,13 @@ class Pool:
             return False
         return is_welcoming(terms_of(self.config, caller.capabilities))
 
-    def _shared_with(self, caller: Caller, *, claims: bool = True) -> PooledSession | None:
+    def _find_shared(self, caller: Caller, *, claims: bool = True) -> PooledSession | None:
         """The open shared session that `caller` may use."""
         if self.sharing is None or self.sharing in EXCLUSIVE:
             return None
-        return self._shared_session(caller.identity.principal, claims=claims)
+        return self._account_session(caller.identity.principal, claims=claims)
 
-    def _shared_session(self, principal: str, *, claims: bool = True) -> PooledSession | None:
+    def _account_session(self, principal: str, *, claims: bool = True) -> PooledSession | None:
         """The session that the hosts of an account share."""
         pooled = self._by_account.get(principal) or self.main
         if pooled is None or self._everybody or pooled.principal == principal:
@@ -218,7 +218,7 @@ class Pool:
         text += " Set across_principals = true in its configuration if accounts may share it, or"
         return UpstreamUnavailable(f'{text} session_mode = "shared" for one session each.', upstream=self.name)
 
-    def named(self, id: str) -> PooledSession | None:
+    def session_with(self, id: str) -> PooledSession | None:
         """The open session with this id; None: it is over."""
         return next((pooled for pooled in self.open_sessions() if pooled.id == id), None)
 

@@ -141,7 +141,7 @@ class PooledSession:
     # --- for calls ----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def reserved(self) -> Iterator[None]:
+    def reserve(self) -> Iterator[None]:
         """Stay open for a call that waits for the session, and takes it over when the block ends."""
         self.users += 1
         try:

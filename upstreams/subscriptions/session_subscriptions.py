@@ -82,7 +82,7 @@ class SessionSubscriptions:
         Cancellation: there is no subscription.
         """
         if self._over:
-            raise self._lost()
+            raise self._loss()
         if len(uri) > MAX_URI_CHARS:
             return Failure(INVALID_PARAMS, f"A URI to subscribe to has at most {MAX_URI_CHARS} characters")
         subscription = self._hold(uri, subscriber)
@@ -287,7 +287,7 @@ class SessionSubscriptions:
         """End a subscription."""
         if self._subscriptions.get(subscription.uri) is subscription:
             del self._subscriptions[subscription.uri]
-        subscription.fail(self._lost())
+        subscription.fail(self._loss())
 
     def ended(self, subscription: Subscription) -> None:
         """The upstream has forgotten a subscription."""
@@ -314,9 +314,9 @@ class SessionSubscriptions:
         """End all subscriptions: the session is over."""
         self._over = True
         for subscription in self._subscriptions.values():
-            subscription.fail(self._lost())
+            subscription.fail(self._loss())
         self._subscriptions.clear()
         self._hosts.clear()
 
-    def _lost(self) -> HubError:
+    def _loss(self) -> HubError:
         return UpstreamLost(f"{self.upstream} ended before it took a subscription", upstream=self.upstream)

@@ -47,7 +47,7 @@ class HandshakeRefused(UpstreamProtocolError):
     """The upstream answered `initialize` with an error."""
 
 
-def expected_era(config: UpstreamConfig, memory: EraMemory) -> Era | None:
+def expect_era(config: UpstreamConfig, memory: EraMemory) -> Era | None:
     """The era that the configuration fixes, or that the upstream spoke last time; None: unknown."""
     text = memory.era(config_key(config)) if config.era == "auto" else config.era
     return Era(text) if text in ("legacy", "modern") else None
@@ -105,7 +105,7 @@ async def find_modern(ask: Callable[[str], Awaitable[Reply | None]]) -> ServerFa
     """
     reply = await ask(MODERN)
     if isinstance(reply, Failure) and reply.code in MODERN_ERRORS:
-        offered = supported_versions(reply)
+        offered = versions_in(reply)
         if (version := newest_mutual(offered)) or not set(offered) & set(LEGACY_VERSIONS):
             reply = await ask(version or MODERN)
     return None if reply is None else judge_discover(reply)
@@ -134,7 +134,7 @@ def judge_discover(reply: Reply) -> ServerFacts | None:
 
 def _judge_failure(failure: Failure) -> None:
     if failure.code == UNSUPPORTED_VERSION:
-        _check_legacy(supported_versions(failure))
+        _check_legacy(versions_in(failure))
     elif failure.code in MODERN_ERRORS:
         raise UpstreamProtocolError(f"it refuses server/discover: {failure.message[:SHOWN]} ({failure.code})")
 
@@ -146,7 +146,7 @@ def _check_legacy(offered: tuple[str, ...]) -> None:
         raise UpstreamVersionError(f"no revision in common: it speaks {shown}; hubd speaks {', '.join(ALL_VERSIONS)}")
 
 
-def supported_versions(failure: Failure) -> tuple[str, ...]:
+def versions_in(failure: Failure) -> tuple[str, ...]:
     """The revisions that a -32022 error lists in its data."""
     data = peek_object(failure.data if isinstance(failure.data, Raw) else None)
     found = map(peek_str, peek_array(data.get("supported")))

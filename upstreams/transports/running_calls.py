@@ -8,7 +8,7 @@ from hub.link.interface import Exchange, Operation
 from hub.wire.jsonrpc import Reply
 from hub.wire.mcp import TASKS_RESULT, Era
 from upstreams.questions.running_operation import Running, TaskTokens
-from upstreams.session import CallTimeouts, SessionEvents, SessionTerms, named_log, split_progress
+from upstreams.session import CallTimeouts, SessionEvents, SessionTerms, prefix_log, split_progress
 
 
 class RunningCalls:
@@ -59,16 +59,16 @@ class RunningCalls:
         running = None if token is None else calls.get(token) or self._tokens.find(token)
         if running is not None:
             running.touch()
-            running.exchange.progress(self._masked(params, "message"))
+            running.exchange.progress(self._mask_param(params, "message"))
 
     def report_log(self, params: dict[str, Raw], running: Running | None) -> None:
         """Pass a `notifications/message` to the host of `running`; None: to the owner of the session, or to the hub."""
-        params = named_log(self._name, params)
+        params = prefix_log(self._name, params)
         owner = self._owner if running is None else running.exchange
         if owner is None:
             self._events.log(params)
         else:
-            owner.log(self._masked(params, "data"))
+            owner.log(self._mask_param(params, "data"))
 
-    def _masked(self, params: dict[str, Raw], name: str) -> dict[str, Raw]:
+    def _mask_param(self, params: dict[str, Raw], name: str) -> dict[str, Raw]:
         return {**params, name: self._mask_data(params[name])} if name in params else params

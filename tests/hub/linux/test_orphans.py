@@ -15,7 +15,7 @@ from hub.linux.orphans import (
     MAX_DEPTH,
     OWN,
     THIS_HUB,
-    adopted,
+    adoptees,
     depth,
     kill_marked,
     kill_orphans,
@@ -179,7 +179,7 @@ def test_a_process_of_another_user_is_left_alone():
         process.wait()
 
 
-# --- adopted ----------------------------------------------------------------------------------------------------------
+# --- adoptees ---------------------------------------------------------------------------------------------------------
 
 
 ADOPTING = """if True:
@@ -212,13 +212,13 @@ ADOPTING = """if True:
             assert (child.wait(), in_our_session.wait()) == (3, 4), "nobody else has taken their status"
             bare, marked = leave({}), leave({"HUBD_INSTANCE": orphans.mark_of(1, "")})
             daemon, others = leave({"HUBD_INSTANCE": "hub"}), leave({"HUBD_INSTANCE": sys.argv[1]})
-            assert set(orphans.adopted()) == {bare, marked, daemon, others}
+            assert set(orphans.adoptees()) == {bare, marked, daemon, others}
             assert orphans.kill_adopted() == 2
-            assert set(orphans.adopted()) == {daemon, others}, "and there are no zombies"
+            assert set(orphans.adoptees()) == {daemon, others}, "and there are no zombies"
             for pid in (daemon, others):
                 os.kill(pid, 9)
             with trio.fail_after(30):
-                while orphans.adopted():
+                while orphans.adoptees():
                     await trio.sleep(0.001)
             nursery.cancel_scope.cancel()
     trio.run(main)
@@ -236,7 +236,7 @@ def test_what_children_leave_behind_is_adopted_and_reaped_and_killed():
 async def test_nothing_is_adopted_where_nothing_was_left():
     child = Child(UpstreamConfig(command="sleep", args=("1000",)), "c", os.environ)
     assert child.pid in waited_for
-    assert child.pid not in adopted()
+    assert child.pid not in adoptees()
     await child.stop()
     assert child.pid not in waited_for
 

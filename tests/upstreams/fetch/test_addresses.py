@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tables import each_row
-from upstreams.fetch.addresses import Standing, embedded, is_loopback, is_numeric, literal, standing
+from upstreams.fetch.addresses import Standing, inner_addresses, is_loopback, is_numeric, literal, standing
 
 PUBLIC = """
     1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.0 169.253.255.255
@@ -64,7 +64,7 @@ def test_forms_of_an_address_are_never_better_than_itself(inner: IPv4Address) ->
     order = list(Standing)
     for form in forms:
         address = IPv6Address(form)
-        assert inner in set(embedded(address))
+        assert inner in set(inner_addresses(address))
         assert order.index(standing(address)) >= order.index(worst), address
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from upstreams.fetch.guard import MAX_ADDRESSES, Target, judge_addresses, judge_behind_proxy, judge_url
+from upstreams.fetch.guard import MAX_ADDRESSES, FetchTarget, judge_addresses, judge_behind_proxy, judge_url
 from upstreams.fetch.model import Allowed, FetchFailed
 
 NOBODY = Allowed()
@@ -13,16 +13,16 @@ SECRET = "s3cret"
 @pytest.mark.parametrize(
     ("url", "target"),
     [
-        ("https://as.example", Target(True, "as.example", 443, "/")),
-        ("https://AS.Example:443/a/b?c=d&e", Target(True, "as.example", 443, "/a/b?c=d&e")),
-        ("https://as.example:8443/?", Target(True, "as.example", 8443, "/?")),
-        ("https://[2606:4700::1]/x", Target(True, "2606:4700::1", 443, "/x")),
-        ("https://as.example/%7Ea/ü", Target(True, "as.example", 443, "/%7Ea/%C3%BC")),
-        ("https://bücher.example/", Target(True, "xn--bcher-kva.example", 443, "/")),
-        ("HTTPS://as.example/a@b", Target(True, "as.example", 443, "/a@b")),
+        ("https://as.example", FetchTarget(True, "as.example", 443, "/")),
+        ("https://AS.Example:443/a/b?c=d&e", FetchTarget(True, "as.example", 443, "/a/b?c=d&e")),
+        ("https://as.example:8443/?", FetchTarget(True, "as.example", 8443, "/?")),
+        ("https://[2606:4700::1]/x", FetchTarget(True, "2606:4700::1", 443, "/x")),
+        ("https://as.example/%7Ea/ü", FetchTarget(True, "as.example", 443, "/%7Ea/%C3%BC")),
+        ("https://bücher.example/", FetchTarget(True, "xn--bcher-kva.example", 443, "/")),
+        ("HTTPS://as.example/a@b", FetchTarget(True, "as.example", 443, "/a@b")),
     ],
 )
-def test_urls(url: str, target: Target) -> None:
+def test_urls(url: str, target: FetchTarget) -> None:
     assert judge_url(url, NOBODY) == target
 
 
@@ -72,7 +72,7 @@ def test_urls_that_are_not_asked(url: str, says: str) -> None:
 
 
 def judged(host: str, *addresses: str, allowed: Allowed = NOBODY, secure: bool = True) -> list[str]:
-    target = Target(secure, host, 443, "/")
+    target = FetchTarget(secure, host, 443, "/")
     return list(
         judge_addresses(target, allowed, addresses, lambda address, port: (address, port) == ("127.0.0.9", 443))
     )
@@ -122,7 +122,7 @@ def test_addresses_that_are_not_asked(host: str, addresses: list[str], allowed: 
 
 @pytest.mark.covers("SEC-45")
 def test_without_tls_only_this_machine_is_asked() -> None:
-    assert judge_url("http://localhost:9/x", LOCAL) == Target(False, "localhost", 9, "/x")
+    assert judge_url("http://localhost:9/x", LOCAL) == FetchTarget(False, "localhost", 9, "/x")
     assert judged("localhost", "127.0.0.1", allowed=LOCAL, secure=False)
     for url in ("http://as.example/", "http://10.0.0.1/", "http://1.1.1.1/"):
         with pytest.raises(FetchFailed, match="not https"):
@@ -133,7 +133,7 @@ def test_without_tls_only_this_machine_is_asked() -> None:
 
 
 def behind(host: str, allowed: Allowed = NOBODY) -> None:
-    judge_behind_proxy(Target(True, host, 443, "/"), allowed)
+    judge_behind_proxy(FetchTarget(True, host, 443, "/"), allowed)
 
 
 @pytest.mark.covers("SEC-44")

@@ -15,7 +15,7 @@ from upstreams.journal.journal import (
     Follower,
     Journal,
     Journals,
-    merged,
+    merge_tails,
 )
 from upstreams.journal.redact import Mask
 from upstreams.lifecycle import State
@@ -170,7 +170,7 @@ def test_nothing_is_kept_with_secrets_or_control_characters(story):
     error.add_note("last words: hunter2")
     story.failed(error, 1)
     story.note("red \x1b[31m")
-    assert story.logged("info", "hunter2 \x07") == "*** \\x07"
+    assert story.note_log("info", "hunter2 \x07") == "*** \\x07"
     assert texts(story.journal.tail(9)) == ["it is ***", "red \\x1b[31m", "info: *** \\x07"]
     assert story.last_error == "it is ***\nlast words: ***"
 
@@ -233,9 +233,9 @@ async def test_several_journals_are_read_by_time_and_followed_together():
         for journal in (journals.of("a"), own, journals.of("b")):
             clock.now += 1
             journal.add("state", str(number))
-    found = merged([*journals.tails(10), own.tail(10)], 4)
+    found = merge_tails([*journals.tails(10), own.tail(10)], 4)
     assert [(record.name, record.text) for record in found] == [("b", "1"), ("a", "2"), ("hub", "2"), ("b", "2")]
-    assert merged([], 5) == merged([own.tail(10)], 0) == []
+    assert merge_tails([], 5) == merge_tails([own.tail(10)], 0) == []
     follower = Follower()
     with journals.follow(follower), own.follow(follower):
         for journal in (own, journals.of("a"), journals.of("new")):
@@ -255,7 +255,7 @@ def test_what_is_read_together_is_bounded():
     for number in range(20):
         for _ in range(200):
             journals.of(str(number)).add("stderr", "x" * 4000)
-    found = merged(journals.tails(10**6), 10**6)
+    found = merge_tails(journals.tails(10**6), 10**6)
     assert 0 < sum(len(record.text) for record in found) <= MAX_MERGED_CHARS
 
 

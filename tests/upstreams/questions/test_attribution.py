@@ -15,9 +15,9 @@ from upstreams.questions.attribution import (
     RecentCalls,
     may_ask,
     owner,
-    related_task,
     task_begun,
     task_finished,
+    task_in,
     task_of,
 )
 
@@ -121,7 +121,7 @@ def test_what_may_ask_on_its_own_stream():
 
 @pytest.mark.parametrize("params", [{}, {"_meta": raw(7)}, {"_meta": raw({TASK: []})}, {"_meta": raw({TASK: {}})}])
 def test_most_questions_name_no_task(params):
-    assert related_task(params) is None
+    assert task_in(params) is None
 
 
 def test_a_call_may_be_known_to_belong_to_a_task():

@@ -97,7 +97,7 @@ async def test_headers_that_were_refused_are_read_once_more_for_all():
     found = []
 
     async def renew():
-        found.append(await values.renewed_headers(refused))
+        found.append(await values.renew_headers(refused))
 
     async with trio.open_nursery() as nursery:
         for _ in range(50):
@@ -112,16 +112,16 @@ async def test_a_server_that_refuses_everything_is_not_asked_for_ever(autojump_c
     await values.read_anew()
     headers = {"Authorization": "Bearer value0"}
     for _ in range(RENEWALS):
-        headers = await values.renewed_headers(headers)
-    assert await values.renewed_headers(headers) is None
+        headers = await values.renew_headers(headers)
+    assert await values.renew_headers(headers) is None
     await trio.sleep(31)
-    assert await values.renewed_headers(headers) is not None
+    assert await values.renew_headers(headers) is not None
 
 
 async def test_there_may_be_no_new_headers():
     values = values_of(WEB, Source("one", Unresolvable("gone")))
     await values.read_anew()
-    assert await values.renewed_headers({"Authorization": "Bearer one"}) is None
+    assert await values.renew_headers({"Authorization": "Bearer one"}) is None
     assert values.fill(WEB).headers["Authorization"].reveal() == "Bearer one"
 
 

@@ -15,7 +15,7 @@ from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L1, L2, L3, L4, MODERN, Era
 from tests.support.fakes import FakeUpstream, running
 from tests.support.schemas import validate
-from upstreams.transports.negotiation import expected_era
+from upstreams.transports.negotiation import expect_era
 
 
 class Silent:
@@ -63,7 +63,7 @@ async def test_a_modern_server_is_discovered(autojump_clock):
     memory = Memory(None)
     fake = FakeUpstream(version=MODERN)
     assert await shake(fake, memory=memory) == (MODERN, ["server/discover"])
-    assert expected_era(UpstreamConfig(command="x"), memory) is Era.MODERN
+    assert expect_era(UpstreamConfig(command="x"), memory) is Era.MODERN
 
 
 @pytest.mark.covers("V-8", "V-12")
@@ -241,4 +241,4 @@ def test_the_key_of_a_configuration_holds_no_secret_and_tells_commands_apart():
 def test_what_is_remembered_wrongly_is_ignored():
     memory = Memory(None)
     memory.remember_era(config_key(UpstreamConfig(command="x")), "baroque")
-    assert expected_era(UpstreamConfig(command="x"), memory) is None
+    assert expect_era(UpstreamConfig(command="x"), memory) is None

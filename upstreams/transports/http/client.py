@@ -31,12 +31,12 @@ from upstreams.transports.http.connection import (
     CONNECT_S,
     RECEIVE_BYTES,
     CannotConnect,
-    Connection,
+    ClientConnection,
     Died,
     Url,
     connect,
 )
-from upstreams.transports.http.request_fields import NOT_LET_IN, Refused, RequestFields
+from upstreams.transports.http.request_fields import NOT_LET_IN, RefusedFields, RequestFields
 from upstreams.transports.http.response_head import (
     MalformedResponse,
     ResponseChunks,
@@ -65,7 +65,7 @@ class HttpReply:
     __slots__ = ("_chunks", "_client", "_connection", "_done", "_remaining", "_rest", "headers", "held", "status")
 
     def __init__(
-        self, client: "HttpClient", connection: Connection, head: ResponseHead, length: int, rest: bytes
+        self, client: "HttpClient", connection: ClientConnection, head: ResponseHead, length: int, rest: bytes
     ) -> None:
         self.status = head.status
         self.headers = head.headers
@@ -129,9 +129,9 @@ class HttpReply:
             data, self._rest = self._rest, b""
             if not data and self._remaining != 0:
                 self._connection.acknowledge()
-                data = await self._connection.receive(self._wanted())
+                data = await self._connection.receive(self._receive_size())
                 if not data:
-                    return self._ended()
+                    return self._end()
             if self._chunks is not None and len(data) > PIECE_BYTES:
                 data, self._rest = data[:PIECE_BYTES], data[PIECE_BYTES:]
                 await checkpoint()  # chunks may be as small as an event
@@ -170,7 +170,7 @@ class HttpReply:
             account.give(-more)
         self.held += more
 
-    def _wanted(self) -> int:
+    def _receive_size(self) -> int:
         return min(max(self._remaining, RECEIVE_BYTES), 1 << 20)
 
     def _take(self, data: bytes) -> bytes:
@@ -180,7 +180,7 @@ class HttpReply:
                 data = self._chunks.feed(data)
             except MalformedResponse as error:
                 self.discard()
-                raise self._client.malformed(error) from None
+                raise self._client.protocol_error(error) from None
             if self._chunks.complete:
                 if self._rest:
                     raise self._more_than_one()
@@ -195,9 +195,9 @@ class HttpReply:
 
     def _more_than_one(self) -> UpstreamProtocolError:
         self.discard()
-        return self._client.malformed("it sent more than one answer to one request")
+        return self._client.protocol_error("it sent more than one answer to one request")
 
-    def _ended(self) -> bytes:
+    def _end(self) -> bytes:
         """The peer closed."""
         self.discard()
         if self._remaining < 0 and self._chunks is None:
@@ -244,8 +244,8 @@ class HttpClient:
         self._tls = tls
         self._connect_s = connect_s
         self._fields = RequestFields(name, url, headers or {}, renewed_headers, credential)
-        self._idle: list[Connection] = []
-        self._active: set[Connection] = set()
+        self._idle: list[ClientConnection] = []
+        self._active: set[ClientConnection] = set()
         self._parser = HeadParser(read_response)
         self._closed = False
 
@@ -284,7 +284,7 @@ class HttpClient:
             data = b"".join((prefix, headers, b"\r\n"))
         else:
             data = b"".join((prefix, headers, b"Content-Length: %d\r\n\r\n" % len(body), body))
-        sent = fields.sent() if fields.may_change else None
+        sent = fields.current() if fields.may_change else None
         while True:
             connection = self._reuse() or await self._connect()
             self._active.add(connection)
@@ -299,12 +299,12 @@ class HttpClient:
                     raise self._death(died) from None
             except MalformedResponse as error:
                 self.drop(connection)
-                raise self.malformed(error) from None
+                raise self.protocol_error(error) from None
             except BaseException:
                 self.drop(connection)
                 raise
 
-        refused = Refused(reply.status, reply.headers, sent, body or b"", again=not renews)
+        refused = RefusedFields(reply.status, reply.headers, sent, body or b"", again=not renews)
         try:
             replaced = await fields.replaced(refused)
         except BaseException:
@@ -335,7 +335,7 @@ class HttpClient:
 
     # --- for HttpReply ------------------------------------------------------------------------------------------------
 
-    def give_back(self, connection: Connection) -> None:
+    def give_back(self, connection: ClientConnection) -> None:
         """The exchange on `connection` is complete."""
         self._active.discard(connection)
         if self._closed or connection.expires_at <= 0 or len(self._idle) >= KEPT_CONNECTIONS:
@@ -345,12 +345,12 @@ class HttpClient:
         connection.used = True
         self._idle.append(connection)
 
-    def drop(self, connection: Connection) -> None:
+    def drop(self, connection: ClientConnection) -> None:
         """`connection` is not to be used again."""
         self._active.discard(connection)
         connection.close()
 
-    def malformed(self, why: object) -> UpstreamProtocolError:
+    def protocol_error(self, why: object) -> UpstreamProtocolError:
         return UpstreamProtocolError(f"The server {self.name} broke HTTP: {why}", upstream=self.name)
 
     def no_room(self) -> Overloaded:
@@ -366,7 +366,7 @@ class HttpClient:
 
     # --- one exchange -------------------------------------------------------------------------------------------------
 
-    async def _exchange(self, connection: Connection, data: bytes) -> HttpReply:
+    async def _exchange(self, connection: ClientConnection, data: bytes) -> HttpReply:
         await connection.send(data)
         received = await connection.receive()
         informational = 0
@@ -387,7 +387,7 @@ class HttpClient:
             else:
                 return self._reply(connection, received, end)
 
-    def _reply(self, connection: Connection, received: bytes, end: int) -> HttpReply:
+    def _reply(self, connection: ClientConnection, received: bytes, end: int) -> HttpReply:
         head, length = self._parser.parse(received[:end])
         if head.status in (204, 304):
             length = 0
@@ -411,7 +411,7 @@ class HttpClient:
 
     # --- connections --------------------------------------------------------------------------------------------------
 
-    def _reuse(self) -> Connection | None:
+    def _reuse(self) -> ClientConnection | None:
         """The connection that was used last, if there is one fit for use."""
         now = trio.current_time()
         while self._idle:
@@ -421,7 +421,7 @@ class HttpClient:
             connection.close()
         return None
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> ClientConnection:
         if not self._closed:
             try:
                 connection = await connect(self.url, self._tls, within_s=self._connect_s)

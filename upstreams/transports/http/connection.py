@@ -105,7 +105,7 @@ class Died(Exception):
         self.answered = answered
 
 
-class Connection:
+class ClientConnection:
     """One TCP or TLS connection, carrying one exchange at a time. Plain TCP goes past trio's stream, to the descriptor.
 
     After every wait it is asked anew whether the connection is still open: the number of a closed descriptor may
@@ -200,7 +200,7 @@ class Connection:
         self._socket().close()
 
 
-async def connect(url: Url, tls: ssl.SSLContext | None = None, *, within_s: float = CONNECT_S) -> Connection:
+async def connect(url: Url, tls: ssl.SSLContext | None = None, *, within_s: float = CONNECT_S) -> ClientConnection:
     """A new connection to the origin of `url`, or to its proxy. `tls` in place of the system's trust store.
 
     Raises:
@@ -224,7 +224,7 @@ async def connect(url: Url, tls: ssl.SSLContext | None = None, *, within_s: floa
     except (OSError, ValueError) as error:
         raise CannotConnect(reason(error)) from None
     watch_peer(bottom(stream).socket)  # or a server that vanished would never be noticed
-    return Connection(await _secure(stream, url, tls or system_trust()) if url.secure else stream)
+    return ClientConnection(await _secure(stream, url, tls or system_trust()) if url.secure else stream)
 
 
 async def _secure(stream: AnyStream, url: Url, tls: ssl.SSLContext) -> AnyStream:

@@ -168,12 +168,12 @@ class Poster:
             text = f"The server {self.name} cannot be reached at {self.client.url.origin}: {refusal(proxy, status)}"
             raise UpstreamUnavailable(text, upstream=self.name)
         if status in (429, 503) and retry_after_s(reply.headers) is not None:
-            raise self._overloaded()
+            raise self._overload()
         failure = await self._failure(reply, id) if 400 <= status < 500 else None
         if failure is not None and failure[0]:
             return failure[1]
         if status in (429, 503):
-            raise self._overloaded(Executed.UNKNOWN if status == 503 else Executed.NO)
+            raise self._overload(Executed.UNKNOWN if status == 503 else Executed.NO)
         raise self._status_error(reply, None if failure is None else failure[1])
 
     async def _failure(self, reply: HttpReply, id: int | None) -> tuple[bool, Failure] | None:
@@ -226,10 +226,10 @@ class Poster:
         if self._quiet_until <= trio.current_time():
             return
         if self._quiet_until >= trio.current_effective_deadline():
-            raise self._overloaded()
+            raise self._overload()
         await trio.sleep_until(self._quiet_until)
 
-    def _overloaded(self, executed: Executed = Executed.NO) -> Overloaded:
+    def _overload(self, executed: Executed = Executed.NO) -> Overloaded:
         wait_s = self._quiet_until - trio.current_time()
         known = wait_s > 0
         return Overloaded(

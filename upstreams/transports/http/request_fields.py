@@ -88,7 +88,7 @@ class RequestFields:
         if credential.authorization is not self.shown:
             self._show(self._headers, credential.authorization)
 
-    async def replaced(self, refused: "Refused") -> bool:
+    async def replaced(self, refused: "RefusedFields") -> bool:
         """True if there are other lines to send in place of those that the server refused.
 
         Raises:
@@ -112,7 +112,7 @@ class RequestFields:
             return False
         return True
 
-    def sent(self) -> tuple[Mapping[str, str], str]:
+    def current(self) -> tuple[Mapping[str, str], str]:
         """The configured headers and the `authorization` of a request that is sent now."""
         return self._headers, self.shown
 
@@ -123,7 +123,7 @@ class RequestFields:
         self.prefixes.clear()
 
 
-class Refused:
+class RefusedFields:
     """A request that the server refused: what it showed, and the server's answer. `again`: for the second time."""
 
     def __init__(

@@ -25,7 +25,7 @@ from upstreams.cold_start.npx_cache import BrokenNpxCache, find_breakage
 from upstreams.cold_start.package_runner import is_failure_of_npm, recognise
 from upstreams.cold_start.patience import Patience
 from upstreams.session import EraMemory, Exit, Session, SessionEvents, SessionTerms
-from upstreams.transports.negotiation import about, expected_era, remember, shake_hands
+from upstreams.transports.negotiation import about, expect_era, remember, shake_hands
 from upstreams.transports.peer_session import PeerSession
 from upstreams.transports.stdio.process import Child, child_environment, signal_name
 
@@ -70,7 +70,7 @@ class StdioSession(PeerSession):
 
     async def run(self, started: Callable[[Session], None]) -> None:
         """Run the process, and serve until it ends. A server that dies of the probe is started again, without it."""
-        expected = expected_era(self._config, self._memory)
+        expected = expect_era(self._config, self._memory)
         try:
             await self._run_process(expected, started)
         except DiedInHandshake as error:
@@ -174,7 +174,7 @@ class StdioSession(PeerSession):
         if self._package_run is None or not self._package_run.npx_folder or self.facts.version:
             return None
         env = child_environment(self._config, self._environ)
-        breakage = find_breakage(child.said.unmasked(), self._package_run.npx_folder, env)
+        breakage = find_breakage(child.said.raw_tail(), self._package_run.npx_folder, env)
         if breakage is None:
             return None
         return BrokenNpxCache(f"{self.name} cannot start: {breakage.folder} is broken", breakage, upstream=self.name)
@@ -194,7 +194,7 @@ class StdioSession(PeerSession):
                 error = UpstreamLost(f"{name} {how}", upstream=name)
             else:
                 error = died = DiedInHandshake(f"{name} {how} before it could be used", upstream=name)
-                died.of_the_probe = not (self._package_run and is_failure_of_npm(child.said.unmasked()))
+                died.of_the_probe = not (self._package_run and is_failure_of_npm(child.said.raw_tail()))
         if said := child.said.tail():
             error.add_note(said)
         return error

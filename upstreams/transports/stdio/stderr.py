@@ -77,7 +77,7 @@ class StderrLog:
                 break
             if self.dropped_lines and now >= self._said_dropped_at + DROPPED_EVERY_S:
                 self._say_dropped(now)
-            text = self._shown(line.decode(errors="replace"))
+            text = self._show(line.decode(errors="replace"))
             repeated = self._hear(text) is True
             self._repeated_lines += repeated
             log.log(logging.DEBUG if repeated else logging.INFO, "%s: %s", self._name, text)
@@ -95,9 +95,9 @@ class StderrLog:
     def tail(self, lines: int = 8) -> str:
         """The last lines, the unfinished one included; the one that names the error is among them."""
         kept = [each.decode(errors="replace") for each in (*self._last, self._partial) if each]
-        return "\n".join(map(self._shown, last_words(kept, lines)))
+        return "\n".join(map(self._show, last_words(kept, lines)))
 
-    def unmasked(self) -> str:
+    def raw_tail(self) -> str:
         """The last lines as they came, secrets included: to be looked at, not to be shown."""
         return b"\n".join((*self._last, self._partial)).decode(errors="replace")
 
@@ -113,7 +113,7 @@ class StderrLog:
         self._said_dropped_at = now
         self.dropped_lines = 0
 
-    def _shown(self, line: str) -> str:
+    def _show(self, line: str) -> str:
         return printable(self._mask(line))
 
 
