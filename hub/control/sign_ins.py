@@ -1,6 +1,6 @@
 """Sign-ins of people at upstreams, as the control socket tells of them: params and answers. Pure.
 
-A sign-in is one endless request: its first `SignInStep` says what to open, or why a person has to agree first; the next
+A sign-in is one endless request: its first `SignInStep` says what to open, or why nothing was begun; the next
 one has the outcome. Whoever asked may leave at any time; the sign-in stands as it is.
 """
 
@@ -43,6 +43,8 @@ class SignInStep(Struct, frozen=True, kw_only=True):
 
     unusual: str = ""
     """The reason why a person has to agree first, in sentences; then nothing was begun, and nothing follows."""
+    wants_token: str = ""
+    """The sentence that there is no sign-in, and a token is wanted; then nothing was begun, and nothing follows."""
     issuer: str = ""
     """The authorization server."""
     scope: str = ""
@@ -104,6 +106,8 @@ class SignInTrial(Struct, frozen=True, kw_only=True):
     """The reason why it cannot begin, and what to do; "": it can."""
     is_passing: bool = False
     """The problem may go away by itself."""
+    wants_token: bool = False
+    """The problem is that there is no sign-in, and a token is wanted."""
 
 
 class SignInTrials(Struct, frozen=True):

@@ -72,6 +72,7 @@ class SignInRequests:
         config = self._parts.config_of(name)
         yield SignInStep(
             unusual=begun.unusual,
+            wants_token=begun.wants_token,
             issuer=begun.issuer,
             scope=begun.scope,
             server_url="" if config is None else config.url or "",
@@ -81,7 +82,7 @@ class SignInRequests:
             port=begun.port,
             expires_s=begun.expires_s,
         )
-        if not begun.unusual:
+        if not (begun.unusual or begun.wants_token):
             outcome = await sign_ins.wait(begun)
             yield SignInStep(issuer=begun.issuer, outcome=_outcome_of(outcome))
 
@@ -135,7 +136,12 @@ class SignInRequests:
             except HubError as error:
                 found[name] = SignInTrial(upstream=name, problem=str(error))
             else:
-                found[name] = SignInTrial(upstream=name, problem=trial.problem, is_passing=trial.is_passing)
+                found[name] = SignInTrial(
+                    upstream=name,
+                    problem=trial.problem,
+                    is_passing=trial.is_passing,
+                    wants_token=trial.wants_token,
+                )
 
         async with trio.open_nursery() as nursery:
             for name in waiting[:MAX_TRIALS]:

@@ -19,7 +19,7 @@ from hub.sign_in.surroundings import Surroundings
 from hub.sign_in.tickets import IDENTITY_PROVIDER, Target, target_of
 from upstreams.oauth.discovery.challenge import fits, permit_scopes, readable_scopes
 from upstreams.oauth.discovery.discover import too_many_scopes
-from upstreams.oauth.model import Challenge, Discovery, Grant, OAuthProblem, OAuthUnavailable, same_issuer
+from upstreams.oauth.model import Challenge, Discovery, Grant, NoSignIn, OAuthProblem, OAuthUnavailable, same_issuer
 
 FRESH_S: Final = 60.0
 """Time for which what was found out ahead is used."""
@@ -128,6 +128,8 @@ class Prospects:
             unusual = await self._unusual(upstream, config, principal, found.server.issuer, grant)
         except (OAuthProblem, OAuthUnavailable) as error:
             self._known.put(key, Prospect(self._now(), target_of(config), failure=_again(error)))
+            if isinstance(error, NoSignIn) and credential is not None:
+                credential.note_problem(str(error))
             raise
         if grant is not None and wants.error == "insufficient_scope" and not config.oauth.scopes:
             before = "" if credential is None else credential.wanted_scope
@@ -171,7 +173,7 @@ class Prospects:
 def _again(failure: OAuthProblem | OAuthUnavailable) -> OAuthProblem | OAuthUnavailable:
     """The same failure for somebody else: one that is raised twice would hold what both were doing."""
     if isinstance(failure, OAuthProblem):
-        return OAuthProblem(str(failure), code=failure.code)
+        return type(failure)(str(failure), code=failure.code)
     return OAuthUnavailable(str(failure), retry_after_s=failure.retry_after_s, sent=failure.sent)
 
 

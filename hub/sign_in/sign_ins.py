@@ -28,7 +28,7 @@ from hub.sign_in.responses import Responses
 from hub.sign_in.return_address import ReturnAddresses
 from hub.sign_in.surroundings import Surroundings
 from hub.sign_in.tickets import RECORD_S, Invitation, Outcome, Record, Ticket, Tickets, record_of, target_of
-from upstreams.oauth.model import Challenge, OAuthProblem, OAuthUnavailable
+from upstreams.oauth.model import Challenge, NoSignIn, OAuthProblem, OAuthUnavailable
 from upstreams.oauth.registration.trial import SignInProspect
 
 LOOK_S: Final = 5.0
@@ -47,7 +47,8 @@ class Visit(Struct, frozen=True):
 
 
 class Begun(Struct, frozen=True, kw_only=True):
-    """A sign-in that a terminal has begun; or `unusual`, if a person has to agree first."""
+    """A sign-in that a terminal has begun; or `unusual`, if a person has to agree first, or `wants_token`, if there is
+    no sign-in."""
 
     ticket: Ticket | None = None
     told: trio.Event | None = None
@@ -64,6 +65,7 @@ class Begun(Struct, frozen=True, kw_only=True):
     """The port of this machine that the browser comes back to; 0: it comes back by a proxy."""
     expires_s: float = RECORD_S
     unusual: str = ""
+    wants_token: str = ""
 
 
 class SignIns:
@@ -139,7 +141,7 @@ class SignIns:
             return texts.one_of_several(upstream)
         known = self.prospects.known(upstream, principal)
         why = self.prospects.why_not(upstream, principal)
-        if why and known is not None and known.discovery is not None:
+        if why and known is not None and (known.discovery is not None or isinstance(known.failure, NoSignIn)):
             return why
         visit = self.visit(upstream, caller)
         if visit is None and not why and not self.tickets.may_ask(upstream, principal):
@@ -193,6 +195,8 @@ class SignIns:
             ticket.scope, ticket.anew = scope, ticket.anew or reset or ticket.is_unanswered
             record, url = await self.prepare(ticket, invitation, on_terminal=not by_program)
             ticket.is_unanswered = True
+        except NoSignIn as error:
+            return Begun(wants_token=str(error))
         except (OAuthProblem, OAuthUnavailable) as error:
             raise UpstreamUnauthorized(str(error), upstream=upstream) from None
         base = self.addresses.begin_base(principal, record.redirect)
@@ -220,7 +224,10 @@ class SignIns:
         challenge = Challenge() if credential is None else credential.challenge
         with trio.move_on_after(LOOK_S):
             redirect_of = partial(self.addresses.expected, config)
-            return await self._around.servers.trial(upstream, config, challenge, redirect_of)
+            found = await self._around.servers.trial(upstream, config, challenge, redirect_of)
+            if found.wants_token and credential is not None:
+                credential.note_problem(found.problem)
+            return found
         return SignInProspect(problem=f"{texts.too_slow(upstream)}.", is_passing=True)
 
     def _configured(self, upstream: str) -> UpstreamConfig:

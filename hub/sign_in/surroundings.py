@@ -31,6 +31,10 @@ class Credential(Protocol):
         """A sign-in by a person begins, or is over."""
         ...
 
+    def note_problem(self, text: str) -> None:
+        """Nobody can sign in; the text for people says why."""
+        ...
+
 
 class Keeper(Protocol):
     """The records of sign-ins (`upstreams.oauth.store`).

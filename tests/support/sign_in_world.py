@@ -183,6 +183,9 @@ class ScriptedCredential:
     def asking(self, on):
         self.askings.append(on)
 
+    def note_problem(self, text):
+        self.problem = text
+
 
 class World:
     """Sign-ins and everything around them."""

@@ -191,6 +191,11 @@ class UpstreamCredential:
         """A sign-in by a person begins, or is over, whatever came of it."""
         self._state.ask_person(on)
 
+    def note_problem(self, text: str) -> None:
+        """Nobody can sign in; the text for people says why."""
+        if self.grant is None:
+            self._state.note("refused", text)
+
     def signed_in(self, grant: Grant) -> None:
         """Use the grant of a new sign-in, which is kept already, if its tokens may be sent to this upstream."""
         if self.account.upstream and not is_for(grant, self.account.url):

@@ -26,6 +26,10 @@ class OAuthProblem(Exception):
         self.code = code
 
 
+class NoSignIn(OAuthProblem):
+    """The upstream wants a token, and nobody can sign in for one."""
+
+
 class OAuthUnavailable(Exception):
     """A server of the sign-in cannot be asked now; trying again later may help. `sent`: it may have acted."""
 

@@ -175,6 +175,10 @@ def _stopped_sign_in(trial: SignInTrial) -> Finding:
     fix = f"do what it says (`hubd edit`), then run `hubd auth {name}`"
     if trial.is_passing:
         fix = f"run `hubd auth {name}` when that is over"
+    if trial.wants_token:
+        return Finding(
+            "upstream", "problem", f"{name}: token needed", trial.problem, f"run `hubd auth {name}`", **about([name])
+        )
     return Finding(
         "upstream", "problem", f"{name}: {SIGN_IN}, and it cannot begin", trial.problem, fix, **about([name])
     )

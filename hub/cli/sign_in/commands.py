@@ -146,10 +146,17 @@ def sign_in(wishes: Any, output: Output) -> int:
     Raises:
         HubNotRunning, ControlFailed, NotUnderstood: as `conversation.sign_in`.
     """
-    from hub.cli.sign_in.conversation import sign_in
+    from hub.cli.sign_in.conversation import TokenWanted, sign_in
 
-    with client() as hub:
-        return _ended(sign_in(hub, wishes, output), output, is_wanted=not wishes.within_s)
+    try:
+        with client() as hub:
+            return _ended(sign_in(hub, wishes, output), output, is_wanted=not wishes.within_s)
+    except TokenWanted:
+        if not output.is_attended():
+            raise
+    from hub.cli.sign_in.token import ask_token
+
+    return ask_token(wishes.name, output)
 
 
 def _finish(options: argparse.Namespace) -> int:

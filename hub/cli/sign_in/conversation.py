@@ -59,6 +59,10 @@ class Refused(ControlFailed):
     """The sign-in was not begun, since nobody agreed to what is unusual about it."""
 
 
+class TokenWanted(ControlFailed):
+    """There is no sign-in: the server wants a token, which a person has to have from elsewhere."""
+
+
 def sign_in(
     hub: "ControlClient", wishes: Wishes, output: Output, environ: Mapping[str, str] = os.environ
 ) -> SignInOutcome:
@@ -66,6 +70,7 @@ def sign_in(
 
     Raises:
         Refused: nobody agreed to what is unusual about it.
+        TokenWanted: there is no sign-in.
         HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`; the hub says why it cannot begin.
         KeyboardInterrupt: the sign-in stands as it is, and its page still works.
     """
@@ -98,6 +103,8 @@ def _begun(hub: "ControlClient", wishes: Wishes, output: Output) -> SignInStep:
     from hub.control.methods import SIGN_IN
 
     step = hub.request(SIGN_IN, **wishes.params, yes=wishes.yes)
+    if step.wants_token:
+        raise TokenWanted(step.wants_token)
     if not step.unusual:
         return step
     about, _, advice = step.unusual.partition(" If you ")

@@ -519,7 +519,7 @@ def test_servers_that_the_hub_has_given_up(case):
 
 def test_sign_ins_that_cannot_begin(case):
     account = {"state": "needed", "command": "hubd auth NAME"}
-    names = ("a", "b", "c", "d")
+    names = ("a", "b", "c", "d", "e")
     case.status = {
         "version": "1",
         "upstreams": [{"name": each, "state": "unauthorized", "last_error": "x", "account": account} for each in names],
@@ -528,12 +528,14 @@ def test_sign_ins_that_cannot_begin(case):
         "a": SignInTrial(upstream="a", problem="https://id.example lets no unknown client in."),
         "b": SignInTrial(upstream="b", problem="https://id.example answers 503 now.", is_passing=True),
         "c": SignInTrial(upstream="c"),
+        "e": SignInTrial(upstream="e", problem="e wants a token and has no sign-in.", wants_token=True),
     }
-    shut, away, good = case.found(daemons.upstreams)
+    shut, away, token, good = case.found(daemons.upstreams)
     assert shut.what == "a: sign-in needed, and it cannot begin"
     assert shut.why == "https://id.example lets no unknown client in."
     assert "then run `hubd auth a`" in shut.fix
     assert away.fix == "run `hubd auth b` when that is over"
+    assert (token.what, token.fix) == ("e: token needed", "run `hubd auth e`")
     assert (good.what, good.fix) == ("c and d: sign-in needed", "run `hubd auth NAME`")
 
 
@@ -952,7 +954,7 @@ def test_a_server_that_does_not_let_the_hub_in(tmp_path):
             process.wait_for("needs you to sign in")
             shown = run_hubd(["doctor"], env)
         server.shutdown()
-    assert "problem: locked: sign-in needed; locked needs you to sign in" in shown.stdout
+    assert "problem: locked: token needed; locked wants a token and has no sign-in" in shown.stdout
     assert "    fix: run `hubd auth locked`" in shown.stdout
 
 

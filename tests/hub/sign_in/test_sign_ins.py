@@ -22,7 +22,7 @@ from hub.sign_in.tickets import MAX_INVITATIONS, MAX_TRIES, RECORD_S, TICKET_S
 from tests.support.http_client import Client
 from tests.support.processes import free_port
 from tests.support.sign_in_world import ISSUER, NOTES, asked, back, caller, discovery, world
-from upstreams.oauth.model import Challenge, OAuthProblem, OAuthUnavailable
+from upstreams.oauth.model import Challenge, NoSignIn, OAuthProblem, OAuthUnavailable
 
 NAVIGATION = ("Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document")
 LINK = re.compile(r'<a href="([^"]+)"')
@@ -694,6 +694,17 @@ async def test_one_registered_address_is_for_one_such_server_only():
         assert it.keeper.only == {f"http://127.0.0.1:{port}/cb": "https://a.example"}, "and in the next run"
         it.servers.discoveries["other"] = discovery("https://b.example")
         await it.sign_ins.begin("other")
+
+
+async def test_where_there_is_no_sign_in_everybody_is_told_that_a_token_is_wanted():
+    async with world() as it:
+        text = "notes wants a token and has no sign-in."
+        it.servers.discoveries["notes"] = NoSignIn(text)
+        await it.sign_ins.look("notes", caller())
+        assert it.sign_ins.visit("notes", caller()) is None
+        assert it.sign_ins.advice("notes", caller()) == text
+        begun = await it.sign_ins.begin("notes")
+        assert (begun.wants_token, begun.url, begun.ticket) == (text, "", None)
 
 
 # --- what is unusual --------------------------------------------------------------------------------------------------

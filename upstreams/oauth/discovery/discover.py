@@ -39,6 +39,7 @@ from upstreams.oauth.model import (
     AuthorizationServer,
     Challenge,
     Discovery,
+    NoSignIn,
     OAuthProblem,
     OAuthUnavailable,
     ProtectedResource,
@@ -46,6 +47,8 @@ from upstreams.oauth.model import (
 )
 
 OPENID: Final = "openid"
+_ABSENT: Final = frozenset({401, 404, 405, 410})
+"""Answers of a place that no browser can be sent to."""
 _LEGACY: Final = {"mcp-protocol-version": "2025-03-26"}
 """A SHOULD of that revision."""
 _SECONDS: Final = re.compile(r"[0-9]{1,9}")
@@ -85,6 +88,8 @@ async def discover(
         resource = ProtectedResource(resource=settings.resource)
         if not settings.issuer:
             server = await _legacy_server(fetch, terms, allowed)
+            if server.is_legacy and not challenge.resource_metadata:
+                await _refuse_absent(fetch, terms, server, allowed)
             return Discovery(resource=resource, server=server, scope=_scope(terms, challenge, resource, server))
     issuer = _issuer(terms, resource, preferred_issuers)
     server = await _server(fetch, terms, issuer, allowed)
@@ -171,6 +176,27 @@ async def _legacy_server(fetch: Fetcher, terms: Terms, allowed: Allowed) -> Auth
     if document is not None and is_server_document(document):
         return read_server(document, origin, terms, is_promise=False)
     return default_server(origin)
+
+
+async def _refuse_absent(fetch: Fetcher, terms: Terms, server: AuthorizationServer, allowed: Allowed) -> None:
+    """Refuse a server that describes nothing, and has no page to sign in on where 2025-03-26 has it.
+
+    Raises:
+        NoSignIn: it has none, and nothing that is configured says that it has.
+    """
+    settings = terms.settings
+    if settings.client_id or settings.resource or settings.grant != "authorization_code":
+        return
+    try:
+        answer = await fetch.get(server.authorization_endpoint, allowed)
+    except FetchFailed:  # which nobody can tell from a page
+        return
+    if answer.status in _ABSENT:
+        name = terms.upstream
+        text = (
+            f'{name} wants a token and has no sign-in; run "hubd auth {name}" in a terminal, which asks for the token.'
+        )
+        raise NoSignIn(text)
 
 
 def _scope(terms: Terms, challenge: Challenge, resource: ProtectedResource, server: AuthorizationServer) -> str:

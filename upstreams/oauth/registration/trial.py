@@ -8,7 +8,7 @@ from config.oauth_settings import OAuthConfig, UpstreamOAuth
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, FetchFailed
 from upstreams.oauth.discovery.discover import allowance_for, discover, sentence
-from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, OAuthProblem, OAuthUnavailable
+from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, NoSignIn, OAuthProblem, OAuthUnavailable
 from upstreams.oauth.registration.client_metadata import flaws_of, method_of
 from upstreams.oauth.registration.clients import (
     client_of_settings,
@@ -29,6 +29,8 @@ class SignInProspect(Struct, frozen=True, kw_only=True):
     """The reason why it cannot begin, and what to do; "": it can."""
     is_passing: bool = False
     """The problem may go away by itself."""
+    wants_token: bool = False
+    """The problem is that there is no sign-in, and a token is wanted."""
     discovery: Discovery | None = None
     client: str = ""
     """The way in which the hub would get its client id: `configured`, `document`, `registered`."""
@@ -52,7 +54,7 @@ async def try_sign_in(
         redirect_uri = await redirect_of(found.server)
         client = _way_in(found, settings, hub, redirect_uri, upstream)
     except OAuthProblem as problem:
-        return SignInProspect(problem=str(problem), discovery=found)
+        return SignInProspect(problem=str(problem), discovery=found, wants_token=isinstance(problem, NoSignIn))
     except OAuthUnavailable as away:
         return SignInProspect(problem=str(away), is_passing=True)
     flaw = await check_client_document(fetch, hub, redirect_uri) if client == "document" else ""

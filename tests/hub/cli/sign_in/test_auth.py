@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,32 @@ def test_an_address_of_8_kilobytes_can_be_pasted_and_is_corrected_by_the_erase_k
             terminal.type(long[at : at + 1000])
         terminal.type("xy\x7f\x7f\n")
         assert terminal.end()[0] == 0
+
+
+def test_a_server_without_a_sign_in_is_given_a_token(home, hub):
+    why = 'notes wants a token and has no sign-in; run "hubd auth notes" in a terminal, which asks for the token.'
+    hub.steps = [{"wants_token": why}]
+    assert why in run(home.env, "auth", "notes", code=1)[1]
+    config = Path(home.env["XDG_CONFIG_HOME"], "hubd", "hubd.toml")
+    config.parent.mkdir(mode=0o700)
+    config.write_text('[upstreams.notes]\nurl = "https://notes.example/mcp"\nheaders = { X-Team = "a" }\n')
+    hub.files = [str(config)]
+    with Terminal([HUBD, "auth", "notes"], home.far) as terminal:
+        terminal.see("its token")
+        terminal.type("Bearer t0ken-of-notes\n")
+        terminal.see("^notes: connected, 12 tools")
+        code, out = terminal.end()
+    assert (code, "t0ken" in out) == (0, False)
+    headers = tomllib.loads(config.read_text())["upstreams"]["notes"]["headers"]
+    assert headers == {"X-Team": "a", "Authorization": "Bearer ${secret:NOTES_TOKEN}"}
+    kept = Path(home.env["XDG_STATE_HOME"], "hubd", "secrets.json").read_text()
+    assert "t0ken-of-notes" in kept
+    assert "Bearer" not in kept
+    with Terminal([HUBD, "auth", "notes"], home.far) as terminal:
+        terminal.see("its token")
+        terminal.type("\n")
+        assert terminal.end()[0] == 1
+        terminal.see("there was no answer; nothing was changed")
 
 
 def test_the_terminal_is_put_back_after_ctrl_c(home, hub):

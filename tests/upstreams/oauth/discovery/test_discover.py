@@ -6,7 +6,7 @@ from config.oauth_settings import UpstreamOAuth
 from tests.support.scripted_web import ScriptedWeb, json_answer, timed_out
 from upstreams.fetch.model import Allowed, Fetched
 from upstreams.oauth.discovery.discover import allowance_for, discover
-from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, OAuthProblem, OAuthUnavailable
+from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, NoSignIn, OAuthProblem, OAuthUnavailable
 
 URL = "https://notes.example/mcp"
 PATH = "https://notes.example/.well-known/oauth-protected-resource/mcp"
@@ -15,6 +15,7 @@ ID = "https://id.example"
 SERVER = ID + "/.well-known/oauth-authorization-server"
 OPENID = ID + "/.well-known/openid-configuration"
 OWN = "https://notes.example/.well-known/oauth-authorization-server"
+PAGE = "https://notes.example/authorize"
 PRM = {"resource": URL, "authorization_servers": [ID], "scopes_supported": ["notes.read"]}
 META = {
     "issuer": ID,
@@ -132,7 +133,7 @@ async def test_the_pause_that_a_server_wants(value, due):
 
 @pytest.mark.covers("A-27")
 async def test_a_server_that_describes_nothing_has_default_endpoints():
-    fetch = ScriptedWeb()
+    fetch = ScriptedWeb({PAGE: 400})
     discovery = await found(fetch)
     assert discovery.server == AuthorizationServer(
         issuer="https://notes.example",
@@ -142,8 +143,29 @@ async def test_a_server_that_describes_nothing_has_default_endpoints():
         is_legacy=True,
     )
     assert (discovery.resource.resource, discovery.scope) == ("", "")
-    assert fetch.asked == [PATH, ROOT, OWN]
-    assert fetch.headers[-1] == {"mcp-protocol-version": "2025-03-26"}
+    assert fetch.asked == [PATH, ROOT, OWN, PAGE]
+    assert fetch.headers[-2] == {"mcp-protocol-version": "2025-03-26"}
+
+
+@pytest.mark.parametrize("status", [401, 404, 405, 410])
+async def test_a_server_that_has_no_page_to_sign_in_on_wants_a_token(status):
+    fetch = ScriptedWeb({PAGE: status})
+    with pytest.raises(NoSignIn) as caught:
+        await found(fetch)
+    assert str(caught.value).startswith('notes wants a token and has no sign-in; run "hubd auth notes" in a terminal')
+
+
+@pytest.mark.parametrize(
+    ("page", "settings", "challenge"),
+    [
+        (404, UpstreamOAuth(client_id="known"), BARE),
+        (404, SETTINGS, Challenge(resource_metadata="https://notes.example/elsewhere")),
+        (503, SETTINGS, BARE),
+        (timed_out("https://notes.example"), SETTINGS, BARE),
+    ],
+)
+async def test_one_that_may_have_a_sign_in_all_the_same_is_tried(page, settings, challenge):
+    assert (await found(ScriptedWeb({PAGE: page}), settings, challenge)).server.is_legacy
 
 
 async def test_a_server_that_is_its_own_authorization_server():
