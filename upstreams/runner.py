@@ -45,9 +45,6 @@ class UpstreamRunner:
         self._on_settled = on_settled
         self._scope = trio.CancelScope()
 
-    def __repr__(self) -> str:
-        return f"<UpstreamRunner of {self.upstream!r}>"
-
     async def run(self) -> None:
         """Keep the upstream running. Cancellation: its sessions are closed in order."""
         upstream = self.upstream

@@ -68,9 +68,6 @@ class Generation:
         self.candidacy_over = trio.Event()
         """Set when the upstream is no candidate any more."""
 
-    def __repr__(self) -> str:
-        return f"<Generation of {self.upstream!r}>"
-
     async def run(self, *after: trio.Event) -> None:
         """Run the upstream, once all of `after` has happened, until `scope` is cancelled."""
         try:

@@ -32,8 +32,7 @@ from upstreams.availability import Availability
 from upstreams.cold_start.gate import StartGate
 from upstreams.host_subscriptions import HostSubscriptions
 from upstreams.invalidation import InvalidationListener
-from upstreams.inventory.freshness import declares_changes
-from upstreams.inventory.offered import Offered
+from upstreams.inventory.offered import Offered, declares_changes
 from upstreams.inventory.refresh import ListRefresh, Reading
 from upstreams.journal.journal import Journal
 from upstreams.journal.redact import CommonSecrets

@@ -30,7 +30,7 @@ from hub.wire.http.mcp_headers import Mirror
 from hub.wire.hub_loops import EXPERIMENTAL, join_chains, read_chain
 from hub.wire.jsonrpc import encode
 from hub.wire.mcp import Kind
-from upstreams.inventory.freshness import in_full
+from upstreams.inventory.offered import in_full
 
 
 class Making(Struct, frozen=True):

@@ -30,15 +30,28 @@ To use your own servers, write a `hubd.toml`; `hubd serve` tells where it looks 
 
 The demo then makes room for them.
 """
+_READ_ONLY: Final = {"annotations": {"readOnlyHint": True, "openWorldHint": False}}
+_NUMBER: Final = {"type": "number"}
+PROMPTS: Final[list[Entry]] = [
+    {"name": "tour", "title": "Show me around", "description": "A tour of everything behind this hub."},
+    {
+        "name": "explain",
+        "title": "Explain",
+        "description": "Explain something to a newcomer.",
+        "arguments": [{"name": "topic", "description": "What to explain", "required": True}],
+    },
+]
+COMPLETIONS: Final[dict[tuple[Any, Any], list[str]]] = {
+    ("explain", "topic"): ["MCP", "hubd", "prompts", "resources", "structured concurrency", "tools"],
+    ("demo://greeting/{name}", "name"): ["Ada", "Alan", "Barbara", "Edsger", "Grace", "Guido"],
+}
+"""(prompt name or URI template, argument) -> what may be meant."""
 
 
 def _tool(name: str, title: str, description: str, arguments: Entry, required: list[str], **more: Any) -> Entry:
     schema = {"type": "object", "properties": arguments, "required": required}
     return {"name": name, "title": title, "description": description, "inputSchema": schema, **more}
 
-
-_READ_ONLY: Final = {"annotations": {"readOnlyHint": True, "openWorldHint": False}}
-_NUMBER: Final = {"type": "number"}
 
 TOOLS: Final[list[Entry]] = [
     _tool(
@@ -81,56 +94,20 @@ TOOLS: Final[list[Entry]] = [
     _tool("fail", "Fail", "Always fails, so that you can see how a failing tool looks.", {}, [], **_READ_ONLY),
 ]
 
+
+def _resource(uri: str, title: str, description: str, kind: str = "text/plain", *, key: str = "uri") -> Entry:
+    name = title.split()[0].lower()
+    return {key: uri, "name": name, "title": title, "description": description, "mimeType": kind}
+
+
 RESOURCES: Final[list[Entry]] = [
-    {
-        "uri": "demo://welcome",
-        "name": "welcome",
-        "title": "Welcome to hubd",
-        "description": "What hubd is and what to try first.",
-        "mimeType": "text/markdown",
-    },
-    {
-        "uri": "demo://clock",
-        "name": "clock",
-        "title": "Clock",
-        "description": "The local time. Subscribers hear of a change every five seconds.",
-        "mimeType": "text/plain",
-    },
-    {
-        "uri": "demo://counter",
-        "name": "counter",
-        "title": "Counter",
-        "description": "How often the tool touch was called.",
-        "mimeType": "application/json",
-    },
+    _resource("demo://welcome", "Welcome to hubd", "What hubd is and what to try first.", "text/markdown"),
+    _resource("demo://clock", "Clock", "The local time. Subscribers hear of a change every five seconds."),
+    _resource("demo://counter", "Counter", "How often the tool touch was called.", "application/json"),
 ]
-SURPRISE: Final[Entry] = {
-    "uri": "demo://surprise",
-    "name": "surprise",
-    "title": "Surprise",
-    "description": "There after an odd number of touches, gone after an even one.",
-    "mimeType": "text/plain",
-}
-TEMPLATES: Final[list[Entry]] = [
-    {
-        "uriTemplate": "demo://greeting/{name}",
-        "name": "greeting",
-        "title": "Greeting",
-        "description": "A greeting for anybody you name.",
-        "mimeType": "text/plain",
-    }
+SURPRISE: Final = _resource(
+    "demo://surprise", "Surprise", "There after an odd number of touches, gone after an even one."
+)
+TEMPLATES: Final = [
+    _resource("demo://greeting/{name}", "Greeting", "A greeting for anybody you name.", key="uriTemplate")
 ]
-PROMPTS: Final[list[Entry]] = [
-    {"name": "tour", "title": "Show me around", "description": "A tour of everything behind this hub."},
-    {
-        "name": "explain",
-        "title": "Explain",
-        "description": "Explain something to a newcomer.",
-        "arguments": [{"name": "topic", "description": "What to explain", "required": True}],
-    },
-]
-COMPLETIONS: Final[dict[tuple[Any, Any], list[str]]] = {
-    ("explain", "topic"): ["MCP", "hubd", "prompts", "resources", "structured concurrency", "tools"],
-    ("demo://greeting/{name}", "name"): ["Ada", "Alan", "Barbara", "Edsger", "Grace", "Guido"],
-}
-"""(prompt name or URI template, argument) -> what may be meant."""

@@ -2,15 +2,19 @@
 
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, TypeGuard
 from urllib.parse import unquote
 
-from msgspec import Raw, Struct
+import msgspec
+from msgspec import UNSET, Raw, Struct
 
 from hub.wire import jsonrpc, mcp
 from upstreams.demo.content import COMPLETIONS, INSTRUCTIONS, PROMPTS, RESOURCES, SURPRISE, TEMPLATES, TOOLS, WELCOME
-from upstreams.demo.request import Call, DemoRefusal, Json, cacheable, is_number, mistake, read_call, text_result
 
+Json = dict[str, Any]
+
+TTL_MS: Final = 60_000
+"""Time that modern clients may keep a list; nothing in it changes but by `touch`, which says so."""
 INFO: Final = {"name": "hubd-demo", "title": "hubd demo", "version": mcp.HUBD_VERSION}
 CAPABILITIES: Final = {
     "tools": {},
@@ -22,6 +26,86 @@ CAPABILITIES: Final = {
 CLOCK_S: Final = 5.0
 """Interval at which subscribers hear that the clock resource changed."""
 GREETING: Final = "demo://greeting/"
+
+
+class DemoRefusal(Exception):
+    """Answer this request with an error."""
+
+    def __init__(self, code: int, message: str, data: Any = UNSET) -> None:
+        super().__init__(message)
+        self.failure = jsonrpc.Failure(code, message, data if data is UNSET else jsonrpc.raw(data))
+
+
+class Call(Struct, frozen=True):
+    """One request. `modern`: its era."""
+
+    id: jsonrpc.RequestId
+    params: Json
+    modern: bool
+    log_level: str | None
+    token: int | str | None
+    """For progress; None: none wanted."""
+    now: float
+
+    def object(self, key: str) -> Json:
+        """The object among the params; empty if it is absent.
+
+        Raises:
+            DemoRefusal: it is something else.
+        """
+        value = self.params.get(key, {})
+        if not isinstance(value, dict):
+            raise DemoRefusal(mcp.INVALID_PARAMS, f"{key} is an object")
+        return value
+
+
+def read_call(request: jsonrpc.Request, now: float) -> Call:
+    """The request with its metadata read.
+
+    Raises:
+        DemoRefusal: params that cannot be read, or modern metadata that is incomplete or of an unknown revision.
+    """
+    try:
+        params: Json = {key: msgspec.json.decode(value) for key, value in request.params.items()}
+    except msgspec.DecodeError as error:
+        raise DemoRefusal(mcp.INVALID_PARAMS, f"params hold what the demo server cannot read: {error}") from None
+    meta = params.pop("_meta", None)
+    meta = meta if isinstance(meta, dict) else {}
+    version = meta.get(mcp.VERSION_KEY)
+    if version is not None and version not in mcp.MODERN_VERSIONS:
+        data = {"supported": mcp.ALL_VERSIONS, "requested": version}
+        raise DemoRefusal(mcp.UNSUPPORTED_VERSION, f"The demo server does not speak revision {version}", data)
+    if version is not None and not isinstance(meta.get(mcp.CLIENT_CAPABILITIES_KEY), dict):
+        raise DemoRefusal(mcp.INVALID_PARAMS, f"_meta lacks {mcp.CLIENT_CAPABILITIES_KEY}")
+    level = meta.get(mcp.LOG_LEVEL_KEY)
+    return Call(
+        id=request.id,
+        params=params,
+        modern=version is not None,
+        log_level=level if level in mcp.LOG_LEVELS else None,
+        token=meta.get(mcp.PROGRESS_TOKEN),
+        now=now,
+    )
+
+
+def cacheable(call: Call, result: Json, *, ttl_ms: int = TTL_MS) -> Json:
+    """A result that modern clients may keep: it carries for how long, and that everybody gets the same."""
+    return {**result, "ttlMs": ttl_ms, "cacheScope": "public"} if call.modern else result
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """True if `value` is a finite JSON number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def text_result(text: str) -> Json:
+    """The result of a tool that has one text to say."""
+    return {"content": [{"type": "text", "text": text}]}
+
+
+def mistake(text: str) -> Json:
+    """A tool's own failure: a result for the model to act on, not a protocol error."""
+    return {**text_result(text), "isError": True}
 
 
 class Countdown(Struct):
@@ -134,27 +218,15 @@ class Demo:
         facts = {"supportedVersions": mcp.ALL_VERSIONS, "capabilities": CAPABILITIES, "instructions": INSTRUCTIONS}
         return cacheable(call, facts)
 
-    def _ping(self, call: Call) -> Json:
-        return {}
-
-    def _set_level(self, call: Call) -> Json:
+    def _change_level(self, call: Call) -> Json:
         level = call.params.get("level")
         if level not in mcp.LOG_LEVELS:
             raise DemoRefusal(mcp.INVALID_PARAMS, f"level is one of {', '.join(mcp.LOG_LEVELS)}")
         self._log_level = level
         return {}
 
-    def _list_tools(self, call: Call) -> Json:
-        return cacheable(call, {"tools": TOOLS})
-
-    def _list_prompts(self, call: Call) -> Json:
-        return cacheable(call, {"prompts": PROMPTS})
-
     def _list_resources(self, call: Call) -> Json:
         return cacheable(call, {"resources": [*RESOURCES, SURPRISE] if self._touched % 2 else RESOURCES})
-
-    def _list_templates(self, call: Call) -> Json:
-        return cacheable(call, {"resourceTemplates": TEMPLATES})
 
     def _read(self, call: Call) -> Json:
         uri = call.params.get("uri")
@@ -297,12 +369,12 @@ TOOL_METHODS: Final[dict[str, Callable[[Demo, Call, Json], Json | None]]] = {
     "fail": Demo._fail,
 }
 _COMMON: Final[dict[str, Callable[[Demo, Call], Json | None]]] = {
-    mcp.TOOLS_LIST: Demo._list_tools,
+    mcp.TOOLS_LIST: lambda demo, call: cacheable(call, {"tools": TOOLS}),
     mcp.TOOLS_CALL: Demo._call_tool,
-    mcp.PROMPTS_LIST: Demo._list_prompts,
+    mcp.PROMPTS_LIST: lambda demo, call: cacheable(call, {"prompts": PROMPTS}),
     mcp.PROMPTS_GET: Demo._get_prompt,
     mcp.RESOURCES_LIST: Demo._list_resources,
-    mcp.TEMPLATES_LIST: Demo._list_templates,
+    mcp.TEMPLATES_LIST: lambda demo, call: cacheable(call, {"resourceTemplates": TEMPLATES}),
     mcp.RESOURCES_READ: Demo._read,
     mcp.COMPLETE: Demo._complete,
 }
@@ -310,8 +382,8 @@ MODERN_METHODS: Final = {**_COMMON, mcp.DISCOVER: Demo._discover, mcp.LISTEN: De
 LEGACY_METHODS: Final = {
     **_COMMON,
     mcp.INITIALIZE: Demo._initialize,
-    mcp.PING: Demo._ping,
-    mcp.SET_LEVEL: Demo._set_level,
+    mcp.PING: lambda demo, call: {},
+    mcp.SET_LEVEL: Demo._change_level,
     mcp.SUBSCRIBE: Demo._subscribe,
     mcp.UNSUBSCRIBE: Demo._unsubscribe,
 }

@@ -2,24 +2,67 @@
 
 Lists stay while the upstream is away. They may come from an earlier run of the hub, or from a predecessor; then its own
 lists replace them once they have been read.
+
+How long a list may be used without asking again is a matter of what the upstream said with it, and of whether changes
+are heard.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
+from typing import Final
 
-from msgspec import structs
+from msgspec import Raw, structs
 
 from hub.linux.machine import current_time
 from hub.wire.handshake import ServerFacts
 from hub.wire.hub_loops import join_chains, with_chain
-from hub.wire.mcp import Freshness, Kind, Snapshot
+from hub.wire.jsonrpc import EMPTY, peek_object
+from hub.wire.mcp import CAPABILITY, Era, Freshness, Kind, Snapshot, era_of
 from upstreams.invalidation import NO_LISTENER, InvalidationListener
-from upstreams.inventory.freshness import has_expired, ttl_ms
 from upstreams.inventory.lists import Listing
 from upstreams.status import empty_snapshot
 
+TOLD_TTL_MS: Final = 60_000
+SILENT_TTL_MS: Final = 10_000
+"""For legacy upstreams, which declare none: one that tells of changes, and one that does not."""
+NEVER_MS: Final = 1 << 53
 log = logging.getLogger(__name__)
+
+
+def declares_changes(snapshot: Snapshot, kind: Kind) -> bool:
+    """True if the upstream says of itself that it tells of changes of this list."""
+    return peek_object(snapshot.capabilities.get(CAPABILITY[kind], EMPTY)).get("listChanged") == Raw(b"true")
+
+
+def ttl_ms(snapshot: Snapshot, kind: Kind, fresh: Freshness | None, *, age_ms: int, told: bool) -> int:
+    """Milliseconds for which hosts need not ask again, as far as this upstream is concerned.
+
+    `fresh` is what it said with the list, `age_ms` how long that was ago; `told`: the hub hears of changes now.
+    """
+    if fresh is not None and fresh.ttl_ms is not None:
+        return max(0, fresh.ttl_ms - age_ms)
+    if era_of(snapshot.version) is Era.MODERN:
+        return 0  # it said nothing: hosts ask each time
+    return TOLD_TTL_MS if told else SILENT_TTL_MS
+
+
+def has_expired(snapshot: Snapshot, kind: Kind, fresh: Freshness | None, *, age_ms: int, told: bool) -> bool:
+    """True if the list is to be read anew before hosts are shown it again."""
+    if told or CAPABILITY[kind] not in snapshot.capabilities:
+        return False
+    if era_of(snapshot.version) is Era.MODERN:
+        return age_ms >= ((fresh.ttl_ms or 0) if fresh is not None else 0)
+    return age_ms > SILENT_TTL_MS
+
+
+def in_full(snapshot: Snapshot, kind: Kind) -> int:
+    """`ttl_ms` of a list that has just been read from an upstream that keeps its word; one that it has none of changes
+    nothing."""
+    if CAPABILITY[kind] not in snapshot.capabilities:
+        return NEVER_MS
+    fresh = snapshot.freshness.get(kind)
+    return ttl_ms(snapshot, kind, fresh, age_ms=0, told=declares_changes(snapshot, kind))
 
 
 class Offered:

@@ -20,8 +20,7 @@ from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamUnauthorized, 
 from hub.link.interface import OWNER, Caller, Exchange, Tenant
 from hub.wire.mcp import Kind
 from upstreams.cold_start.gate import StartGate
-from upstreams.cold_start.mending import forget_mending, mend
-from upstreams.cold_start.npx_cache import BrokenNpxCache
+from upstreams.cold_start.npx_cache import BrokenNpxCache, forget_mending, mend
 from upstreams.cold_start.start import GUARD_S, Start
 from upstreams.invalidation import InvalidationListener
 from upstreams.remembered import UpstreamMemory

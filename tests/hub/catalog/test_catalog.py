@@ -20,7 +20,7 @@ from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError, Result, encode_response, raw
 from hub.wire.mcp import IDENTIFIER, L1, L4, LEGACY_VERSIONS, LIST_METHOD, MODERN, Freshness, Kind, ListEntry, Snapshot
 from tests.support.schemas import validate
-from upstreams.inventory.freshness import in_full
+from upstreams.inventory.offered import in_full
 
 SEALER = Sealer(bytes(32))
 ALL_CAPABILITIES = {"tools": Raw(b"{}"), "prompts": Raw(b"{}"), "resources": Raw(b"{}")}

@@ -117,9 +117,6 @@ class HeldLock:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
-    def __repr__(self) -> str:
-        return f"<Held {self._descriptor}>"
-
     def pending_generation(self) -> int | None:
         """The generation whose renewal was begun and not finished; None: there is none. Blocks."""
         text = os.pread(self._descriptor, MAX_MARK, 0).strip()

@@ -258,9 +258,6 @@ class GrantKeeper:
     def __init__(self, store: Callable[[], GrantStore]) -> None:
         self._store = store
 
-    def __repr__(self) -> str:
-        return "<GrantKeeper>"
-
     async def find(self, upstream: str, principal: str) -> Grant | None:
         """The grant that is used; None: there is none, or none that can be opened."""
         try:

@@ -3,8 +3,9 @@
 The sealed part holds a digest of the plain one, so that nobody can change where a token is sent, and keep the token.
 """
 
+from collections.abc import Iterable
 from hashlib import sha256
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +16,11 @@ from upstreams.oauth.model import AuthorizationServer, Grant, GrantKey, OAuthCli
 from upstreams.oauth.store.seal import NotSealedHere, Seal
 
 VERSION: Final = 1
+_GRANT_FACTS: Final = (
+    *("generation", "obtained_at", "expires_at", "signed_in_at", "scope", "asked_scope", "note", "sign_in_needed"),
+    *("sends_resource", "origin", "server"),
+)
+"""Members that a grant and its file have in common."""
 
 
 class UnreadableRecord(Exception):
@@ -110,21 +116,8 @@ def encode_grant(grant: Grant, seal: Seal) -> bytes:
     """The content of the file of `grant`. Raises KeyLocked."""
     key = grant.key
     plain = GrantFile(
-        issuer=key.issuer,
-        resource=key.resource,
-        upstream=key.upstream,
-        principal=key.principal,
-        generation=grant.generation,
-        obtained_at=grant.obtained_at,
-        expires_at=grant.expires_at,
-        signed_in_at=grant.signed_in_at,
-        scope=grant.scope,
-        asked_scope=grant.asked_scope,
-        note=grant.note,
-        sign_in_needed=grant.sign_in_needed,
-        sends_resource=grant.sends_resource,
-        origin=grant.origin,
-        server=grant.server,
+        **_copy(grant, _GRANT_FACTS),
+        **_copy(key, ("issuer", "resource", "upstream", "principal")),
         client=_facts(grant.client),
         renewable=grant.refresh_token is not None,
     )
@@ -167,21 +160,11 @@ def open_grant(plain: GrantFile, seal: Seal) -> Grant:
     """
     secrets = _open(plain, seal)
     return Grant(
+        **_copy(plain, _GRANT_FACTS),
         key=GrantKey(plain.issuer, plain.resource, plain.upstream, plain.principal),
-        generation=plain.generation,
         access_token=Secret(secrets.access_token),
         refresh_token=_hide(secrets.refresh_token),
         id_token=_hide(secrets.id_token),
-        obtained_at=plain.obtained_at,
-        expires_at=plain.expires_at,
-        signed_in_at=plain.signed_in_at,
-        scope=plain.scope,
-        asked_scope=plain.asked_scope,
-        note=plain.note,
-        sign_in_needed=plain.sign_in_needed,
-        sends_resource=plain.sends_resource,
-        origin=plain.origin,
-        server=plain.server,
         client=_client(plain.client, secrets.client_secret),
     )
 
@@ -211,26 +194,15 @@ def _digest(plain: GrantFile | ClientFile) -> str:
 
 
 def _facts(client: OAuthClient) -> ClientFacts:
-    return ClientFacts(
-        issuer=client.issuer,
-        client_id=client.client_id,
-        token_auth=client.token_auth,
-        redirect_uri=client.redirect_uri,
-        kind=client.kind,
-        expires_at=client.expires_at,
-    )
+    return ClientFacts(**_copy(client, ClientFacts.__struct_fields__))
 
 
 def _client(facts: ClientFacts, secret: str | None) -> OAuthClient:
-    return OAuthClient(
-        issuer=facts.issuer,
-        client_id=facts.client_id,
-        secret=_hide(secret),
-        token_auth=facts.token_auth,
-        redirect_uri=facts.redirect_uri,
-        kind=facts.kind,
-        expires_at=facts.expires_at,
-    )
+    return OAuthClient(**_copy(facts, ClientFacts.__struct_fields__), secret=_hide(secret))
+
+
+def _copy(struct: Struct, members: Iterable[str]) -> dict[str, Any]:
+    return {member: getattr(struct, member) for member in members}
 
 
 def _reveal(secret: Secret | None) -> str | None:

@@ -4,7 +4,7 @@ import pytest
 from msgspec import Raw, structs
 
 from hub.wire.mcp import L4, MODERN, Freshness, Kind
-from upstreams.inventory.freshness import NEVER_MS, declares_changes, has_expired, in_full, ttl_ms
+from upstreams.inventory.offered import NEVER_MS, declares_changes, has_expired, in_full, ttl_ms
 from upstreams.status import empty_snapshot
 
 TELLS, SILENT = {"tools": Raw(b'{"listChanged":true}')}, {"tools": Raw(b"{}")}
