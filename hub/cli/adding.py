@@ -3,7 +3,7 @@
 import argparse
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.drafts import on_main_file
@@ -30,7 +30,7 @@ _NO_BUNDLES: Final = (
 
 def add_commands(commands: Any) -> None:
     """`add`."""
-    new = add(commands, "add", on_main_file(_add), "add a server to the configuration", json=MEMBERS)
+    new = add(commands, "add", on_main_file(_add), json=MEMBERS)
     new.usage = (
         "hubd add NAME [options] -- COMMAND [ARGUMENT ...]\n       hubd add [NAME] URL [options]\n"
         "       hubd add REGISTRY/NAME[@VERSION] [options]"
@@ -65,14 +65,6 @@ def add_commands(commands: Any) -> None:
     new.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
     add_no_wait(new)
     add_config(new)
-
-
-def split_command(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """The command line, and the words after `--` of `hubd add`: a command line of its own, with options of its own."""
-    if arguments[:1] != ["add"] or "--" not in arguments:
-        return arguments, ()
-    at = list(arguments).index("--")
-    return arguments[:at], arguments[at + 1 :]
 
 
 # --- add --------------------------------------------------------------------------------------------------------------

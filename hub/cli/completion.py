@@ -16,6 +16,7 @@ from os import EX_OK
 from typing import Any, Final, cast
 
 from hub.cli.clock import now_s
+from hub.cli.parser import Commands
 from hub.cli.subcommand import Output, Parser, add
 from hub.wire.printable import printable
 
@@ -66,8 +67,7 @@ complete -c hubd -F -n 'test -z "$(__hubd_complete)"'
 
 def add_commands(commands: Any) -> None:
     """`completion`."""
-    text = "print the script that lets a shell complete commands and names"
-    completion = add(commands, "completion", _print_script, text, json=True)
+    completion = add(commands, "completion", _print_script, json=True)
     completion.add_argument("shell", choices=tuple(SCRIPTS), help="the script's first line says where it goes")
 
 
@@ -166,8 +166,11 @@ def _commands(parser: Parser) -> Mapping[str, argparse.ArgumentParser]:
 
 def _command_names(parser: Parser) -> Iterator[tuple[str, str]]:
     """Commands by their main names: other names of one are the same parser."""
-    told: set[int] = set()
-    for name, command in _commands(parser).items():
+    commands, told = _commands(parser), set[int]()
+    if isinstance(commands, Commands):
+        yield from ((name, f"{text[0].upper()}{text[1:]}.") for name, text in commands.texts.items())
+        return
+    for name, command in commands.items():
         if id(command) not in told:
             told.add(id(command))
             yield name, command.description or ""

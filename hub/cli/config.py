@@ -32,23 +32,22 @@ _MEMBERS: Final = """\
 
 def add_commands(commands: Any) -> None:
     """`config`, `validate`, `schema`, `trust` and `untrust`."""
-    config = add(commands, "config", _config, "what the configuration says, and which file says it", json=True)
+    config = add(commands, "config", _config, json=True)
     config.add_argument("--effective", action="store_true", help="with the defaults of what no file mentions")
     add_config(config)
     config.add_argument(
         "--project", type=Path, metavar="DIR", help="as hosts that work in DIR see it; else the current directory"
     )
-    text = "check the configuration, or one file, and say all that is wrong"
-    validate = add(commands, "validate", _validate, text, json=True)
+    validate = add(commands, "validate", _validate, json=True)
     validate.add_argument("file", type=Path, metavar="FILE", nargs="?", help="a hubd.toml, or any host's file")
-    schema = add(commands, "schema", _schema, "the JSON Schema of hubd.toml, for editors", json=True)
+    schema = add(commands, "schema", _schema, json=True)
     schema.description = (
         "The JSON Schema of hubd.toml: keep it in a file, and write `#:schema FILE` as first line there."
     )
     schema.add_argument("--project", action="store_true", help="of a project's .hubd.toml")
-    trust = add(commands, "trust", _trust, "allow what the files of a project start, as they are now", json=_MEMBERS)
+    trust = add(commands, "trust", _trust, json=_MEMBERS)
     trust.add_argument("--yes", action="store_true", help="do not ask")
-    untrust = add(commands, "untrust", _untrust, "allow nothing of a project any more", json=_MEMBERS)
+    untrust = add(commands, "untrust", _untrust, json=_MEMBERS)
     for command in (trust, untrust):
         command.add_argument("directory", type=Path, metavar="DIR", nargs="?", help="else the current directory")
 

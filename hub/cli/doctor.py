@@ -24,8 +24,7 @@ STRANGER_S: Final = 2.0
 
 def add_commands(commands: Any) -> None:
     """`doctor`."""
-    text = "find what is wrong between hosts, hub and servers, with the fixes"
-    doctor = add(commands, "doctor", _doctor, text, json=True)
+    doctor = add(commands, "doctor", _doctor, json=True)
     doctor.add_argument("--strict", action="store_true", help="with advice on what works, such as packages to pin")
     doctor.add_argument("--fix", action="store_true", help="do what has one safe answer, say what, and look again")
     doctor.add_argument(

@@ -30,23 +30,15 @@ MEMBERS: Final = """\
 
 def add_commands(commands: Any) -> None:
     """`remove`, `enable`, `disable`, `edit`."""
-    remove = add(
-        commands,
-        "remove",
-        on_main_file(_remove),
-        "remove a server from the configuration",
-        json=MEMBERS,
-        aliases=("rm",),
-    )
+    remove = add(commands, "remove", on_main_file(_remove), json=MEMBERS)
     on, off = (on_main_file(partial(_switch, disabled=disabled)) for disabled in (False, True))
-    enable = add(commands, "enable", on, "turn a server of the configuration on", json=MEMBERS)
-    disable = add(commands, "disable", off, "turn a server off and keep its settings", json=MEMBERS)
+    enable = add(commands, "enable", on, json=MEMBERS)
+    disable = add(commands, "disable", off, json=MEMBERS)
     for each in (remove, enable, disable):
         each.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")
     for each in (remove, enable, disable):
         each.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
-    text = "edit hubd.toml with $VISUAL or $EDITOR; saved when it is right"
-    edits = add(commands, "edit", on_main_file(edit), text, json=MEMBERS)
+    edits = add(commands, "edit", on_main_file(edit), json=MEMBERS)
     for each in (enable, edits):
         add_no_wait(each)
     for each in (remove, enable, disable, edits):

@@ -35,10 +35,9 @@ _REASONS: Final = {
 
 def add_commands(commands: Any) -> None:
     """`env`."""
-    text = "the environment that servers get, and where each value comes from"
-    parser = add(commands, "env", _env, text, json=_MEMBERS)
+    parser = add(commands, "env", _env, json=_MEMBERS)
     parser.description = (
-        f"{text[0].upper()}{text[1:]}.\n\n`hubd env capture` records PATH and the like of this shell in hubd.env, so "
+        f"{parser.description}\n\n`hubd env capture` records PATH and the like of this shell in hubd.env, so "
         "that servers get the\nsame whoever starts the hub."
     )
     parser.add_argument(

@@ -26,31 +26,28 @@ _STARTED: Final = """\
 def add_commands(commands: Any) -> None:
     """`serve`, `connect`, `status` and their like."""
     _add_serve(commands)
-    text = "start the hub in the background, unless it runs, and wait until it listens"
-    add(commands, "start", _start, text, json=_STARTED, aliases=("up",))
-    add(commands, "connect", _connect, "bridge stdio to the hub (hosts run this); see `hubd connect --help`")
-    text = "how servers, hosts and the configuration are doing, and what is wrong"
-    status = add(commands, "status", _status, text, json=True, aliases=("ls", "list", "ps"))
+    add(commands, "start", _start, json=_STARTED)
+    add(commands, "connect", _connect)
+    status = add(commands, "status", _status, json=True)
     status.add_argument("-w", "--watch", action="store_true", help="show it again every 2 s, until Ctrl-C")
-    restart = add(commands, "restart", _restart, "restart a server and detect its protocol again", json=True)
+    restart = add(commands, "restart", _restart, json=True)
     restart.add_argument("name", metavar="NAME", nargs="?", help="the server's name as `hubd status` shows it")
     add_no_wait(restart)
-    text = "the log of the hub and of all its servers by time, or of one: its output, starts and exits"
-    logs = add(commands, "logs", _logs, text, json=True)
+    logs = add(commands, "logs", _logs, json=True)
     logs.add_argument("name", metavar="NAME", nargs="?", help="a server, or hub for the hub's own log; all if none")
     logs.add_argument("-f", "--follow", action="store_true", help="keep printing new lines until interrupted")
     logs.add_argument(
         "-n", "--lines", type=_count, default=100, metavar="N", help="number of last lines to print (100)"
     )
-    add(commands, "reload", _reload, "reload the configuration and show what changed", json=True)
-    stop = add(commands, "stop", _stop, "stop the hub and wait until it has ended", json=True, aliases=("down",))
+    add(commands, "reload", _reload, json=True)
+    stop = add(commands, "stop", _stop, json=True)
     stop.add_argument("--force", action="store_true", help="end its process if it hangs or does not end by itself")
-    add(commands, "version", version, "the version, and the protocol versions that are spoken", json=True)
+    add(commands, "version", version, json=True)
     _add_cache(commands)
 
 
 def _add_serve(commands: Any) -> None:
-    serve = add(commands, "serve", _serve, "run the hub in the foreground")
+    serve = add(commands, "serve", _serve)
     serve.description = (
         "Run the hub in the foreground, until Ctrl-C or `hubd stop`. Without a configuration it serves a small demo."
     )
@@ -69,13 +66,7 @@ def _add_serve(commands: Any) -> None:
 
 
 def _add_cache(commands: Any) -> None:
-    cache = add(
-        commands,
-        "cache",
-        _cache,
-        "the cache of resources: what is in it, how often it is used, why entries were dropped",
-        json=True,
-    )
+    cache = add(commands, "cache", _cache, json=True)
     actions = cache.add_subparsers(title="commands", metavar="COMMAND", prog="hubd cache")
     clear = add(actions, "clear", _cache_clear, "clear the cache of one server, or of all servers", json=True)
     clear.add_argument("name", metavar="UPSTREAM", nargs="?", help="its name as `hubd status` shows it; else all")

@@ -42,12 +42,11 @@ _MEMBERS: Final = """\
   stay      of each server that --disable-originals leaves with its host: host, server (its name there), name (the
             hub's) and why
   notes     what is worth knowing"""
-_TEXT: Final = "take over the MCP servers that hosts have"
 
 
 def add_commands(commands: Any) -> None:
     """`import`."""
-    parser = add(commands, "import", on_main_file(in_turn(_import)), _TEXT, json=_MEMBERS)
+    parser = add(commands, "import", on_main_file(in_turn(_import)), json=_MEMBERS)
     parser.add_argument("hosts", metavar="HOST", nargs="*", help="such as claude-desktop; all that are found if none")
     parser.add_argument(
         "--project",

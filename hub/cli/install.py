@@ -40,10 +40,7 @@ _LISTED: Final = """
 
 def add_commands(commands: Any) -> None:
     """`install` and `uninstall`."""
-    text = "put the hub into the configuration of hosts; without a name, list them"
-    install = add(
-        commands, "install", _install, text, json=_MEMBERS.replace("\n  permissions", f"{_LISTED}\n  permissions")
-    )
+    install = add(commands, "install", _install, json=_MEMBERS.replace("\n  permissions", f"{_LISTED}\n  permissions"))
     _add_choice(install)
     install.add_argument(
         "--each",
@@ -52,9 +49,7 @@ def add_commands(commands: Any) -> None:
     )
     add_config(install)
     install.add_argument("--http", action="store_true", help="with the hub's URL and token, for hosts that take URLs")
-    uninstall = add(
-        commands, "uninstall", in_turn(_uninstall), "take the hub out of the configuration of hosts", json=_MEMBERS
-    )
+    uninstall = add(commands, "uninstall", in_turn(_uninstall), json=_MEMBERS)
     _add_choice(uninstall)
     uninstall.add_argument(
         "--restore-originals",

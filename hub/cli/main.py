@@ -10,10 +10,16 @@ from os import EX_CONFIG, EX_SOFTWARE, EX_UNAVAILABLE
 from typing import TextIO, cast
 
 from config.errors import ConfigError, EditError
-from hub.cli import adding
-from hub.cli.completion import complete
 from hub.cli.parser import make_parser
-from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, EX_USAGE, Command, Output, UsageError
+from hub.cli.subcommand import (
+    EX_FAILED,
+    EX_INTERRUPTED,
+    EX_USAGE,
+    Command,
+    Output,
+    UsageError,
+    load_when_run,
+)
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NotUnderstood
 from hub.wire.printable import Printable
 
@@ -23,12 +29,20 @@ def main(arguments: Sequence[str]) -> int:
     if isinstance(sys.stdout, TextIOWrapper):  # texts of servers may hold lone surrogates, which JSON keeps
         sys.stdout.reconfigure(errors="backslashreplace")
     if arguments[:1] == ["__complete"]:
-        return complete(make_parser(), arguments[1:])
-    arguments, words = adding.split_command(arguments)
+        return load_when_run("hub.cli.completion:complete")(make_parser(), arguments[1:])
+    arguments, words = split_command(arguments)
     # made before the arguments are parsed, so that their errors have the same form
     output = Output(json=("--raw" if arguments[:1] == ["call"] else "--json") in arguments)
     with _printable():
         return _run_and_flush(arguments, words, output)
+
+
+def split_command(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """The command line, and the words after `--` of `hubd add`: a command line of its own, with options of its own."""
+    if arguments[:1] != ["add"] or "--" not in arguments:
+        return arguments, ()
+    at = list(arguments).index("--")
+    return arguments[:at], arguments[at + 1 :]
 
 
 @contextmanager

@@ -2,38 +2,89 @@
 
 import argparse
 import sys
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
+from importlib import import_module
 from typing import Any, Final
 
-from hub.cli import (
-    adding,
-    completion,
-    config,
-    doctor,
-    editing,
-    environment,
-    hub_commands,
-    importing,
-    install,
-    secret_commands,
-    service,
-    token_commands,
-    tool_commands,
-)
-from hub.cli.client import commands as client_commands
-from hub.cli.profiles import commands as profile_commands
-from hub.cli.registry import commands as registry_commands
-from hub.cli.setup import command as setup
-from hub.cli.sign_in import commands as sign_in_commands
 from hub.cli.subcommand import EX_USAGE, Parser, add, add_color
 
-FAMILIES: Final = {
-    "the hub": (hub_commands, token_commands, service, doctor, completion),
-    "its servers": (tool_commands, client_commands, sign_in_commands),
-    "its configuration": (adding, registry_commands, editing, secret_commands, environment, config),
-    "hosts": (setup, install, importing, profile_commands),
+FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
+    "the hub": {
+        "hub.cli.hub_commands": {
+            "serve": "run the hub in the foreground",
+            "start up": "start the hub in the background, unless it runs, and wait until it listens",
+            "connect": "bridge stdio to the hub (hosts run this); see `hubd connect --help`",
+            "status ls list ps": "how servers, hosts and the configuration are doing, and what is wrong",
+            "restart": "restart a server and detect its protocol again",
+            "logs": "the log of the hub and of all its servers by time, or of one: its output, starts and exits",
+            "reload": "reload the configuration and show what changed",
+            "stop down": "stop the hub and wait until it has ended",
+            "version": "the version, and the protocol versions that are spoken",
+            "cache": "the cache of resources: what is in it, how often it is used, why entries were dropped",
+        },
+        "hub.cli.token_commands": {
+            "token": "print the token that hosts send over HTTP, or deal with those of single hosts",
+        },
+        "hub.cli.service": {"service": "keep the hub running, by systemd"},
+        "hub.cli.doctor": {"doctor": "find what is wrong between hosts, hub and servers, with the fixes"},
+        "hub.cli.completion": {"completion": "print the script that lets a shell complete commands and names"},
+        "hub.cli.parser": {"help": "this page, or a command's"},
+    },
+    "its servers": {
+        "hub.cli.tool_commands": {"tools": "the tools of all servers, or of one, as hosts see them"},
+        "hub.cli.client.commands": {
+            "call": "call a tool and print its answer",
+            "resources": "the resources of all servers, or of one",
+            "read": "read a resource and print its content",
+            "prompts": "the prompts of all servers, or of one",
+            "prompt": "fill in a prompt and print its messages",
+            "complete": "values that fit the beginning of an argument",
+        },
+        "hub.cli.sign_in.commands": {
+            "auth login": "sign in at a server that wants it, or show where somebody is signed in",
+            "logout": "sign out of a server, and forget the tokens",
+        },
+    },
+    "its configuration": {
+        "hub.cli.adding": {"add": "add a server to the configuration"},
+        "hub.cli.registry.commands": {
+            "search": "search registries of servers by name",
+            "outdated": "list servers of registries of which there is something newer",
+            "update": "bring a server of a registry to its newest version, after showing what changes",
+        },
+        "hub.cli.editing": {
+            "remove rm": "remove a server from the configuration",
+            "enable": "turn a server of the configuration on",
+            "disable": "turn a server off and keep its settings",
+            "edit": "edit hubd.toml with $VISUAL or $EDITOR; saved when it is right",
+        },
+        "hub.cli.secret_commands": {"secret": "keep secrets of servers, which settings name as ${secret:NAME}"},
+        "hub.cli.environment": {"env": "the environment that servers get, and where each value comes from"},
+        "hub.cli.config": {
+            "config": "what the configuration says, and which file says it",
+            "validate": "check the configuration, or one file, and say all that is wrong",
+            "schema": "the JSON Schema of hubd.toml, for editors",
+            "trust": "allow what the files of a project start, as they are now",
+            "untrust": "allow nothing of a project any more",
+        },
+    },
+    "hosts": {
+        "hub.cli.setup.command": {
+            "setup": "put the hub between your hosts and their servers: find, try, ask once, done",
+        },
+        "hub.cli.install": {
+            "install": "put the hub into the configuration of hosts; without a name, list them",
+            "uninstall": "take the hub out of the configuration of hosts",
+        },
+        "hub.cli.importing": {"import": "take over the MCP servers that hosts have"},
+        "hub.cli.profiles.commands": {
+            "profiles": "what each profile of hosts shows",
+            "profile": "choose what hosts are shown of all servers",
+        },
+    },
 }
-"""The modules with `add_commands`, by their titles in the help."""
+"""The commands with what each does, by the module whose `add_commands` describes their arguments, by titles in the
+help. Other names of a command stand behind its own. A module is loaded once one of its commands is asked for."""
 
 DESCRIPTION: Final = """One MCP server for every AI host on this machine, and the client of all their
 MCP servers.
@@ -118,22 +169,51 @@ files:
 """
 
 
-class _Family:
-    """One family of commands: passes them to the parser, and lists them in the help, which argparse cannot group."""
+class Commands(dict[str, Any]):
+    """The parsers of all commands by their names; one is made, and its module loaded, when it is asked for."""
 
-    def __init__(self, commands: Any, title: str) -> None:
-        self._commands = commands
-        self._title = title
-        self._listed: list[tuple[str, str]] = []
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: dict[str, str] = {}
+        """The sentence of each command by its own name."""
+        self._modules: dict[str, str] = {}
+        self._names: dict[str, list[str]] = {}
+        for modules in FAMILIES.values():
+            for module, rows in modules.items():
+                for words, text in rows.items():
+                    names = words.split()
+                    self.texts[names[0]] = text
+                    self._names[names[0]] = names
+                    self._modules |= dict.fromkeys(names, module)
+        self.update(dict.fromkeys(self._modules))
 
-    def add_parser(self, name: str, *, help: str, **settings: Any) -> Parser:
-        self._listed.append((name, help))
-        parser: Parser = self._commands.add_parser(name, **settings)
+    def __getitem__(self, name: str) -> Any:
+        if super().__getitem__(name) is None:
+            import_module(self._modules[name]).add_commands(self)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The parser of a command; `default`: there is no such command."""
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+    def add_parser(self, name: str, **settings: Any) -> Parser:
+        """As argparse's own; called by `add_commands`."""
+        for unused in ("help", "aliases"):  # which are listed above
+            del settings[unused]
+        parser = Parser(prog=f"hubd {name}", **settings)
+        self.update(dict.fromkeys(self._names[name], parser))
         return parser
 
-    def __str__(self) -> str:
-        lines = [_listed(name, text) for name, text in self._listed]
-        return "\n".join([f"{self._title}:", *lines])
+
+class _Lookup(argparse._SubParsersAction):  # type: ignore[type-arg]
+    """The argument that names a command."""
+
+    def __init__(self, *given: Any, **settings: Any) -> None:
+        super().__init__(*given, **settings)
+        self.choices = self._name_parser_map = Commands()
 
 
 def make_parser() -> Parser:
@@ -145,28 +225,37 @@ def make_parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    version = hub_commands.version
-    parser.add_argument("-v", "--version", action="store_const", const=version, dest="command", help="show the version")
+    parser.add_argument(
+        "-v",
+        "--version",
+        action="store_const",
+        const=lambda options: commands["version"].get_default("command")(options),
+        dest="command",
+        help="show the version",
+    )
     add_color(parser, "colours: on a terminal, always, never")
     parser.set_defaults(json=False, parser=parser)
-    commands = parser.add_subparsers(metavar="COMMAND", help=argparse.SUPPRESS, prog="hubd")
-    families = [_Family(commands, title) for title in FAMILIES]
-    for listed, modules in zip(families, FAMILIES.values(), strict=True):
-        for module in modules:
-            module.add_commands(listed)
-    _add_help(families[0], parser)
-    parser.epilog = "\n\n".join([*map(str, families), EPILOG])
-    parser.set_defaults(command=lambda options: _first_page(commands.choices))
+    commands: Any = parser.add_subparsers(
+        metavar="COMMAND", help=argparse.SUPPRESS, prog="hubd", action=_Lookup
+    ).choices
+    parser.epilog = "\n\n".join([*map(_family, FAMILIES), EPILOG])
+    parser.set_defaults(command=lambda options: _first_page(commands))
     return parser
 
 
-def _add_help(commands: Any, parser: Parser) -> None:
-    asked = add(commands, "help", lambda options: _help(parser, options.words_of_command), "this page, or a command's")
+def _family(title: str) -> str:
+    rows = (row for rows in FAMILIES[title].values() for row in rows.items())
+    return "\n".join([f"{title}:", *(_listed(words.split()[0], text) for words, text in rows)])
+
+
+def add_commands(commands: Any) -> None:
+    """`help`."""
+    asked = add(commands, "help", lambda options: _help(options.words_of_command))
     asked.add_argument("words_of_command", metavar="COMMAND", nargs="*", help="the command, such as cache clear")
 
 
-def _help(parser: Parser, words: Sequence[str]) -> int:
-    parser.parse_args([*words, "--help"])
+def _help(words: Sequence[str]) -> int:
+    make_parser().parse_args([*words, "--help"])
     raise AssertionError("--help ends the command")
 
 

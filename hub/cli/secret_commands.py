@@ -30,8 +30,7 @@ _REMOVED: Final = """\
 
 def add_commands(commands: Any) -> None:
     """`secret`, with its commands `set`, `ls` and `rm`."""
-    text = "keep secrets of servers, which settings name as ${secret:NAME}"
-    secret = add(commands, "secret", lambda options: _usage(secret), text)
+    secret = add(commands, "secret", lambda options: _usage(secret))
     actions = secret.add_subparsers(metavar="COMMAND", parser_class=Parser, prog="hubd secret")
     new = add(actions, "set", _set, "ask for a secret and keep it, in the keyring if one answers", json=_SET)
     new.epilog = f"Without a terminal the secret is the first line of standard input.\n\n{new.epilog}"

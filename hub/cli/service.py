@@ -30,7 +30,7 @@ ABSENT: Final = "not installed"
 
 def add_commands(commands: Any) -> None:
     """`service install`, `service uninstall`, `service status`."""
-    service = add(commands, "service", lambda options: _help(service), "keep the hub running, by systemd")
+    service = add(commands, "service", lambda options: _help(service))
     actions = service.add_subparsers(title="commands", metavar="COMMAND", prog="hubd service")
     text = "write the service's files and enable it, from the next login on"
     install = add(actions, "install", _install, text, json=_MEMBERS)

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -264,10 +265,18 @@ def agreed(question: str, *, default: bool) -> bool:
 
 
 def add(
-    commands: Any, name: str, command: Command, text: str, *, json: bool | str = False, aliases: Sequence[str] = ()
+    commands: Any,
+    name: str,
+    command: Command | str,
+    text: str = "",
+    *,
+    json: bool | str = False,
+    aliases: Sequence[str] = (),
 ) -> Parser:
-    """Add a command. `text` says what it does or shows; `json` gives it the option `--json`, and may describe its
-    members; `aliases` are other names of it."""
+    """Add a command. `text` says what it does or shows, unless `parser.FAMILIES` does; `json` gives it the option
+    `--json`, and may describe its members; `aliases` are other names of it. A command that its family should not load
+    is named by `MODULE:FUNCTION`."""
+    text = text or commands.texts[name]
     members = f"--json prints one object:\n{json}\n\n" if isinstance(json, str) else ""
     parser: Parser = commands.add_parser(
         name,
@@ -278,11 +287,22 @@ def add(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=f"{members}exit codes, and errors with --json: see `hubd --help`",
     )
-    parser.set_defaults(command=command, parser=parser)
+    parser.set_defaults(command=load_when_run(command) if isinstance(command, str) else command, parser=parser)
     add_color(parser, argparse.SUPPRESS)
     if json:
         parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
+
+
+def load_when_run(place: str) -> Callable[..., int]:
+    """A function that loads `MODULE:FUNCTION` each time it is called, and calls that."""
+    module, _, name = place.partition(":")
+
+    def run(*given: Any) -> int:
+        code: int = getattr(import_module(module), name)(*given)
+        return code
+
+    return run
 
 
 def add_color(parser: argparse.ArgumentParser, text: str) -> None:

@@ -31,9 +31,7 @@ _REVOKED: Final = """\
 
 def add_commands(commands: Any) -> None:
     """`token`, with its commands `new`, `list`, `rotate` and `revoke`."""
-    token = add(
-        commands, "token", _token, "print the token that hosts send over HTTP, or deal with those of single hosts"
-    )
+    token = add(commands, "token", _token)
     token.add_argument("--json", action="store_true", help="print JSON")
     add_config(token)
     actions = token.add_subparsers(metavar="COMMAND", parser_class=Parser, prog="hubd token")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Any) -> None:
     """`tools`."""
-    tools = add(commands, "tools", _tools, "the tools of all servers, or of one, as hosts see them", json=True)
+    tools = add(commands, "tools", _tools, json=True)
     text = "a server name or a tool-name prefix; of a whole name, how it is called"
     tools.add_argument("name", metavar="NAME", nargs="?", help=text)
     only = tools.add_mutually_exclusive_group()

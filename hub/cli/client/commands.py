@@ -27,23 +27,22 @@ Object = dict[str, Any]
 def add_commands(commands: Any) -> None:
     """`tools`, `call` and their like."""
     _add_call(commands)
-    resources = add(commands, "resources", _resources, "the resources of all servers, or of one", json=True)
+    resources = add(commands, "resources", _resources, json=True)
     resources.add_argument("name", metavar="NAME", nargs="?", help="part of a URI, or of a resource's name")
-    read = add(commands, "read", _read, "read a resource and print its content", json=True)
+    read = add(commands, "read", _read, json=True)
     read.add_argument("uri", metavar="URI", help="as `hubd resources` shows it, or made of one of its templates")
-    prompts = add(commands, "prompts", _prompts, "the prompts of all servers, or of one", json=True)
+    prompts = add(commands, "prompts", _prompts, json=True)
     prompts.add_argument("name", metavar="NAME", nargs="?", help="a server name or a prompt-name prefix")
-    prompt = add(commands, "prompt", _prompt, "fill in a prompt and print its messages", json=True)
+    prompt = add(commands, "prompt", _prompt, json=True)
     prompt.add_argument("name", metavar="NAME", help="the prompt's name as `hubd prompts` shows it")
     _add_words(prompt, "an argument of the prompt")
-    text = "values that fit the beginning of an argument"
-    complete = add(commands, "complete", _complete, text, json=True)
+    complete = add(commands, "complete", _complete, json=True)
     complete.add_argument("name", metavar="NAME", help="a prompt's name, or a template as `hubd resources` shows it")
     _add_words(complete, "arguments; the last one is completed")
 
 
 def _add_call(commands: Any) -> None:
-    call = add(commands, "call", _call, "call a tool and print its answer")
+    call = add(commands, "call", _call)
     call.add_argument("name", metavar="NAME", help="the tool's name as `hubd tools` shows it")
     text = (
         "an argument; parsed as JSON unless the tool expects a string. a.b=1 sets b within a, a[]=x adds to a list, "

@@ -29,9 +29,8 @@ _LISTED: Final = """\
 
 def add_commands(commands: Any) -> None:
     """`profiles`, and `profile` with its commands `suggest`, `remove` and `ls`."""
-    listed = add(commands, "profiles", _profiles, "what each profile of hosts shows", json=_LISTED)
-    text = "choose what hosts are shown of all servers"
-    profile = add(commands, "profile", lambda options: _usage(profile), text)
+    listed = add(commands, "profiles", _profiles, json=_LISTED)
+    profile = add(commands, "profile", lambda options: _usage(profile))
     actions = profile.add_subparsers(metavar="COMMAND", parser_class=Parser, prog="hubd profile")
     text = "suggest what a host might need: what it called, or the servers it had"
     suggest = add(actions, "suggest", on_main_file(_suggest), text, json=MEMBERS)

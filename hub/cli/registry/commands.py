@@ -24,14 +24,11 @@ _UPDATED: Final = """\
 
 def add_commands(commands: Any) -> None:
     """`search`, `outdated`, `update`."""
-    text = "search registries of servers by name"
-    search = add(commands, "search", _guarded(_search), text, json=_FOUND)
+    search = add(commands, "search", _guarded(_search), json=_FOUND)
     search.add_argument("words_of_search", metavar="WORD", nargs="+", help="a part of a server's name")
     _add_registry(search)
-    text = "list servers of registries of which there is something newer"
-    outdated = add(commands, "outdated", _guarded(_outdated), text, json=_OUTDATED)
-    text = "bring a server of a registry to its newest version, after showing what changes"
-    update = add(commands, "update", on_main_file(_guarded(_update)), text, json=f"{MEMBERS}\n{_UPDATED}")
+    outdated = add(commands, "outdated", _guarded(_outdated), json=_OUTDATED)
+    update = add(commands, "update", on_main_file(_guarded(_update)), json=f"{MEMBERS}\n{_UPDATED}")
     update.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")
     _add_agreement(update)
     update.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")

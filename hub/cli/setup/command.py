@@ -34,8 +34,7 @@ _MEMBERS: Final = """\
 
 def add_commands(commands: Any) -> None:
     """`setup`."""
-    text = "put the hub between your hosts and their servers: find, try, ask once, done"
-    parser = add(commands, "setup", in_turn(_setup), text, json=_MEMBERS)
+    parser = add(commands, "setup", in_turn(_setup), json=_MEMBERS)
     parser.add_argument("hosts", metavar="HOST", nargs="*", help="such as claude-desktop; all that are found if none")
     parser.add_argument("--yes", action="store_true", help="ask nothing, and take the defaults")
     parser.add_argument("--dry-run", action="store_true", help="try the servers, show what would be written, and stop")

@@ -45,8 +45,7 @@ _EPILOG: Final = """examples:
 
 def add_commands(commands: Any) -> None:
     """`auth`, `logout`."""
-    text = "sign in at a server that wants it, or show where somebody is signed in"
-    auth = add(commands, "auth", _auth, text, json=_MEMBERS, aliases=("login",))
+    auth = add(commands, "auth", _auth, json=_MEMBERS)
     auth.usage = (
         "hubd auth NAME [--no-browser] [--no-wait | --timeout SECONDS] [--reset] [--scope S] [--yes]\n"
         "       hubd auth NAME --finish\n"
@@ -66,7 +65,7 @@ def add_commands(commands: Any) -> None:
         "--finish", action="store_true", help="read the address of the page that did not load from standard input"
     )
     auth.add_argument("--yes", action="store_true", help="agree to what is unusual, such as another server than before")
-    logout = add(commands, "logout", _logout, "sign out of a server, and forget the tokens", json=_OUT)
+    logout = add(commands, "logout", _logout, json=_OUT)
     logout.usage = "hubd logout NAME [--forget]\n       hubd logout --all [--forget]"
     logout.add_argument("name", metavar="NAME", nargs="?", help="the server's name as `hubd status` shows it")
     logout.add_argument("--all", action="store_true", help="of all servers")

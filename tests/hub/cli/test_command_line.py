@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hub.cli.parser import make_parser
-from hub.cli.subcommand import UsageError
+from hub.cli.parser import Commands, make_parser
+from hub.cli.subcommand import Parser, UsageError
 from tests.support import echo_daemon, processes
 from tests.support.commands import run_hubd
 
@@ -120,6 +120,11 @@ def test_a_word_that_is_not_there_leads_to_those_that_are(words, said):
     with pytest.raises(UsageError) as refused:
         make_parser().parse_args(words.split())
     assert str(refused.value) == said
+
+
+def test_every_listed_command_is_described_by_its_module():
+    commands = Commands()
+    assert all(isinstance(commands[name], Parser) for name in commands)
 
 
 def test_version(place):
