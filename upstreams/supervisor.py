@@ -85,9 +85,9 @@ class SupervisorStatistics(Struct, frozen=True):
 
     serving: int = 0
     candidates: int = 0
-    """Those that are to replace another as soon as they can."""
+    """Upstreams that are to replace another as soon as they can."""
     leaving: int = 0
-    """Those that are being drained or stopped."""
+    """Upstreams that are being drained or stopped."""
     journals: int = 0
 
 

@@ -162,7 +162,7 @@ def command_key(config: UpstreamConfig) -> str:
 
 
 class _Package:
-    """Those who install the same."""
+    """The starts that install the same package."""
 
     def __init__(self) -> None:
         self.is_held = False

@@ -141,7 +141,7 @@ def _run_by(runner: _Runner, words: list[str]) -> PackageRun:
 
 
 def _npx_folder(packages: list[str]) -> str:
-    """As libnpmexec names it. How it orders several packages depends on a locale; those are left out."""
+    """The name that libnpmexec gives the folder; "" for several packages, since their order depends on a locale."""
     if len(packages) != 1 or packages[0].startswith((".", "/", "~", "file:")):
         return ""
     return sha512(packages[0].encode(errors="replace")).hexdigest()[:16]

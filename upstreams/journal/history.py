@@ -49,7 +49,7 @@ class History:
         self._said_by: dict[int, set[str]] = {}
         """By pid, the lines of processes that run, without their numbers."""
         self._said_before: set[str] = set()
-        """Those of the last process that ended by itself."""
+        """Such lines of the last process that ended by itself."""
 
     def __repr__(self) -> str:
         return f"<History of {self.restarts} restarts, {self._crashes!r}>"

@@ -103,7 +103,7 @@ class Journals:
         self._wall = wall
         self._journals: dict[str, Journal] = {}
         self._followers: dict[Follower, None] = {}
-        """Those of all journals, also of such as are made later."""
+        """Followers of all journals, also of such as are made later."""
 
     def __repr__(self) -> str:
         return f"<Journals of {', '.join(self._journals) or 'nobody'}>"

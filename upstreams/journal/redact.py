@@ -168,7 +168,7 @@ _TOLD_OF_TASK: Final = ("error", "statusMessage")
 
 
 def _guess_secrets(config: UpstreamConfig) -> Iterator[str]:
-    """What looks like a secret in texts that are none as a whole."""
+    """The parts that look like secrets in texts that are none as a whole."""
     yield from secrets_of_url(config.url or "")
     yield from (config.args[at][start:] for at, start in secret_arguments(config.args))
 

@@ -13,12 +13,11 @@ from functools import partial
 from typing import Protocol
 
 import trio
-from msgspec import Raw, Struct, structs
+from msgspec import Struct, structs
 
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import OWNER, Caller, Exchange, Tenant
-from hub.wire.mcp import Kind
 from upstreams.cold_start.gate import StartGate
 from upstreams.cold_start.npx_cache import BrokenNpxCache, forget_mending, mend
 from upstreams.cold_start.start import GUARD_S, Start
@@ -29,7 +28,6 @@ from upstreams.session import (
     NO_CREDENTIALS,
     CredentialSource,
     EraMemory,
-    Exit,
     Session,
     SessionEvents,
     SessionTerms,
@@ -77,9 +75,17 @@ class _Events:
     """Events of one pooled session: its end and its subscriptions concern this session, all else the upstream."""
 
     def __init__(self, upstream: UpstreamEvents, pooled: PooledSession, on_ended: Callable[[], None]) -> None:
-        self._upstream = upstream
         self._pooled = pooled
         self._on_ended = on_ended
+        self.changed = upstream.changed
+        self.log = upstream.log
+        self.said = upstream.said
+        self.exited = upstream.exited
+        self.note = upstream.note
+        self.asked = upstream.asked
+        self.roots_withheld = upstream.roots_withheld
+        self.unattributed = upstream.unattributed
+        self.elicited = upstream.elicited
 
     def updated(self, uri: str) -> None:
         self._pooled.subscriptions.updated(uri)
@@ -95,33 +101,6 @@ class _Events:
 
     def ended(self) -> None:
         self._on_ended()
-
-    def changed(self, kinds: tuple[Kind, ...]) -> None:
-        self._upstream.changed(kinds)
-
-    def log(self, params: dict[str, Raw]) -> None:
-        self._upstream.log(params)
-
-    def said(self, line: str, pid: int) -> bool:
-        return self._upstream.said(line, pid)
-
-    def exited(self, exit: Exit) -> None:
-        self._upstream.exited(exit)
-
-    def note(self, text: str) -> None:
-        self._upstream.note(text)
-
-    def asked(self, method: str) -> None:
-        self._upstream.asked(method)
-
-    def roots_withheld(self) -> None:
-        self._upstream.roots_withheld()
-
-    def unattributed(self, method: str) -> None:
-        self._upstream.unattributed(method)
-
-    def elicited(self, id: str) -> None:
-        self._upstream.elicited(id)
 
 
 class SessionConnector:

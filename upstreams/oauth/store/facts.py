@@ -100,7 +100,7 @@ class FactsFile:
         self._change(add)
 
     def long_removed(self, kept: Collection[str], configured: Collection[str], now: float) -> list[str]:
-        """Those of the upstreams `kept` that have not been `configured` for 30 days. `now` is wall time; to be called
+        """The upstreams among `kept` that have not been `configured` for 30 days. `now` is wall time; to be called
         at each start, since that is when it is noted."""
 
         def note(file: _File) -> tuple[list[str], _File]:

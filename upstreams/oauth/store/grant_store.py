@@ -270,7 +270,8 @@ class GrantKeeper:
         await self.keep(grant)
 
     async def keep(self, grant: Grant) -> Grant:
-        """As `save`; the grant as it is kept: other processes know it for a new one by its generation."""
+        """Keep the grant of a new sign-in, and return it as it is kept: its generation tells other processes that it is
+        new. Durable when this returns."""
         store = await _in_thread(self._store)
         async with store.lock(grant.key) as held:
 
