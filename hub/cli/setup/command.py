@@ -87,8 +87,6 @@ class _Journey:
         self._ours = frozenset(self._known.values())
         self._removed = removed(self._directory)
         self._work: CarryOut | None = None
-        self._wanting: set[str] = set()
-        """Servers that the hub gets, and at which a person has to sign in before their hosts can lose them."""
         refuse_other_hub(config_file())
 
     @property
@@ -118,7 +116,6 @@ class _Journey:
         result = self._take(survey.servers)
         verdicts = self._settled(self._tried(result, survey), result)
         verdicts, new = questions.keep_variables(options, result, verdicts, self._own_variables)
-        self._wanting = {each.name for each in verdicts if each.sign_in}
         new = self._secrets(result, new)
         way = running_hub.way_to_start(options)
         plan = self._plan(result, new, survey, way)
@@ -226,14 +223,13 @@ class _Journey:
         return imported
 
     def _plan(self, result: "Import", new: "NewSecrets | None", survey: "Survey", way: "Way") -> "SetupPlan":
-        from config.hosts.leaving import SIGN_IN
         from hub.cli.served import reasons
         from hub.cli.setup import running_hub, screens
         from hub.cli.setup.plan import SetupPlan, plan_capture, plan_installs, what_leaves
 
         imported = self._imported(result, new)
         names = [name for name, _ in (*result.taken, *result.known)]
-        served = {name: SIGN_IN if name in self._wanting else "" for name in names}
+        served = dict.fromkeys(names, "")
         if (status := running_hub.status()) is not None:
             served |= reasons([name for name in served if name in self._ours], status)
         leaving = what_leaves(result, self._config, self._machine, self._records, served)
@@ -279,7 +275,7 @@ class _Journey:
                 code = output.fail(EX_FAILED, each.sentence)
         self._work = work = CarryOut(plan, self._options)
         names = [name for name, _ in (*result.taken, *result.known)]
-        tried = {name for name, _ in result.taken} - self._ours - self._wanting  # only what worked is left of these
+        tried = {name for name, _ in result.taken} - self._ours  # only what worked is left of these
         try:
             with work:
                 served = work.serve(names, tried)

@@ -1,5 +1,6 @@
 """Verdicts on the servers that hosts have: the hub takes each, or it stays with its host, and why. Pure."""
 
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,9 +37,10 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
     @property
     def sign_in(self) -> str:
-        """The command by which a person signs in there, once the hub has it; "": that is not what it needs."""
-        wants = self.did == "sign-in needed" and self.name and self.outcome is not None and self.outcome.sign_in
-        return f"hubd auth {self.name}" if wants else ""
+        """The commands by which the hub gets it and a person signs in there; "": that is not what it needs."""
+        if not (self.did == "sign-in needed" and self.name and self.outcome is not None and self.outcome.sign_in):
+            return ""
+        return f"`hubd import {self.host} --server {shlex.quote(self.key)}` and `hubd auth {self.name}`"
 
     @property
     def stays(self) -> bool:
@@ -103,11 +105,11 @@ def _verdict(
 
 
 def keep_what_works(result: "Import", ours: Collection[str], outcomes: Mapping[str, ServerOutcome]) -> None:
-    """Leave in `result` only what the hub is to have: what works, and where a person can sign in through it."""
+    """Leave in `result` only what the hub is to have: what works. What stays with its host is not in the hub, too."""
 
     def is_kept(name: str, server: "Server") -> bool:
         tried = outcomes.get(name)
-        return name in ours or (not server.off and tried is not None and (tried.works or bool(tried.sign_in)))
+        return name in ours or (not server.off and tried is not None and tried.works)
 
     for found in (result.taken, result.known, result.unsure, result.had):
         found[:] = [each for each in found if is_kept(*each)]

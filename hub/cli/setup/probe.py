@@ -104,4 +104,4 @@ def progress(found: Mapping[str, ServerOutcome], waiting: Collection[str]) -> "l
 def _word(each: ServerOutcome) -> str:
     if each.works:
         return "up"
-    return "want a sign-in" if each.state == "unauthorized" else "do not start"
+    return "sign-in needed" if each.state == "unauthorized" else "not started"

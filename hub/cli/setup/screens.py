@@ -83,7 +83,7 @@ def stay(found: Sequence[Verdict], why: Mapping[str, str]) -> "Iterator[Block]":
 def _short(each: Verdict) -> str:
     """The reason, without advice on what to write into the hub's files: it is not there yet."""
     if each.did == "sign-in needed":
-        then = f"after this `{each.sign_in}`, then `hubd setup` again takes it over"
+        then = f"after this {each.sign_in}, then `hubd setup` again takes it over"
         return then if each.sign_in else "its host signs in to it; the hub needs `headers.Authorization` for it"
     return each.why.partition(": set it in")[0]
 
@@ -275,7 +275,7 @@ def done(
 ) -> "Iterator[Block]":
     """The last lines."""
     works = sum(not why for why in served.values())
-    staying = sum(each.stays and not each.sign_in for each in verdicts) + len(left.stays)
+    staying = sum(each.stays for each in verdicts) + len(left.stays)
     yield styled(f"Done: {counted(works, 'server')} through the hub{_staying(staying)}.", "good")
     for stays in left.stays:
         if stays.kind != "changed":  # which is said as a failure
