@@ -52,7 +52,9 @@ def test_what_works_goes_through_the_hub_and_all_else_stays_with_its_host(home):
     assert b"server-filesystem" not in after["claude-desktop"]
     assert b'"disabled": true,\n      "timeout": 60,\n      "type": "stdio"' in after["cline"], "it is turned off there"
     status = home.told("status")
-    assert {each["state"] for each in status["upstreams"]} == {"connected"}, "what stays with its host is not in the hub"
+    assert {each["state"] for each in status["upstreams"]} == {"connected"}, (
+        "what stays with its host is not in the hub"
+    )
     assert told["hub"] == "background"
 
     again = home.run("setup", "--yes", "--no-service")
