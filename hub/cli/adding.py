@@ -3,17 +3,27 @@
 import argparse
 import os
 import re
+import shutil
+import tomllib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from config.editing.draft import Draft
+from config.errors import ConfigError
+from config.hosts.secret_literals import NewSecrets, spots_of, stored
+from config.loading.assemble import load_all
+from config.names import id_of_url
+from config.secret_detection import secrets_in
+from config.secret_store import SecretStore
+from config.setting_facts import declarations
+from config.settings import UpstreamConfig
 from hub.cli.drafts import on_main_file
 from hub.cli.editing import MEMBERS, changed
-from hub.cli.registry.commands import add_options, guarded_add, says_options
-from hub.cli.subcommand import EX_FAILED, UsageError, add, add_config, add_no_wait, agreed, nearest
-
-if TYPE_CHECKING:
-    from config.editing.draft import Draft
-    from config.hosts.secret_literals import NewSecrets
+from hub.cli.profiles.left_out import say_left_out
+from hub.cli.registry.commands import add_options, says_options
+from hub.cli.secret_commands import say_kept
+from hub.cli.shell_variables import keep_in, settle_of_new
+from hub.cli.subcommand import EX_FAILED, UsageError, add, add_config, add_no_wait, agreed, load_when_run, nearest
 
 _EPILOG: Final = """examples:
   hubd add files -- npx -y @modelcontextprotocol/server-filesystem /home/me/notes
@@ -71,11 +81,9 @@ def add_commands(commands: Any) -> None:
 
 
 def _add(options: argparse.Namespace) -> int:
-    from config.editing.draft import Draft
-    from hub.cli.secret_commands import say_kept
 
     if _is_listed(options):
-        return guarded_add(options, _own_settings(options, {}))
+        return load_when_run("hub.cli.registry.adding:add_listed")(options, _own_settings(options, {}))
     if option := says_options(options):
         raise UsageError(f"{option} is for a server of a registry, such as `hubd add io.github.someone/something`")
     options = argparse.Namespace(**{**vars(options), **_name_and_url(options)})
@@ -97,7 +105,6 @@ def added(
     options: argparse.Namespace, name: str, values: dict[str, Any], change: "Callable[[Draft], tuple[str, str]]"
 ) -> int:
     """Make the change by which a new server is added, and say which profiles leave it out; the exit code."""
-    from hub.cli.profiles.left_out import say_left_out
 
     waits = values.get("disabled") is not True
     code = changed(options, change, doubts_of(name, values), waits=waits, offers=True)
@@ -148,9 +155,6 @@ def _name_and_url(options: argparse.Namespace) -> dict[str, str | None]:
 
 
 def _name_of(url: str, options: argparse.Namespace) -> str:
-    from config.errors import ConfigError
-    from config.loading.assemble import load_all
-    from config.names import id_of_url
 
     try:
         taken = load_all(options.config, os.environ, partly=True).config.upstreams
@@ -200,9 +204,6 @@ def _own_settings(options: argparse.Namespace, found: dict[str, Any]) -> dict[st
 
 def _moved(options: argparse.Namespace, values: dict[str, Any]) -> "tuple[dict[str, Any], NewSecrets | None]":
     """The settings with references in the places of secrets, and the secrets; None: they stay where they are."""
-    from config.hosts.secret_literals import NewSecrets, spots_of, stored
-    from config.secret_store import SecretStore
-    from hub.cli.shell_variables import keep_in, settle_of_new
 
     spots = spots_of(values)
     where = ", ".join(f"{setting}.{at}" if at else setting for setting, at in spots)
@@ -221,8 +222,6 @@ def _moved(options: argparse.Namespace, values: dict[str, Any]) -> "tuple[dict[s
 
 
 def _refuse_unknown(setting: str) -> None:
-    from config.setting_facts import declarations
-    from config.settings import UpstreamConfig
 
     known = declarations(UpstreamConfig)
     if setting not in known:
@@ -252,7 +251,6 @@ def _set(values: dict[str, Any], path: str, text: str) -> None:
 
 def _typed(text: str) -> Any:
     """The text as a TOML value; if it is none, the text itself."""
-    import tomllib
 
     try:
         value = tomllib.loads(f"value = {text}")
@@ -264,7 +262,6 @@ def _typed(text: str) -> Any:
 
 def doubts_of(name: str, values: dict[str, Any]) -> list[str]:
     """Doubts about a new server, beyond the warnings of the configuration itself. Shows no values of settings."""
-    import shutil
 
     found = [_of_secret(name, setting, key, value) for setting, key, value in _secrets(values)]
     command = values.get("command")
@@ -275,7 +272,6 @@ def doubts_of(name: str, values: dict[str, Any]) -> list[str]:
 
 def _secrets(values: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Values that look like secrets, each with its setting and the name in it, or "". Types are not checked yet."""
-    from config.secret_detection import secrets_in
 
     for setting in ("env", "headers", "url", "args"):
         value = values.get(setting)

@@ -9,7 +9,11 @@ from typing import Final
 
 from hub.cli.subcommand import Output, UsageError
 from hub.control.errors import HubNotRunning
+from hub.control.hub_process import LOCK, pid_in_lock
+from hub.linux.orphans import kill_orphans
+from hub.linux.peer_credentials import peer_pid
 from hub.linux.processes import hold, read_stat, signal_process
+from hub.shim.start_daemon import connect, is_alive
 
 SIGNALS: Final = (
     (signal.SIGTERM, 10.0),  # it stops in order, its servers, too
@@ -39,7 +43,6 @@ def force_stop(control: Path, output: Output) -> None:
                 break
         else:
             raise UsageError(f"process {pid}, the hub, does not end even by SIGKILL: it waits for the machine")
-    from hub.linux.orphans import kill_orphans
 
     left = kill_orphans() if number == signal.SIGKILL else 0
     output.set(stopped=True, pid=pid, signal=number.name, left=left)
@@ -53,9 +56,6 @@ def force_stop(control: Path, output: Output) -> None:
 def _process(control: Path) -> Iterator[tuple[int, int]]:
     """The pid and a pidfd of the hub: it holds the lock, and if anybody takes connections for it that is itself, or
     the service manager that started it."""
-    from hub.control.hub_process import LOCK, pid_in_lock
-    from hub.linux.peer_credentials import peer_pid
-    from hub.shim.start_daemon import connect, is_alive
 
     pid = pid_in_lock(control)
     with hold(pid) as process:

@@ -1,13 +1,30 @@
-"""Commands about the running hub: start it, look at it, and stop it."""
+"""Commands about the hub in the background: start it, look at it, and stop it."""
 
 import argparse
+import os
 from os import EX_CONFIG, EX_OK, EX_UNAVAILABLE
 from pathlib import Path
 from select import select
 from typing import Any, Final, NoReturn
 
-from hub.cli.subcommand import Output, UsageError, add, add_no_wait, as_json, as_line, client
+from msgspec import convert, to_builtins
+
+from config import directories
+from config.errors import ConfigError
+from config.hub_paths import control_path
+from config.loading.assemble import load_all
+from hub.cli.last_log import last_records
+from hub.cli.render.answers import record
+from hub.cli.render.cache import cache
+from hub.cli.render.status import status
+from hub.cli.server_watch import say_outcomes, watch
+from hub.cli.start_hub import start_hub, start_service
+from hub.cli.subcommand import Output, UsageError, add, add_no_wait, as_json, as_line, client, load_when_run
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NothingListens
+from hub.control.methods import CACHE, CACHE_CLEAR, LOGS, RELOAD, RESTART, STATUS, read
+from hub.shim.main import run
+from hub.wire.mcp import ALL_VERSIONS, HUBD_VERSION
+from upstreams.status_facts import JournalRecord
 
 WATCH_S: Final = 2.0
 """Pause of `hubd status --watch`."""
@@ -24,8 +41,7 @@ _STARTED: Final = """\
 
 
 def add_commands(commands: Any) -> None:
-    """`serve`, `connect`, `status` and their like."""
-    _add_serve(commands)
+    """`start`, `connect`, `status` and their like."""
     add(commands, "start", _start, json=_STARTED)
     add(commands, "connect", _connect)
     status = add(commands, "status", _status, json=True)
@@ -46,25 +62,6 @@ def add_commands(commands: Any) -> None:
     _add_cache(commands)
 
 
-def _add_serve(commands: Any) -> None:
-    serve = add(commands, "serve", _serve)
-    serve.description = (
-        "Run the hub in the foreground, until Ctrl-C or `hubd stop`. Without a configuration it serves a small demo."
-    )
-    serve.add_argument("--config", type=Path, metavar="FILE", help="a hubd.toml, or any host's .json of MCP servers")
-    text = "address for HTTP, in place of the configured one (127.0.0.1:8765); port 0 takes any free port"
-    serve.add_argument("--listen", metavar="HOST:PORT", help=text)
-    text = "who is let in over HTTP, whatever is configured: those with the hub's token (token); also those whom the "
-    text += "issuers (oauth) or the proxy (proxy) of [access] let in; or all (none)"
-    serve.add_argument("--auth", choices=("token", "oauth", "proxy", "none"), help=text)
-    serve.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)  # as `hubd connect` starts it
-    serve.add_argument(
-        "--stdio", action="store_true", help="serve the program that started this, on standard input and output"
-    )
-    text = "with --stdio: show that program what [profiles.NAME] of the configuration shows"
-    serve.add_argument("--profile", metavar="NAME", help=text)
-
-
 def _add_cache(commands: Any) -> None:
     cache = add(commands, "cache", _cache, json=True)
     actions = cache.add_subparsers(title="commands", metavar="COMMAND", prog="hubd cache")
@@ -75,28 +72,7 @@ def _add_cache(commands: Any) -> None:
 # --- the commands -----------------------------------------------------------------------------------------------------
 
 
-def _serve(options: argparse.Namespace) -> int:
-    if options.listen is not None:
-        from config.loading.check import split_listen
-        from config.loading.safe_reading import Problem
-
-        try:
-            split_listen(options.listen)
-        except Problem as problem:
-            raise UsageError(f"--listen: {problem}") from None
-    if options.profile is not None and not options.stdio:
-        text = "--profile goes with --stdio; the hosts of this hub name theirs in `hubd connect --profile NAME`, or in "
-        raise UsageError(text + "the URL /mcp/~NAME")
-    from hub.daemon.options import ServeOptions
-    from hub.daemon.serve import run_serve
-
-    named = ("config", "listen", "auth", "stdio", "profile", "detached")
-    return run_serve(ServeOptions(**{name: getattr(options, name) for name in named}))
-
-
 def _start(options: argparse.Namespace) -> int:
-    from hub.cli.start_hub import start_hub, start_service
-    from hub.control.methods import STATUS
 
     output: Output = options.output
     by_service = start_service(output)
@@ -115,14 +91,11 @@ def _start(options: argparse.Namespace) -> int:
 
 
 def _connect(options: argparse.Namespace) -> int:
-    from hub.shim.main import run
 
     return run([])
 
 
 def _status(options: argparse.Namespace) -> int:
-    from hub.cli.render.status import status
-    from hub.control.methods import STATUS, read
 
     output: Output = options.output
     try:
@@ -141,10 +114,6 @@ def _status(options: argparse.Namespace) -> int:
 
 def _not_running(error: HubNotRunning) -> str:
     """The sentence where no hub runs: if it could not start, what is to be mended first."""
-    import os
-
-    from config.errors import ConfigError
-    from config.loading.assemble import load_all
 
     try:
         load_all(None, os.environ, partly=True)
@@ -159,8 +128,6 @@ def _not_running(error: HubNotRunning) -> str:
 def _watch(output: Output, answer: Any) -> NoReturn:
     """Show the status again and again. On a terminal the last one stays when Ctrl-C ends it; elsewhere, and with
     `--json`, all are printed."""
-    from hub.cli.render.status import status
-    from hub.control.methods import STATUS, read
 
     screen, blocks = output.screen, status(read(STATUS, answer))
     try:
@@ -186,8 +153,6 @@ def _watch(output: Output, answer: Any) -> NoReturn:
 
 
 def _cache(options: argparse.Namespace) -> int:
-    from hub.cli.render.cache import cache
-    from hub.control.methods import CACHE, read
 
     with client() as hub:
         answer = hub.request_json(CACHE)
@@ -200,7 +165,6 @@ def _cache(options: argparse.Namespace) -> int:
 
 
 def _cache_clear(options: argparse.Namespace) -> int:
-    from hub.control.methods import CACHE_CLEAR
 
     with client() as hub:
         cleared = hub.request(CACHE_CLEAR, name=options.name).cleared
@@ -216,8 +180,6 @@ def _restart(options: argparse.Namespace) -> int:
     if options.name is None:
         text = "name a server. To restart the hub itself: `hubd stop`, then `hubd start`"
         raise UsageError(text, options.parser.format_usage())
-    from hub.cli.server_watch import say_outcomes, watch
-    from hub.control.methods import RESTART
 
     output: Output = options.output
     with client() as hub:
@@ -229,7 +191,6 @@ def _restart(options: argparse.Namespace) -> int:
 
 def _reload(options: argparse.Namespace) -> int:
     output: Output = options.output
-    from hub.control.methods import RELOAD, read
 
     with client() as hub:
         answer = hub.request_json(RELOAD)
@@ -250,11 +211,6 @@ def _reload(options: argparse.Namespace) -> int:
 
 
 def _logs(options: argparse.Namespace) -> int:
-    from msgspec import convert
-
-    from hub.cli.render.answers import record
-    from hub.control.methods import LOGS
-    from upstreams.status_facts import JournalRecord
 
     output: Output = options.output
     name, lines, entry, width = options.name, options.lines, None, 0
@@ -278,11 +234,6 @@ def _logs(options: argparse.Namespace) -> int:
 
 def _logs_on_disk(options: argparse.Namespace, error: HubNotRunning) -> int:
     """Show what the last hub that ran in the background has left of its own log; the exit code."""
-    from msgspec import to_builtins
-
-    from config import directories
-    from hub.cli.last_log import last_records
-    from hub.cli.render.answers import record
 
     output: Output = options.output
     is_asked = isinstance(error, NothingListens) and options.name in (None, "hub") and not options.follow
@@ -322,10 +273,8 @@ def _stop(options: argparse.Namespace) -> int:
             return EX_OK
         if not options.force:
             raise
-        from config.hub_paths import control_path
-        from hub.cli.force_stop import force_stop
 
-        force_stop(control_path(), output)
+        load_when_run("hub.cli.force_stop:force_stop")(control_path(), output)
         return EX_OK
     output.set(stopped=True)
     output.say("stopped")
@@ -333,7 +282,6 @@ def _stop(options: argparse.Namespace) -> int:
 
 
 def version(options: argparse.Namespace) -> int:
-    from hub.wire.mcp import ALL_VERSIONS, HUBD_VERSION
 
     print(as_json({"version": HUBD_VERSION, "protocols": ALL_VERSIONS}) if options.json else f"hubd {HUBD_VERSION}")
     return EX_OK

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from os import EX_CONFIG, EX_SOFTWARE, EX_UNAVAILABLE
+from traceback import extract_tb
 from typing import TextIO, cast
 
 from config.errors import ConfigError, EditError
@@ -111,7 +112,6 @@ def _run(arguments: Sequence[str], words: Sequence[str], output: Output) -> int:
 
 def _unexpected(error: Exception) -> str:
     """The message for an error that no command expects. It names the line, since there is no traceback."""
-    from traceback import extract_tb
 
     last = extract_tb(error.__traceback__)[-1]
     what = f"{type(error).__name__}: {str(error)[:200]} ({os.path.basename(last.filename)}, line {last.lineno})"

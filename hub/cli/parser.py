@@ -10,8 +10,8 @@ from hub.cli.subcommand import EX_USAGE, Parser, add, add_color
 
 FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
     "the hub": {
+        "hub.cli.serve": {"serve": "run the hub in the foreground"},
         "hub.cli.hub_commands": {
-            "serve": "run the hub in the foreground",
             "start up": "start the hub in the background, unless it runs, and wait until it listens",
             "connect": "bridge stdio to the hub (hosts run this); see `hubd connect --help`",
             "status ls list ps": "how servers, hosts and the configuration are doing, and what is wrong",

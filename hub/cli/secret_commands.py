@@ -4,16 +4,17 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from getpass import getpass
 from os import EX_OK
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
+from config.errors import ConfigError, EditError
+from config.loading.secrets_file import MAX_VALUE_BYTES
+from config.secret_store import SecretStore, Stored, check_name
+from config.secret_uses import secret_uses
 from hub.cli.render.screen import Table
 from hub.cli.subcommand import EX_FAILED, Output, Parser, UsageError, add, add_config
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from config.secret_store import SecretStore, Stored
 
 PLACES: Final = {"keyring": "the keyring", "file": "a file only you can read"}
 _LISTED_PLACES: Final = {"keyring": "the keyring", "file": "a file", None: "not set"}
@@ -55,7 +56,6 @@ def _usage(parser: Parser) -> int:
 
 
 def _set(options: argparse.Namespace) -> int:
-    from config.secret_store import check_name
 
     check_name(options.name)
     store = _store()
@@ -86,8 +86,6 @@ def say_kept(kept: "Mapping[str, Stored]", output: Output) -> None:
 
 def secrets_of(server: str, config: "Path | None") -> list[str]:
     """The secrets that are kept and that a server refers to, before it is removed."""
-    from config.errors import ConfigError, EditError
-    from config.secret_uses import secret_uses
 
     try:
         uses = secret_uses(config, os.environ)
@@ -99,7 +97,6 @@ def secrets_of(server: str, config: "Path | None") -> list[str]:
 
 def say_unused(names: Sequence[str], config: "Path | None", output: Output) -> None:
     """Note which of these secrets no server uses any more: they stay."""
-    from config.secret_uses import secret_uses
 
     uses = secret_uses(config, os.environ) if names else {}
     for name in names:
@@ -114,13 +111,10 @@ def _asked(options: argparse.Namespace) -> str:
         UsageError: there is none.
     """
     if sys.stdin is not None and sys.stdin.isatty():
-        from getpass import getpass
-
         try:
             return getpass(f"{options.name}: ")
         except EOFError:
             raise UsageError("there was no answer; nothing was kept") from None
-    from config.loading.secrets_file import MAX_VALUE_BYTES
 
     data = b"" if sys.stdin is None else sys.stdin.buffer.readline(MAX_VALUE_BYTES + 3)
     try:
@@ -162,12 +156,10 @@ def _rm(options: argparse.Namespace) -> int:
 
 
 def _store() -> "SecretStore":
-    from config.secret_store import SecretStore
 
     return SecretStore.open()
 
 
 def _uses(options: argparse.Namespace) -> dict[str, list[str]]:
-    from config.secret_uses import secret_uses
 
     return secret_uses(options.config, os.environ)

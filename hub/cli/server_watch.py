@@ -6,20 +6,19 @@
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from os import EX_TEMPFAIL
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from hub.cli.clock import now_s
 from hub.cli.render.last_words import last_words
+from hub.cli.render.screen import Block
 from hub.cli.render.tables import about, duration
 from hub.cli.subcommand import EX_FAILED, Output
+from hub.control.answers import UpstreamRow
+from hub.control.client import ControlClient
+from hub.control.methods import STATUS
 from hub.wire.printable import printable
-
-if TYPE_CHECKING:
-    from hub.cli.render.screen import Block
-    from hub.control.answers import UpstreamRow
-    from hub.control.client import ControlClient
 
 LIMIT_S: Final = 10.0
 """Seconds that a command waits for a server that is not being installed."""
@@ -148,7 +147,6 @@ def watch(
         HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`.
         KeyboardInterrupt: the servers go on starting.
     """
-    from hub.control.methods import STATUS
 
     wanted = list(dict.fromkeys(names))
     began_at = until = now_s()

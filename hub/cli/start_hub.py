@@ -4,13 +4,15 @@ import os
 import select
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from config import directories
 from config.errors import ConfigError
+from config.hub_paths import control_path, runtime_dir
+from hub.cli.service_manager import ServiceError, call, refusal, user_service
+from hub.cli.subcommand import Output, UsageError, own_command
 from hub.control.errors import HubHangs, HubNotRunning
-
-if TYPE_CHECKING:
-    from hub.cli.subcommand import Output
+from hub.control.hub_process import PROBE_S, QUIET_S, refuse_hung
+from hub.shim.start_daemon import DaemonStart, Unavailable, is_alive
 
 
 def start_hub() -> bool:
@@ -32,9 +34,6 @@ def connect_or_start() -> tuple[socket.socket, bool]:
         HubHangs: it runs, and does not answer.
         ConfigError: its configuration or its directories cannot be used.
     """
-    from config.hub_paths import control_path, runtime_dir
-    from hub.control.hub_process import PROBE_S, QUIET_S, refuse_hung
-    from hub.shim.start_daemon import DaemonStart, Unavailable
 
     attempt = DaemonStart(str(runtime_dir()))
     started = False
@@ -63,15 +62,10 @@ def start_service(output: "Output") -> bool:
 
     A manager that cannot be reached, as in a session without systemd, is noted.
     """
-    from config import directories
-    from config.hub_paths import runtime_dir
-    from hub.shim.start_daemon import is_alive
 
     unit = Path(directories.config_dir()).parent / "systemd" / "user" / "hubd.service"
     if is_alive(str(runtime_dir() / "hubd.lock")) or not unit.exists():
         return False
-    from hub.cli.service_manager import ServiceError, call, refusal, user_service
-    from hub.cli.subcommand import UsageError, own_command
 
     try:
         service = user_service(own_command(), os.environ)

@@ -3,16 +3,23 @@
 import argparse
 import os
 import re
+import time
+from datetime import UTC, datetime
 from os import EX_OK
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from config.access_settings import AccessToken
+from config.hub_paths import token_path, tokens_path
+from config.loading.all_files import token_of
+from config.loading.assemble import Loaded, load_all
+from config.loading.check_access import token_problem
 from hub.cli.render.screen import Table
 from hub.cli.subcommand import EX_FAILED, Output, Parser, add, add_config, as_json, client, now
-
-if TYPE_CHECKING:
-    from config.access_settings import AccessToken
-    from config.loading.assemble import Loaded
-    from hub.downstream.access.host_tokens import HostTokens
+from hub.control.errors import HubNotRunning
+from hub.control.methods import READ_TOKENS
+from hub.downstream.access.host_tokens import HostTokens
+from hub.downstream.access.hub_token import check_token, read_or_make_token
+from hub.link.interface import OWNER
 
 _SECONDS: Final = {"m": 60, "h": 3600, "d": 86400}
 MAX_SECONDS: Final = 3650 * 86400
@@ -73,9 +80,6 @@ def _seconds(text: str) -> float:
 
 
 def _token(options: argparse.Namespace) -> int:
-    from config.hub_paths import token_path
-    from config.loading.all_files import token_of
-    from hub.downstream.access.hub_token import check_token, read_or_make_token
 
     configured = token_of(options.config, os.environ)
     token = read_or_make_token(token_path()) if configured is None else check_token(configured)
@@ -84,8 +88,6 @@ def _token(options: argparse.Namespace) -> int:
 
 
 def _new(options: argparse.Namespace) -> int:
-    from config.loading.check_access import token_problem
-    from hub.link.interface import OWNER
 
     output: Output = options.output
     name = options.name
@@ -107,7 +109,6 @@ def _rotate(options: argparse.Namespace) -> int:
     output: Output = options.output
     if (where := _configured(options).get(options.name)) is not None:
         return output.fail(EX_FAILED, f"{options.name} is a token of {where}: change it there")
-    from hub.link.interface import OWNER
 
     store = _store()
     token = store.rotate(options.name, grace_s=options.grace)
@@ -144,7 +145,6 @@ def _revoke(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from hub.link.interface import OWNER
 
     output: Output = options.output
     rows: list[dict[str, Any]] = [
@@ -191,22 +191,16 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _moment(at: float | None) -> str | None:
-    from datetime import UTC, datetime
 
     return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
 def _store() -> "HostTokens":
-    import time
-
-    from config.hub_paths import tokens_path
-    from hub.downstream.access.host_tokens import HostTokens
 
     return HostTokens(tokens_path(), time.time)  # noqa: TID251  # it is kept, and shown to people
 
 
 def _loaded(options: argparse.Namespace) -> "Loaded":
-    from config.loading.assemble import load_all
 
     return load_all(options.config, os.environ, partly=True)
 
@@ -227,8 +221,6 @@ def _configured(options: argparse.Namespace) -> dict[str, str]:
 
 def _tell_hub() -> None:
     """Have a running hub read the tokens at once, so that streams end, too."""
-    from hub.control.errors import HubNotRunning
-    from hub.control.methods import READ_TOKENS
 
     try:
         with client() as hub:

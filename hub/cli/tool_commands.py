@@ -3,17 +3,22 @@
 import argparse
 from collections.abc import Sequence
 from os import EX_OK
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hub.cli.client.commands import session
+from hub.cli.client.signature import arguments, example, signature
 from hub.cli.drafts import on_main_file
+from hub.cli.profiles.evidence import status_and_uses
+from hub.cli.profiles.picking import pick
+from hub.cli.profiles.session import say_refused_file, session_as, why_not_shown
+from hub.cli.render.answers import tools
+from hub.cli.render.costs import costs, costs_json, costs_of, listed_json, tool_costs
 from hub.cli.render.screen import UNLIMITED, Table, styled
+from hub.cli.render.tables import about
+from hub.cli.render.unused import unused, unused_json
 from hub.cli.subcommand import Output, UsageError, add, add_config, as_json, client, nearest
+from hub.control.answers import UpstreamRow
 from hub.control.errors import ControlFailed
-
-if TYPE_CHECKING:
-    from hub.control.answers import Status, UpstreamRow
-    from hub.control.tool_use import ToolUses
+from hub.control.methods import STATUS
 
 
 def add_commands(commands: Any) -> None:
@@ -32,19 +37,14 @@ def add_commands(commands: Any) -> None:
 
 
 def _tools(options: argparse.Namespace) -> int:
-    from hub.cli.render.answers import tools
-    from hub.control.methods import STATUS
 
     _refuse_together(options)
     if options.pick is not None:
-        from hub.cli.profiles.picking import pick
-
         return on_main_file(pick)(options)
     if options.unused:
         return _unused(options)
     if options.cost and options.name is None and options.profile is None:
         return _costs(options)
-    from hub.cli.profiles.session import say_refused_file, session_as
 
     with session_as(options, options.profile) as hub:
         found, instructions = hub.items("tools/list", "tools"), hub.instructions
@@ -85,8 +85,6 @@ def _none(profile: str | None) -> str:
 
 def _searched(profile: str) -> str:
     """The note on the tools that the hosts of a profile are shown in place of these; "": they are shown these."""
-    from hub.cli.render.tables import about
-    from hub.control.methods import STATUS
 
     with client() as control:
         row = next((each for each in control.request(STATUS).profiles if each.name == profile), None)
@@ -111,7 +109,6 @@ def _refuse_together(options: argparse.Namespace) -> None:
 
 
 def _costs(options: argparse.Namespace) -> int:
-    from hub.cli.render.costs import costs, costs_json
 
     status, uses = status_and_uses(options)
     output: Output = options.output
@@ -123,7 +120,6 @@ def _costs(options: argparse.Namespace) -> int:
 
 
 def _unused(options: argparse.Namespace) -> int:
-    from hub.cli.render.unused import unused, unused_json
 
     status, uses = status_and_uses(options)
     if options.name is not None and all(each.name != options.name for each in status.upstreams):
@@ -138,18 +134,7 @@ def _unused(options: argparse.Namespace) -> int:
     return EX_OK
 
 
-def status_and_uses(options: argparse.Namespace) -> "tuple[Status, ToolUses]":
-    """The status of a hub that has listed its tools, which is started if need be, and the use of these."""
-    from hub.control.methods import STATUS, TOOL_USE
-
-    with session(options) as hub:  # a hub that is only starting has them when it has listed them
-        hub.items("tools/list", "tools")
-    with client() as control:
-        return control.request(STATUS), control.request(TOOL_USE)
-
-
 def _costs_of(options: argparse.Namespace, tools: list[dict[str, Any]], instructions: str) -> int:
-    from hub.cli.render.costs import costs_of, listed_json, tool_costs
 
     found, output = costs_of(tools, instructions), options.output
     if options.json:
@@ -164,7 +149,6 @@ def _costs_of(options: argparse.Namespace, tools: list[dict[str, Any]], instruct
 def _show(tool: dict[str, Any], output: Output, profile: str | None) -> None:
     """Show how a tool is called: a signature, its description, its arguments, and an example. `profile`: as its hosts
     call it."""
-    from hub.cli.client.signature import arguments, example, signature
 
     name, given = str(tool.get("name")), tool.get("inputSchema")
     schema = given if isinstance(given, dict) else {}
@@ -194,11 +178,8 @@ def _tools_of(
     found = found or [tool for tool in tools if str(tool.get("name")).startswith(name)]
     row = next((each for each in upstreams if each.name == name), None)
     if not found and row is None:
-        if profile is not None:
-            from hub.cli.profiles.session import why_not_shown
-
-            if why := why_not_shown(name, profile):
-                raise ControlFailed(why)
+        if profile is not None and (why := why_not_shown(name, profile)):
+            raise ControlFailed(why)
         shown = {str(tool.get("name")).partition("__")[0] for tool in tools}
         known = [each.name for each in upstreams if profile is None or each.name in shown]
         meant = nearest(name, known) or f"there are: {', '.join(known) or 'none'}"

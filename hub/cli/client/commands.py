@@ -6,21 +6,23 @@ import binascii
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from os import EX_OK
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from hub.cli.client.answers import completion, prompt, prompts, result, titles
+from hub.cli.client.arguments import depends_on_schema, split, typed
+from hub.cli.client.connection import HubSession, Refused, session
+from hub.cli.client.starting import anyone, once_connected, owns, why_away
+from hub.cli.profiles.session import renamed_by, say_refused_file, session_as, why_refused
+from hub.cli.render.screen import Table
 from hub.cli.subcommand import EX_FAILED, Output, Parser, UsageError, add, as_json, nearest
 from hub.control.errors import ControlFailed
-
-if TYPE_CHECKING:
-    from hub.cli.client.connection import HubSession, Refused
+from hub.wire.mcp import INVALID_PARAMS
+from hub.wire.printable import printable
 
 MAX_FILE_BYTES: Final = 16 << 20
 """The largest file that an argument may be read from."""
-LABEL: Final = "hubd"
 Object = dict[str, Any]
 
 
@@ -61,56 +63,10 @@ def _add_words(parser: Parser, text: str) -> None:
     parser.add_argument("arguments", metavar="KEY=VALUE", nargs="*", default=[], help=text)
 
 
-# --- the session ------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def session(options: argparse.Namespace, profile: str | None = None) -> Iterator["HubSession"]:
-    """A session with the hub, which is started if need be. Progress, logs and questions go to standard error.
-    `profile`: as a host of this profile.
-
-    Raises:
-        HubNotRunning, ControlFailed, NotUnderstood: as `hub_session`.
-    """
-    from hub.cli.client.connection import hub_session
-    from hub.cli.client.questions import Terminal
-    from hub.cli.start_hub import connect_or_start
-
-    output: Output = options.output
-    stream, started = connect_or_start()
-    if started and not output.json:  # what these commands print for programs is the answer alone
-        output.note("the hub was started")
-    progress = output.progress
-    with progress.live_lines() as live:
-
-        def show(text: str) -> None:
-            live.update([])
-            progress.show(text)
-
-        def step(text: str) -> None:
-            live.update([text] if text else [])
-
-        quiet = output.json
-        person = Terminal(
-            attended=output.is_attended() and sys.stderr is not None and sys.stderr.isatty(),
-            show=(lambda text: None) if quiet else show,
-            live=step,
-        )
-        with hub_session(stream, person, LABEL, profile) as hub:
-            yield hub
-            live.update([])
-
-
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 
 def _call(options: argparse.Namespace) -> int:
-    from hub.cli.client.answers import result
-    from hub.cli.client.connection import Refused
-    from hub.cli.client.starting import anyone, once_connected, owns
-    from hub.cli.profiles.session import say_refused_file, session_as, why_refused
-    from hub.wire.mcp import INVALID_PARAMS
-    from hub.wire.printable import printable
 
     output: Output = options.output
     failed: tuple[Object, str] | None = None
@@ -160,7 +116,6 @@ def _tool_and_arguments(options: argparse.Namespace, hub: "HubSession") -> tuple
     Raises:
         UsageError: the arguments are not right.
     """
-    from hub.cli.client.arguments import depends_on_schema, split, typed
 
     name, words = options.name, list(options.arguments)
     if words and "=" not in words[0] and any(tool.get("name") == f"{name}__{words[0]}" for tool in _tools(hub)):
@@ -185,9 +140,6 @@ def _tools(hub: "HubSession") -> list[Object]:
 
 def _why(refused: "Refused", name: str, hub: "HubSession") -> str:
     """The reason why a call was refused, and what can be done."""
-    from hub.cli.client.starting import owns, why_away
-    from hub.cli.profiles.session import renamed_by
-    from hub.wire.mcp import INVALID_PARAMS
 
     code, message = refused.error.get("code"), str(refused)
     known = [str(tool.get("name")) for tool in _tools(hub)] if code == INVALID_PARAMS else [name]
@@ -246,8 +198,6 @@ def _standard_input() -> bytes:
 
 
 def _resources(options: argparse.Namespace) -> int:
-    from hub.cli.client.answers import titles
-    from hub.cli.render.screen import Table
 
     output: Output = options.output
     with session(options) as hub:
@@ -267,7 +217,6 @@ def _resources(options: argparse.Namespace) -> int:
 
 
 def _read(options: argparse.Namespace) -> int:
-    from hub.cli.client.starting import anyone, once_connected
 
     output: Output = options.output
     with session(options) as hub:
@@ -311,8 +260,6 @@ def _write(part: Object) -> None:
 
 
 def _prompts(options: argparse.Namespace) -> int:
-    from hub.cli.client.answers import prompts
-    from hub.cli.render.screen import Table
 
     output: Output = options.output
     with session(options) as hub:
@@ -329,9 +276,6 @@ def _prompts(options: argparse.Namespace) -> int:
 
 
 def _prompt(options: argparse.Namespace) -> int:
-    from hub.cli.client.answers import prompt
-    from hub.cli.client.connection import Refused
-    from hub.cli.client.starting import once_connected, owns, why_away
 
     output: Output = options.output
     with session(options) as hub:
@@ -354,7 +298,6 @@ def _prompt(options: argparse.Namespace) -> int:
 
 
 def _complete(options: argparse.Namespace) -> int:
-    from hub.cli.client.answers import completion
 
     output: Output = options.output
     texts = _texts(options)
@@ -382,7 +325,6 @@ def _reference(name: str) -> Object:
 
 def _texts(options: argparse.Namespace) -> dict[str, str]:
     """KEY=VALUE words; arguments of prompts are texts."""
-    from hub.cli.client.arguments import split
 
     try:
         return dict(split(options.arguments))

@@ -1,12 +1,18 @@
 """A session with the hub, as a host on its unix socket: blocking, without trio (which costs 90 ms to import)."""
 
+import argparse
 import json
 import socket
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any, Final, Protocol
 
+from config.loading.check_profiles import OWN_LABEL
+from hub.cli.client.questions import Terminal
+from hub.cli.start_hub import connect_or_start
+from hub.cli.subcommand import Output
 from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
 from hub.wire.mcp import HUBD_VERSION, L4, METHOD_NOT_FOUND
 
@@ -165,3 +171,36 @@ def hub_session(
         raise
     finally:
         session.close()
+
+
+@contextmanager
+def session(options: argparse.Namespace, profile: str | None = None) -> Iterator[HubSession]:
+    """A session with the hub, which is started if need be. Progress, logs and questions go to standard error.
+    `profile`: as a host of this profile.
+
+    Raises:
+        HubNotRunning, ControlFailed, NotUnderstood: as `hub_session`.
+    """
+    output: Output = options.output
+    stream, started = connect_or_start()
+    if started and not output.json:  # what these commands print for programs is the answer alone
+        output.note("the hub was started")
+    progress = output.progress
+    with progress.live_lines() as live:
+
+        def show(text: str) -> None:
+            live.update([])
+            progress.show(text)
+
+        def step(text: str) -> None:
+            live.update([text] if text else [])
+
+        quiet = output.json
+        person = Terminal(
+            attended=output.is_attended() and sys.stderr is not None and sys.stderr.isatty(),
+            show=(lambda text: None) if quiet else show,
+            live=step,
+        )
+        with hub_session(stream, person, OWN_LABEL, profile) as hub:
+            yield hub
+            live.update([])

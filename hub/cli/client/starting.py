@@ -5,17 +5,19 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
+from config.errors import ConfigError
+from config.loading.assemble import load_all
+from config.settings import Timeouts
 from hub.cli.client.connection import Refused
 from hub.cli.clock import now_s
 from hub.cli.render.tables import duration
 from hub.cli.server_watch import PAUSE_S, is_starting
 from hub.cli.subcommand import UsageError, client
+from hub.control.answers import Status, UpstreamRow
+from hub.control.methods import STATUS
 from hub.wire.printable import printable
-
-if TYPE_CHECKING:
-    from hub.control.answers import Status, UpstreamRow
 
 Result = TypeVar("Result")
 Concerns = Callable[["UpstreamRow"], bool]
@@ -122,7 +124,6 @@ def why_away(concerns: Concerns) -> str:
 
 
 def _status() -> "Status":
-    from hub.control.methods import STATUS
 
     with client() as control:
         return control.request(STATUS)
@@ -130,9 +131,6 @@ def _status() -> "Status":
 
 def _start_s(name: str, status: "Status") -> float:
     """`timeouts.start` of a server, by the configuration that the hub uses."""
-    from config.errors import ConfigError
-    from config.loading.assemble import load_all
-    from config.settings import Timeouts
 
     watched = status.config.watched
     try:

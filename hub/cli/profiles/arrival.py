@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from config.hosts.facts import Host
+from config.loading.check_profiles import OWN_LABEL
 from config.profile_settings import DEFAULT_PROFILE
-from hub.cli.client.commands import LABEL
 from hub.cli.profiles.ways_in import Entry, WaysIn
 from hub.cli.render.costs import known_of
 from hub.control.answers import HostRow, Status
@@ -39,7 +39,7 @@ def _nobody(name: str, status: Status) -> str:
     named = [each for each in status.hosts if each.profile == name]
     if named:
         return f"it is shown to {_them(len(named))} whose entry or token names it, and lists no label of a host"
-    labels = sorted({each.label for each in status.hosts if each.label not in ("", LABEL)})
+    labels = sorted({each.label for each in status.hosts if each.label not in ("", OWN_LABEL)})
     example = f", such as {labels[0]}" if labels else ""
     return (
         f"no host is shown it yet: list labels of hosts{example} as `hosts` of [profiles.{name}] (`hubd edit`), or "

@@ -4,10 +4,19 @@
 import argparse
 from collections.abc import Sequence
 from os import EX_OK
+from textwrap import wrap
 from typing import Any, Final
 
+from config.editing.text import toml
 from hub.cli.drafts import on_main_file
+from hub.cli.profiles.choice import choice_of
+from hub.cli.profiles.evidence import gathered, had_before
+from hub.cli.profiles.removing import remove
+from hub.cli.profiles.screens import comments, profiles, profiles_json
+from hub.cli.profiles.suggestion import suggested
+from hub.cli.profiles.writing import may_change, new_settings, say_arrivals, write
 from hub.cli.subcommand import Output, Parser, UsageError, add, add_config
+from hub.control.tool_use import tokens_together
 
 MEMBERS: Final = """\
   profile, hosts   its name, and the labels of its hosts
@@ -54,14 +63,11 @@ def _usage(parser: Parser) -> int:
 
 
 def _remove(options: argparse.Namespace) -> int:
-    from hub.cli.profiles.removing import remove
 
     return remove(options)
 
 
 def _profiles(options: argparse.Namespace) -> int:
-    from hub.cli.profiles.evidence import gathered
-    from hub.cli.profiles.screens import profiles, profiles_json
 
     evidence = gathered(options)
     output: Output = options.output
@@ -73,12 +79,6 @@ def _profiles(options: argparse.Namespace) -> int:
 
 
 def _suggest(options: argparse.Namespace) -> int:
-    from hub.cli.profiles.choice import choice_of
-    from hub.cli.profiles.evidence import gathered, had_before
-    from hub.cli.profiles.screens import comments
-    from hub.cli.profiles.suggestion import suggested
-    from hub.cli.profiles.writing import may_change, new_settings, say_arrivals, write
-    from hub.control.tool_use import tokens_together
 
     output: Output = options.output
     evidence, host = gathered(options), options.host
@@ -133,9 +133,6 @@ def _suggest(options: argparse.Namespace) -> int:
 
 def _printed(output: Output, name: str, settings: dict[str, Any], said: Sequence[str], host: str) -> int:
     """Print a suggestion to paste into hubd.toml."""
-    from textwrap import wrap
-
-    from config.editing.text import toml
 
     output.set(did="suggested")
     width = min(output.screen.width, toml.LINE_CHARS) - len("# ")

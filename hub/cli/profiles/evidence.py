@@ -8,15 +8,21 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from config.errors import EditError
 from config.hosts.facts import Host, all_hosts
+from config.hosts.had_before import HadBefore
+from config.hub_paths import had_before_path
+from config.loading.assemble import load_all
 from config.loading.check_profiles import OWN_LABEL
-from config.name_globs import ALL
+from config.name_globs import ALL, union
 from config.profile_settings import DEFAULT_PROFILE, Profile
 from hub.catalog.names import name_id
+from hub.cli.client.connection import session
 from hub.cli.profiles.choice import Away, Choice, is_known, leaves_out_only
 from hub.cli.profiles.suggestion import Limits
-from hub.cli.subcommand import UsageError, nearest
+from hub.cli.subcommand import UsageError, client, nearest
 from hub.control.answers import Status
+from hub.control.methods import STATUS, TOOL_USE
 from hub.control.tool_use import ToolUses
 
 
@@ -125,13 +131,20 @@ def gathered(options: argparse.Namespace) -> Evidence:
         HubNotRunning, ControlFailed, NotUnderstood: the hub does not tell.
         ConfigError: the configuration cannot be used.
     """
-    from config.loading.assemble import load_all
-    from hub.cli.tool_commands import status_and_uses
 
     loaded = load_all(options.config, os.environ, partly=True)
     warnings = tuple(str(each) for each in loaded.warnings if each.keys[:1] == ("profiles",))
     starts = {name: _start(name, upstream.prefix) for name, upstream in loaded.config.upstreams.items()}
     return Evidence(*status_and_uses(options), loaded.config.profiles, warnings, starts)
+
+
+def status_and_uses(options: argparse.Namespace) -> "tuple[Status, ToolUses]":
+    """The status of a hub that has listed its tools, which is started if need be, and the use of these."""
+
+    with session(options) as hub:  # a hub that is only starting has them when it has listed them
+        hub.items("tools/list", "tools")
+    with client() as control:
+        return control.request(STATUS), control.request(TOOL_USE)
 
 
 def _start(name: str, prefix: str | None) -> str:
@@ -141,10 +154,6 @@ def _start(name: str, prefix: str | None) -> str:
 def had_before(label: str) -> dict[str, tuple[str, ...]]:
     """The servers that the hosts of a label had themselves before an import, each with its choice of tools. Empty where
     nothing is noted."""
-    from config.errors import EditError
-    from config.hosts.had_before import HadBefore
-    from config.hub_paths import had_before_path
-    from config.name_globs import union
 
     found: dict[str, tuple[str, ...]] = {}
     try:

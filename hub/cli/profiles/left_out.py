@@ -5,6 +5,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from config.errors import ConfigError
+from config.loading.assemble import load_all
 from config.name_globs import may_choose
 from config.profile_settings import Profile
 
@@ -15,8 +17,6 @@ SEPARATOR: Final = "__"
 
 def say_left_out(options: argparse.Namespace, name: str, values: Mapping[str, Any]) -> None:
     """Note which profiles do not show the new server `name`, and what to change. `values`: its settings."""
-    from config.errors import ConfigError
-    from config.loading.assemble import load_all
 
     try:
         profiles = load_all(options.config, os.environ, partly=True).config.profiles

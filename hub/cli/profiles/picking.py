@@ -2,7 +2,9 @@
 
 import argparse
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from difflib import get_close_matches
 from os import EX_OK
@@ -11,9 +13,13 @@ from typing import Final
 
 from msgspec import Struct
 
+from config.errors import EditError
+from config.hub_paths import config_file
+from config.loading.check_profiles import OWN_LABEL, PROFILE_NAME, PROFILE_NAME_RULE
 from config.name_globs import ALL
 from config.profile_settings import DEFAULT_PROFILE
 from hub.cli.editor import edit_again, edited_text, editor_command
+from hub.cli.profiles.arrows import Chooser, Row, choose
 from hub.cli.profiles.choice import Away, Choice, can_be_named, choice_of, shown_by
 from hub.cli.profiles.evidence import Evidence, choice_in, gathered, had_before
 from hub.cli.profiles.pick_list import LINE_CHARS, Picked, described, heading, pick_list, picked, state_of
@@ -21,6 +27,7 @@ from hub.cli.profiles.suggestion import suggested
 from hub.cli.profiles.writing import new_settings, write
 from hub.cli.render.tables import about
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, agreed, client
+from hub.control.methods import TOOLS
 from hub.control.tool_use import ToolUse, tokens_together
 
 BY_HAND: Final = "or write the profile by hand: `hubd profile suggest HOST` prints one to begin with"
@@ -30,7 +37,6 @@ LIKE: Final = 0.8
 
 def pick(options: argparse.Namespace) -> int:
     """Have the user choose, and write what was chosen; the exit code."""
-    from config.errors import EditError
 
     output: Output = options.output
     at_terminal = not options.edit and _has_arrows(output)
@@ -70,7 +76,6 @@ class Listed(Struct, frozen=True):
 
     def texts(self) -> dict[str, str]:
         """The descriptions of tools."""
-        from hub.control.methods import TOOLS
 
         with client() as control:
             found = control.request(TOOLS)
@@ -85,7 +90,6 @@ def _has_arrows(output: Output) -> bool:
 
 def _with_arrows(listed: Listed, output: Output) -> Picked | None:
     """Have the user choose at the terminal; None: everything is to be as it is."""
-    from hub.cli.profiles.arrows import Chooser, Row, choose
 
     texts = listed.texts()
     rows = [
@@ -102,11 +106,6 @@ def _with_arrows(listed: Listed, output: Output) -> Picked | None:
 
 def _in_editor(options: argparse.Namespace, evidence: Evidence, listed: Listed, editor: list[str]) -> int:
     """Have the user choose in an editor, and write what was chosen; the exit code."""
-    import shutil
-    import tempfile
-
-    from config.errors import EditError
-    from config.hub_paths import config_file
 
     output: Output = options.output
     text = pick_list(listed.name, listed.hosts, listed.tools, listed.chosen, listed.away, listed.texts())
@@ -197,7 +196,6 @@ def _profile(evidence: Evidence, name: str, output: Output) -> tuple[str, Sequen
     Raises:
         UsageError: a profile cannot have this name, or it is probably a misspelt one.
     """
-    from config.loading.check_profiles import OWN_LABEL, PROFILE_NAME, PROFILE_NAME_RULE
 
     if (found := evidence.profiles.get(name)) is not None:
         return name, found.hosts

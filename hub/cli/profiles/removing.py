@@ -5,9 +5,14 @@ import os
 from collections.abc import Iterator, Sequence
 from os import EX_CONFIG, EX_OK
 
+from config.editing.draft import Draft
+from config.files import locked
 from config.hosts.facts import hosts_that_list_once
+from config.hub_paths import state_dir
+from config.loading.assemble import load_all
 from config.profile_settings import DEFAULT_PROFILE
-from hub.cli.profiles.ways_in import WaysIn
+from hub.cli.drafts import reload_hub, save, say_problems, show
+from hub.cli.profiles.ways_in import WaysIn, ways_in
 from hub.cli.profiles.writing import status_now
 from hub.cli.render.tables import about
 from hub.cli.subcommand import Output, UsageError, nearest
@@ -21,12 +26,6 @@ def remove(options: argparse.Namespace) -> int:
         UsageError: there is no such profile.
         EditError: it cannot be edited for certain.
     """
-    from config.editing.draft import Draft
-    from config.files import locked
-    from config.hub_paths import state_dir
-    from config.loading.assemble import load_all
-    from hub.cli.drafts import reload_hub, save, say_problems, show
-    from hub.cli.profiles.ways_in import ways_in
 
     output: Output = options.output
     name = options.name

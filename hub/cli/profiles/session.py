@@ -2,19 +2,20 @@
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from hub.cli.client.commands import session
+from config.errors import ConfigError
+from config.hosts.facts import all_hosts
+from config.loading.assemble import load_all
+from config.profile_settings import DEFAULT_PROFILE, Profile
+from hub.cli.client.connection import HubSession, Refused, session
+from hub.cli.profiles.writing import status_now
 from hub.cli.subcommand import Output, client, nearest
 from hub.control.errors import ControlFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from config.profile_settings import Profile
-    from hub.cli.client.connection import HubSession, Refused
+from hub.control.methods import STATUS, TOOLS
+from hub.wire.mcp import INVALID_PARAMS
 
 
 @contextmanager
@@ -24,7 +25,6 @@ def session_as(options: argparse.Namespace, name: str | None) -> "Iterator[HubSe
     Raises:
         HubNotRunning, ControlFailed, NotUnderstood: as `session`; the text says what `name` is, if it is no profile.
     """
-    from hub.cli.client.connection import Refused
 
     with ExitStack() as stack:
         try:
@@ -38,7 +38,6 @@ def session_as(options: argparse.Namespace, name: str | None) -> "Iterator[HubSe
 
 def say_refused_file(output: Output) -> None:
     """Note that the hub goes by an earlier configuration, if it does."""
-    from hub.control.methods import STATUS
 
     if output.json:  # what these commands print for programs is the answer alone
         return
@@ -55,7 +54,6 @@ def renamed_by(tool: str) -> str:
 def why_not_shown(tool: str, profile: str) -> str:
     """The reason why hosts of a profile, which is named by itself or by a label, do not see a tool under this name; "":
     there is no such tool."""
-    from hub.control.methods import TOOLS
 
     with client() as control:
         if not any(each.get("name") == tool for each in control.request(TOOLS)):
@@ -69,11 +67,6 @@ def why_not_shown(tool: str, profile: str) -> str:
 
 def _profiles_of_hub() -> "Mapping[str, Profile]":
     """The profiles in the files of the running hub; none, if these cannot be read."""
-    from pathlib import Path
-
-    from config.errors import ConfigError
-    from config.loading.assemble import load_all
-    from hub.control.methods import STATUS
 
     with client() as control:
         watched = control.request(STATUS).config.watched
@@ -89,9 +82,6 @@ def _profile_of(options: argparse.Namespace, name: str, refused: "Refused") -> s
     Raises:
         ControlFailed: there is none.
     """
-    from config.errors import ConfigError
-    from config.hosts.facts import all_hosts
-    from config.loading.assemble import load_all
 
     say_refused_file(options.output)
     try:
@@ -105,8 +95,6 @@ def _profile_of(options: argparse.Namespace, name: str, refused: "Refused") -> s
             output.note(f"{name} is a label of the profile {found}")
         return found
     if name in all_hosts():
-        from hub.cli.profiles.writing import status_now
-
         searches = any(host.label == name and host.search for host in status_now().hosts)
         raise ControlFailed(_without(name, profiles, searches=searches))
     meant = nearest(name, [*profiles, *all_hosts()])
@@ -115,7 +103,6 @@ def _profile_of(options: argparse.Namespace, name: str, refused: "Refused") -> s
 
 def _without(label: str, profiles: "Mapping[str, Profile]", *, searches: bool) -> str:
     """The view of hosts whose label no profile lists. `searches`: one of them is in search mode."""
-    from config.profile_settings import DEFAULT_PROFILE
 
     shown = "all there is: `hubd tools`"
     if DEFAULT_PROFILE in profiles:
@@ -126,8 +113,6 @@ def _without(label: str, profiles: "Mapping[str, Profile]", *, searches: bool) -
 
 def why_refused(refused: "Refused", tool: str, hub: "HubSession", options: argparse.Namespace) -> str:
     """The answer to a host of the profile whose call is refused; for people also whether the profile is why."""
-    from hub.control.methods import TOOLS
-    from hub.wire.mcp import INVALID_PARAMS
 
     if options.raw or refused.error.get("code") != INVALID_PARAMS:
         return str(refused)

@@ -5,13 +5,24 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from config.access_settings import AccessToken
+from config.access_settings import AccessToken
+from config.editing.text import serverfile
+from config.editing.text.change import EditRefused
+from config.errors import ConfigError, EditError
+from config.hosts.entry import url_of
+from config.hosts.facts import Machine, all_hosts, every_user_file
+from config.hosts.install import text_at
+from config.hosts.installed import Records, our_entries
+from config.hub_paths import installed_path, tokens_path
+from config.loading.assemble import load_all
+from config.loading.host_entry import command_of
+from hub.catalog.view import PROFILE_MARK
+from hub.downstream.access.host_tokens import TokensUnreadable, read_tokens
 
 
 class Entry(Struct, frozen=True):
@@ -46,8 +57,6 @@ class WaysIn(Struct, frozen=True):
 
 def ways_in(options: argparse.Namespace, hosts: list[str]) -> WaysIn:
     """The entries of these hosts, and all tokens. What cannot be read is passed over: a sentence less is said."""
-    from config.errors import ConfigError
-    from config.loading.assemble import load_all
 
     configured: Sequence[AccessToken] = ()
     with suppress(ConfigError):
@@ -56,13 +65,6 @@ def ways_in(options: argparse.Namespace, hosts: list[str]) -> WaysIn:
 
 
 def _entries(label: str) -> Iterator[Entry]:
-    from config.editing.text import serverfile
-    from config.editing.text.change import EditRefused
-    from config.errors import EditError
-    from config.hosts.facts import Machine, all_hosts, every_user_file
-    from config.hosts.install import text_at
-    from config.hosts.installed import Records, our_entries
-    from config.hub_paths import installed_path
 
     host = all_hosts().get(label)
     if host is None:
@@ -78,9 +80,6 @@ def _entries(label: str) -> Iterator[Entry]:
 
 def entry_of(path: Path, entry: Any) -> Entry:
     """The words of an entry of the hub in this file about the view of its host. Pure."""
-    from config.hosts.entry import url_of
-    from config.loading.host_entry import command_of
-    from hub.catalog.view import PROFILE_MARK
 
     if (url := url_of(entry)) is not None:
         last = _behind_mcp(url)
@@ -112,8 +111,6 @@ def _said(words: list[str], option: str) -> str:
 
 def tokens(configured: "Sequence[AccessToken]") -> Iterator[TokenWay]:
     """The tokens of `hubd token new`, as far as they can be read, and those of the configuration."""
-    from config.hub_paths import tokens_path
-    from hub.downstream.access.host_tokens import TokensUnreadable, read_tokens
 
     with suppress(TokensUnreadable):
         for name, kept in read_tokens(tokens_path()).items():

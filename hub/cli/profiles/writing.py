@@ -4,16 +4,22 @@ import argparse
 import os
 from collections.abc import Collection, Mapping, Sequence
 from os import EX_CONFIG, EX_OK
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from config.editing.draft import Draft
+from config.editing.text import toml
+from config.hosts.facts import all_hosts
+from config.profile_settings import Profile
+from hub.cli.drafts import reload_hub, save, say_problems
+from hub.cli.profiles.arrival import arrivals
 from hub.cli.profiles.choice import Choice, with_unknown
 from hub.cli.profiles.evidence import Evidence
+from hub.cli.profiles.ways_in import ways_in
+from hub.cli.render.tables import about
 from hub.cli.subcommand import Output, UsageError, agreed, client
 from hub.control.answers import Status
-
-if TYPE_CHECKING:
-    from config.editing.draft import Draft
-    from config.profile_settings import Profile
+from hub.control.errors import HubNotRunning
+from hub.control.methods import STATUS
 
 
 def new_settings(
@@ -58,7 +64,6 @@ def may_change(options: argparse.Namespace, name: str, before: "Profile", settin
 
 def changes(name: str, before: "Profile", settings: Mapping[str, Any]) -> list[str]:
     """The lines of a profile that go (`-`) and that come (`+`). Pure."""
-    from config.editing.text import toml
 
     was = {key: list(getattr(before, key)) for key in settings}
     lines = [toml.render(("profiles",), name, each).splitlines()[1:] for each in (was, dict(settings))]
@@ -73,8 +78,6 @@ def write(options: argparse.Namespace, name: str, settings: Mapping[str, Any], o
     Raises:
         EditError: hubd.toml cannot be edited for certain.
     """
-    from config.editing.draft import Draft
-    from hub.cli.drafts import reload_hub, save, say_problems
 
     output: Output = options.output
     draft = Draft(options.config, os.environ)
@@ -100,8 +103,6 @@ def _warn(draft: "Draft", name: str, output: Output) -> None:
 
 def status_now() -> Status:
     """The status of the running hub; of none, one without hosts."""
-    from hub.control.errors import HubNotRunning
-    from hub.control.methods import STATUS
 
     try:
         with client() as control:
@@ -112,7 +113,6 @@ def status_now() -> Status:
 
 def _say_shown(name: str, status: Status, output: Output) -> None:
     """Report what the hosts of a profile are shown now."""
-    from hub.cli.render.tables import about
 
     row = next((each for each in status.profiles if each.name == name), None)
     if row is not None:
@@ -126,9 +126,6 @@ def say_arrivals(
     options: argparse.Namespace, name: str, labels: Sequence[str], status: Status, *, changed: bool = True
 ) -> None:
     """Note how hosts come to be shown the profile, or why they are not."""
-    from config.hosts.facts import all_hosts
-    from hub.cli.profiles.arrival import arrivals
-    from hub.cli.profiles.ways_in import ways_in
 
     ways = ways_in(options, [*labels])
     for text in arrivals(name, labels, status, ways, all_hosts(), changed=changed):

@@ -4,38 +4,38 @@ import argparse
 import os
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+from config.editing.draft import Draft
+from config.hosts.secret_literals import NewSecrets
 from config.registry.entry import entry
 from config.registry.names import Source, id_of, source_of, split
 from config.registry.questions import Answers
 from config.registry.refusals import NotRunnable
 from config.registry.ways import Way
+from config.secret_store import SecretStore
+from config.settings import UpstreamConfig
+from hub.cli.adding import added
 from hub.cli.registry.asking import answers
-from hub.cli.registry.choosing import NotAdded, chosen_registry, chosen_way, is_asked
+from hub.cli.registry.choosing import NotAdded, chosen_registry, chosen_way, is_asked, report_failures
 from hub.cli.registry.finding import Found, find, judge
 from hub.cli.registry.known import Known
 from hub.cli.registry.screens import as_written, before_answers, status_of
+from hub.cli.secret_commands import say_kept
 from hub.cli.subcommand import EX_FAILED, UsageError, agreed
-
-if TYPE_CHECKING:
-    from config.editing.draft import Draft
-    from config.hosts.secret_literals import NewSecrets
-    from config.settings import UpstreamConfig
 
 _REFERRED: Final = re.compile(r"\$\{[^{}]+\}(?::\d{1,5})?")
 """A host that is wholly the user's own reference."""
 
 
+@report_failures(advises=True)
 def add_listed(options: argparse.Namespace, own: Mapping[str, Any]) -> int:
     """Add a server of a registry. `own`: settings that the command line says besides.
 
     Raises:
         NotAdded, RegistryFailed, UsageError: it is not added, and nothing was written.
     """
-    from config.hosts.secret_literals import NewSecrets
-    from config.secret_store import SecretStore
 
     try:
         name, version = split(options.name)
@@ -68,9 +68,6 @@ def add_listed(options: argparse.Namespace, own: Mapping[str, Any]) -> int:
 
 def write(options: argparse.Namespace, id: str, settings: Mapping[str, Any], new: "NewSecrets") -> int:
     """Write a new upstream, and keep its secrets first; the exit code."""
-    from config.editing.draft import Draft
-    from hub.cli.adding import added
-    from hub.cli.secret_commands import say_kept
 
     options = argparse.Namespace(**{**vars(options), "name": id})
 

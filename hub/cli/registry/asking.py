@@ -6,8 +6,9 @@ import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from getpass import getpass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from config.hosts.secret_literals import NewSecrets
 from config.registry.questions import Answers, about, checked, default_of, missing
 from config.registry.slots import Asked, Slot, all_asked
 from config.registry.texts import Piece
@@ -15,9 +16,6 @@ from config.registry.ways import Way
 from hub.cli.registry.choosing import MAX_ASKED, is_asked
 from hub.cli.subcommand import UsageError, ask_text, nearest
 from hub.wire.printable import printable
-
-if TYPE_CHECKING:
-    from config.hosts.secret_literals import NewSecrets
 
 MAX_REPEATED: Final = 64
 _REFERENCE: Final = re.compile(r"(?:Bearer )?\$\{[^{}]+\}")

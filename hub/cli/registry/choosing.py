@@ -2,14 +2,15 @@
 
 import argparse
 import shutil
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from config.registry.names import LATEST
 from config.registry.server_json import one_line
 from config.registry.ways import Way, ways_of
+from hub.cli.registry.client import RegistryFailed
 from hub.cli.registry.finding import Found
-from hub.cli.subcommand import Output, UsageError, ask
+from hub.cli.subcommand import EX_FAILED, Output, UsageError, ask
 from hub.wire.printable import printable
 
 MAX_ASKED: Final = 5
@@ -17,6 +18,24 @@ MAX_ASKED: Final = 5
 
 class NotAdded(Exception):
     """The server is not added, and nothing was written. The text says why."""
+
+
+def report_failures(*, advises: bool = False) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Turns failures to reach a registry, and refusals, of a command into exit codes. `advises`: it says how a server
+    is added without one."""
+
+    def wrap(command: Callable[..., int]) -> Callable[..., int]:
+        def run(options: argparse.Namespace, *given: Any) -> int:
+            try:
+                return command(options, *given)
+            except RegistryFailed as error:
+                return int(options.output.fail(error.code, f"{error}{error.advice if advises else ''}"))
+            except NotAdded as error:
+                return int(options.output.fail(EX_FAILED, str(error)))
+
+        return run
+
+    return wrap
 
 
 def is_asked(options: argparse.Namespace) -> bool:

@@ -6,6 +6,8 @@ from os import EX_UNAVAILABLE
 from typing import Any, Final, TypeVar
 from urllib.parse import urljoin, urlsplit
 
+import outcome
+import trio
 from msgspec import Struct
 
 from config.registry.answers import Listed, Page, list_path, read_listed, read_page, version_path, versions_path
@@ -83,8 +85,6 @@ def run(ask: Callable[["Client"], Awaitable[T]], screen: Screen | None = None) -
     Raises:
         RegistryFailed: as `ask` does.
     """
-    import outcome
-    import trio
 
     async def asked() -> T:
         client = Client(Fetcher(os.environ, timeout_s=TIMEOUT_S, max_body_bytes=MAX_BODY_BYTES))
@@ -105,7 +105,6 @@ def run(ask: Callable[["Client"], Awaitable[T]], screen: Screen | None = None) -
 
 async def _say_asked(client: "Client", screen: Screen) -> None:
     """Show which registries are asked, and for how long: an answer may take a while."""
-    import trio
 
     began_at = trio.current_time()
     await trio.sleep(SAY_AFTER_S)

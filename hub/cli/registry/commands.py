@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from hub.cli.drafts import on_main_file
 from hub.cli.editing import MEMBERS
-from hub.cli.subcommand import EX_FAILED, Command, Parser, add, add_config, add_no_wait
+from hub.cli.subcommand import Parser, add, add_config, add_no_wait, load_when_run
 
 PACKAGES: Final = ("npm", "pypi", "oci", "mcpb")
 _FOUND: Final = """\
@@ -24,11 +24,12 @@ _UPDATED: Final = """\
 
 def add_commands(commands: Any) -> None:
     """`search`, `outdated`, `update`."""
-    search = add(commands, "search", _guarded(_search), json=_FOUND)
+    search = add(commands, "search", "hub.cli.registry.searching:search", json=_FOUND)
     search.add_argument("words_of_search", metavar="WORD", nargs="+", help="a part of a server's name")
     _add_registry(search)
-    outdated = add(commands, "outdated", _guarded(_outdated), json=_OUTDATED)
-    update = add(commands, "update", on_main_file(_guarded(_update)), json=f"{MEMBERS}\n{_UPDATED}")
+    outdated = add(commands, "outdated", "hub.cli.registry.outdated:outdated", json=_OUTDATED)
+    command = on_main_file(load_when_run("hub.cli.registry.updating:update"))
+    update = add(commands, "update", command, json=f"{MEMBERS}\n{_UPDATED}")
     update.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")
     _add_agreement(update)
     update.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
@@ -58,17 +59,6 @@ def says_options(options: argparse.Namespace) -> str:
     return next((name for name, value in given.items() if value), "")
 
 
-def guarded_add(options: argparse.Namespace, own: Mapping[str, Any]) -> int:
-    """`hubd add` of a server of a registry; the exit code."""
-
-    def command(options: argparse.Namespace) -> int:
-        from hub.cli.registry.adding import add_listed
-
-        return add_listed(options, own)
-
-    return _guarded(command, advises=True)(options)
-
-
 def _add_registry(parser: Parser) -> None:
     parser.add_argument("--registry", metavar="NAME", help="ask this one only, of [registries.NAME], or official")
 
@@ -77,39 +67,3 @@ def _add_agreement(parser: Parser) -> None:
     text = "a value that the server needs; again for each"
     parser.add_argument("--input", metavar="KEY=VALUE", action="append", default=[], help=text)
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask; what has a default gets that")
-
-
-def _guarded(command: Command, *, advises: bool = False) -> Command:
-    """A command whose failures to reach a registry, and refusals, become exit codes. `advises`: it says how a server is
-    added without one."""
-
-    def run(options: argparse.Namespace) -> int:
-        from hub.cli.registry.choosing import NotAdded
-        from hub.cli.registry.client import RegistryFailed
-
-        try:
-            return command(options)
-        except RegistryFailed as error:
-            return int(options.output.fail(error.code, f"{error}{error.advice if advises else ''}"))
-        except NotAdded as error:
-            return int(options.output.fail(EX_FAILED, str(error)))
-
-    return run
-
-
-def _search(options: argparse.Namespace) -> int:
-    from hub.cli.registry.searching import search
-
-    return search(options)
-
-
-def _outdated(options: argparse.Namespace) -> int:
-    from hub.cli.registry.outdated import outdated
-
-    return outdated(options)
-
-
-def _update(options: argparse.Namespace) -> int:
-    from hub.cli.registry.updating import update
-
-    return update(options)

@@ -10,6 +10,7 @@ from config.loading.variables import Unresolved, Variables
 from config.references import filled, references_in
 from config.registry_settings import RegistryConfig, flaw_of_url, ordered
 from hub.cli.registry.client import Registry, one_of
+from upstreams.resolution.sources import Unresolvable, read_references
 
 
 class Known:
@@ -50,7 +51,6 @@ class Known:
         return Registry(name, url, headers)
 
     def _text(self, setting: str, text: str) -> str:
-        from upstreams.resolution.sources import Unresolvable, read_references
 
         try:
             expanded = self._variables.expand_for_server(text)

@@ -11,6 +11,7 @@ from config.errors import ConfigError
 from config.registry.answers import Listed
 from config.registry.names import Source, is_older, source_of
 from config.registry.server_json import one_line
+from hub.cli.registry.choosing import report_failures
 from hub.cli.registry.client import Client, Registry, RegistryFailed, run
 from hub.cli.registry.known import Known
 from hub.cli.render.screen import Table
@@ -41,6 +42,7 @@ class State(Struct, frozen=True, kw_only=True):
         return self.newest not in ("", has) and not is_older(self.newest, has)
 
 
+@report_failures()
 def outdated(options: argparse.Namespace) -> int:
     """Show them; a registry that does not answer is said, and the exit code then."""
     output: Output = options.output

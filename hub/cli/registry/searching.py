@@ -5,9 +5,12 @@ from collections.abc import Sequence
 from os import EX_OK, EX_UNAVAILABLE
 from typing import Any
 
+import trio
+
 from config.registry.answers import Listed
 from config.registry.server_json import one_line
 from config.registry.ways import kinds_of
+from hub.cli.registry.choosing import report_failures
 from hub.cli.registry.client import Client, Matches, Registry, RegistryFailed, run
 from hub.cli.registry.known import Known
 from hub.cli.render.screen import Screen, Table
@@ -16,6 +19,7 @@ from hub.cli.subcommand import Output, UsageError
 Results = list[tuple[Registry, Matches]]
 
 
+@report_failures()
 def search(options: argparse.Namespace) -> int:
     """Show the servers whose names hold the words."""
     output: Output = options.output
@@ -50,7 +54,6 @@ def _asked(
     found: dict[str, Matches] = {}
 
     async def ask(client: Client) -> None:
-        import trio
 
         async def one(registry: Registry) -> None:
             try:

@@ -5,12 +5,13 @@ import os
 from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
 from os import EX_OK
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from config.editing.draft import Draft
+from config.hosts.secret_literals import NewSecrets
 from config.registry.answers import Listed
 from config.registry.carrying import answers_in
 from config.registry.names import LATEST, Source, is_older, source_of
@@ -18,20 +19,19 @@ from config.registry.questions import checked
 from config.registry.slots import all_asked
 from config.registry.texts import Piece
 from config.registry.ways import ENGINES, Way, ways_of
+from config.secret_store import SecretStore
 from hub.cli.change_report import configuration_diff
 from hub.cli.editing import changed
 from hub.cli.registry.adding import is_agreed, refuse_deleted, settings_of
 from hub.cli.registry.asking import Values, absolute, answers
-from hub.cli.registry.choosing import NotAdded
+from hub.cli.registry.choosing import NotAdded, report_failures
 from hub.cli.registry.client import Client, Registry, run
 from hub.cli.registry.finding import Found
 from hub.cli.registry.known import Known
 from hub.cli.registry.screens import head, status_of
 from hub.cli.render.screen import Screen
+from hub.cli.secret_commands import say_kept
 from hub.cli.subcommand import EX_FAILED, Output
-
-if TYPE_CHECKING:
-    from config.hosts.secret_literals import NewSecrets
 
 SETTINGS = ("command", "args", "env", "url", "headers", "transport", "source")
 """The settings that an entry of a registry has, in the order in which a change of them is told."""
@@ -44,14 +44,13 @@ class Change(Struct, frozen=True):
     told: tuple[str, ...]
 
 
+@report_failures()
 def update(options: argparse.Namespace) -> int:
     """Update one server.
 
     Raises:
         NotAdded, RegistryFailed, UsageError, EditError: it stays as it is.
     """
-    from config.hosts.secret_literals import NewSecrets
-    from config.secret_store import SecretStore
 
     output: Output = options.output
     known = Known(options.config)
@@ -239,7 +238,6 @@ def _told_table(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) 
 
 
 def _write(options: argparse.Namespace, change: Change, new: "NewSecrets", *, disabled: bool) -> int:
-    from hub.cli.secret_commands import say_kept
 
     output: Output = options.output
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
+from config.loading.check_profiles import OWN_LABEL
 from hub.catalog.token_cost import ShownCost, cost_of_view, text_bytes, tokens_of, tool_bytes
-from hub.cli.client.commands import LABEL
 from hub.cli.render.screen import Block, Cell, Table, styled
 from hub.cli.render.tables import about
 from hub.cli.render.unused import by_server, counted_days, span
@@ -195,7 +195,7 @@ def _hosts(data: Status) -> Iterator[HostRow]:
     """Hosts, one of those that are alike; commands of ours have no model that pays."""
     seen = set()
     for each in sorted(data.hosts, key=lambda each: (each.label or each.host, each.endpoint)):
-        if each.label != LABEL and (key := (*_host(each), each.host)) not in seen:
+        if each.label != OWN_LABEL and (key := (*_host(each), each.host)) not in seen:
             seen.add(key)
             yield each
 

@@ -5,12 +5,21 @@ import os
 import sys
 from math import inf
 from os import EX_OK, EX_TEMPFAIL
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from msgspec.structs import asdict
+
+from config.errors import ConfigError
+from config.loading.assemble import load_all
+from hub.cli.lost_servers import hosts_that_start
+from hub.cli.render.sign_ins import accounts_blocks
+from hub.cli.server_watch import watch
+from hub.cli.sign_in.conversation import WHO, Wishes, how_long
+from hub.cli.start_hub import start_hub
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, client, now
-
-if TYPE_CHECKING:
-    from hub.control.sign_ins import SignedOutAccount, SignInOutcome
+from hub.control.methods import SIGN_IN_FINISH, SIGN_IN_STATUS, SIGN_OUT
+from hub.control.sign_ins import SignedOutAccount, SignInOutcome
+from hub.wire.printable import printable
 
 MAX_ADDRESS_CHARS: Final = 32 << 10
 _MEMBERS: Final = """\
@@ -77,14 +86,12 @@ def add_commands(commands: Any) -> None:
 
 def _auth(options: argparse.Namespace) -> int:
     _refuse_contradictions(options)
-    from hub.cli.start_hub import start_hub
 
     start_hub()
     if options.status:
         return _status(options)
     if options.finish:
         return _finish(options)
-    from hub.cli.sign_in.conversation import Wishes
 
     wishes = Wishes(
         options.name or "",
@@ -129,8 +136,6 @@ def _seconds(text: str) -> float:
 
 def why_no_browser() -> str:
     """The reason why the configuration wants no browser opened; "": it does not say so."""
-    from config.errors import ConfigError
-    from config.loading.assemble import load_all
 
     try:
         config = load_all(None, os.environ, partly=True).config
@@ -160,7 +165,6 @@ def sign_in(wishes: Any, output: Output) -> int:
 
 def _finish(options: argparse.Namespace) -> int:
     """Hand the address on standard input to the hub, which waits for it."""
-    from hub.control.methods import SIGN_IN_FINISH
 
     line = "" if sys.stdin is None else sys.stdin.readline(MAX_ADDRESS_CHARS).strip()
     if not line:
@@ -172,9 +176,6 @@ def _finish(options: argparse.Namespace) -> int:
 def _ended(outcome: "SignInOutcome", output: Output, *, is_wanted: bool = False) -> int:
     """Say how a sign-in ended, and what became of the server; the exit code. `is_wanted`: that it is open still is what
     the command is for."""
-    from msgspec.structs import asdict
-
-    from hub.cli.sign_in.conversation import WHO, how_long
 
     output.set(**asdict(outcome))
     title = outcome.upstream or WHO
@@ -194,8 +195,6 @@ def _ended(outcome: "SignInOutcome", output: Output, *, is_wanted: bool = False)
 
 def _with_server(name: str, said: str, output: Output) -> int:
     """Wait until the server is connected, and say so."""
-    from hub.cli.server_watch import watch
-    from hub.wire.printable import printable
 
     with client() as hub:
         (found,) = watch(hub, [name], output).values()
@@ -215,7 +214,6 @@ def _with_server(name: str, said: str, output: Output) -> int:
 
 def _say_hosts(name: str, output: Output) -> None:
     """Say which hosts still start the server by themselves, and how the hub takes it over."""
-    from hub.cli.lost_servers import hosts_that_start
 
     if titles := list(dict.fromkeys(place.title for place in hosts_that_start(name))):
         starts = "starts" if len(titles) == 1 else "start"
@@ -226,8 +224,6 @@ def _say_hosts(name: str, output: Output) -> None:
 
 
 def _status(options: argparse.Namespace) -> int:
-    from hub.cli.render.sign_ins import accounts_blocks
-    from hub.control.methods import SIGN_IN_STATUS
 
     output: Output = options.output
     with client() as hub:
@@ -241,10 +237,6 @@ def _status(options: argparse.Namespace) -> int:
 def _logout(options: argparse.Namespace) -> int:
     if options.all == bool(options.name):
         raise UsageError("say of which server, or --all", options.parser.format_usage())
-    from msgspec.structs import asdict
-
-    from hub.cli.start_hub import start_hub
-    from hub.control.methods import SIGN_OUT
 
     output: Output = options.output
     start_hub()
@@ -259,7 +251,6 @@ def _logout(options: argparse.Namespace) -> int:
 
 
 def _signed_out(account: "SignedOutAccount") -> str:
-    from hub.cli.sign_in.conversation import WHO
 
     title = account.upstream or WHO
     also = "; the hub's registration there is forgotten" if account.forgot_client else ""

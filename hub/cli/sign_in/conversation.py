@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from datetime import datetime
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hub.cli.clock import now_s
 from hub.cli.keyboard import readable
@@ -15,11 +15,10 @@ from hub.cli.render.tables import duration
 from hub.cli.sign_in.browser import open_browser, why_elsewhere
 from hub.cli.sign_in.pasting import PastedLines
 from hub.cli.subcommand import Output, agreed, client
-from hub.control.errors import ControlFailed
+from hub.control.client import ControlClient
+from hub.control.errors import ControlFailed, HubNotRunning
+from hub.control.methods import SIGN_IN, SIGN_IN_FINISH
 from hub.control.sign_ins import SignInOutcome, SignInStep
-
-if TYPE_CHECKING:
-    from hub.control.client import ControlClient
 
 PATIENCE_S: Final = 60.0
 """Seconds after the end of a sign-in that the hub may take to say so."""
@@ -100,7 +99,6 @@ def sign_in(
 
 def _begun(hub: "ControlClient", wishes: Wishes, output: Output) -> SignInStep:
     """The first step. A person is asked, if that is necessary."""
-    from hub.control.methods import SIGN_IN
 
     step = hub.request(SIGN_IN, **wishes.params, yes=wishes.yes)
     if step.wants_token:
@@ -180,7 +178,6 @@ def _waited(
     Raises:
         HubNotRunning: the hub has stopped.
     """
-    from hub.control.methods import SIGN_IN
 
     began = now_s()
     until = began + step.expires_s + PATIENCE_S
@@ -205,8 +202,6 @@ def _waited(
 def finished(address: str, output: Output, name: str | None = None) -> SignInOutcome | None:
     """Hand an address that was pasted to the hub; the outcome, or None: the hub did not take it, or it was for another
     server than `name`, which is said."""
-    from hub.control.errors import HubNotRunning
-    from hub.control.methods import SIGN_IN_FINISH
 
     try:
         with client() as other:

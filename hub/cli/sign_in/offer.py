@@ -1,13 +1,12 @@
 """The offer of a sign-in by a command that has met a server which wants one."""
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
+from hub.cli.server_watch import ServerOutcome
+from hub.cli.sign_in.commands import sign_in, why_no_browser
+from hub.cli.sign_in.conversation import Wishes
 from hub.cli.subcommand import Output, agreed
 from hub.wire.printable import printable
-
-if TYPE_CHECKING:
-    from hub.cli.server_watch import ServerOutcome
 
 
 def offered(found: "Collection[ServerOutcome]", output: Output) -> int | None:
@@ -24,7 +23,5 @@ def offered(found: "Collection[ServerOutcome]", output: Output) -> int | None:
     output.say(printable(f"{name} wants you to sign in."))
     if not agreed("Sign in now?", default=True):
         return None
-    from hub.cli.sign_in.commands import sign_in, why_no_browser
-    from hub.cli.sign_in.conversation import Wishes
 
     return sign_in(Wishes(name, why_not=why_no_browser()), output)

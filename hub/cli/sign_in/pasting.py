@@ -2,6 +2,7 @@
 
 import os
 import sys
+import termios
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -35,8 +36,6 @@ class PastedLines:
 
     def __enter__(self) -> Self:
         if self.descriptor is not None and os.isatty(self.descriptor):
-            import termios
-
             self._terminal = self.descriptor, termios.tcgetattr(self.descriptor)
             mode = termios.tcgetattr(self.descriptor)
             mode[3] &= ~termios.ICANON
@@ -48,8 +47,6 @@ class PastedLines:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._terminal is not None:
-            import termios
-
             descriptor, before = self._terminal
             termios.tcsetattr(descriptor, termios.TCSANOW, before)
 

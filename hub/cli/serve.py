@@ -1,0 +1,45 @@
+"""`hubd serve`: the hub in the foreground."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from config.loading.check import split_listen
+from config.loading.safe_reading import Problem
+from hub.cli.subcommand import UsageError, add
+from hub.daemon.options import ServeOptions
+from hub.daemon.serve import run_serve
+
+
+def add_commands(commands: Any) -> None:
+    """`serve`."""
+    serve = add(commands, "serve", _serve)
+    serve.description = (
+        "Run the hub in the foreground, until Ctrl-C or `hubd stop`. Without a configuration it serves a small demo."
+    )
+    serve.add_argument("--config", type=Path, metavar="FILE", help="a hubd.toml, or any host's .json of MCP servers")
+    text = "address for HTTP, in place of the configured one (127.0.0.1:8765); port 0 takes any free port"
+    serve.add_argument("--listen", metavar="HOST:PORT", help=text)
+    text = "who is let in over HTTP, whatever is configured: those with the hub's token (token); also those whom the "
+    text += "issuers (oauth) or the proxy (proxy) of [access] let in; or all (none)"
+    serve.add_argument("--auth", choices=("token", "oauth", "proxy", "none"), help=text)
+    serve.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)  # as `hubd connect` starts it
+    serve.add_argument(
+        "--stdio", action="store_true", help="serve the program that started this, on standard input and output"
+    )
+    text = "with --stdio: show that program what [profiles.NAME] of the configuration shows"
+    serve.add_argument("--profile", metavar="NAME", help=text)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    if options.listen is not None:
+        try:
+            split_listen(options.listen)
+        except Problem as problem:
+            raise UsageError(f"--listen: {problem}") from None
+    if options.profile is not None and not options.stdio:
+        text = "--profile goes with --stdio; the hosts of this hub name theirs in `hubd connect --profile NAME`, or in "
+        raise UsageError(text + "the URL /mcp/~NAME")
+
+    named = ("config", "listen", "auth", "stdio", "profile", "detached")
+    return run_serve(ServeOptions(**{name: getattr(options, name) for name in named}))
