@@ -20,7 +20,7 @@ from hub.catalog.profiles.rules import ProfileRules
 from hub.catalog.steps import finish
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import profile_view
-from hub.daemon.fixed_references import FixedReferences
+from hub.daemon.options import FixedReferences
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
 from tests.real.flow_list import FLOWS, PAIRS

@@ -16,10 +16,10 @@ from collections.abc import Hashable, Iterator
 
 import trio
 
-from hub.link.backoff import ExponentialBackoff
-from hub.link.flag_and_bell import DirtyFlag
 from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.link.interface import Caller, Exchange
+from hub.link.rates import ExponentialBackoff
+from hub.link.waiting import DirtyFlag
 from hub.wire.jsonrpc import Failure
 from upstreams.sessions.calls import SessionSelector
 from upstreams.sessions.pooled_session import PooledSession

@@ -23,8 +23,8 @@ from config.diff import compare
 from config.identity import config_key
 from config.settings import UpstreamConfig
 from hub.link.fault_isolation import keep_going, run_isolated
-from hub.link.flag_and_bell import Bell
 from hub.link.hub_errors import UpstreamUnavailable
+from hub.link.waiting import Bell
 from upstreams.cold_start.gate import StartGate
 from upstreams.cold_start.start import StartLimits
 from upstreams.invalidation import NO_LISTENER, InvalidationListener

@@ -25,7 +25,7 @@ from coredis.exceptions import (
 from cache.redis.layout import CommandRefused
 from cache.redis.replies import ReplyParser
 from cache.redis.url import StoreAddress
-from hub.link.flag_and_bell import DirtyFlag
+from hub.link.waiting import DirtyFlag
 from hub.wire.printable import printable
 
 logging.getLogger("coredis").setLevel(logging.CRITICAL + 1)  # it logs tracebacks of what is said here in a word

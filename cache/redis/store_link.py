@@ -23,8 +23,8 @@ from cache.redis.pending_writes import PendingWrites
 from cache.redis.sealed_values import ValueSealer
 from cache.redis.url import StoreAddress
 from cache.shared_store import StoreListener, StoreUnreachable
-from hub.link.backoff import ExponentialBackoff, jitter
 from hub.link.fault_isolation import FaultLog
+from hub.link.rates import ExponentialBackoff, jitter
 
 if TYPE_CHECKING:
     from cache.redis.connection_pair import ConnectionPair

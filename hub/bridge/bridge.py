@@ -12,9 +12,8 @@ from typing import Final
 import trio
 from msgspec import Raw, structs
 
-from hub.bridge.input_requests import capabilities_offered, check_answers, input_requests, kinds_of
+from hub.bridge.input_requests import capabilities_offered, check_answers, explain, input_requests, kinds_of
 from hub.bridge.input_rounds import Wanted, answer_until_final, read_wanted
-from hub.bridge.missing_capability import explain
 from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import (
     INVALID,

@@ -2,19 +2,21 @@
 
 The facts about questions that are needed to check the answers are sealed into the state, so the hub keeps nothing
 while people think.
+
+A modern host whose legacy server asked for what the host had not declared gets the error -32021.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from config.settings import UpstreamConfig
 from hub.bridge.request_state import encode_input_request
 from hub.link.hub_errors import UpstreamProtocolError
 from hub.link.interface import Caller
-from hub.wire.jsonrpc import RemoteProtocolError, open_object, peek_object, peek_str
-from hub.wire.mcp import MODERN, QUESTIONS
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, open_object, peek_array, peek_object, peek_str, raw
+from hub.wire.mcp import MISSING_CAPABILITY, MODERN, QUESTIONS, URL_ELICITATION_REQUIRED
 from hub.wire.questions.question import (
     Question,
     QuestionRefusal,
@@ -125,3 +127,46 @@ def check_answers(answers: Mapping[str, Raw], kinds: Mapping[str, Raw], upstream
 def bad_input(upstream: str, how: str) -> UpstreamProtocolError:
     """The error of an upstream whose input requests are malformed."""
     return UpstreamProtocolError(f"{upstream} asks for input {how}", upstream=upstream)
+
+
+MAX_WORDS: Final = 300
+"""Characters of the server's own words in the message; all of them are in `data`."""
+
+
+def explain(reply: Reply, lacking: Mapping[str, Mapping[str, Any]], upstream: str) -> Reply:
+    """The error to send in place of `reply`, if that is a failure; other replies are returned unchanged.
+
+    `lacking`: the capabilities that were asked for in vain, as `requiredCapabilities` has them.
+    """
+    if isinstance(reply, Failure):
+        if reply.code == URL_ELICITATION_REQUIRED:
+            return reply  # it says itself what it needs
+        words = reply.message
+        theirs: dict[str, Any] = {"server": upstream, "code": reply.code, "message": reply.message}
+        if reply.data is not UNSET:
+            theirs["data"] = reply.data
+    else:
+        members = peek_object(reply.value)
+        if members.get("isError") != _TRUE:
+            return reply
+        content = members.get("content", Raw(b"[]"))
+        words = _text_of(content)
+        theirs = {"server": upstream, "content": content}
+    needed = ", ".join(_names(lacking))
+    text = f"{upstream} failed after asking for what this host did not declare ({needed}): {words}"
+    data = {"requiredCapabilities": lacking, "upstream": theirs}
+    return Failure(MISSING_CAPABILITY, text.removesuffix(": "), raw(data))
+
+
+def _names(lacking: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    return [f"{name}.{part}" if part else name for name, parts in lacking.items() for part in parts or ("",)]
+
+
+def _text_of(content: Raw) -> str:
+    """The first text of a result, cut."""
+    texts = (peek_str(peek_object(part).get("text")) for part in peek_array(content))
+    text = next(filter(None, texts), "")
+    return text if len(text) <= MAX_WORDS else f"{text[:MAX_WORDS]}..."
+
+
+_TRUE: Final = Raw(b"true")

@@ -60,7 +60,7 @@ def _machine(options: argparse.Namespace) -> int:
     from hub.cli.checks.evidence import examine
     from hub.cli.repairs import repair
     from hub.control.errors import HubHangs
-    from hub.daemon.root_warning import is_root
+    from hub.daemon.banner import is_root
     from hub.wire.mcp import HUBD_VERSION
 
     def examined() -> "Examined":

@@ -145,7 +145,7 @@ def _door(named: Path | None) -> _Door:
     from config.loading.assemble import load_all
     from config.loading.check import split_listen
     from hub.downstream.access.hub_token import check_token, read_or_make_token
-    from hub.downstream.access.ways_in import resource_of, shows_token, ways_in, who_comes
+    from hub.downstream.access.resource_metadata import resource_of, shows_token, ways_in, who_comes
 
     config = load_all(named, os.environ, partly=True).config
     host, port = split_listen(config.listen)

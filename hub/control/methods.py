@@ -11,7 +11,7 @@ from msgspec import Struct, convert
 
 from cache.statistics import CacheStatistics
 from config.server_environment import ShownEnvironment
-from hub.control.answers import Cleared, Logs, Reloaded, Status
+from hub.control.answers import Cleared, Logs, Reloaded, Status, ToolUses
 from hub.control.sign_ins import (
     SignedOut,
     SignIn,
@@ -22,7 +22,6 @@ from hub.control.sign_ins import (
     SignInTrials,
     SignOut,
 )
-from hub.control.tool_use import ToolUses
 
 ANSWER_S: Final = 30.0
 SIGN_IN_S: Final = 90.0

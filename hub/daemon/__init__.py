@@ -1,11 +1,9 @@
 """The daemon: one hub as a process, and its doors to the outside.
 
-`serve` is the way in, with the exit codes: it prepares the start (`options`, `setup`), and `daemon` runs
-and drains the hub with its listeners; `stdio_host` is one host on standard input and output instead. `reload` says what
-becomes of changed files, `binding` and `http_listener` where HTTP is served, `http_routes` the golden list of paths
-there (one row each), `api` what its user may ask of it. `sign_in_parts` has all of sign-ins at upstreams, made when it
-is needed, and `sign_in_requests` what the user asks of that. The process: `signals`, `systemd`, `logs`, `watchdog` (of
-the event loop), `memory`, `banner`, `root_warning`, `own_addresses`. `oauth_key` is the key of
-what is kept of sign-ins; `fixed_references` reads secrets that profiles fix arguments with; `tool_use` joins tools with
-their calls.
+`serve` is the way in, with the exit codes: it prepares the start (`options`, `setup`), and `daemon` runs and drains the
+hub with its listeners. `reload` says what becomes of changed files, `binding` and `http_listener` where HTTP is served,
+`http_routes` the golden list of paths there (one row each), `api` what its user may ask of it. `sign_in_parts` has all
+of sign-ins at upstreams, made when it is needed, and `sign_in_requests` what the user asks of that. The process:
+`systemd`, `logs`, `watchdog` (of the event loop), `memory`, `banner`. `oauth_key` is the key of what is kept of
+sign-ins.
 """

@@ -35,23 +35,25 @@ from hub.control.answers import (
     ProfileRow,
     Reloaded,
     Status,
+    ToolUse,
+    ToolUses,
     UpstreamRow,
 )
 from hub.control.methods import LOG_LINES
 from hub.control.sign_ins import SignedOut, SignInAccounts, SignInOutcome, SignInStep, SignInTrials
-from hub.control.tool_use import ToolUses
+from hub.daemon.banner import is_root
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.logs import OWN_NAME, FaultCounter
 from hub.daemon.reload import Reloader
-from hub.daemon.root_warning import is_root
 from hub.daemon.sign_in_requests import SignInRequests
-from hub.daemon.tool_use import tool_uses
 from hub.daemon.watchdog import LoopWatchdog
+from hub.downstream.host import StatelessHost
 from hub.downstream.request_pipeline import serve
-from hub.downstream.stateless_host import StatelessHost
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.interface import OWNER, Caller, Identity
+from hub.link.tool_usage import RECENT_DAYS, RecentUse, ToolUsage
 from hub.routing.host_exchange import HostExchange
+from hub.routing.live_catalog import LiveCatalog
 from hub.wire.jsonrpc import Request, Result, own_items
 from hub.wire.mcp import HUBD_VERSION, L4, LIST_METHOD, Kind
 from upstreams.journal.journal import Follower, Journal, merge_tails
@@ -376,3 +378,26 @@ def _displacement_warnings(listener: HttpListener) -> Iterator[str]:
 
 def _with_doubts(row: ProfileRow, doubts: Mapping[str, Sequence[str]]) -> ProfileRow:
     return structs.replace(row, warnings=(*row.warnings, *doubts.get(row.name, ())))
+
+
+def tool_uses(live: LiveCatalog, usage: ToolUsage) -> ToolUses:
+    """Every tool that a model is shown, in the order of its list, and its use."""
+    catalog, recent = live.everything, usage.recent()
+    tools = []
+    for name, size in catalog.tool_bytes():
+        route = catalog.route(Kind.TOOL, name)
+        if route is None or route.signs_in:
+            continue
+        use = recent.get((route.upstream, route.original), RecentUse())
+        tools.append(
+            ToolUse(
+                name=name,
+                server=route.upstream,
+                tool=route.original,
+                tokens=tokens_of(size),
+                bytes=size,
+                calls=use.calls,
+                last=use.last or None,
+            )
+        )
+    return ToolUses(tools=tuple(tools), since=usage.since or None, today=usage.today, days=RECENT_DAYS)

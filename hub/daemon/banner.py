@@ -1,16 +1,21 @@
-"""The banner at the start: where the hub listens, with entries to paste into hosts."""
+"""The banner at the start: where the hub listens, with entries to paste into hosts.
+
+A hub that runs as root says there that it, and every server that it starts, has more rights than it needs.
+"""
 
 import json
 import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Final
 
 from config.hub_paths import socket_path
 from config.program import lasting_command
 from config.settings import HubConfig
 from hub.app import OPEN_DOOR
 from hub.daemon.http_listener import HttpListener
-from hub.downstream.access.ways_in import WaysIn, resource_of, shows_token, ways_in, who_comes
+from hub.downstream.access.resource_metadata import WaysIn, resource_of, shows_token, ways_in, who_comes
 
 log = logging.getLogger("hubd")
 
@@ -64,3 +69,19 @@ def _entry_by_url(config: HubConfig, whose: str, urls: Sequence[str], resource: 
         f"{title} ({'; '.join(notes)}):" if notes else f"{title}:",
         json.dumps({"mcpServers": {"hub": entry}}, indent=2),
     ]
+
+
+CONTAINER_MARKS: Final = ("/.dockerenv", "/run/.containerenv", "/run/systemd/container")
+"""Files that exist in containers only."""
+CONTAINER_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"
+ROOT: Final = "the hub runs as root, and so does every server it starts"
+ADVICE: Final = "run hubd as a user, or `hubd service install --system` for a service with a user of its own"
+
+
+def is_root(
+    uid: int | None = None, marks: Iterable[str] = CONTAINER_MARKS, environ: Mapping[str, str] = os.environ
+) -> bool:
+    """True if this process, or one of `uid`, has the rights of root outside of a container."""
+    if (os.geteuid() if uid is None else uid) != 0:
+        return False
+    return CONTAINER_VARIABLE not in environ and not any(map(os.path.exists, marks))

@@ -2,6 +2,8 @@
 
 The other port is kept: hosts that have its URL find the hub there at every later start, too, beside the usual address
 once that is free again. Another user who holds an address that hosts know may have seen their token: it is replaced.
+
+From the address follows where a listener of the hub is met: nothing is fetched from there.
 """
 
 import logging
@@ -136,3 +138,28 @@ def listen_tcp(address: str) -> socket.socket:
             "stop what uses it, or choose another with --listen HOST:PORT (port 0: any free one)"
         ) from None
     return listener
+
+
+ANYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+def is_met_at(listener: tuple[str, int], address: str, port: int) -> bool:
+    """True if whoever connects to `address` and `port` meets the listener: another program may have the port at another
+    address."""
+    host, own_port = listener
+    address = ANYWHERE.get(address, address)
+    if port != own_port:
+        return False
+    if host == "::" or (host == "0.0.0.0" and ":" not in address):
+        return _is_of_this_machine(address)
+    return address == host
+
+
+def _is_of_this_machine(address: str) -> bool:
+    """True if this machine has that address, so that a listener at all of them is met there."""
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True

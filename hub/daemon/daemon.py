@@ -4,12 +4,14 @@
       `-- handlers: one task per connection
 
 Listeners sit outside of the handlers, so that shutdown stops accepting first.
+
+The first SIGTERM or SIGINT stops the hub in order, the second at once.
 """
 
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -33,12 +35,11 @@ from hub.daemon.reload import Reloader
 from hub.daemon.setup import wall
 from hub.daemon.sign_in_parts import SignInParts
 from hub.daemon.sign_in_requests import SignInRequests
-from hub.daemon.signals import obey
 from hub.daemon.watchdog import LoopWatchdog
 from hub.downstream.lines.server import LineServer
 from hub.link.fault_isolation import keep_going
 from hub.linux.heap import keep_large_blocks
-from hub.linux.orphans import adopt
+from hub.linux.orphans import THIS_HUB, adopt, kill_marked
 from hub.net.unix import await_removal
 from hub.shim.start_daemon import log_path
 from upstreams.lifecycle import State
@@ -211,3 +212,37 @@ class Daemon:
 def _reopen_log() -> None:
     """Reopen the log file, after it was moved aside by a log rotation."""
     log.info("log reopened" if logs.reopen(log_path()) else "SIGUSR1: the log is no file of this hub's")
+
+
+STOPS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def receive(*others: signal.Signals) -> Iterator[AsyncIterator[int]]:
+    """Receive the signals that stop a hub, and `others`. Signals before and after that change nothing."""
+    for number in (*STOPS, *others):
+        signal.signal(number, signal.SIG_IGN)
+    with trio.open_signal_receiver(*STOPS, *others) as signals:
+        yield signals
+
+
+async def obey(
+    signals: AsyncIterator[int],
+    stop: Callable[[], None],
+    hurry: Callable[[], None],
+    others: Mapping[int, Callable[[], None]],
+) -> None:
+    """Call `stop` at the first signal that stops; call the function of one of the `others`. At the second call `hurry`,
+    kill all children, and return."""
+    stops = 0
+    async for number in signals:
+        if number in others:
+            others[number]()
+            continue
+        stops += 1
+        if stops == 2:
+            break
+        stop()
+    log.warning("stopping at once: children are killed, running calls end")
+    hurry()
+    await trio.to_thread.run_sync(kill_marked, THIS_HUB)

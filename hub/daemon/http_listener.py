@@ -19,15 +19,14 @@ from hub.app import Hub
 from hub.daemon.binding import CannotListen, listen_tcp
 from hub.daemon.http_routes import Pages, public_reply, route
 from hub.daemon.setup import wall
-from hub.downstream.access.access import Access
-from hub.downstream.access.credentials import Credentials
+from hub.downstream.access.access import Access, Credentials
 from hub.downstream.access.hub_token import check_token, read_or_make_token
 from hub.downstream.access.named_tokens import NamedTokens
-from hub.downstream.access.ways_in import resource_of
+from hub.downstream.access.resource_metadata import resource_of
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.fleet.gate import Fleet, FleetGate
-from hub.fleet.homes import runs_of
+from hub.fleet.ownership import runs_of
 from hub.link.fault_isolation import keep_going
 from hub.net.http_message import EarlyReply, HttpRequest
 from hub.net.http_server import Handler, HttpServer

@@ -29,8 +29,7 @@ from config.loading.assemble import Loaded
 from config.watching.watcher import Watcher
 from hub.control.answers import ConfigStatus, Reloaded
 from hub.link.fault_isolation import keep_going
-from hub.link.flag_and_bell import DirtyFlag
-from hub.link.promise import Promise
+from hub.link.waiting import DirtyFlag, Promise
 
 log = logging.getLogger("hubd.reload")
 

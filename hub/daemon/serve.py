@@ -1,7 +1,9 @@
 """`hubd serve`: prepare the process, take lock and sockets, run the daemon, and say by the exit code how it ended.
 
 0 stopped, 69 cannot listen, 70 a fault of its own, 75 already running, 78 bad configuration (sysexits). With `--stdio`
-there are no sockets (`hub.daemon.stdio_host`).
+there are no sockets (`hub.daemon.serve`).
+
+With `--stdio` it is a hub in the foreground, for the one host on its standard input and output.
 """
 
 import logging
@@ -17,19 +19,21 @@ from functools import partial
 import trio
 from msgspec import structs
 
+from config.diff import Difference
 from config.environment.precedence import CurrentEnvironment, for_this_process
 from config.errors import ConfigError
 from config.hub_paths import control_path, key_path, lock_path, socket_path, state_path, trust_path, usage_path
 from config.loading.assemble import Loaded
 from config.saved_state import Memory
 from hub.app import Hub
+from hub.catalog.view import EVERYTHING, profile_view
 from hub.daemon import logs, systemd
+from hub.daemon.banner import ADVICE, ROOT, is_root
 from hub.daemon.binding import Bound, CannotListen, bind
-from hub.daemon.daemon import Daemon
-from hub.daemon.fixed_references import FixedReferences
+from hub.daemon.daemon import Daemon, obey, receive
 from hub.daemon.http_listener import HttpListener
-from hub.daemon.options import ServeOptions, check, configuration, refuse_profile
-from hub.daemon.root_warning import ADVICE, ROOT, is_root
+from hub.daemon.options import FixedReferences, ServeOptions, check, configuration, refuse_profile
+from hub.daemon.reload import Reloader
 from hub.daemon.setup import (
     keys_for,
     kill_orphans,
@@ -41,12 +45,14 @@ from hub.daemon.setup import (
     wall,
 )
 from hub.daemon.sign_in_parts import SignInParts
-from hub.daemon.signals import receive
-from hub.daemon.stdio_host import serve_stdio
+from hub.daemon.watchdog import LoopWatchdog
+from hub.downstream.lines.connection import serve_lines
+from hub.link.fault_isolation import keep_going
+from hub.link.interface import OWNER, Identity
 from hub.link.sealing import Sealer
 from hub.linux.limits import harden, raise_fd_limit
 from hub.linux.machine import boot_clock
-from hub.linux.orphans import MARKER, MAX_DEPTH, THIS_HUB, depth, kill_adopted, kill_marked
+from hub.linux.orphans import MARKER, MAX_DEPTH, THIS_HUB, adopt, depth, kill_adopted, kill_marked
 from hub.net.unix import AlreadyRunning, take_lock, unix_listener
 from hub.shim.start_daemon import LOG_BYTES, log_path
 from hub.wire.printable import printable
@@ -202,3 +208,47 @@ def _remedy(options: ServeOptions) -> str:
 def _fail(code: int, error: Exception, remedy: str = "") -> int:
     print(f"hubd: {printable(f'{error}{remedy}', keep=chr(10))}", file=sys.stderr)  # noqa: T201
     return code
+
+
+async def serve_stdio(
+    loaded: Loaded, read: Callable[[], Loaded], *, secrets: CommonSecrets, profile: str | None = None
+) -> None:
+    """Serve until the host has gone or a signal comes. `secrets` as in `hub.daemon.serve`; `profile`: the one that the
+    host is shown, by the word of its user. If a reload takes that away, it is shown nothing."""
+    view = EVERYTHING if profile is None else profile_view(profile)
+    keys = keys_for(loaded.config, None)
+    store = store_for(loaded, keys)
+    environment = CurrentEnvironment(loaded.environ)
+    hub = Hub(
+        loaded.config,
+        Memory(state_path()),
+        Sealer(keys),
+        last_known=last_known(),
+        boot=boot_clock(),
+        shared=store,
+        environ=environment,
+        secrets=secrets,
+        left_out=loaded.left_out,
+    )
+    stdio = trio.StapledStream(trio.lowlevel.FdStream(os.dup(1)), trio.lowlevel.FdStream(os.dup(0)))
+
+    async def apply(changed: Loaded, found: Difference) -> None:
+        await hub.prepare(changed.config)
+        hub.apply(changed.config, changed.left_out)
+
+    reloader = Reloader(loaded, read, apply, wall=wall, pending=lambda: hub.pending, environment=environment)
+    with receive() as signals:
+        await kill_orphans()
+        async with trio.open_nursery() as life:
+            await life.start(adopt)
+            life.start_soon(keep_going, "Noticing that the hub stands still", LoopWatchdog().run)
+            async with trio.open_nursery() as nursery:
+                stop = nursery.cancel_scope.cancel
+                life.start_soon(obey, signals, stop, stop, {})
+                if store is not None:
+                    nursery.start_soon(keep_going, "Sharing with other hubs", partial(store.run, hub.reads))
+                await nursery.start(hub.run)
+                nursery.start_soon(keep_going, "Following the configuration", reloader.run)
+                await serve_lines(stdio, Identity(OWNER, "stdio"), hub.router, hub.hosts, view=view, transport="stdio")
+                stop()
+            life.cancel_scope.cancel()

@@ -14,8 +14,8 @@ import trio
 from config.oauth_settings import OAuthConfig
 from config.settings import UpstreamConfig
 from hub.app import WALL, Hub
+from hub.daemon.binding import is_met_at
 from hub.daemon.http_listener import HttpListener
-from hub.daemon.own_addresses import is_met_at
 from hub.link.fault_isolation import run_isolated
 from hub.link.interface import Caller
 from hub.link.loading import load
@@ -23,7 +23,7 @@ from hub.link.sealing import Keys
 from hub.net.http_server import HttpRequest, HttpResponse
 
 if TYPE_CHECKING:
-    from hub.sign_in.redirect_uri import Listening
+    from hub.sign_in.authorization_url import Listening
     from hub.sign_in.sign_ins import SignIns, Visit
     from upstreams.fetch.fetcher import Fetcher
     from upstreams.oauth.accounts import Accounts
@@ -38,7 +38,7 @@ OF_CREDENTIALS: Final = (
 )
 OF_THE_FLOW: Final = (
     "hub.daemon.oauth_key",
-    "hub.sign_in.descent",
+    "hub.sign_in.browser_end",
     "hub.sign_in.web",
     "hub.sign_in.servers",
     "upstreams.oauth.renewing",
@@ -211,7 +211,7 @@ class SignInParts:
         return WALL()
 
     def _listening(self) -> "Listening | None":
-        from hub.sign_in.redirect_uri import Listening
+        from hub.sign_in.authorization_url import Listening
 
         listener = self._listener
         if listener is None:

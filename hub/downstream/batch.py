@@ -24,7 +24,7 @@ from hub.wire.jsonrpc import (
     split_batch,
 )
 from hub.wire.mcp import INITIALIZE, INVALID_REQUEST, L2
-from hub.wire.progress import progress_token
+from hub.wire.request_meta import progress_token
 
 MAX_BATCH: Final = 64
 

@@ -1,7 +1,7 @@
 """Host: its side of a conversation over any transport: the result of the handshake, the running requests, and the
 notifications that belong to none of them.
 
-A modern request over HTTP carries all this itself: it has a `StatelessHost` (`hub.downstream.stateless_host`).
+A modern request over HTTP carries all this itself: it has a `StatelessHost`.
 
 What always holds: the id of a request is looked up in its own `Host` and nowhere else, so that no host can reach a
 request of another; `begin` and `end` come in pairs.
@@ -9,14 +9,14 @@ request of another; `begin` and `end` come in pairs.
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import trio
-from msgspec import Raw, structs
+from msgspec import Raw, Struct, structs
 
-from hub.catalog.view import View
+from hub.catalog.view import EVERYTHING, View
 from hub.downstream.host_questions import HostQuestions
-from hub.downstream.running_requests import request_id
+from hub.downstream.running_requests import RunningRequests, request_id
 from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller, Identity, Tenant, new_conversation
 from hub.link.read_pace import ReadPace
@@ -50,7 +50,7 @@ from hub.wire.mcp import (
 )
 from hub.wire.questions.question import Question
 
-if TYPE_CHECKING:  # all hosts know each, and each knows all
+if TYPE_CHECKING:
     from hub.downstream.hosts import Hosts
 
 SESSION_IN_FLIGHT: Final = 64
@@ -304,3 +304,37 @@ class Host:
         """Cancel all requests of the host."""
         for scope in (*self.calls.values(), *self.listens.values()):
             scope.cancel()
+
+
+class StatelessHost(Struct, eq=False):
+    """The host of a single request that belongs to no session: a modern one over HTTP, or the hub's own user.
+
+    `counts`: the request takes one of the places of its principal, and can be `cut_off`.
+    """
+
+    requests: RunningRequests
+    principal: str
+    view: View = EVERYTHING
+    counts: bool = True
+    _scope: trio.CancelScope | None = None
+
+    calls: ClassVar[Mapping[RequestId, trio.CancelScope]] = {}
+    listens: ClassVar[Mapping[RequestId, trio.CancelScope]] = {}
+    """None are running: an id means nothing beyond its request."""
+
+    def begin(self, id: RequestId, method: str = "") -> trio.CancelScope:
+        """The scope of the request; `end` must follow. Subscriptions are not counted, since they have no end.
+
+        Raises:
+            Overloaded: too many requests of the principal are running.
+        """
+        if not self.counts or method == LISTEN:
+            return trio.CancelScope()
+        self._scope = self.requests.admit(self.principal)
+        return self._scope
+
+    def end(self, id: RequestId) -> None:
+        """The request is over."""
+        if self._scope is not None:
+            self.requests.release(self.principal, self._scope)
+            self._scope = None

@@ -22,8 +22,8 @@ import trio
 from msgspec import Raw
 
 from hub.link.interface import Caller
-from hub.link.promise import Promise
-from hub.link.token_bucket import TokenBucket
+from hub.link.rates import TokenBucket
+from hub.link.waiting import Promise
 from hub.routing.host_exchange import Send
 from hub.wire.jsonrpc import (
     Failure,
@@ -48,7 +48,6 @@ from hub.wire.mcp import (
     MAX_DECLARED_BYTES,
     PROGRESS_TOKEN,
 )
-from hub.wire.progress import read_number
 from hub.wire.questions.question import (
     QUESTIONS_PER_MINUTE,
     Question,
@@ -59,6 +58,7 @@ from hub.wire.questions.question import (
     reply_without_answer,
     too_many_questions,
 )
+from hub.wire.request_meta import read_number
 
 MAX_OPEN: Final = 32
 """Open questions of one host."""

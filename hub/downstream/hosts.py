@@ -13,7 +13,7 @@ from hub.control.answers import HostRow
 from hub.downstream.host import Host
 from hub.downstream.running_requests import RunningRequests
 from hub.link.budget import Budget
-from hub.link.flag_and_bell import DirtyFlag
+from hub.link.waiting import DirtyFlag
 from hub.wire.jsonrpc import encode_notification, peek_object, peek_str, raw
 from hub.wire.mcp import ELICITED, LIST_CHANGED, Kind
 

@@ -21,8 +21,7 @@ from typing import Final
 
 import trio
 
-from hub.downstream.host import Host
-from hub.downstream.stateless_host import StatelessHost
+from hub.downstream.host import Host, StatelessHost
 from hub.link.hub_errors import Draining, Overloaded
 from hub.link.interface import Caller
 from hub.link.read_pace import ReadPace

@@ -7,8 +7,8 @@ import trio
 
 from cache.shared_store import Directory, StoreUnreachable
 from hub.link.fault_isolation import FaultLog
-from hub.link.flag_and_bell import DirtyFlag
 from hub.link.recent import Recent
+from hub.link.waiting import DirtyFlag
 
 log = logging.getLogger("hubd.replicas")
 

@@ -1,6 +1,14 @@
-"""Channel: a connection that carries whole messages to and from one peer, and the ways in which it fails."""
+"""Channel: a connection that carries whole messages to and from one peer, and the ways in which it fails.
 
-from typing import Protocol
+Descriptors beneath streams are found here, and TCP peers that vanish are noticed by them.
+"""
+
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, Protocol
+
+import trio
 
 
 class ChannelClosed(Exception):
@@ -50,3 +58,39 @@ class Channel(Protocol):
     async def flush(self) -> None:
         """Wait until the kernel has taken everything sent."""
         ...
+
+
+PEER_DEAD_S: Final = 30
+_WATCHING: Final = tuple(
+    (level, getattr(socket, name), value)
+    for level, name, value in (
+        (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+        (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 15),
+        (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 5),
+        (socket.IPPROTO_TCP, "TCP_KEEPCNT", 3),
+        (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", PEER_DEAD_S * 1000),
+    )
+    if hasattr(socket, name)  # not every system has them all
+)
+
+
+def descriptor(stream: object) -> int | None:
+    """The non-blocking descriptor beneath a socket or pipe stream; None if the stream has none (or is TLS)."""
+    fileno = fileno_of(stream)
+    return None if fileno is None else fileno()
+
+
+def fileno_of(stream: object) -> Callable[[], int] | None:
+    """The function that tells the descriptor of a stream, -1 once it is closed."""
+    if isinstance(stream, trio.SocketStream):
+        return stream.socket.fileno
+    if isinstance(stream, trio.lowlevel.FdStream):
+        return stream.fileno
+    return None
+
+
+def watch_peer(sock: trio.socket.SocketType) -> None:
+    """Let the kernel declare a TCP peer dead that vanished without a FIN, after `PEER_DEAD_S`."""
+    for level, option, value in _WATCHING:
+        with suppress(OSError):  # not TCP
+            sock.setsockopt(level, option, value)

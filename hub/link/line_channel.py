@@ -8,9 +8,8 @@ import trio
 from trio.lowlevel import wait_readable
 
 from hub.link.budget import FREE_BYTES, Account
-from hub.link.channel import ChannelClosed, LineDropped, LineTooLong
+from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, fileno_of
 from hub.link.outbox import Outbox
-from hub.link.stream_sockets import fileno_of
 
 RECEIVE_BYTES: Final = 1 << 18
 MAX_LINE_BYTES: Final = 8 << 20

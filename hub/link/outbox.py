@@ -8,8 +8,7 @@ import trio
 from trio.lowlevel import wait_writable
 
 from hub.link.budget import FREE_BYTES, Account
-from hub.link.channel import ChannelClosed, OutboxFull
-from hub.link.stream_sockets import descriptor
+from hub.link.channel import ChannelClosed, OutboxFull, descriptor
 
 
 def _ignore() -> None:

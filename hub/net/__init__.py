@@ -2,5 +2,5 @@
 
 `acceptor` accepts connections for every listener; `unix` has the unix sockets and the daemon's lock. `http_server`
 serves HTTP connections (`connection_limits` decides which one is closed when there are too many), `http_connection`
-serves one over the `server_state` of all, `http_message` has requests and responses.
+serves one over the state of all (`connection_limits`), `http_message` has requests and responses.
 """

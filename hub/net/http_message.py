@@ -11,8 +11,7 @@ import trio
 from msgspec import Struct
 
 from hub.link.hub_errors import Executed, Overloaded
-from hub.link.interface import Identity
-from hub.link.lease import Lease
+from hub.link.interface import Identity, Lease
 from hub.wire.jsonrpc import Failure, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR
 
@@ -104,7 +103,7 @@ class HttpRequest(Struct):
 
 
 class SharedState(Protocol):
-    """State shared by all connections of a server, as a response sees it (`server_state.ServerState`)."""
+    """State shared by all connections of a server, as a response sees it (`connection_limits.ServerState`)."""
 
     limits: HttpLimits
     date: bytes

@@ -25,10 +25,9 @@ from trio.lowlevel import checkpoint, wait_readable
 from hub.link.budget import Budget
 from hub.link.fault_isolation import keep_going
 from hub.net.acceptor import Acceptor, share_of_descriptors, waiting
-from hub.net.connection_limits import Crowd
+from hub.net.connection_limits import Crowd, Guard, Handler, ServerState
 from hub.net.http_connection import Connection
 from hub.net.http_message import EarlyReply, HttpLimits, HttpRequest, HttpResponse
-from hub.net.server_state import Guard, Handler, ServerState
 from hub.wire.http.sse import KEEP_ALIVE
 
 __all__ = ["EarlyReply", "Guard", "Handler", "HttpLimits", "HttpRequest", "HttpResponse", "HttpServer"]

@@ -29,10 +29,9 @@ from hub.catalog.view import EVERYTHING, View, project_view
 from hub.control.answers import ProjectRow
 from hub.downstream.host import Host
 from hub.link.fault_isolation import keep_going, run_isolated
-from hub.link.flag_and_bell import DirtyFlag
-from hub.projects.folder_readings import FolderReadings, FolderStatistics
+from hub.link.waiting import DirtyFlag
 from hub.projects.host_roots import Roots, RootsStatistics
-from hub.projects.project_files import ProjectFinder, ProjectReader, is_name
+from hub.projects.project_files import FolderReadings, FolderStatistics, ProjectFinder, ProjectReader, is_name
 from hub.projects.running_servers import RunningServers, rule_of
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog

@@ -2,11 +2,11 @@
 
 Read in this order: `router` (the table from method to handler), `resolve` (the upstream of a visible name or URI),
 `forwarding` (one operation to its upstream, the reply in the host's words), `resource_reads` (reads answered from the
-cache), `sign_in_door` (the hub's own tool of an upstream that wants a sign-in), `tool_search` (searches for tools, and
-calls by way of the hub's own), `host_exchange` (the host's end of an operation: progress, logs, questions). Lists:
-`live_catalog` owns the catalogue of each view (`view_catalogs`), made of what `shown_servers` list and chosen by
-`shown_profiles`; `list_updates` brings it up to date when a host asks and announces changes. Hosts that asked to be
-told: `subscriptions`, `listeners`. Besides: `log_levels`, and `server_info` (the answers to `initialize` and
+cache), `own_tools` (the tool of an upstream that wants a sign-in, searches for tools, and calls by way of the hub's
+own), `host_exchange` (the host's end of an operation: progress, logs, questions). Lists: `live_catalog` owns the
+catalogue of each view (`view_catalogs`, with their profiles), made of what `shown_servers` list;
+`list_updates` brings it up to date when a host asks and announces changes. Hosts that asked to be told:
+`subscriptions`, `listeners`. Besides: `log_levels`, and `server_info` (the answers to `initialize` and
 `server/discover`).
 
 A request sees one snapshot of the catalogue; no list waits long for an upstream.

@@ -21,8 +21,8 @@ from hub.link.tool_usage import ToolUsage
 from hub.routing.host_exchange import HostExchange
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
+from hub.routing.own_tools import sign_in_door
 from hub.routing.resource_reads import ResourceReads
-from hub.routing.sign_in_door import SignInDoor
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, raw
 from hub.wire.mcp import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCES_READ, Kind
 from hub.wire.request_meta import params_for_upstream, split_meta
@@ -118,7 +118,7 @@ class OperationForwarder:
         `signs_in`: it is for the hub's own tool, in front of the upstream."""
         way: Seam = upstream
         if signs_in:
-            way = SignInDoor(upstream)
+            way = sign_in_door(upstream)
         elif self._reading and request.method == RESOURCES_READ:
             way = self._reading.by_way_of(upstream)
         reply = self._bridge.forward(way, operation, exchange, request)

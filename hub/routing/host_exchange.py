@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from hub.catalog.view import EVERYTHING, View
 from hub.link.interface import Caller
-from hub.link.token_bucket import TokenBucket
+from hub.link.rates import TokenBucket
 from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_str, raw
 from hub.wire.mcp import (
     INVALID_PARAMS,
@@ -28,8 +28,8 @@ from hub.wire.mcp import (
     PROGRESS_TOKEN,
     Era,
 )
-from hub.wire.progress import read_number, slightly_above
 from hub.wire.questions.question import Missing, Question, with_missing
+from hub.wire.request_meta import read_number, slightly_above
 
 PROGRESS_PER_S: Final = 10.0
 """Progress messages per request and second; as many at once after a pause."""

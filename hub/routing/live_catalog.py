@@ -26,11 +26,10 @@ from hub.catalog.steps import STEP, finish
 from hub.catalog.token_cost import TokenCost
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View, home_of, profile_view, server_view
-from hub.link.flag_and_bell import Bell
 from hub.link.sealing import Sealer
-from hub.routing.shown_profiles import ShownProfiles
+from hub.link.waiting import Bell
 from hub.routing.shown_servers import ShownServers
-from hub.routing.view_catalogs import ListChange, ViewCatalogs
+from hub.routing.view_catalogs import ListChange, ShownProfiles, ViewCatalogs
 from upstreams.upstream import Upstream
 
 log = logging.getLogger("hubd.notify")

@@ -10,8 +10,8 @@ from typing import Final
 
 import trio
 
-from hub.link.flag_and_bell import DirtyFlag
 from hub.link.interface import Caller
+from hub.link.waiting import DirtyFlag
 from hub.wire.jsonrpc import Reply
 from hub.wire.mcp import LOG_LEVELS, Era
 

@@ -5,6 +5,8 @@ catalogue. Only the time for which the copy is good is put in anew. Permission i
 resolved the URI in the host's own view.
 """
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from weakref import ref
 
 import trio
@@ -16,8 +18,7 @@ from cache.resource_cache import Hit, ResourceCache
 from config.settings import UpstreamConfig
 from hub.catalog.catalog import Catalog
 from hub.catalog.rewrite import localise
-from hub.link.completed_elicitations import Elicitations
-from hub.link.interface import Caller, Exchange, Operation
+from hub.link.interface import Caller, Elicitations, Exchange, Operation
 from hub.wire.jsonrpc import Reply, Request, Result, encode, peek_object
 from hub.wire.mcp import HOP_KEYS, RESOURCES_READ, Era, Snapshot, era_of
 from hub.wire.translate.results import UnknownResultType, result_for_host
@@ -83,26 +84,29 @@ class ResourceReads:
         self._reads.keep_form(hit, key, form, 0 if text is entry.value else memoryview(text).nbytes)
         return form
 
-    def by_way_of(self, upstream: Upstream) -> "CachedUpstream":
+    def by_way_of(self, upstream: Upstream) -> "DivertedUpstream":
         """`upstream`, whose resources are read by way of the cache."""
-        return CachedUpstream(upstream, self._reads)
+        return DivertedUpstream(upstream, partial(self._reads.call, upstream))
 
     def note_tool_call(self, upstream: str) -> None:
         """A tool of `upstream` was called: reads from now on are not answered from older copies."""
         self._reads.note_call(upstream)
 
 
-class CachedUpstream:
-    """An upstream whose resources are read by way of the cache. Satisfies `hub.link.interface.Upstream`."""
+class DivertedUpstream:
+    """An upstream whose calls are answered by `call`. Satisfies `hub.link.interface.Upstream`."""
 
-    def __init__(self, upstream: Upstream, reads: ResourceCache) -> None:
+    def __init__(self, upstream: Upstream, call: Callable[[Operation, Exchange], Awaitable[Reply]]) -> None:
         self.name = upstream.name
         self.config: UpstreamConfig = upstream.config
         self._upstream = upstream
-        self._reads = reads
+        self._call = call
+        self.version_for = upstream.version_for
+        self.expect = upstream.expect
+        self.has_lost = upstream.has_lost
 
     def __repr__(self) -> str:
-        return f"<CachedUpstream of {self._upstream!r}>"
+        return f"<DivertedUpstream of {self._upstream!r}>"
 
     @property
     def snapshot(self) -> Snapshot:
@@ -115,20 +119,8 @@ class CachedUpstream:
         return self._upstream.elicitations
 
     async def call(self, operation: Operation, exchange: Exchange) -> Reply:
-        """Call the upstream, unless the cache has the answer."""
-        return await self._reads.call(self._upstream, operation, exchange)
-
-    def version_for(self, caller: Caller) -> str:
-        """The revision that calls of `caller` are likely made in."""
-        return self._upstream.version_for(caller)
-
-    def expect(self, session: str, caller: Caller, for_s: float) -> None:
-        """Keep a session of the upstream open."""
-        self._upstream.expect(session, caller, for_s)
-
-    def has_lost(self, session: str) -> bool:
-        """True if a session of the upstream is over."""
-        return self._upstream.has_lost(session)
+        """The answer in the upstream's place. Raises what `call` does."""
+        return await self._call(operation, exchange)
 
 
 def is_plain(request: Request) -> bool:

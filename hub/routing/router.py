@@ -20,17 +20,17 @@ from hub.catalog.view import EVERYTHING, View
 from hub.link.hub_errors import HubError, failure_from
 from hub.link.interface import Caller, Tenant
 from hub.link.tool_usage import ToolUsage
-from hub.routing import tool_search
+from hub.routing import own_tools
 from hub.routing.forwarding import OperationForwarder
 from hub.routing.host_exchange import HostExchange, ProgressUpkeep
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
+from hub.routing.own_tools import ToolSearch
 from hub.routing.resolve import Resolver
 from hub.routing.resource_reads import ResourceReads, is_plain
 from hub.routing.server_info import discover_reply, initialize_result, ping_reply
 from hub.routing.subscriptions import Subscriptions
-from hub.routing.tool_search import ToolSearch
 from hub.wire.handshake import negotiate
 from hub.wire.http.mcp_headers import Mirror
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
@@ -250,17 +250,17 @@ class Router:
         try:
             call = read_meta_call(request.params.get("arguments"))
         except BadMetaCall as error:
-            return self._own(tool_search.refuse(str(error)), exchange)
+            return self._own(own_tools.refuse(str(error)), exchange)
         route = await self._resolver.find(Kind.TOOL, call.name, exchange)
         catalog = self._live.of(exchange.view)
         if route is None:
             return self._own(await self._search.unknown(call.name, catalog), exchange)
-        if meta_tool == CALL_READ_ONLY_TOOL and (refusal := tool_search.not_for_reading(call.name, route, catalog)):
+        if meta_tool == CALL_READ_ONLY_TOOL and (refusal := own_tools.not_for_reading(call.name, route, catalog)):
             return self._own(refusal, exchange)
-        called = tool_search.unpack(request, call)
+        called = own_tools.unpack(request, call)
         reply = await self._forwarder.forward(called, exchange, route, "name", kind=Kind.TOOL)
-        found = tool_search.explain(reply, call.name, route, catalog)
-        return tool_search.mark(self._own(found, exchange) if found is not reply else reply, call.name)
+        found = own_tools.explain(reply, call.name, route, catalog)
+        return own_tools.mark(self._own(found, exchange) if found is not reply else reply, call.name)
 
     def _own(self, reply: Reply, exchange: HostExchange) -> Reply:
         """A reply to a tool call that the hub itself gives."""

@@ -1,6 +1,8 @@
 """Catalogues by view, as they are at one moment: those that were merged or chosen, and what is made of them on demand.
 
 The view of a single server shows a part of another one, and search mode another face of one. Pure.
+
+Views are chosen by profiles: the rules of each are here, and catalogues from before a profile is applied.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -8,11 +10,12 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.entries import UpstreamEntries
 from hub.catalog.profiles.choice import choose
 from hub.catalog.profiles.rules import ProfileRules
-from hub.catalog.view import EVERYTHING, View, server_view
+from hub.catalog.view import EVERYTHING, View, profile_view, server_view
 from hub.wire.mcp import Kind
 
 CATALOG: Final = 10
@@ -94,3 +97,50 @@ class ViewCatalogs:
         """The entries of a server, in the first catalogue that has it."""
         known = (part for catalog in self._catalogs.values() for part in catalog.parts)
         return next((part for part in known if part.name == server), None)
+
+
+class ShownProfiles:
+    """The rules of all profiles, by name."""
+
+    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+        self.rules = _read(profiles, {})
+        self._prepared: dict[View, tuple[ProfileRules, Catalog]] = {}
+        """Catalogues of profiles that are about to be applied."""
+
+    def __repr__(self) -> str:
+        return f"<ShownProfiles {', '.join(self.rules)}>"
+
+    def of(self, view: View) -> ProfileRules | None:
+        """The rules of the profile that chooses what `view` shows; None: none does."""
+        return self.rules.get(view.profile)
+
+    def apply(self, profiles: Mapping[str, Profile]) -> None:
+        """Choose by these from now on."""
+        prepared = {view.profile: rules for view, (rules, _) in self._prepared.items()}
+        self.rules = _read(profiles, {**self.rules, **prepared})
+
+    def prepare(self, profiles: Mapping[str, Profile], everything: Catalog) -> Generator[int, None, None]:
+        """Choose what these show, in steps, as far as they differ."""
+        self._prepared = {}
+        for name, rules in _read(profiles, self.rules).items():
+            if rules is not self.rules.get(name):
+                view = profile_view(name)
+                catalog = yield from choose(everything, view, rules, None)
+                self._prepared[view] = rules, catalog
+
+    def find(self, view: View) -> Catalog | None:
+        """The catalogue of `view` that was made before; None: there is none."""
+        found = self._prepared.get(view)
+        return None if found is None else found[1]
+
+    def forget_prepared(self) -> None:
+        """Drop what was made before: the catalogues have it now."""
+        self._prepared = {}
+
+
+def _read(profiles: Mapping[str, Profile], known: Mapping[str, ProfileRules]) -> dict[str, ProfileRules]:
+    """The rules of all profiles; of those that say the same as before, the `known` ones."""
+    return {
+        name: known[name] if name in known and known[name].profile == profile else ProfileRules(name, profile)
+        for name, profile in profiles.items()
+    }

@@ -20,10 +20,9 @@ from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import OWNER, Caller
 from hub.net.http_server import Handler
 from hub.sign_in import texts
-from hub.sign_in.authorization_url import AuthorizationRequest, authorization_url, host_of, new_secrets
+from hub.sign_in.authorization_url import WILDCARDS, AuthorizationRequest, authorization_url, host_of, new_secrets
 from hub.sign_in.callback import BadResponse, read_pasted
 from hub.sign_in.prospects import Prospects, asked_for, check_scope
-from hub.sign_in.redirect_uri import WILDCARDS
 from hub.sign_in.responses import Responses
 from hub.sign_in.return_address import ReturnAddresses
 from hub.sign_in.surroundings import Surroundings

@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from config.setting import Secret
 from config.settings import HubConfig, UpstreamConfig
+from hub.sign_in.authorization_url import Listening
 from hub.sign_in.browser_end import BrowserEnds
-from hub.sign_in.redirect_uri import Listening
 from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, Grant, GrantKey, OAuthClient
 from upstreams.oauth.registration.trial import SignInProspect
 

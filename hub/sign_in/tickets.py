@@ -19,8 +19,7 @@ from msgspec import Struct, field
 from config.oauth_settings import UpstreamOAuth
 from config.settings import UpstreamConfig
 from hub.link.recent import Recent
-from hub.sign_in.authorization_url import RequestSecrets
-from hub.sign_in.redirect_uri import RedirectUri
+from hub.sign_in.authorization_url import RedirectUri, RequestSecrets
 from upstreams.oauth.model import Discovery, OAuthClient
 
 TICKET_S: Final = 3600.0

@@ -9,7 +9,7 @@ The bottom of the house: imports nothing of ours, and all parsing of peers' byte
 - `handshake`, `request_meta`  how hosts and servers declare themselves before and since 2026-07-28.
 - `capabilities`, `questions`, `translate`  declarations, questions and payloads, translated between revisions.
 - `http`          heads, server-sent events, headers of MCP.
-- `uri_parents`, `hub_loops`, `progress`, `printable`  one small rule each.
+- `uri_parents`, `hub_loops`, `printable`  one small rule each.
 
 An accepted message has one reading and no line end; values not used for routing keep their bytes; a peer's mistake is a
 `RemoteProtocolError` (or a subclass) that says what to answer, never another exception.

@@ -3,8 +3,11 @@
 From hosts: `read_metadata` and `check_headers` judge a request; a `RequestRefusal` has the HTTP status of its refusal.
 To upstreams: `stamp` and `request_headers` make the same for a request of ours. `split_meta` keeps the keys of `_meta`
 that mean something on one hop only, and passes the others; `params_for_upstream` removes such params.
+
+Tokens of progress are part of it; progress must rise from one notification to the next.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -242,3 +245,29 @@ def read_freshness(members: Mapping[str, Raw]) -> Freshness:
 def newest_mutual(supported: Iterable[str]) -> str | None:
     """The newest per-request revision that both sides speak; None: there is none, and `initialize` is to be used."""
     return max(set(supported) & set(MODERN_VERSIONS), default=None)
+
+
+SMALL_STEP: Final = 1e-6
+"""Increment of the hub's own progress: less than any real step."""
+
+
+def read_number(value: Raw | None) -> float | None:
+    """Parse a JSON number; None for anything else."""
+    try:
+        return float(bytes(value)) if value is not None else None
+    except ValueError:
+        return None
+
+
+def slightly_above(last: float) -> float:
+    """A value just above `last`, so that a peer's next value is above both; 0 if there was none."""
+    return max(last + SMALL_STEP, math.nextafter(last, math.inf)) if math.isfinite(last) else 0.0
+
+
+def progress_token(params: Mapping[str, Raw]) -> Raw | None:
+    """The progress token of a request, if it has one."""
+    meta = params.get("_meta")
+    if meta is None:
+        return None
+    token = peek_object(meta).get(PROGRESS_TOKEN)
+    return None if token is None or memoryview(token)[0] not in b'"-0123456789' else token

@@ -19,8 +19,7 @@ import trio
 from config.access_settings import AccessConfig, AccessIssuer, AccessToken, Introspection
 from config.setting import Secret
 from hub.daemon.setup import wall
-from hub.downstream.access.access import Access
-from hub.downstream.access.credentials import Credentials
+from hub.downstream.access.access import Access, Credentials
 from hub.downstream.access.issued_tokens import IssuedTokens
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.link.interface import Identity

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from hub.daemon.root_warning import CONTAINER_VARIABLE
+from hub.daemon.banner import CONTAINER_VARIABLE
 
 ROOT = Path(__file__).parents[2]
 DEPS = (ROOT / ".deps").resolve()

@@ -19,8 +19,8 @@ from hub.app import Hub
 from hub.daemon.http_routes import public_reply
 from hub.downstream.access.access import Access
 from hub.link.interface import OWNER, Caller, Identity
+from hub.sign_in.authorization_url import Listening
 from hub.sign_in.browser_end import BrowserEnds
-from hub.sign_in.redirect_uri import Listening
 from hub.sign_in.surroundings import Code, Surroundings
 from hub.sign_in.tickets import Invitation, Ticket
 from hub.sign_in.web import make_sign_ins

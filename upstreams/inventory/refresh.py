@@ -18,8 +18,8 @@ from typing import Final
 import trio
 
 from config.settings import UpstreamConfig
-from hub.link.flag_and_bell import DirtyFlag
 from hub.link.hub_errors import HubError, UpstreamUnauthorized
+from hub.link.waiting import DirtyFlag
 from hub.wire.mcp import Kind
 from upstreams.inventory.lists import Listing, walk
 from upstreams.session import Session

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from heapq import merge
 from typing import Final
 
-from hub.link.flag_and_bell import DirtyFlag
+from hub.link.waiting import DirtyFlag
 from upstreams.status_facts import JournalRecord
 
 MAX_RECORDS: Final = 1_000

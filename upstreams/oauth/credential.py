@@ -14,7 +14,7 @@ import trio
 
 from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnresolved, without_frames
 from hub.link.loading import load
-from hub.link.promise import Promise
+from hub.link.waiting import Promise
 from upstreams.oauth.discovery.challenge import parse_challenges
 from upstreams.oauth.model import Challenge, Grant, OAuthAccount, OAuthProblem, OAuthUnavailable
 from upstreams.oauth.parts import Shared

@@ -22,7 +22,7 @@ from msgspec import Raw
 from hub.link.interface import Exchange, Identity, Operation, Program, Tenant
 from hub.wire.jsonrpc import Reply, Result, peek_object, peek_str
 from hub.wire.mcp import MAY_ASK, RELATED_TASK_KEY, TASKS_CANCEL, TASKS_RESULT
-from hub.wire.progress import read_number
+from hub.wire.request_meta import read_number
 
 SUSPECT_S: Final = 60.0
 """Seconds that an upstream may go on with an operation that is over here."""

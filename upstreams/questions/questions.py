@@ -20,9 +20,9 @@ from typing import Any, Final
 import trio
 from msgspec import Raw, structs
 
-from hub.link.flag_and_bell import Bell
 from hub.link.interface import NOTHING, Exchange, Program
-from hub.link.token_bucket import TokenBucket
+from hub.link.rates import TokenBucket
+from hub.link.waiting import Bell
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import (
     INVALID_PARAMS,
@@ -36,7 +36,6 @@ from hub.wire.mcp import (
     ROOTS_CHANGED,
     Era,
 )
-from hub.wire.progress import read_number, slightly_above
 from hub.wire.questions.question import (
     QUESTIONS_PER_MINUTE,
     Question,
@@ -45,6 +44,7 @@ from hub.wire.questions.question import (
     missing_capabilities,
     too_many_questions,
 )
+from hub.wire.request_meta import read_number, slightly_above
 from upstreams.questions.attribution import SUSPECT_S, RecentCalls, may_ask, owner
 from upstreams.questions.running_operation import Running
 from upstreams.session import SessionEvents, SessionTerms

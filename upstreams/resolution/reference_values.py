@@ -18,7 +18,7 @@ from config.loading.safe_reading import Problem
 from config.references import Reference
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnresolved
-from hub.link.token_bucket import TokenBucket
+from hub.link.rates import TokenBucket
 from upstreams.journal.redact import Mask
 from upstreams.resolution.sources import ReadReferences, Unresolvable
 

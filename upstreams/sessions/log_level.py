@@ -4,8 +4,8 @@ import logging
 
 import trio
 
-from hub.link.flag_and_bell import DirtyFlag
 from hub.link.hub_errors import HubError
+from hub.link.waiting import DirtyFlag
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import SET_LEVEL, Era
 from upstreams.session import Session

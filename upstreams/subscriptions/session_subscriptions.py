@@ -14,9 +14,9 @@ from typing import Final
 
 import trio
 
-from hub.link.flag_and_bell import DirtyFlag
 from hub.link.hub_errors import HubError, UpstreamLost, without_frames
 from hub.link.interface import Program
+from hub.link.waiting import DirtyFlag
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.uri_parents import MAX_URI_CHARS

@@ -15,7 +15,7 @@ from hub.bridge.request_state import Binding, bind
 from hub.link.budget import Account, Budget
 from hub.link.interface import Caller, Exchange
 from hub.link.peer import UPSTREAM_CANCEL_S, last_words
-from hub.link.promise import Promise
+from hub.link.waiting import Promise
 from hub.wire.jsonrpc import Failure, Reply, Request, Result
 from hub.wire.mcp import INVALID_PARAMS, LIST_ROOTS
 from hub.wire.questions.question import Missing, Question, QuestionRefusal, with_missing

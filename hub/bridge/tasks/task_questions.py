@@ -17,7 +17,7 @@ from hub.bridge.input_requests import input_request
 from hub.bridge.tasks.client import TaskClient
 from hub.link.hub_errors import HubError
 from hub.link.interface import Caller
-from hub.link.promise import Promise
+from hub.link.waiting import Promise
 from hub.wire.jsonrpc import Failure, Reply, Result
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.questions.question import Question, QuestionRefusal, answer_for_upstream, reply_without_answer

@@ -19,7 +19,7 @@ from hub.cli.render.last_words import telling_line
 from hub.cli.setup.temporary_directory import PREFIX
 from hub.control.answers import Status
 from hub.control.sign_ins import SignInTrial
-from hub.daemon.root_warning import ADVICE, ROOT
+from hub.daemon.banner import ADVICE, ROOT
 from hub.linux.socket_tables import listening_paths
 from hub.shim.start_daemon import is_alive
 

@@ -23,7 +23,7 @@ from config.settings import HubConfig
 from config.trust import Trust
 from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, HostFile, InstallHub, about, listed
 from hub.downstream.access.host_tokens import TokensUnreadable, hash_of, read_tokens
-from hub.downstream.access.ways_in import resource_of, shows_token, ways_in
+from hub.downstream.access.resource_metadata import resource_of, shows_token, ways_in
 
 _SHOWN = re.compile(r"(?i:bearer) ([A-Za-z0-9._~+/-]+=*)")
 

@@ -16,11 +16,10 @@ from config.access_settings import AccessIssuer
 from config.settings import HubConfig
 from hub.cli.checks.evidence import Finding, listed
 from hub.cli.subcommand import UsageError, now
-from hub.downstream.access.claims import Verdict, lacking
+from hub.downstream.access.claims import Unfit, Verdict, lacking, read_jwt
 from hub.downstream.access.host_tokens import PREFIX
 from hub.downstream.access.issuer import Issuer
 from hub.downstream.access.issuer_metadata import CannotAsk, Fetching
-from hub.downstream.access.jwt_reader import Unfit, read_jwt
 from hub.downstream.access.resource_metadata import MCP_PATH, ResourceMetadata
 from hub.wire.printable import printable
 
@@ -44,7 +43,7 @@ def findings_on(file: str, config: Path | None) -> list[Finding]:
 
     from config.loading.assemble import load_all
     from config.loading.check import split_listen
-    from hub.downstream.access.ways_in import resource_of
+    from hub.downstream.access.resource_metadata import resource_of
     from upstreams.fetch.fetcher import Fetcher
 
     text = _text_of(file)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from config.name_globs import ALL, MAX_CHARS, MAX_GLOBS, MAX_WILD, NameChoice
-from hub.control.tool_use import ToolUse
+from hub.control.answers import ToolUse
 from hub.wire.printable import printable
 
 FEW_LEFT_OUT: Final = 3

@@ -16,7 +16,7 @@ from hub.cli.profiles.screens import comments, profiles, profiles_json
 from hub.cli.profiles.suggestion import suggested
 from hub.cli.profiles.writing import may_change, new_settings, say_arrivals, write
 from hub.cli.subcommand import Output, Parser, UsageError, add, add_config
-from hub.control.tool_use import tokens_together
+from hub.control.answers import tokens_together
 
 MEMBERS: Final = """\
   profile, hosts   its name, and the labels of its hosts

@@ -21,9 +21,8 @@ from hub.cli.client.connection import session
 from hub.cli.profiles.choice import Away, Choice, is_known, leaves_out_only
 from hub.cli.profiles.suggestion import Limits
 from hub.cli.subcommand import UsageError, client, nearest
-from hub.control.answers import Status
+from hub.control.answers import Status, ToolUses
 from hub.control.methods import STATUS, TOOL_USE
-from hub.control.tool_use import ToolUses
 
 
 class Evidence(Struct, frozen=True):

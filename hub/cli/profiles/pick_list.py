@@ -18,7 +18,7 @@ from config.registry.server_json import one_line
 from hub.cli.client.starting import STATES
 from hub.cli.profiles.choice import NOBODY, Away, can_be_named
 from hub.cli.render.tables import about
-from hub.control.tool_use import ToolUse, tokens_together
+from hub.control.answers import ToolUse, tokens_together
 from hub.wire.printable import printable
 
 CLOSE: Final = 0.7

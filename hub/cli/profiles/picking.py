@@ -27,8 +27,8 @@ from hub.cli.profiles.suggestion import suggested
 from hub.cli.profiles.writing import new_settings, write
 from hub.cli.render.tables import about
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, agreed, client
+from hub.control.answers import ToolUse, tokens_together
 from hub.control.methods import TOOLS
-from hub.control.tool_use import ToolUse, tokens_together
 
 BY_HAND: Final = "or write the profile by hand: `hubd profile suggest HOST` prints one to begin with"
 LIKE: Final = 0.8

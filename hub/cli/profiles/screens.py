@@ -10,8 +10,7 @@ from hub.cli.profiles.suggestion import Limits
 from hub.cli.render.costs import host_name
 from hub.cli.render.screen import Block, Cell, Table, styled
 from hub.cli.render.tables import about
-from hub.control.answers import Status
-from hub.control.tool_use import ToolUse
+from hub.control.answers import Status, ToolUse
 
 
 def profiles(status: Status, configured: Mapping[str, Profile]) -> list[Block]:

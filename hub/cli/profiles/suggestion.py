@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from config.name_globs import NameChoice
 from hub.cli.render.tables import about
-from hub.control.tool_use import ToolUse, ToolUses, tokens_together
+from hub.control.answers import ToolUse, ToolUses, tokens_together
 
 MIN_CALLS: Final = 20
 """Calls of a host that tell what it needs."""

@@ -11,8 +11,7 @@ from hub.catalog.token_cost import ShownCost, cost_of_view, text_bytes, tokens_o
 from hub.cli.render.screen import Block, Cell, Table, styled
 from hub.cli.render.tables import about
 from hub.cli.render.unused import by_server, counted_days, span
-from hub.control.answers import HostRow, Status, UpstreamRow
-from hub.control.tool_use import ToolUses
+from hub.control.answers import HostRow, Status, ToolUses, UpstreamRow
 
 if TYPE_CHECKING:
     from config.hosts.facts import Host

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from hub.cli.render.screen import Block, Table, styled
 from hub.cli.render.tables import about
-from hub.control.tool_use import ToolUse, ToolUses, tokens_together
+from hub.control.answers import ToolUse, ToolUses, tokens_together
 
 NOT_KEPT: Final = "calls are not counted (`[usage] keep = false` in hubd.toml), so nobody knows what is unused"
 

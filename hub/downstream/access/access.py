@@ -3,6 +3,8 @@
 Nothing here reads a body: a refusal is decided from the head alone, before anything else is done for the request. Which
 paths beside MCP need no credential is told by whoever makes `Access`. A page that a browser loaded from somewhere else
 is kept out by Host and Origin; another program of this machine by the token.
+
+Credentials are judged in their order: what a trusted proxy says, tokens of hosts, tokens of authorization servers.
 """
 
 import hmac
@@ -10,9 +12,18 @@ import re
 from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
-from hub.downstream.access.cross_origin import PREFLIGHT, fields_for
-from hub.downstream.access.refusals import ANYBODY, FORBIDDEN, NO_TOKEN, WRONG_TOKEN
-from hub.downstream.access.ways_in import LOOPBACK_NAMES, with_port
+from hub.downstream.access.host_tokens import PREFIX
+from hub.downstream.access.named_tokens import NamedTokens
+from hub.downstream.access.refusals import (
+    ANYBODY,
+    FORBIDDEN,
+    NO_TOKEN,
+    PREFLIGHT,
+    TOKEN_IN_QUERY,
+    WRONG_TOKEN,
+    fields_for,
+)
+from hub.downstream.access.resource_metadata import LOOPBACK_NAMES, with_port
 from hub.link.interface import OWNER, Identity
 from hub.net.http_message import EarlyReply, HttpRequest, Undecided
 
@@ -23,7 +34,7 @@ _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/-]+=*)")
 
 
 class Others(Protocol):
-    """Whatever lets somebody in beside the hub's own token (`credentials.Credentials`)."""
+    """Whatever lets somebody in beside the hub's own token (`Credentials`)."""
 
     def check(self, request: HttpRequest) -> Identity | EarlyReply | Undecided: ...
 
@@ -113,3 +124,62 @@ class Access:
             request.identity = found
             return None
         return found
+
+
+SCHEME: Final = "bearer"
+
+
+class Issued(Protocol):
+    """Tokens of authorization servers (`issued_tokens.IssuedTokens`)."""
+
+    def check(self, request: HttpRequest, token: str) -> Identity | EarlyReply | Undecided: ...
+
+    def refusal(self, request: HttpRequest, *, with_token: bool) -> EarlyReply: ...
+
+
+class Proxied(Protocol):
+    """The words of a trusted proxy (`trusted_proxy.ProxiedPersons`)."""
+
+    def check(self, request: HttpRequest) -> Identity | EarlyReply | Undecided | None: ...
+
+
+class Credentials:
+    """Everything by which somebody is let in who does not show the hub's own token."""
+
+    def __init__(self, named: NamedTokens, issued: Issued | None = None, proxied: Proxied | None = None) -> None:
+        self._named = named
+        self._issued = issued
+        self._proxied = proxied
+
+    def __repr__(self) -> str:
+        return f"<Credentials {self._named!r}>"
+
+    def check(self, request: HttpRequest) -> Identity | EarlyReply | Undecided:
+        """The identity of the sender, or why there is none yet, or none at all."""
+        if self._proxied is not None and (found := self._proxied.check(request)) is not None:
+            return found
+        issued = self._issued
+        if issued is not None and "access_token=" in request.query:
+            return TOKEN_IN_QUERY
+        token = _token_in(request.headers.get("authorization", ""))
+        if not token:
+            return NO_TOKEN if issued is None else issued.refusal(request, with_token=False)
+        named = self._named.find(token)
+        if named is not None:
+            request.lease = named.lease
+            return named.identity
+        if issued is None:
+            return WRONG_TOKEN
+        if token.startswith(PREFIX):  # one of ours that is no more: nobody else is shown it
+            return issued.refusal(request, with_token=True)
+        return issued.check(request, token)
+
+
+def _token_in(authorization: str) -> str:
+    """The token in `Authorization`; "": there is none, or it is not visible ASCII: of all else a header field can only
+    hold spaces and tabs. A pattern would take longer than all the rest, for a token of a thousand characters."""
+    scheme, _, token = authorization.partition(" ")
+    token = token.lstrip(" ")
+    if scheme.lower() != SCHEME or " " in token or "\t" in token or not token.isascii():
+        return ""
+    return token

@@ -12,10 +12,9 @@ from typing import Final
 import trio
 from msgspec import Struct
 
-from hub.downstream.access.claims import Verdict
+from hub.downstream.access.claims import Unfit, Verdict
 from hub.downstream.access.issuer_metadata import CannotAsk
-from hub.downstream.access.jwt_reader import Unfit
-from hub.link.lease import Lease
+from hub.link.interface import Lease
 
 log = logging.getLogger("hubd")
 AGAIN_S: Final = 300.0

@@ -19,16 +19,14 @@ from msgspec import Struct
 
 from config.access_settings import AccessConfig
 from hub.downstream.access.asked_again import AskedAgain
-from hub.downstream.access.claims import Verdict, lacking
+from hub.downstream.access.claims import Jwt, Unfit, Unsigned, Verdict, lacking, read_jwt
 from hub.downstream.access.issuer import Issuer
 from hub.downstream.access.issuer_metadata import CannotAsk, Fetching
-from hub.downstream.access.jwt_reader import Jwt, Unfit, Unsigned, read_jwt
 from hub.downstream.access.refusals import NOT_NOW, missing_scopes, sign_in
 from hub.downstream.access.resource_metadata import ResourceMetadata
 from hub.link.fault_isolation import keep_going
-from hub.link.interface import Identity
-from hub.link.lease import Lease
-from hub.link.token_bucket import TokenBucket
+from hub.link.interface import Identity, Lease
+from hub.link.rates import TokenBucket
 from hub.net.http_message import EarlyReply, HttpRequest, Undecided
 
 log = logging.getLogger("hubd")

@@ -16,7 +16,7 @@ import trio
 from msgspec import structs
 
 from config.access_settings import AccessIssuer
-from hub.downstream.access.claims import Verdict, verdict_of
+from hub.downstream.access.claims import Jwt, Unfit, Unsigned, Verdict, verdict_of
 from hub.downstream.access.issuer_metadata import (
     CannotAsk,
     Fetching,
@@ -25,7 +25,6 @@ from hub.downstream.access.issuer_metadata import (
     read_json,
     read_metadata,
 )
-from hub.downstream.access.jwt_reader import Jwt, Unfit, Unsigned
 from hub.downstream.access.signing_keys import SigningKey, is_signed, key_for, read_keys
 
 log = logging.getLogger("hubd")

@@ -17,8 +17,7 @@ from msgspec import Struct
 from config.access_settings import AccessToken
 from config.loading.check_access import day
 from hub.downstream.access.host_tokens import PREFIX, KeptToken, TokensUnreadable, hash_of, read_tokens
-from hub.link.interface import OWNER, Identity
-from hub.link.lease import Lease
+from hub.link.interface import OWNER, Identity, Lease
 
 log = logging.getLogger("hubd")
 Signature = tuple[int, int, int] | None

@@ -1,6 +1,8 @@
 """Refusals of requests whose sender is not let in: constants, and those that name where to sign in. Pure.
 
 All refusals of one kind have one body: it tells nobody which part of a credential was wrong.
+
+Pages of other origins (CORS, Fetch 3.2): those of `allowed_origins` may read answers, and ask beforehand.
 """
 
 from typing import Final
@@ -58,3 +60,27 @@ def sign_in(scopes: str, metadata_url: str, *, with_token: bool) -> EarlyReply:
     if with_token:
         parts.append('error="invalid_token"')
     return EarlyReply(401, SIGN_IN, (("WWW-Authenticate", ", ".join(parts)),))
+
+
+Fields = tuple[tuple[str, str], ...]
+EXPOSED: Final = "WWW-Authenticate, Mcp-Session-Id"
+
+
+def fields_for(origin: str) -> Fields:
+    """Header fields of each answer to a page of `origin`, which must be an allowed one."""
+    return (
+        ("Access-Control-Allow-Origin", origin),
+        ("Access-Control-Expose-Headers", EXPOSED),
+        ("Vary", "Origin"),
+    )
+
+
+PREFLIGHT: Final = EarlyReply(
+    204,
+    b"",
+    (
+        ("Access-Control-Allow-Methods", "GET, POST, DELETE"),
+        ("Access-Control-Allow-Headers", "Authorization, *"),
+        ("Access-Control-Max-Age", "600"),
+    ),
+)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from hub.downstream.access.jwt_reader import Jwt
+from hub.downstream.access.claims import Jwt
 
 MAX_KEYS: Final = 64
 MIN_RSA_BITS: Final = 2048

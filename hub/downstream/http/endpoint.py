@@ -18,6 +18,7 @@ import trio
 from hub.catalog.view import EVERYTHING, View
 from hub.downstream.access.refusals import FORBIDDEN
 from hub.downstream.batch import read_batch, run_batch, wants_answer
+from hub.downstream.host import StatelessHost
 from hub.downstream.hosts import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.refusal import (
@@ -44,7 +45,6 @@ from hub.downstream.http.reply import (
 from hub.downstream.http.request import Inbound, Posts
 from hub.downstream.http.session import HttpSession, HttpSessions
 from hub.downstream.request_pipeline import answer, overload
-from hub.downstream.stateless_host import StatelessHost
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller, Identity
@@ -71,8 +71,7 @@ from hub.wire.mcp import (
     PING,
     VERSION_KEY,
 )
-from hub.wire.progress import progress_token
-from hub.wire.request_meta import Metadata
+from hub.wire.request_meta import Metadata, progress_token
 
 TICK_S: Final = 0.5
 LARGE_BYTES: Final = 1 << 20

@@ -21,12 +21,11 @@ from hub.downstream.hosts import Hosts
 from hub.downstream.lines.preamble import VERSION
 from hub.downstream.request_pipeline import answer, overload, take_on
 from hub.link.budget import FREE_BYTES, NO_ROOM, Account
-from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, OutboxFull
+from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, OutboxFull, descriptor
 from hub.link.hub_errors import Executed, Overloaded
 from hub.link.interface import Caller, Identity
 from hub.link.line_channel import LineChannel, LineReader
 from hub.link.outbox import Outbox
-from hub.link.stream_sockets import descriptor
 from hub.routing.host_exchange import HostExchange, keep_untold
 from hub.routing.router import Router
 from hub.wire.jsonrpc import (
@@ -62,8 +61,7 @@ from hub.wire.mcp import (
     UNDERSTOOD,
     VERSION_KEY,
 )
-from hub.wire.progress import progress_token
-from hub.wire.request_meta import read_metadata
+from hub.wire.request_meta import progress_token, read_metadata
 from hub.wire.salvage import id_at_edges
 
 log = logging.getLogger("hubd.host")

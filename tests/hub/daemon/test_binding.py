@@ -1,6 +1,7 @@
 """The usual address is taken: the hub takes another port, and keeps it."""
 
 import socket
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -10,9 +11,10 @@ from config.hub_paths import state_path, token_path
 from config.saved_state import Memory
 from config.settings import HubConfig
 from hub.app import Hub
-from hub.daemon.binding import CannotListen, bind, listen_tcp
+from hub.daemon.binding import CannotListen, bind, is_met_at, listen_tcp
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import pages
+from hub.daemon.sign_in_parts import SignInParts
 from hub.downstream.access.hub_token import read_or_make_token
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.sealing import Sealer, Signer
@@ -105,3 +107,44 @@ async def test_hosts_are_served_at_both(nursery, usual):
         assert (await client.ask("\r\n".join(lines).encode())).status == 200
         await client.stream.aclose()
     nursery.cancel_scope.cancel()
+
+
+def test_a_listener_is_met_where_it_listens():
+    assert is_met_at(("127.0.0.1", 8443), "127.0.0.1", 8443)
+    assert not is_met_at(("127.0.0.1", 8443), "127.0.0.2", 8443)
+
+
+def parts(host: str, opened: tuple[tuple[str, int], ...] = ()) -> SignInParts:
+    found = SignInParts.__new__(SignInParts)
+    found._listener = SimpleNamespace(address=(host, 8443))
+    found.__dict__["sign_ins"] = SimpleNamespace(
+        addresses=SimpleNamespace(is_open=lambda address, port: (address, port) in opened)
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("host", "address", "port", "own"),
+    [
+        ("127.0.0.1", "127.0.0.1", 8443, True),
+        ("127.0.0.1", "127.0.0.1", 8444, False),
+        ("127.0.0.1", "127.0.0.2", 8443, False),
+        ("127.0.0.1", "203.0.113.7", 8443, False),
+        ("127.0.0.1", "0.0.0.0", 8443, True),
+        ("0.0.0.0", "127.0.0.1", 8443, True),
+        ("0.0.0.0", "127.0.0.9", 8443, True),
+        ("0.0.0.0", "203.0.113.7", 8443, False),
+        ("0.0.0.0", "::1", 8443, False),
+        ("::", "127.0.0.1", 8443, True),
+        ("::", "203.0.113.7", 8443, False),
+        ("::", "127.0.0.1", 8444, False),
+    ],
+)
+def test_what_is_the_hub_itself(host, address, port, own):
+    assert parts(host)._is_own(address, port) is own
+
+
+def test_listeners_for_browsers_are_the_hub_too():
+    found = parts("127.0.0.1", (("127.0.0.1", 4000),))
+    assert found._is_own("127.0.0.1", 4000)
+    assert not found._is_own("127.0.0.2", 4000)

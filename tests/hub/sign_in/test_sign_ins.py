@@ -15,9 +15,9 @@ from config.oauth_settings import OAuthConfig
 from config.settings import ReplicaConfig, UpstreamConfig
 from hub.link.hub_errors import HubError
 from hub.link.interface import Identity
+from hub.sign_in.authorization_url import Listening
 from hub.sign_in.browser_end import Who
 from hub.sign_in.pages import HEADERS
-from hub.sign_in.redirect_uri import Listening
 from hub.sign_in.tickets import MAX_INVITATIONS, MAX_TRIES, RECORD_S, TICKET_S
 from tests.support.http_client import Client
 from tests.support.processes import free_port

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from trio.lowlevel import wait_readable, wait_writable
 
-from hub.link.stream_sockets import descriptor, watch_peer
+from hub.link.channel import descriptor, watch_peer
 from upstreams.fetch.network import AnyStream, bottom, connect_through, reach, reason, secure
 from upstreams.fetch.proxies import Proxy, proxy_for
 from upstreams.fetch.tunnel import ProxyRefusal, system_trust

@@ -20,7 +20,7 @@ from msgspec import Raw, Struct
 from hub.link.hub_errors import HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
 from hub.link.interface import Exchange
 from hub.link.peer import last_words
-from hub.link.token_bucket import TokenBucket
+from hub.link.rates import TokenBucket
 from hub.wire.handshake import ServerFacts, initialize_params
 from hub.wire.jsonrpc import (
     Notification,

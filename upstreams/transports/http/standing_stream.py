@@ -10,7 +10,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import trio
 
 from hub.link.hub_errors import HubError, UpstreamUnavailable
-from hub.link.token_bucket import TokenBucket
+from hub.link.rates import TokenBucket
 from hub.wire.jsonrpc import Notification, RemoteProtocolError, Request, Response, decode, is_batch
 from upstreams.session import SessionEvents
 from upstreams.transports.http.answer_stream import AnswerStream, stream_headers

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from config.name_globs import problem_of
 from hub.cli.profiles.choice import Choice, can_be_named, choice_of, shown_by, with_unknown
-from hub.control.tool_use import ToolUse
+from hub.control.answers import ToolUse
 
 pytestmark = pytest.mark.covers("EP-10")
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from hub.cli.profiles.choice import Away
 from hub.cli.profiles.pick_list import Picked, pick_list, picked
-from hub.control.tool_use import ToolUse
+from hub.control.answers import ToolUse
 
 pytestmark = pytest.mark.covers("EP-10")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from hub.cli.profiles.suggestion import MIN_CALLS, Limits, suggested
-from hub.control.tool_use import ToolUse, ToolUses
+from hub.control.answers import ToolUse, ToolUses
 
 pytestmark = pytest.mark.covers("EP-10")
 

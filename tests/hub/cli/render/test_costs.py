@@ -6,8 +6,7 @@ from msgspec import structs
 from config.hosts.facts import all_hosts
 from hub.cli.render import status as screen
 from hub.cli.render.costs import costs, costs_json, costs_of, listed_json, over_limit, remedy_of, tool_costs, warning_of
-from hub.control.answers import HostRow, LargestTool, Status, UpstreamRow
-from hub.control.tool_use import ToolUse, ToolUses
+from hub.control.answers import HostRow, LargestTool, Status, ToolUse, ToolUses, UpstreamRow
 from tests.support.terminal import drawn, widest
 from upstreams.status_facts import Counts
 

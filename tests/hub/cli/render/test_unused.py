@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from hub.cli.render.unused import NOT_KEPT, unused, unused_json
-from hub.control.tool_use import ToolUse, ToolUses
+from hub.control.answers import ToolUse, ToolUses
 from tests.support.terminal import drawn, widest
 
 pytestmark = pytest.mark.covers("ET-3")

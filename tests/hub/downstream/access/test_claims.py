@@ -3,8 +3,7 @@
 import pytest
 
 from config.access_settings import AccessIssuer
-from hub.downstream.access.claims import ANY_CLIENT, SKEW_S, Verdict, lacking, verdict_of
-from hub.downstream.access.jwt_reader import Unfit
+from hub.downstream.access.claims import ANY_CLIENT, SKEW_S, Unfit, Verdict, lacking, verdict_of
 
 NOW = 1_700_000_000.0
 GOOD = {"sub": "alice", "aud": "hub", "exp": NOW + 300}

@@ -8,8 +8,7 @@ import trio
 from config.access_settings import AccessToken
 from config.errors import EditError
 from config.setting import Secret
-from hub.downstream.access.access import Access
-from hub.downstream.access.credentials import Credentials
+from hub.downstream.access.access import Access, Credentials
 from hub.downstream.access.host_tokens import HostTokens, read_tokens
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.access.refusals import NO_TOKEN, WRONG_TOKEN

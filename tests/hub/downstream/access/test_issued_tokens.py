@@ -7,11 +7,9 @@ import trio.testing
 from config.access_settings import AccessConfig, AccessIssuer, Introspection
 from config.setting import Secret
 from hub.downstream.access import asked_again, issued_tokens
-from hub.downstream.access.access import Access
-from hub.downstream.access.claims import Verdict, verdict_of
-from hub.downstream.access.credentials import Credentials
+from hub.downstream.access.access import Access, Credentials
+from hub.downstream.access.claims import Unfit, Verdict, read_jwt, verdict_of
 from hub.downstream.access.issued_tokens import IssuedTokens
-from hub.downstream.access.jwt_reader import Unfit, read_jwt
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.access.refusals import NOT_NOW, TOKEN_IN_QUERY
 from hub.link.interface import Identity

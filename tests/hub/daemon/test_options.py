@@ -11,7 +11,7 @@ from config.loading.assemble import Loaded
 from config.profile_settings import Profile, ToolOverride
 from config.references import Reference, marked
 from config.settings import HubConfig
-from hub.daemon.fixed_references import START_PATIENCE_S, FixedReferences
+from hub.daemon.options import START_PATIENCE_S, FixedReferences
 from tests.support.attached import INITIALIZE, Host, hubd
 from tests.support.looking import until, until_connected
 from tests.support.processes import running_hub

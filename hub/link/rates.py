@@ -1,4 +1,6 @@
-"""Exponential backoff: how long to wait before a connection is opened again. Time and chance are arguments."""
+"""Rates: exponential backoff between attempts, and a token bucket for how much may pass at once, and a second from then
+on. Pure: time and chance are arguments.
+"""
 
 import random
 from collections.abc import Callable
@@ -47,3 +49,30 @@ class ExponentialBackoff:
 def jitter() -> float:
     """Return a random number from -1 to 1."""
     return random.uniform(-1, 1)
+
+
+ROUNDING: Final = 1e-9
+"""Tolerance for rounding errors of fractions of seconds."""
+
+
+class TokenBucket:
+    """Holds `most` tokens at first, and never more; `per_s` tokens are added each second."""
+
+    __slots__ = ("_at", "_left", "_most", "_per_s")
+
+    def __init__(self, most: float, per_s: float) -> None:
+        self._most = self._left = most
+        self._per_s = per_s
+        self._at = 0.0
+
+    def __repr__(self) -> str:
+        return f"<TokenBucket, {self._left:g} of {self._most:g} at {self._at:g}>"
+
+    def take(self, now: float, amount: float = 1) -> bool:
+        """Take `amount` tokens if there are as many by now; else take none and return False."""
+        self._left = min(self._most, self._left + (now - self._at) * self._per_s)
+        self._at = now
+        if self._left < amount - ROUNDING:
+            return False
+        self._left -= amount
+        return True

@@ -3,7 +3,7 @@
 import trio
 import trio.testing
 
-from hub.link.flag_and_bell import Bell, DirtyFlag
+from hub.link.waiting import Bell, DirtyFlag, Promise
 
 
 async def test_a_flag_is_taken_once_however_often_it_was_set(autojump_clock):
@@ -31,3 +31,23 @@ async def test_a_bell_wakes_those_who_wait_and_nobody_after(nursery, autojump_cl
     bell.ring()
     await trio.testing.wait_all_tasks_blocked()
     assert sorted(woken) == [1, 2]
+
+
+async def test_all_get_the_first_value(nursery, autojump_clock):
+    promise: Promise[str | None] = Promise()
+    got = []
+
+    async def wait():
+        got.append(await promise.wait())
+
+    nursery.start_soon(wait)
+    nursery.start_soon(wait)
+    with trio.move_on_after(1) as impatient:
+        await promise.wait()
+    assert impatient.cancelled_caught
+    assert (promise.is_fulfilled, got) == (False, [])
+    promise.fulfil(None)
+    promise.fulfil("late")
+    await trio.testing.wait_all_tasks_blocked()
+    assert (promise.is_fulfilled, got) == (True, [None, None])
+    assert await promise.wait() is None

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from hub.link.stream_sockets import PEER_DEAD_S, descriptor, watch_peer
+from hub.link.channel import PEER_DEAD_S, descriptor, watch_peer
 
 LIMIT = 100
 

@@ -3,7 +3,7 @@
 import pytest
 
 from hub.bridge.tasks.task_handles import MAX_TOLD
-from hub.fleet.homes import runs_of
+from hub.fleet.ownership import runs_of
 from hub.wire.jsonrpc import Request, raw
 from hub.wire.mcp import LISTEN
 from hub.wire.value_limits import MAX_STRINGS

@@ -1,10 +1,7 @@
-"""Search for tools, and calls by way of the hub's own tools.
+"""Tools of the hub's own: the search for tools, calls by way of it, and the tool of an upstream that wants a sign-in.
 
-What a model finds are the tools of its host's view. The index of a view is made at the first search after a change, in
-slices with a checkpoint between, and kept with the catalogue that it was made of.
-
-A meta call is the call: it is unpacked before anything else, and what follows is `tools/call` of the tool that it
-names. So all that belongs to a call (progress, questions, tasks, cancellation, time limits) belongs to this one.
+Calling the last does nothing at the upstream but connect. So it fails as every call does while a person has to sign in,
+and hosts are asked in the same way; after that it says so.
 """
 
 from typing import Final
@@ -18,11 +15,14 @@ from hub.catalog.search.answers import Answer, definition, find, quote, unknown_
 from hub.catalog.search.index import FoundTool, SearchIndex
 from hub.catalog.search.meta_call import MetaCall
 from hub.catalog.search.meta_tools import CALL_TOOL, only_reads
-from hub.link.interface import Interim
+from hub.catalog.sign_in_tool import lists_unknown_text, no_need_text
+from hub.link.interface import Exchange, Interim, Operation
 from hub.routing.live_catalog import LiveCatalog
+from hub.routing.resource_reads import DivertedUpstream
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
-from hub.wire.mcp import HUB_TOOL, INVALID_PARAMS, Kind
+from hub.wire.mcp import HUB_TOOL, INVALID_PARAMS, RESULT_TYPE, Era, Kind, era_of
 from hub.wire.value_limits import TooManyItems, open_result, peek_limited
+from upstreams.upstream import Upstream
 
 WORDS_PER_STEP: Final = 1_000
 """Work between two checkpoints, as `SearchIndex.add` counts it; the last tool of a step may pass it."""
@@ -132,3 +132,20 @@ def _entry(route: Route, catalog: Catalog) -> VisibleEntry | None:
 
 def _found_tool(server: str, shown: VisibleEntry) -> FoundTool:
     return FoundTool(shown.visible, shown.original, server, shown.fields)
+
+
+def sign_in_door(upstream: Upstream) -> DivertedUpstream:
+    """The hub's own tool of `upstream`, at which a person has to sign in, as something that operations are sent to."""
+
+    async def answer(operation: Operation, exchange: Exchange) -> Reply:
+        await upstream.wait_ready(exchange)
+        waits_for_owner = upstream.wants_sign_in and upstream.pool.has_own_account(exchange.caller)
+        text = (lists_unknown_text if waits_for_owner else no_need_text)(upstream.name)
+        members: dict[str, object] = {"content": [{"type": "text", "text": text}]}
+        if waits_for_owner:
+            members["isError"] = True
+        if era_of(upstream.snapshot.version) is Era.MODERN:
+            members[RESULT_TYPE] = "complete"
+        return Result(raw(members))
+
+    return DivertedUpstream(upstream, answer)
