@@ -23,8 +23,8 @@ def arrivals(
 ) -> list[str]:
     """The sentences about the hosts of the profile `name`, which lists these labels. `hosts`: those that are known,
     by label; `changed`: the profile has just been written."""
-    found = [] if labels or name == DEFAULT_PROFILE else [_nobody(name, status)]
-    found += [text for label in labels for text in _of(name, label, status, ways, hosts)]
+    found = [] if labels or name == DEFAULT_PROFILE else [_without_labels(name, status)]
+    found += [text for label in labels for text in _of_label(name, label, status, ways, hosts)]
     if changed:
         attached = dict.fromkeys(each.label for each in status.hosts if each.profile == name)
         titles = [hosts[label].title for label in attached if label in hosts and hosts[label].lists_once]
@@ -34,11 +34,11 @@ def arrivals(
     return found
 
 
-def _nobody(name: str, status: Status) -> str:
+def _without_labels(name: str, status: Status) -> str:
     """The way in which a profile without labels gets a host."""
     named = [each for each in status.hosts if each.profile == name]
     if named:
-        return f"it is shown to {_them(len(named))} whose entry or token names it, and lists no label of a host"
+        return f"it is shown to {_attached(len(named))} whose entry or token names it, and lists no label of a host"
     labels = sorted({each.label for each in status.hosts if each.label not in ("", OWN_LABEL)})
     example = f", such as {labels[0]}" if labels else ""
     return (
@@ -47,19 +47,19 @@ def _nobody(name: str, status: Status) -> str:
     )
 
 
-def _them(number: int) -> str:
+def _attached(number: int) -> str:
     return "the attached host" if number == 1 else f"the {number} attached hosts"
 
 
-def _of(name: str, label: str, status: Status, ways: WaysIn, hosts: Mapping[str, Host]) -> Iterator[str]:
+def _of_label(name: str, label: str, status: Status, ways: WaysIn, hosts: Mapping[str, Host]) -> Iterator[str]:
     title = hosts[label].title if label in hosts else label
     attached = [each for each in status.hosts if each.label == label]
-    yield from dict.fromkeys(text for each in attached if (text := _otherwise(name, title, each)))
+    yield from dict.fromkeys(text for each in attached if (text := _why_other_view(name, title, each)))
     if not attached:
-        yield from _away(name, label, title, status, ways, known=label in hosts)
+        yield from _when_detached(name, label, title, status, ways, known=label in hosts)
 
 
-def _otherwise(name: str, title: str, row: HostRow) -> str:
+def _why_other_view(name: str, title: str, row: HostRow) -> str:
     """The reason why an attached host is not shown the profile that lists its label; "": it is."""
     if row.profile == name:
         return ""
@@ -73,7 +73,7 @@ def _otherwise(name: str, title: str, row: HostRow) -> str:
     return ""
 
 
-def _away(name: str, label: str, title: str, status: Status, ways: WaysIn, *, known: bool) -> Iterator[str]:
+def _when_detached(name: str, label: str, title: str, status: Status, ways: WaysIn, *, known: bool) -> Iterator[str]:
     """The way in which a host without an attached one comes to be shown the profile."""
     for row in status.hosts:
         if row.label != label and row.profile != name and (found := known_of(row)) is not None and found.id == label:
@@ -85,7 +85,7 @@ def _away(name: str, label: str, title: str, status: Status, ways: WaysIn, *, kn
             return
     tokens = [each for each in ways.tokens if each.label == label]
     entries = ways.entries.get(label, ())
-    said = [_by_entry(name, label, title, each) for each in entries]
+    said = [_when_entry_starts(name, label, title, each) for each in entries]
     for token in tokens:
         if token.profile and token.profile != name:
             said.append(f"the token {token.name} opens the profile {token.profile} and nothing else, whatever lists it")
@@ -103,7 +103,7 @@ def _away(name: str, label: str, title: str, status: Status, ways: WaysIn, *, kn
         )
 
 
-def _by_entry(name: str, label: str, title: str, entry: Entry) -> str:
+def _when_entry_starts(name: str, label: str, title: str, entry: Entry) -> str:
     if entry.profile == name or (entry.label == label and not entry.profile and not entry.server):
         return f"{title} is not attached now; it will be shown the profile {name} when it starts"
     if entry.profile:

@@ -92,7 +92,7 @@ def _suggest(options: argparse.Namespace) -> int:
     suggestion = suggested(host, evidence.uses, had_before(host), limits)
     taken = [each for each in tools if each.name in set(suggestion.names)]
     name = evidence.profile_of(host)
-    kept = evidence.kept(name)
+    kept = evidence.servers_still_starting(name)
     choice = choice_of(suggestion.names, tools, evidence.without_tools(name), kept)
     before = evidence.profiles.get(name)
     hosts = list(dict.fromkeys([*(() if before is None else before.hosts), host]))

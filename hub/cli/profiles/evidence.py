@@ -39,15 +39,14 @@ class Evidence(Struct, frozen=True):
     """By server, the beginning of the names of its tools; "": it has none."""
 
     def without_tools(self, profile: str) -> list[str]:
-        """The servers that the profile shows, or may show if it is new, which have no tools now, and perhaps other
-        things."""
+        """Servers without tools that the profile shows, or may show if it is new; they may have other things."""
         having, before = {each.server for each in self.uses.tools}, self.profiles.get(profile)
         found = [each.name for each in self.status.upstreams if each.name not in having and "@" not in each.name]
         return [each for each in found if before is None or not before.servers or each in before.servers]
 
     def away(self, profile: str) -> tuple[Away, ...]:
-        """The servers that are not connected now, and what else the profile says of tools that are not here. What it
-        shows, whichever tools there will be, is marked."""
+        """Servers that are not connected, and globs of the profile that match no tool. Those whose future tools it
+        shows are marked."""
         before = self.profiles.get(profile)
         is_open = self.is_open(profile)
         having = {each.server for each in self.uses.tools}
@@ -73,9 +72,8 @@ class Evidence(Struct, frozen=True):
         before = self.profiles.get(profile)
         return before is None or before.tools == ALL or leaves_out_only(before.tools)
 
-    def kept(self, profile: str) -> dict[str, str]:
-        """The servers that are away, and whose tools are shown, whichever they will have; with the beginning of the
-        names of these."""
+    def servers_still_starting(self, profile: str) -> dict[str, str]:
+        """Absent servers whose future tools this profile shows, with their name prefixes."""
         found = self.away(profile) if self.is_open(profile) else ()
         return {each.server: each.start for each in found if each.is_shown}
 
