@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import trio
 
-from cache.upstream_interface import PooledSession, Upstream
+from cache.interfaces import PooledSession, Upstream
 from hub.link.interface import Program
 from hub.wire.jsonrpc import peek_object
 

@@ -13,10 +13,9 @@ from cache.auto_subscribe import AutoSubscriptions
 from cache.entry import EVERYONE, CacheKey, DropCause, Entry
 from cache.flight import Flight
 from cache.index import ResourceIndex, is_trackable
+from cache.interfaces import PooledSession, SharedStore, Ticket, Upstream
 from cache.memory import MemoryStore
-from cache.shared_store import SharedStore, Ticket
 from cache.statistics import CacheCounters, CacheStatistics, UpstreamCacheStatistics
-from cache.upstream_interface import PooledSession, Upstream
 from config.settings import CacheConfig
 
 

@@ -1,11 +1,21 @@
-"""Vocabulary of the cache: keys, entries, and causes of dropping an entry. Pure."""
+"""Vocabulary of the cache: keys, entries, causes of dropping an entry, and which reads give the same result, since it
+depends on nothing but the URI. Pure.
+"""
 
 from enum import Enum
 from typing import Final
 
 from msgspec import Raw, Struct
 
-from hub.link.interface import Tenant
+from config.settings import UpstreamConfig
+from hub.link.interface import Caller, Operation, Tenant
+from hub.wire.capabilities import capabilities_for_upstream
+from hub.wire.jsonrpc import encode
+from hub.wire.mcp import RESOURCES_READ
+
+HARMLESS: Final = frozenset({"traceparent", "tracestate", "baggage"})
+"""Members of a request's `_meta` that no result depends on."""
+
 
 EVERYONE: Final = ""
 """The owner of public entries."""
@@ -66,3 +76,18 @@ class Entry(Struct, frozen=True):
     def size(self) -> int:
         """Bytes."""
         return memoryview(self.value).nbytes
+
+
+def is_plain(operation: Operation) -> bool:
+    """True if this is a read whose result depends on the URI alone."""
+    return (
+        operation.method == RESOURCES_READ and operation.params.keys() == {"uri"} and operation.meta.keys() <= HARMLESS
+    )
+
+
+def abilities_of(caller: Caller, config: UpstreamConfig) -> str:
+    """The capabilities that a modern upstream is told for the host of `caller`, as `CacheKey.abilities`."""
+    told = capabilities_for_upstream(
+        caller.capabilities, client_features=config.client_features, absorbs_tasks=config.tasks == "absorb"
+    )
+    return encode(told).decode()

@@ -20,7 +20,7 @@ from cache.cache_state import CacheState
 from cache.cacheability import entry_of, fresh_result, has_ttl, is_complete
 from cache.entry import Entry
 from cache.flight import Flight
-from cache.upstream_interface import PooledSession, Upstream
+from cache.interfaces import PooledSession, Upstream
 from hub.link.fault_isolation import FaultLog, run_isolated
 from hub.link.hub_errors import HubError, without_frames
 from hub.link.interface import Program

@@ -15,8 +15,7 @@ import trio
 from msgspec import Raw
 
 from cache.entry import CacheKey
-from cache.shared_store import Ticket
-from cache.upstream_interface import PooledSession, Upstream
+from cache.interfaces import PooledSession, Ticket, Upstream
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.interface import Caller, Exchange, Operation
 from hub.link.peer import UPSTREAM_CANCEL_S, last_words

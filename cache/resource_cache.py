@@ -20,20 +20,17 @@ import trio
 from cache.auto_subscribe import AutoSubscriptions
 from cache.cache_state import CacheState, for_everyone
 from cache.cacheability import fresh_result, stale_result
-from cache.entry import CacheKey, DropCause
+from cache.entry import CacheKey, DropCause, abilities_of, is_plain
 from cache.fetch import Fetches
 from cache.flight import Flight, Released
 from cache.index import is_trackable
-from cache.invalidation import CacheListener
-from cache.key import abilities_of, is_plain
+from cache.interfaces import PooledSession, SharedStore, Upstream
 from cache.memory import CachedEntry
-from cache.shared_store import SharedStore
 from cache.statistics import CacheStatistics
-from cache.upstream_interface import PooledSession, Upstream
 from config.identity import source_of
 from config.settings import CacheConfig, UpstreamConfig
 from hub.link.hub_errors import DeadlineExceeded, UpstreamLoop, UpstreamLost, UpstreamUnavailable
-from hub.link.interface import Caller, Exchange, Operation
+from hub.link.interface import Caller, Exchange, Operation, Tenant
 from hub.linux.machine import current_time
 from hub.wire.jsonrpc import Reply, peek_str
 from hub.wire.mcp import Era
@@ -49,8 +46,54 @@ class Hit(msgspec.Struct, frozen=True):
     cached: CachedEntry
 
 
+class CacheListener:
+    """The listener of one upstream. Satisfies `upstreams.invalidation.InvalidationListener`."""
+
+    def __init__(self, state: CacheState, name: str, source: str) -> None:
+        self._state = state
+        self._name = name
+        self.source = source
+        """The identity of the upstream, the same in all hubs that share it."""
+
+    def __repr__(self) -> str:
+        return f"<CacheListener of {self._name}>"
+
+    def resource_changed(self, uri: str) -> None:
+        """Drop `uri`, its parts, and the resources that it is a part of."""
+        state, name = self._state, self._name
+        state.auto_subscriptions.note_change(name, uri)
+        state.drop(state.memory.keys_below(name, uri), DropCause.UPDATED)
+        state.disturb(state.flights.items_below(name, uri))
+        state.invalidate_shared(self.source, uri)
+
+    def resources_relisted(self) -> None:
+        """Drop everything."""
+        self._state.drop_all(self._name, DropCause.LISTS)
+        self._state.invalidate_shared(self.source, None)
+
+    def subscribed(self, uri: str) -> None:
+        """Drop `uri`: changes before the subscription may have been missed."""
+        state, name = self._state, self._name
+        state.drop(state.memory.of_resource(name, uri), DropCause.SESSION)
+        state.disturb(state.flights.of_resource(name, uri))
+        state.invalidate_shared(self.source, uri)
+
+    def gap(self, tenant: Tenant | None) -> None:
+        """Expire what was read over the session of `tenant`, None: over all sessions. Results of reads over a session
+        that is not known yet are not kept either."""
+        state, name = self._state, self._name
+        if tenant is not None:
+            state.expire(state.memory.of_tenant(name, tenant))
+            unknown = [flight for flight in state.flights.of(name) if flight.pooled is None]
+            state.disturb([*state.flights.of_tenant(name, tenant), *unknown])
+            return
+        state.expire(state.memory.of(name))
+        state.disturb(state.flights.of(name))
+        state.invalidate_shared(self.source, None)
+
+
 class ResourceCache:
-    """The cache of one hub; a `cache.shared_store.StoreListener`. `run` must be running."""
+    """The cache of one hub; a `cache.interfaces.StoreListener`. `run` must be running."""
 
     def __init__(
         self, config: CacheConfig, shared: SharedStore | None = None, *, clock: Callable[[], float] = current_time

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from config.setting import Secret, Setting
-from config.setting_facts import declarations
+from config.setting import Secret, Setting, declarations
 from config.settings import HubConfig, UpstreamConfig
 
 _BREADTH: Final = {"per_host": 0, "auto": 1, "shared": 2, "singleton": 3}

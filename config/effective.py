@@ -2,20 +2,24 @@
 
 Values are shown as files have them, before variables are replaced, so that `${TOKEN}` stays `${TOKEN}`. A text that may
 be a secret is masked, as its setting declares: secrets, queries of URLs, arguments and other texts that look like one.
+
+The environment of a server is shown too (`hubd env`): each variable, and what says it.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
+from config.environment.passing import Patterns, passing
 from config.errors import dotted, quoted
 from config.loading.all_files import Gathered
+from config.loading.assemble import Loaded
 from config.loading.precedence import Origin, Stack, stacks
 from config.loading.safe_reading import Keys
-from config.secret_detection import MASK, looks_secret, masked_arguments, masked_secret, masked_url
-from config.setting_facts import Declaration, declarations
+from config.secrets.detection import MASK, looks_secret, masked_arguments, masked_secret, masked_url
+from config.setting import Declaration, declarations
 from config.settings import HubConfig, UpstreamConfig
 
 
@@ -214,3 +218,72 @@ def _whence(origin: Origin | None) -> str:
 def _aligned(rows: list[tuple[str, str]]) -> Iterator[str]:
     width = max((len(left) for left, _ in rows if len(left) <= 60), default=0)
     yield from (f"{left.ljust(width)}  # {right}" for left, right in rows)
+
+
+class ShownVariable(Struct, frozen=True, kw_only=True):
+    """A variable that a server gets."""
+
+    name: str
+    value: str
+    """The value, or what is shown in its place."""
+    source: Literal["configuration", "hubd.env", "environment"]
+    """The kind of place it comes from: `environment` is what the hub was started with."""
+    file: str | None = None
+    line: int | None = None
+
+
+class WithheldVariable(Struct, frozen=True, kw_only=True):
+    """A variable of the hub that a pattern names, and the server does not get."""
+
+    name: str
+    reason: Literal["secret", "pattern", "own"]
+    """`secret`: it looks like one, and `pass` does not name it in full; `pattern`: one with `!` takes it out; `own`: it
+    was set for the hub itself."""
+
+
+class ShownEnvironment(Struct, frozen=True, kw_only=True):
+    """The environment of one server, or of a server that says nothing of it."""
+
+    variables: tuple[ShownVariable, ...]
+    withheld: tuple[WithheldVariable, ...]
+
+
+def shown_environment(
+    loaded: Loaded, name: str | None = None, config: UpstreamConfig | None = None
+) -> ShownEnvironment:
+    """The environment that the server `name` gets when it starts next. `config`: its settings, if they are not in
+    `loaded`. Without a name: what a server gets of which only `[defaults]` say anything."""
+    config = config or (None if name is None else loaded.config.upstreams.get(name))
+    settings = loaded.config.defaults if config is None else config
+    patterns: Patterns = settings.pass_
+    found = passing(loaded.environ, patterns)
+    env_file = str(loaded.files[0].with_name("hubd.env")) if loaded.files else None
+    shown = {}
+    for variable, value in found.passed.items():
+        line = loaded.own_lines.get(variable)
+        shown[variable] = ShownVariable(
+            name=variable,
+            value=_masked(variable, value),
+            source="environment" if line is None else "hubd.env",
+            file=None if line is None else env_file,
+            line=line,
+        )
+    table = ("defaults",) if config is None else ("upstreams", name or "")
+    for variable in settings.env:
+        origin = loaded.origins.get((*table, "env", variable))
+        file, line = (None, None) if origin is None else (str(origin.file), origin.line)
+        shown[variable] = ShownVariable(name=variable, value=MASK, source="configuration", file=file, line=line)
+    return ShownEnvironment(
+        variables=tuple(shown[variable] for variable in sorted(shown)),
+        withheld=tuple(
+            WithheldVariable(name=variable, reason=reason)
+            for variable, reason in sorted(found.withheld.items())
+            if variable not in settings.env
+        ),
+    )
+
+
+def _masked(name: str, value: str) -> str:
+    if not looks_secret(name, value):
+        return value
+    return masked_url(value) if "://" in value else MASK

@@ -11,9 +11,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from config.profile_settings import Profile, ResolvedOverride, ToolOverride
 from config.references import Reference, filled, references_in
 from config.setting import Secret
+from config.tables.profiles import Profile, ResolvedOverride, ToolOverride
 
 Keys = tuple[str, ...]
 MAX_FIXED_BYTES: Final = 64 << 10

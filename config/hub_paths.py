@@ -122,7 +122,7 @@ def originals_path() -> Path:
 
 
 def had_before_path() -> Path:
-    """The servers that hosts had before an import, with their own choices of tools (`config.hosts.had_before`)."""
+    """The servers that hosts had before an import, with their own choices of tools (`config.hosts.remembered`)."""
     return state_dir() / "had_before.json"
 
 
@@ -132,7 +132,7 @@ def trust_path() -> Path:
 
 
 def secrets_path() -> Path:
-    """The secrets of `hubd secret` (`config.secret_store`)."""
+    """The secrets of `hubd secret` (`config.secrets.store`)."""
     return state_dir() / SECRETS_FILE
 
 

@@ -6,10 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from config.deferred import references_of
-from config.references import shown
-from config.setting import reveal
-from config.setting_facts import declarations
+from config.references import references_of, shown
+from config.setting import declarations, reveal
 from config.settings import UpstreamConfig
 
 _THIS_RUN: Final = secrets.token_bytes(16)

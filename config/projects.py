@@ -4,25 +4,33 @@
     .mcp.json      as Claude Code and others have it; `.hubd.toml` wins where both name an upstream
 
 A file that came with a checkout starts programs, so nothing of it counts until the user allowed exactly its content
-(`trust`), and a hub does not even look into it before. What a hub does: `find_project` for the root of a host, then
+(`Trust`), and a hub does not even look into it before. What a hub does: `find_project` for the root of a host, then
 `Trust.allowed`, which compares bytes before it reads what they mean, and then show that host
 `base.upstreams | project.upstreams`.
+
+The user's decisions (`Trust`) stand in one small JSON file, 0600, replaced as a whole. One that cannot be read allows
+nothing: each project with the content it had when it was allowed; other content counts as never allowed.
 """
 
+import errno
+import logging
 import os
 import stat
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from config.errors import ConfigError, Diagnostic
+from config.files import replace_private
 from config.loading.assemble import check_names, origins_of, upstream_of
 from config.loading.one_file import Layer, Source, read_source
 from config.loading.precedence import Origin, Stack, stacks
+from config.loading.safe_reading import MAX_OWN_BYTES, Content, Keys, Problem, fetch, read_private
 from config.loading.safe_reading import PROJECT_FILES as PROJECT_FILES
-from config.loading.safe_reading import Content, Keys, Problem, fetch
 from config.settings import HubConfig, UpstreamConfig
 
 
@@ -154,3 +162,89 @@ def _digest(root: Path, content: Mapping[Path, bytes]) -> str:
 
 def _is_below(path: Path, root: Path) -> bool:
     return Path(os.path.realpath(path)).is_relative_to(root) or Path(os.path.normpath(path)).is_relative_to(root)
+
+
+log = logging.getLogger("hubd.config")
+FORMAT: Final = 1
+LACKING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors that say nothing about a file: this process, or the machine, lacks something for a moment."""
+
+
+class _File(msgspec.Struct, frozen=True):
+    format: int
+    projects: dict[str, str]
+    """Root -> `Project.digest` of the allowed content."""
+
+
+class Trust:
+    """The user's decisions. Each question reads the file, so that another process may answer meanwhile.
+
+    Each raises OSError if that cannot be told now, for lack of descriptors or memory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def allowed(self, root: Path, environ: Mapping[str, str], base: HubConfig) -> tuple[Project, list[Source]] | None:
+        """The project of `root` and what its files say, if the user allowed exactly that; None: it is another content,
+        and was not parsed.
+
+        Raises:
+            ConfigError: it is allowed, and cannot be used.
+        """
+        folder = read_folder(root)
+        if self._read().get(str(root), "").partition(" ")[0] != folder.digest:
+            return None
+        sources = read_project(root, environ, folder)
+        project = load_project(root, environ, base, sources=sources)
+        return (project, sources) if self.is_allowed(project) else None
+
+    def is_allowed(self, project: Project) -> bool:
+        """True if the user allowed exactly what `project` says now."""
+        return self._read().get(str(project.root)) == project.digest
+
+    def roots(self) -> list[Path]:
+        """The projects of which the user allowed some content."""
+        return [Path(root) for root in self._read()]
+
+    def allows_any(self) -> bool:
+        """True if the user allowed anything at all."""
+        return bool(self._read())
+
+    def allow(self, project: Project) -> None:
+        """Allow what `project` says now, in place of what was allowed for its root before.
+
+        Raises:
+            OSError: the decision cannot be written.
+        """
+        self._write(self._read() | {str(project.root): project.digest})
+
+    def deny(self, root: Path) -> bool:
+        """Allow nothing of `root` any more; whether anything was.
+
+        Raises:
+            OSError: the decision cannot be written.
+        """
+        allowed = self._read()
+        if str(root) not in allowed:
+            return False
+        self._write({known: digest for known, digest in allowed.items() if known != str(root)})
+        return True
+
+    def _read(self) -> dict[str, str]:
+        try:
+            file = msgspec.json.decode(read_private(self._path, MAX_OWN_BYTES).data, type=_File)
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            if error.errno in LACKING:
+                raise
+            log.warning("cannot read %s: %s; no project is allowed", self._path, error.strerror)
+            return {}
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            log.warning("%s is damaged; no project is allowed", self._path)
+            return {}
+        return file.projects if file.format == FORMAT else {}
+
+    def _write(self, projects: dict[str, str]) -> None:
+        replace_private(self._path, msgspec.json.encode(_File(FORMAT, projects)))

@@ -1,7 +1,7 @@
 """The configuration as frozen structs. Each setting is declared here once, and nowhere else.
 
 A declaration is `name: Annotated[TYPE, Setting(...)] = DEFAULT`, and below it a sentence for people; a name that Python
-keeps for itself has an underscore here (`pass_`) and none in files. `setting_facts` reads them for all that deal with
+keeps for itself has an underscore here (`pass_`) and none in files. `config.setting` reads them for all that deal with
 settings: bounds (`loading.check`), variables (`loading.one_file`), unknown settings (`loading.convert`), what a change
 means (`diff`), what makes two servers the same (`identity`), what may be shown (`effective`), the JSON Schema
 (`json_schema`). A secret has the type `Secret`. Units are in the names.
@@ -16,13 +16,12 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Struct, field
 
-from config.access_settings import AccessConfig
 from config.name_globs import ALL
-from config.oauth_settings import OAuthConfig, UpstreamOAuth
-from config.profile_settings import MAX_NAME_BUDGET, MIN_NAME_BUDGET, Profile
-from config.registry_settings import RegistryConfig
 from config.setting import Secret, Setting
-from config.usage_settings import UsageConfig
+from config.tables.access import AccessConfig
+from config.tables.oauth import OAuthConfig, UpstreamOAuth
+from config.tables.profiles import MAX_NAME_BUDGET, MIN_NAME_BUDGET, Profile
+from config.tables.registries import RegistryConfig
 
 MIN_BUFFER: Final = 64 << 20
 """So that one request of 16 MiB fits into the quarter that a connection gets."""
@@ -223,6 +222,14 @@ class ReplicaConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 DEFAULT_LISTEN: Final = "127.0.0.1:8765"
+
+
+class UsageConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The record of which tools are called."""
+
+    keep: Annotated[bool, Setting(reload="live", instead_of=("enabled",))] = True
+    """Calls of each tool are counted by host and day, and kept for 90 days: names and counts, no arguments. If not,
+    what was counted is forgotten."""
 
 
 class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -13,11 +13,11 @@ from typing import Final
 
 import trio
 
+from cache.interfaces import SharedStore
 from cache.resource_cache import ResourceCache
-from cache.shared_store import SharedStore
 from config.diff import pending
 from config.saved_state import Memory
-from config.setting_facts import secrets_of
+from config.setting import secrets_of
 from config.settings import HubConfig, UpstreamConfig
 from hub.bridge.bridge import EraBridge
 from hub.bridge.parking.parking import PARK, ParkedCalls

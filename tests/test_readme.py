@@ -10,8 +10,8 @@ from msgspec import Raw, Struct
 
 from config.environment.passing import PASSED
 from config.loading.assemble import Loaded, load_all
-from config.secret_store import SecretStore
-from config.setting_facts import declarations, tables
+from config.secrets.store import SecretStore
+from config.setting import declarations, tables
 from config.settings import CacheConfig, HubConfig, UpstreamConfig
 from hub.catalog.merging import merge
 from hub.catalog.naming_rules import Rules, UpstreamRule

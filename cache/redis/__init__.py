@@ -1,7 +1,7 @@
 """The shared store, in Redis or Valkey: entries of the cache, and facts about hubs.
 
 `store` looks up and puts entries, within 50 ms or not at all; `layout` has names, scripts and what invalidates an
-entry, `sealed_values` seals values, `url` parses the address, `connection_pair`, `coredis_connection` and `replies`
+entry, and seals values, `url` parses the address, `connection_pair`, `coredis_connection` and `replies`
 talk to the server, `store_link` keeps all of it alive. `bus` carries messages between hubs, `pending_writes` holds
 invalidations not written yet, `health` decides whether the server is asked at all; `hub_directory` holds facts about
 hubs, for `hub.fleet`.

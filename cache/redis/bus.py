@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from cache.redis.sealed_values import ValueSealer
+from cache.redis.layout import ValueSealer
 
 BEAT_S: Final = 1.0
 """Seconds between heartbeats."""

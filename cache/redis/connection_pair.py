@@ -14,10 +14,10 @@ from typing import Any, Final
 import trio
 from coredis.exceptions import ConnectionError as Lost
 
+from cache.interfaces import StoreUnreachable
 from cache.redis.coredis_connection import CoredisConnection, open_stream, refusal, tls_context, why
 from cache.redis.layout import CommandRefused
 from cache.redis.url import StoreAddress
-from cache.shared_store import StoreUnreachable
 
 OPEN_S: Final = 3.0
 """Time limit for opening both connections."""

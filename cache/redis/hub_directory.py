@@ -5,10 +5,9 @@ from typing import Any, Final, NamedTuple
 
 import trio
 
-from cache.redis.layout import SWAP, CommandRefused, read_command, time_of
-from cache.redis.sealed_values import OVERHEAD_BYTES
+from cache.interfaces import MAX_FACT_BYTES, StoreUnreachable
+from cache.redis.layout import OVERHEAD_BYTES, SWAP, CommandRefused, read_command, time_of
 from cache.redis.store_link import StoreLink
-from cache.shared_store import MAX_FACT_BYTES, StoreUnreachable
 
 FACT_S: Final = 0.5
 """Time limit of a round trip. Longer than a look-up in the cache: without a fact a host gets an error."""
@@ -31,7 +30,7 @@ class _Found(NamedTuple):
 
 
 class RedisDirectory:
-    """A `cache.shared_store.Directory`. A value that no hub wrote counts as none, and `swap` does not replace it.
+    """A `cache.interfaces.Directory`. A value that no hub wrote counts as none, and `swap` does not replace it.
 
     While the sealing key is being replaced, a name has one place for each key, and hubs look in both. So each value
     says when it expires, and the one that expires last is the newest. A `get` copies it to the place where this hub

@@ -14,12 +14,19 @@ import trio
 from msgspec import Raw, Struct
 
 from cache.entry import EVERYONE, Entry
+from cache.interfaces import StoreListener, StoreUnreachable, Ticket
 from cache.redis.hub_directory import RedisDirectory
-from cache.redis.layout import HASH_TTL_S, STAMP_CHARS, CommandRefused, look_up_command, time_of
-from cache.redis.sealed_values import OVERHEAD_BYTES, ValueSealer
+from cache.redis.layout import (
+    HASH_TTL_S,
+    OVERHEAD_BYTES,
+    STAMP_CHARS,
+    CommandRefused,
+    ValueSealer,
+    look_up_command,
+    time_of,
+)
 from cache.redis.store_link import StoreLink
 from cache.redis.url import address_of, require_client
-from cache.shared_store import StoreListener, StoreUnreachable, Ticket
 from cache.statistics import StoreStatistics
 from config.settings import CacheConfig
 
@@ -57,7 +64,7 @@ class _Look:
 
 
 class RedisStore:
-    """A `cache.shared_store.SharedStore`, with a `Directory` beside it; the listener of its `StoreLink`."""
+    """A `cache.interfaces.SharedStore`, with a `Directory` beside it; the listener of its `StoreLink`."""
 
     def __init__(
         self,

@@ -20,9 +20,9 @@ from cache.redis.bus import BEAT_S, Bus
 from cache.redis.health import StoreHealth
 from cache.redis.layout import MAX_DELETED, CommandRefused, Layout, invalidate_command, look_up_command
 from cache.redis.pending_writes import PendingWrites
-from cache.redis.sealed_values import ValueSealer
+from cache.redis.layout import ValueSealer
 from cache.redis.url import StoreAddress
-from cache.shared_store import StoreListener, StoreUnreachable
+from cache.interfaces import StoreListener, StoreUnreachable
 from hub.link.fault_isolation import FaultLog
 from hub.link.rates import ExponentialBackoff, jitter
 

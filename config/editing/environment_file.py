@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from config.environment.own_file import NotReadable, in_block, outside, with_block
-from config.environment.shell import recording
+from config.environment.recording import recording
 from config.errors import EditError
 from config.files import read_file, replace_file
 from config.loading.all_files import OWN_VARIABLES

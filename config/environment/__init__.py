@@ -1,7 +1,7 @@
 """The environment of servers. Pure.
 
-`passing` says which variables of the hub a server gets, `own_file` reads `hubd.env` and its marked block, `precedence`
-puts that file over the environment that the hub was started with, `shell` says which variables of a shell are recorded
+`passing` says which variables of the hub a server gets, `own_file` reads `hubd.env` and its marked block, and
+puts that file over the environment that the hub was started with, `recording` says which variables of a shell are kept
 there. The file is written by `config.editing.environment_file`.
 
 What always holds: what looks like a secret is neither passed nor recorded, unless `pass` names the variable in full.

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from config.secret_detection import looks_secret
+from config.secrets.detection import looks_secret
 
 ALWAYS: Final = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_*", "TZ", "TMPDIR")
 """Variables without which programs hardly run; whether they look like secrets is not asked."""

@@ -1,9 +1,24 @@
-"""Our entry in the file of a host: making it, and recognizing it. Pure."""
+"""Our entry in the file of a host: making it, and recognizing it. Pure.
 
+A host that the desktop started knows nothing of what a shell has set. So whatever leads this shell's hub elsewhere than
+to the usual directories has to stand in the entry (`directories_of`):
+
+- `HUBD_RUNTIME_DIR`, where the sockets are, also in place of an `XDG_RUNTIME_DIR` that is not the usual one: that means
+  more to more programs, and the login sets it for hosts and shells alike;
+- `XDG_CONFIG_HOME` and `XDG_STATE_HOME`, since the first host starts the hub, which is to be the same one that this
+  shell would start.
+
+These are names of directories. No other variable is carried, whatever the configuration refers to: secrets belong in
+`hubd.env`.
+"""
+
+import os
 from collections.abc import Mapping
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Final
 
+from config import directories
 from config.hosts.facts import Host
 from config.loading.host_entry import command_of, hubd_command
 
@@ -68,3 +83,17 @@ def _filled(template: Any, values: Mapping[str, Any]) -> Any:
     if isinstance(template, str) and template.startswith("{"):
         return values[template[1:-1]]
     return template
+
+
+def carried(environ: Mapping[str, str], home: Path) -> dict[str, str]:
+    """The variables that lead a program which has no others to the same hub as `environ` does."""
+    found = {}
+    known = dict(environ)
+    runtime = directories.runtime_dir(known)
+    if runtime not in (directories.runtime_dir({}), f"/run/user/{os.getuid()}/hubd"):
+        found["HUBD_RUNTIME_DIR"] = runtime
+    for variable, usual in (("XDG_CONFIG_HOME", ".config"), ("XDG_STATE_HOME", ".local/state")):
+        value = directories.absolute(variable, known)
+        if value not in (None, f"{home}/{usual}"):
+            found[variable] = str(value)
+    return found

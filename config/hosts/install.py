@@ -7,22 +7,31 @@ out, and only if it is one of ours. `plan_*` decide and change nothing; `carry_o
 
 import json
 import os
+import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct, structs
 
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
+from config.errors import EditError
 from config.files import read_file, refuse_place, remove_file, replace_file
 from config.hosts.entry import KEY
-from config.hosts.entry_text import facts_of_first, with_entries, with_facts, without_entries
-from config.hosts.facts import Place
-from config.hosts.host_commands import run_program
-from config.hosts.installed import Record, Records, our_entries
+from config.hosts.facts import Host, Place
+from config.hosts.installed import (
+    Record,
+    Records,
+    facts_of_first,
+    our_entries,
+    with_entries,
+    with_facts,
+    without_entries,
+)
 from config.hosts.originals import Original, as_before, out_again, put_back
 
 Did = Literal["added", "updated", "unchanged", "removed", "restored", "absent", "refused"]
@@ -255,3 +264,37 @@ def carry_out(plan: Plan, records: Records, *, now: datetime, backups: Path, env
     for key, record in plan.records.items():
         records.keep(path, key, record)
     return backup
+
+
+PROGRAM_PATIENCE_S: Final = 60
+
+
+def run_program(command: tuple[str, ...], environ: Mapping[str, str]) -> None:
+    """Run a host's own program; what it says is shown only if it fails.
+
+    Raises:
+        EditError: it cannot be run, or fails.
+    """
+    name = Path(command[0]).name
+    try:
+        done = subprocess.run(
+            command,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=PROGRAM_PATIENCE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        if isinstance(error, OSError):
+            raise EditError(f"`{name} mcp` cannot be run: {error.strerror}; nothing was changed") from None
+        raise EditError(f"`{name} mcp` gave no answer within {PROGRAM_PATIENCE_S} s, and was stopped") from None
+    if done.returncode:
+        said = done.stdout.decode(errors="replace").strip()[:300]
+        raise EditError(f"`{' '.join((name, *command[1:6]))}` failed: {said or f'exit code {done.returncode}'}")
+
+
+def own_program(host: Host, environ: Mapping[str, str]) -> str | None:
+    """The host's own program for changing its entries, if it has one and it is on PATH."""
+    return shutil.which(host.program, path=environ.get("PATH", "")) if host.program else None

@@ -1,15 +1,18 @@
-"""Our entries in a file of a host: which are ours, and what is remembered of how they came. Nothing is changed here.
+"""Our entries in a file of a host: which are ours, what is remembered of how they came, and the text with or without
+them. Nothing is written here.
 
 There is the hub's one entry (`KEY`), or, after `hubd install --each`, one for each server, under the server's own name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from config.editing.text import serverfile
+from config.editing.text import jsonc, serverfile
+from config.editing.text.change import Edit, EditRefused
 from config.hosts.entry import KEY, starts_connect, upstream_of, url_of
 from config.hosts.facts import Place
 from config.hosts.remembered import Remembered
@@ -92,3 +95,90 @@ def hub_entry(place: Place, text: str, records: Records | None) -> Any:
     if records is None:
         return next((entry for key, entry in entries.items() if upstream_of(entry) == key), None)
     return next((entries[key] for key in our_entries(place, entries, records)), None)
+
+
+def facts_of_first(place: Place, text: str, *, is_new: bool) -> Record:
+    """Facts about what our first entry in a file makes necessary beside itself: the file, its root, directories."""
+    root, directories = _has_no_root(place, text), _missing(place.path)
+    return Record(place.host.id, {}, made_file=is_new, made_root=root, made_directories=directories)
+
+
+def with_facts(record: Record | None, made: Record) -> Record | None:
+    """The record with what our entries made necessary, which goes when the last of them goes."""
+    if record is None:
+        return None
+    facts = {"made_file": made.made_file, "made_root": made.made_root, "made_directories": made.made_directories}
+    return structs.replace(record, **facts)
+
+
+def with_entries(
+    place: Place, text: str, ins: Mapping[str, dict[str, Any]], made: Record
+) -> tuple[str, dict[str, Record | None]]:
+    """`text` with these entries, and what is to be remembered of each.
+
+    Raises:
+        EditRefused: that cannot be done for certain.
+    """
+    records: dict[str, Record | None] = {}
+    for key, entry in ins.items():
+        edit = serverfile.insert(place.kept, text, key, entry)
+        text = edit.apply(text)
+        records[key] = structs.replace(made, host=place.host.id, entry=entry, old=edit.old, new=edit.new)
+    return text, records
+
+
+def without_entries(
+    place: Place, text: str, outs: Mapping[str, Record | None], all: Iterable[Record | None]
+) -> tuple[str, Record]:
+    """`text` without these entries, the last one first; and what all of ours had made necessary.
+
+    Raises:
+        EditRefused: that cannot be done for certain.
+    """
+    known = [record for record in all if record is not None]
+    made = Record(
+        place.host.id,
+        {},
+        made_file=any(record.made_file for record in known),
+        made_root=any(record.made_root for record in known),
+        made_directories=max((record.made_directories for record in known), key=len, default=()),
+    )
+    for key, record in reversed(list(outs.items())):
+        text = _undone(place, text, key, record, made)
+    return text, made
+
+
+def _undone(place: Place, text: str, key: str, record: Record | None, made: Record) -> str:
+    """`text` without one of our entries: verbatim as it came if that is still there, else the entry alone.
+
+    Raises:
+        EditRefused: neither can be done for certain.
+    """
+    shape = place.kept
+    meant = serverfile.without(shape, serverfile.read(shape, text), key)
+    at = text.find(record.new) if record is not None and record.new else -1
+    while record is not None and at >= 0:
+        candidate = Edit(at, record.new, record.old).apply(text)
+        with suppress(EditRefused):
+            if serverfile.plain(shape, serverfile.read(shape, candidate)) == meant:
+                return candidate
+        at = text.find(record.new, at + 1)
+    left = serverfile.remove(shape, text, key, comments=False).apply(text)  # we wrote none
+    if made.made_root and shape.format == "json" and not serverfile.entries(shape, left):
+        with suppress(EditRefused):
+            without_root = jsonc.remove(left, shape.root[:-1], shape.root[-1]).apply(left)
+            if serverfile.plain(shape, jsonc.read(without_root)) == meant:
+                return without_root
+    return left
+
+
+def _has_no_root(place: Place, text: str) -> bool:
+    document = serverfile.read(place.kept, text)
+    for name in place.kept.root:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document is None
+
+
+def _missing(path: Path) -> tuple[str, ...]:
+    """The directories that will have to be made for `path`, the outermost first."""
+    return tuple(str(parent) for parent in reversed(path.parents) if not parent.exists())

@@ -1,7 +1,7 @@
 """Servers that hosts stop starting, since the hub serves them; and those that stay with their host, with the reason.
 
 Nothing that works is taken away: whether the hub serves a server is asked of the caller (`Served`), since only a hub
-that runs can tell. Here nothing is written; `import_files.carry_out` does that.
+that runs can tell. Here nothing is written; `import_writing.carry_out` does that.
 """
 
 import os
@@ -16,11 +16,10 @@ from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.hosts.facts import Machine, Place, every_user_file
-from config.hosts.host_commands import own_program
 from config.hosts.host_servers import Server
 from config.hosts.import_choice import Import
-from config.hosts.import_files import Write
-from config.hosts.install import text_at
+from config.hosts.import_writing import Write
+from config.hosts.install import own_program, text_at
 from config.hosts.installed import Records, our_entries
 from config.hosts.originals import Original, taken_out, taken_out_by_program
 from config.settings import HubConfig

@@ -14,8 +14,8 @@ from itertools import count
 from typing import Any, Final, NamedTuple
 
 from config.errors import EditError
-from config.secret_detection import looks_secret, secret_arguments
-from config.secret_store import SecretStore, SecretUnavailable, Stored
+from config.secrets.detection import looks_secret, secret_arguments
+from config.secrets.store import SecretStore, SecretUnavailable, Stored
 from config.setting import Secret
 
 MAX_NAME: Final = 56

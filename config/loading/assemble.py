@@ -23,14 +23,12 @@ from config.loading.check import (
     warnings_of_upstream,
 )
 from config.loading.check_oauth import problems_of_oauth_in_fleet
-from config.loading.check_profiles import warnings_of_profiles, warnings_of_unread
-from config.loading.check_renames import problems_of_new_names
+from config.loading.check_profiles import problems_of_new_names, warnings_of_profiles, warnings_of_unread
 from config.loading.convert import UPSTREAM, convert, convert_known, nearest
 from config.loading.one_file import resolved, resolved_settings
 from config.loading.precedence import Origin, Stack, makes_sense, stacks
 from config.loading.safe_reading import Findings, Keys, Problem
-from config.setting import reveal
-from config.setting_facts import declarations
+from config.setting import declarations, reveal
 from config.settings import HubConfig, ServerSettings, UpstreamConfig
 
 

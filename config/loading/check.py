@@ -17,16 +17,14 @@ from config.environment.passing import mistakes
 from config.loading.check_access import problems_of_access, warnings_of_access
 from config.loading.check_fleet import problems_of_sharing, warnings_of_sharing
 from config.loading.check_oauth import problems_of_oauth, problems_of_oauth_in_hub
-from config.loading.check_profiles import problems_of_profiles
-from config.loading.check_renames import problems_of_renames
+from config.loading.check_profiles import problems_of_profiles, problems_of_renames
 from config.loading.safe_reading import Keys, Problem
 from config.name_globs import problem_of
 from config.names import RULE, is_reserved, is_server_id, is_usable, suggest_id
 from config.references import blanked, references_in
-from config.registry_settings import flaws_of
-from config.setting import Secret, Setting
-from config.setting_facts import declarations
+from config.setting import Secret, Setting, declarations
 from config.settings import HubConfig, UpstreamConfig
+from config.tables.registries import flaws_of
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")

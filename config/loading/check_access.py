@@ -10,10 +10,10 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from config.access_settings import SECRET_HEADER, AccessConfig, AccessIssuer, AccessToken, TrustedProxy
 from config.loading.safe_reading import Keys, Problem
-from config.profile_settings import profile_problem
 from config.settings import MIN_TOKEN, TOKEN, HubConfig
+from config.tables.access import SECRET_HEADER, AccessConfig, AccessIssuer, AccessToken, TrustedProxy
+from config.tables.profiles import profile_problem
 
 ISSUER_NAME: Final = re.compile(r"[a-z0-9-]{1,32}")
 TAKEN: Final = ("local", "proxy")

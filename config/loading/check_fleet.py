@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from config.loading.safe_reading import Problem
-from config.setting_facts import declarations
+from config.setting import declarations
 from config.settings import MAX_REPLICA, MIN_TOKEN, REPLICA_NAME, TOKEN, CacheConfig, HubConfig
 
 KEY_BYTES: Final = 32

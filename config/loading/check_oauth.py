@@ -7,9 +7,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 from config.loading.safe_reading import Problem
 from config.name_globs import problem_of
-from config.oauth_settings import OWN_PARAMETERS, OAuthConfig, UpstreamOAuth
 from config.references import NUL
 from config.settings import ReplicaConfig, UpstreamConfig
+from config.tables.oauth import OWN_PARAMETERS, OAuthConfig, UpstreamOAuth
 
 MAX_EXTRA: Final = 16
 MAX_TEXT: Final = 2048

@@ -14,8 +14,8 @@ from config.loading.check_access import LABEL
 from config.loading.safe_reading import Keys, Problem
 from config.name_globs import MAX_CHARS, NameStarts, fixed_start, problem_of
 from config.names import RESERVED
-from config.profile_settings import Profile, ToolOverride
 from config.settings import UpstreamConfig
+from config.tables.profiles import Profile, ToolOverride
 
 PROFILE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
 PROFILE_NAME_RULE: Final = "lower-case letters, digits, dots, dashes and underscores, at most 32"
@@ -184,3 +184,46 @@ def _problems_of_override(override: ToolOverride) -> Iterator[Problem]:
 
 def _size(text: str) -> int:
     return len(text.encode(errors="replace"))
+
+
+NEW_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+"""The form of a name that the configuration gives to a tool."""
+MAX_QUOTED_NAME: Final = 80
+"""Characters of a name that a problem shows."""
+ID_ROOM: Final = 18
+"""Characters of a visible name that a server id leaves (`hub.catalog.names`)."""
+
+
+def problems_of_renames(upstream: UpstreamConfig) -> Iterator[Problem]:
+    """Problems of `rename` that are seen in one upstream alone."""
+    taken: dict[str, str] = {}
+    for own, new in upstream.rename.items():
+        keys, name = ("rename", own), quoted(new[:MAX_QUOTED_NAME])
+        if not NEW_NAME.fullmatch(new):
+            yield Problem(keys, f'{name} cannot name a tool: a letter, then letters, digits, "_" and "-"')
+        elif new.startswith(f"{RESERVED}__"):
+            yield Problem(
+                keys, f'{name} begins with "{RESERVED}__", as tools of the hub itself do; choose another name'
+            )
+        elif (other := taken.setdefault(new, own)) != own:
+            text = f"{name} is the new name of {quoted(other[:MAX_QUOTED_NAME])} already; choose another name"
+            yield Problem(keys, text)
+
+
+def problems_of_new_names(upstreams: Mapping[str, UpstreamConfig], budget: int) -> Iterator[tuple[str, Problem]]:
+    """Problems of `rename` beside what all upstreams are called, in visible names of `budget` characters; each with the
+    name of the upstream."""
+    ids = {
+        id: name for name, upstream in upstreams.items() for id in (name, upstream.prefix or name, *upstream.aliases)
+    }
+    for name, upstream in upstreams.items():
+        prefix = name if upstream.prefix is None else upstream.prefix
+        room = budget if prefix == "" else budget - min(len(prefix), budget - ID_ROOM) - len("__")
+        for own, new in upstream.rename.items():
+            keys, visible = ("rename", own), quoted(new[:MAX_QUOTED_NAME])
+            if len(new) > room:
+                text = f"{visible} has {len(new)} characters, and the visible name has room for {room} (name_budget)"
+                yield name, Problem(keys, f"{text}; choose a shorter name")
+            elif prefix == "" and (owner := ids.get(new.partition("__")[0], name)) != name and "__" in new:
+                text = f'{visible} is a name that tools of "{owner}" have, since this upstream has no prefix'
+                yield name, Problem(keys, f"{text}; choose another name")

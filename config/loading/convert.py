@@ -15,8 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from config.loading.safe_reading import Findings, Keys
-from config.setting import Secret
-from config.setting_facts import declarations, tables
+from config.setting import Secret, declarations, tables
 from config.settings import HubConfig, ServerSettings, UpstreamConfig
 
 HUB: Final = frozenset(declarations(HubConfig))

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from config.loading.host_filters import FILTERS, filter_of
 from config.loading.safe_reading import Findings, Keys, Problem
-from config.setting_facts import declarations
+from config.setting import declarations
 from config.settings import UpstreamConfig
 
 SPELLINGS: Final = {

@@ -21,7 +21,7 @@ from config.loading.host_files import SUFFIXES, Table, is_dialect, refuse_crowd,
 from config.loading.safe_reading import Content, Findings, Keys, Problem, decoded, fetch, refuse_large
 from config.loading.variables import NO_NUL, Missing, Unresolved, Variables
 from config.references import NUL, blanked, references_in
-from config.setting_facts import declarations
+from config.setting import declarations
 from config.settings import HubConfig, UpstreamConfig
 
 

@@ -18,7 +18,7 @@ from config.loading.host_entry import names_said
 from config.loading.host_files import Table
 from config.loading.one_file import Layer, Source
 from config.loading.safe_reading import Keys
-from config.setting_facts import declarations
+from config.setting import declarations
 from config.settings import ServerSettings
 
 

@@ -24,8 +24,8 @@ from config import directories
 from config.environment.own_file import Assignment, NotReadable, assignments
 from config.hub_paths import SECRETS_FILE
 from config.loading.safe_reading import read_plain
-from config.loading.secrets_file import SecretsUnreadable, read_secrets
 from config.references import NUL, Malformed, Reference, marked, read
+from config.secrets.file import SecretsUnreadable, read_secrets
 
 MAX_FILE_BYTES: Final = 1 << 16
 MAX_FILES_BYTES: Final = 1 << 22

@@ -1,12 +1,11 @@
 """Registries of servers: what they say of a server, and the entry of ours that is made of it. Pure.
 
-    object -> answers, server_json -> ways (how it can be run) -> slots, questions (what is asked) -> entry (settings)
+    object -> server_json -> ways (how it can be run) -> slots (what is asked) -> entry (settings)
 
-`names` (NAME@VERSION, and the `source` of an upstream), `server_json` (server.json of 2025-12-11, bounded), `answers`
-(what the API of 2025-12-01 answers around it), `ways`, `packages` (identifiers and exact versions), `refusals` (what a
-publisher may not ask for), `slots` (arguments, variables and headers, and their templates), `questions` (what a person
-has to say, and whether an answer will do), `texts` (templates filled, escaped), `entry`, `carrying` (the answers that
-an entry was made of).
+`names` (NAME@VERSION, and the `source` of an upstream), `server_json` (of 2025-12-11, bounded, and what the API of
+2025-12-01 answers around it), `packages` (identifiers, exact versions, what a publisher may not ask for), `ways`,
+`slots` (arguments, variables and headers), `filled_templates` (their texts, escaped), `entry` (with: what a person has
+to say, and whether an answer will do), `carrying` (the answers that an entry was made of).
 
 It lies in `config`, since what it makes are settings; whoever asks a registry, and people, is in `hub.cli.registry`.
 

@@ -7,10 +7,9 @@ are not guessed at. A value that is just the publisher's default is none, so tha
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from config.registry.entry import texts
-from config.registry.questions import Answers
+from config.registry.entry import Answers, texts
+from config.registry.filled_templates import Piece, as_setting, filled, literal_parts
 from config.registry.slots import Asked, Slot
-from config.registry.texts import Piece, as_setting, filled, literal_parts
 from config.registry.ways import Way
 
 _NOTHING = Answers({})

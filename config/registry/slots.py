@@ -8,9 +8,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from config.registry.refusals import NotRunnable
+from config.registry.filled_templates import names_in
+from config.registry.packages import NotRunnable
 from config.registry.server_json import Argument, Input, KeyValue, Template, Transport
-from config.registry.texts import names_in
 
 Place = Literal["mount", "argument", "variable", "header", "address"]
 MAX_ASKED = 64

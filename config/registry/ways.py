@@ -12,9 +12,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from config.registry.packages import image, npm_package, pypi_package
-from config.registry.refusals import (
+from config.registry.packages import (
     NotRunnable,
+    image,
+    npm_package,
+    pypi_package,
     refuse_header,
     refuse_option,
     refuse_unseen,

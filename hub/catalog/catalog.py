@@ -12,7 +12,7 @@ from hashlib import sha256
 
 from msgspec import Raw, Struct
 
-from config.profile_settings import Profile
+from config.tables.profiles import Profile
 from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry
 from hub.catalog.instructions import ServerWords, instructions, offer_of
 from hub.catalog.list_result import Cursors, ListFreshness, Ttl, freshness_of, list_result

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from config.name_globs import ALL
-from config.profile_settings import Profile
+from config.tables.profiles import Profile
 from hub.catalog.names import name_id
 from hub.catalog.sign_in_tool import SignInTool
 

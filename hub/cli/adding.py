@@ -13,9 +13,9 @@ from config.errors import ConfigError
 from config.hosts.secret_literals import NewSecrets, spots_of, stored
 from config.loading.assemble import load_all
 from config.names import id_of_url
-from config.secret_detection import secrets_in
-from config.secret_store import SecretStore
-from config.setting_facts import declarations
+from config.secrets.detection import secrets_in
+from config.secrets.store import SecretStore
+from config.setting import declarations
 from config.settings import UpstreamConfig
 from hub.cli.drafts import on_main_file
 from hub.cli.editing import MEMBERS, changed

@@ -86,7 +86,7 @@ def show(planned: "Plan", output: Output) -> None:
 def _masked_words(command: Sequence[str]) -> str:
     import json
 
-    from config.secret_detection import masked, secrets_in
+    from config.secrets.detection import masked, secrets_in
 
     text = shlex.join(command)
     for word in command:
@@ -101,7 +101,7 @@ def _masked_words(command: Sequence[str]) -> str:
 def host_diff(place: "Place", before: bytes, after: bytes) -> str:
     """The change of a host's file as a unified diff, without secrets."""
     from config.editing.text import serverfile
-    from config.secret_detection import secrets_in
+    from config.secrets.detection import secrets_in
 
     texts = [data.decode() for data in (before, after)]
     secrets = [secret for text in texts for secret in secrets_in(serverfile.read(place.kept, text))]
@@ -112,7 +112,7 @@ def configuration_diff(path: Path, before: str, after: str) -> str:
     """The same for a file of hubd's own; "" if it cannot be parsed, so that its secrets are not known."""
     from config.loading.document import parse
     from config.loading.safe_reading import Problem
-    from config.secret_detection import secrets_in
+    from config.secrets.detection import secrets_in
 
     try:
         secrets = [secret for text in (before, after) for secret in secrets_in(parse(text, path).tree)]
@@ -127,7 +127,7 @@ def text_diff(path: Path, before: str, after: str, secrets: Sequence[str]) -> st
 
 
 def _lines(path: Path, before: str, after: str, secrets: Sequence[str]) -> Iterator[str]:
-    from config.secret_detection import masked
+    from config.secrets.detection import masked
     from hub.wire.printable import printable
 
     for line in difflib.unified_diff(before.splitlines(), after.splitlines(), str(path), str(path), lineterm=""):

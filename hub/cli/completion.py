@@ -249,7 +249,7 @@ def _registries() -> Iterator[tuple[str, str]]:
     import tomllib
 
     from config.hub_paths import config_file
-    from config.registry_settings import OFFICIAL
+    from config.tables.registries import OFFICIAL
 
     try:
         found = tomllib.loads(config_file().read_text(encoding="utf-8")).get("registries")

@@ -88,8 +88,7 @@ def _config(options: argparse.Namespace) -> int:
 def _project_of(named: Path | None, base: "HubConfig") -> "tuple[Path | None, Project | None, tuple[Any, ...]]":
     """The root of a folder's project; with the project and its sources, if the user allowed it."""
     from config.hub_paths import trust_path
-    from config.projects import find_project
-    from config.trust import Trust
+    from config.projects import Trust, find_project
 
     root = find_project(named or Path.cwd(), Path.home())
     if root is None:
@@ -205,7 +204,7 @@ def _doubts_of_labels(loaded: "Loaded") -> "list[Diagnostic]":
     if not loaded.files or not any(profile.hosts for profile in config.profiles.values()):
         return []
     from config.errors import Diagnostic
-    from config.hosts.mistyped_labels import mistyped_labels
+    from config.hosts.doubts import mistyped_labels
     from hub.cli.profiles.ways_in import tokens
 
     doubts = mistyped_labels(config.profiles, {each.label for each in tokens(config.access.tokens)})
@@ -226,8 +225,7 @@ def _trust(options: argparse.Namespace) -> int:
     from config.effective import lines
     from config.hub_paths import trust_path
     from config.loading.assemble import load_all
-    from config.projects import load_project, read_project
-    from config.trust import Trust
+    from config.projects import Trust, load_project, read_project
 
     output: Output = options.output
     root = _root(options.directory)
@@ -258,7 +256,7 @@ def _trust(options: argparse.Namespace) -> int:
 
 def _say_who_else_starts(root: Path, output: Output) -> None:
     from config.hosts.facts import Machine
-    from config.hosts.import_files import started_anyway
+    from config.hosts.import_writing import started_anyway
 
     titles, _ = started_anyway(root, Machine.this())
     if titles:
@@ -278,7 +276,7 @@ def _starts(sources: Any) -> "list[ShownUpstream]":
 
 def _untrust(options: argparse.Namespace) -> int:
     from config.hub_paths import trust_path
-    from config.trust import Trust
+    from config.projects import Trust
 
     output: Output = options.output
     named = Path(os.path.realpath(options.directory or Path.cwd()))

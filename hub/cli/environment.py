@@ -15,7 +15,7 @@ from hub.control.errors import HubNotRunning
 
 if TYPE_CHECKING:
     from config.editing.environment_file import Capture
-    from config.server_environment import ShownEnvironment, ShownVariable
+    from config.effective import ShownEnvironment, ShownVariable
     from config.settings import HubConfig, UpstreamConfig
 
 _MEMBERS: Final = """\
@@ -87,8 +87,8 @@ def _of_hub(name: str | None) -> "ShownEnvironment | None":
 
 
 def _of_shell(options: argparse.Namespace) -> "ShownEnvironment":
+    from config.effective import shown_environment
     from config.loading.assemble import load_all
-    from config.server_environment import shown_environment
 
     loaded = load_all(options.config, os.environ, partly=True)
     known = loaded.config.upstreams
@@ -221,7 +221,7 @@ def unasked_capture(
     from msgspec import structs
 
     from config.editing.environment_file import capture, environment_file
-    from config.environment.shell import why_not_unasked
+    from config.environment.recording import why_not_unasked
     from config.hub_paths import config_file
 
     path = environment_file((named or config_file()).expanduser().absolute())

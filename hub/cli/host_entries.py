@@ -30,7 +30,7 @@ class HostEntries:
             UsageError: the command `hubd` cannot be found, the hub has no fixed URL, or no server for `--each`.
             ConfigError: the configuration is needed and cannot be used.
         """
-        from config.hosts.entry_environment import carried
+        from config.hosts.entry import carried
 
         self._machine = machine
         self._hubd = own_command()
@@ -92,7 +92,7 @@ class _Servers:
             UsageError: there are none.
             ConfigError: the configuration cannot be used.
         """
-        from config.hosts.import_files import imported_dir, known
+        from config.hosts.import_writing import imported_dir, known
         from config.loading.assemble import load_all
 
         config: HubConfig = load_all(named, os.environ, partly=True).config

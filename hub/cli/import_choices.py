@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from hub.cli.subcommand import Output, UsageError, ask, nearest
 
 if TYPE_CHECKING:
+    from config.hosts.doubts import NearDuplicates
     from config.hosts.host_servers import Server, Skipped
     from config.hosts.import_choice import Import
-    from config.hosts.near_duplicates import NearDuplicates
     from config.settings import HubConfig
 
 
@@ -47,7 +47,7 @@ def settle_near_duplicates(
     Raises:
         UsageError: there was no answer.
     """
-    from config.hosts.near_duplicates import near_duplicates
+    from config.hosts.doubts import near_duplicates
 
     output: Output = options.output
     groups = near_duplicates((*result.taken, *result.known), config.upstreams)
@@ -118,7 +118,7 @@ def _origin(name: str, group: "NearDuplicates", config: "HubConfig") -> str:
 
 def _brief(values: Mapping[str, Any]) -> str:
     """The command or address of a server, without secrets."""
-    from config.secret_detection import masked, secrets_in
+    from config.secrets.detection import masked, secrets_in
 
     words = [str(values.get("command")), *map(str, values.get("args") or ())]
     text = str(values["url"]) if values.get("url") else shlex.join(words)

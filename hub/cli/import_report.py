@@ -77,8 +77,8 @@ def say_elsewhere(
     from config.errors import EditError
     from config.hosts.facts import every_user_file, local_place
     from config.hosts.host_servers import folders, survey
+    from config.hosts.import_writing import known_in
     from config.hosts.install import text_at
-    from config.hosts.project_import import known_in
 
     if options.project is not None:
         return

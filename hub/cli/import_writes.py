@@ -11,7 +11,7 @@ from hub.cli.subcommand import EX_FAILED, Output, now
 
 if TYPE_CHECKING:
     from config.hosts.import_choice import Import
-    from config.hosts.import_files import Write
+    from config.hosts.import_writing import Write
     from config.hosts.leaving import RemovalCommand
     from config.settings import HubConfig
 
@@ -48,7 +48,7 @@ def write_each(writes: "Sequence[Write]", output: Output) -> "tuple[list[tuple[W
     """
     from config.errors import EditError
     from config.files import locked
-    from config.hosts.import_files import carry_out
+    from config.hosts.import_writing import carry_out
     from config.hosts.originals import Originals
     from config.hub_paths import originals_path, state_dir
 
@@ -82,7 +82,7 @@ def run_removals(
     """
     from config.errors import EditError
     from config.files import locked
-    from config.hosts.host_commands import run_program
+    from config.hosts.install import run_program
     from config.hosts.originals import Originals
     from config.hub_paths import originals_path, state_dir
 
@@ -120,7 +120,7 @@ def remember_hosts(result: "Import") -> None:
         EditError: it cannot be written.
     """
     from config.files import locked
-    from config.hosts.had_before import HadBefore
+    from config.hosts.remembered import HadBefore
     from config.hub_paths import had_before_path, state_dir
 
     with locked(state_dir()):

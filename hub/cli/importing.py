@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from config.hosts.facts import Machine, Place
     from config.hosts.host_servers import Server, Skipped
     from config.hosts.import_choice import Import, Secrets
-    from config.hosts.import_files import Write
+    from config.hosts.import_writing import Write
     from config.hosts.installed import Records
 
 _MEMBERS: Final = """\
@@ -89,15 +89,22 @@ def _import(options: argparse.Namespace) -> int:
 
     from config.hosts.facts import Machine
     from config.hosts.import_choice import Import
-    from config.hosts.import_files import imported_dir, imported_files, known, load_present, removed
+    from config.hosts.import_writing import (
+        imported_dir,
+        imported_files,
+        known,
+        known_in,
+        load_present,
+        project_write,
+        removed,
+    )
     from config.hosts.installed import Records
     from config.hosts.leaving import leave_changed
-    from config.hosts.project_import import known_in, project_write
     from config.hosts.secret_literals import NewSecrets
     from config.hub_paths import installed_path
     from config.loading.all_files import OWN_VARIABLES
-    from config.secret_detection import secrets_in
-    from config.secret_store import SecretStore
+    from config.secrets.detection import secrets_in
+    from config.secrets.store import SecretStore
 
     output: Output = options.output
     machine, directory = Machine.this(), imported_dir(options.config)

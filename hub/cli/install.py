@@ -71,8 +71,7 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 
 def _install(options: argparse.Namespace) -> int:
     from config.hosts.facts import Machine
-    from config.hosts.host_commands import own_program
-    from config.hosts.install import plan_entries
+    from config.hosts.install import own_program, plan_entries
     from hub.cli.host_entries import HostEntries
 
     machine, output = Machine.this(), options.output
@@ -101,7 +100,7 @@ def _install(options: argparse.Namespace) -> int:
 def _say_permissions(options: argparse.Namespace, places: "Sequence[Place]", machine: "Machine") -> None:
     """Report rules of hosts that name tools as they were called without the hub."""
     from config.errors import ConfigError
-    from config.hosts.import_files import imported_dir, known
+    from config.hosts.import_writing import imported_dir, known
     from config.loading.assemble import load_all
     from hub.cli.host_permissions import say_permissions
 
@@ -114,8 +113,7 @@ def _say_permissions(options: argparse.Namespace, places: "Sequence[Place]", mac
 def _uninstall(options: argparse.Namespace) -> int:
     from config.errors import EditError
     from config.hosts.facts import Machine
-    from config.hosts.host_commands import own_program
-    from config.hosts.install import plan_restore, plan_uninstall
+    from config.hosts.install import own_program, plan_restore, plan_uninstall
     from config.hosts.installed import Records
     from config.hub_paths import installed_path
 

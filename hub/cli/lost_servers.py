@@ -35,7 +35,7 @@ def _hosts_that_lost(name: str, named: Path | None) -> "list[Place]":
     from config.editing.text.change import EditRefused
     from config.errors import EditError
     from config.hosts.facts import Machine
-    from config.hosts.import_files import imported_dir, known
+    from config.hosts.import_writing import imported_dir, known
     from config.hosts.install import text_at
     from config.hosts.originals import Originals, put_back
     from config.hub_paths import originals_path
@@ -60,7 +60,7 @@ def hosts_that_start(name: str) -> "list[Place]":
     from config.editing.text.change import EditRefused
     from config.errors import ConfigError, EditError
     from config.hosts.facts import Machine, all_hosts, every_user_file
-    from config.hosts.import_files import imported_dir, known
+    from config.hosts.import_writing import imported_dir, known
     from config.hosts.install import text_at
     from config.loading.assemble import load_all
 

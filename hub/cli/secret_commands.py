@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from config.errors import ConfigError, EditError
-from config.loading.secrets_file import MAX_VALUE_BYTES
-from config.secret_store import SecretStore, Stored, check_name
-from config.secret_uses import secret_uses
+from config.secrets.file import MAX_VALUE_BYTES
+from config.secrets.store import SecretStore, Stored, check_name
+from config.secrets.uses import secret_uses
 from hub.cli.render.screen import Table
 from hub.cli.subcommand import EX_FAILED, Output, Parser, UsageError, add, add_config
 

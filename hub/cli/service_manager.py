@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from config import directories
 from config.files import locked, read_file, remove_file, replace_file
-from config.hosts.entry_environment import carried
+from config.hosts.entry import carried
 from config.hub_paths import backup_dir, state_dir
 
 MARK: Final = "hubd service install"

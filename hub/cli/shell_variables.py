@@ -22,8 +22,8 @@ def only_here(servers: "Iterable[tuple[str, Mapping[str, Any]]]", own: Collectio
     Raises:
         EditError: the store of secrets cannot be read.
     """
-    from config.environment.shell import only_in_shell
-    from config.secret_store import SecretStore
+    from config.environment.recording import only_in_shell
+    from config.secrets.store import SecretStore
 
     kept = {*own, *SecretStore.open().names()}
     found: dict[str, list[str]] = {}
@@ -124,7 +124,7 @@ def keep_of_hub(named: "Path | None", output: Output) -> None:
     Raises:
         EditError: one cannot be kept; those before it are.
     """
-    from config.secret_store import SecretStore
+    from config.secrets.store import SecretStore
     from hub.cli.secret_commands import say_kept
 
     wanted = only_here_of_hub(named)

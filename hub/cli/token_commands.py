@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from os import EX_OK
 from typing import Any, Final
 
-from config.access_settings import AccessToken
+from config.tables.access import AccessToken
 from config.hub_paths import token_path, tokens_path
 from config.loading.all_files import token_of
 from config.loading.assemble import Loaded, load_all

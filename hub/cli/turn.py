@@ -82,7 +82,7 @@ def _remove_drafts(main: Path | None) -> None:
     """Remove what killed commands have left in the places where files are replaced: it holds secrets of hosts."""
     from config.files import locked
     from config.hosts.facts import Machine, all_hosts, every_user_file, user_places
-    from config.hosts.import_files import imported_dir
+    from config.hosts.import_writing import imported_dir
     from config.hub_paths import (
         backup_dir,
         config_file,

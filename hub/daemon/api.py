@@ -17,10 +17,10 @@ from msgspec import UNSET, Raw, structs
 
 from cache.entry import DropCause
 from cache.statistics import CacheStatistics
+from config.effective import ShownEnvironment, shown_environment
 from config.hub_paths import socket_path
 from config.name_globs import ALL
-from config.profile_settings import DEFAULT_PROFILE
-from config.server_environment import ShownEnvironment, shown_environment
+from config.tables.profiles import DEFAULT_PROFILE
 from hub.app import OPEN_DOOR, Hub
 from hub.catalog.token_cost import text_bytes, tokens_of
 from hub.catalog.view import View
@@ -184,7 +184,7 @@ class DaemonApi:
         """Sentences about labels of hosts that are probably mistyped, by the name of the profile."""
         hub, found = self._hub, dict[str, list[str]]()
         if any(profile.hosts for profile in hub.hosts.profiles.profiles.values()):
-            from config.hosts.mistyped_labels import mistyped_labels  # not above: only profiles that name hosts need it
+            from config.hosts.doubts import mistyped_labels  # not above: only profiles that name hosts need it
 
             tokens = {token.host or token.name for token in hub.config.access.tokens}
             named = frozenset() if self._listener is None else self._listener.named_tokens.labels

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from config.diff import Difference
-from config.environment.precedence import CurrentEnvironment
+from config.environment.own_file import CurrentEnvironment
 from config.errors import ConfigError
 from config.loading.assemble import Loaded
 from hub.app import Hub

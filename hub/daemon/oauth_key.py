@@ -14,8 +14,8 @@ from typing import Final
 from config.errors import ConfigError
 from config.loading.check_fleet import KEY_BYTES, keys_in
 from config.loading.safe_reading import read_plain
+from config.secrets.keyring import Keyring, KeyringRefused, NoKeyring, SystemKeyring
 from config.settings import HubConfig
-from config.system_keyring import Keyring, KeyringRefused, NoKeyring, SystemKeyring
 from hub.link.sealing import Keys, keys_from_setting
 from upstreams.oauth.store.seal import KeyLocked, KeySeal
 

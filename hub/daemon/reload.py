@@ -22,7 +22,7 @@ import trio
 from msgspec import Struct
 
 from config.diff import Difference, difference
-from config.environment.precedence import CurrentEnvironment
+from config.environment.own_file import CurrentEnvironment
 from config.errors import ConfigError
 from config.loading.all_files import OWN_VARIABLES
 from config.loading.assemble import Loaded

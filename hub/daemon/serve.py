@@ -20,7 +20,7 @@ import trio
 from msgspec import structs
 
 from config.diff import Difference
-from config.environment.precedence import CurrentEnvironment, for_this_process
+from config.environment.own_file import CurrentEnvironment, for_this_process
 from config.errors import ConfigError
 from config.hub_paths import control_path, key_path, lock_path, socket_path, state_path, trust_path, usage_path
 from config.loading.assemble import Loaded

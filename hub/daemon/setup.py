@@ -16,9 +16,9 @@ from config.directories import state_dir
 from config.errors import ConfigError, Diagnostic
 from config.hub_paths import catalogue_dir, sessions_path, trust_path
 from config.loading.assemble import Loaded
+from config.projects import Trust
 from config.saved_state import Memory
 from config.settings import HubConfig
-from config.trust import Trust
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.fleet.gate import Fleet
 from hub.fleet.membership import Membership, Registration

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from config.oauth_settings import OAuthConfig
 from config.settings import UpstreamConfig
+from config.tables.oauth import OAuthConfig
 from hub.app import WALL, Hub
 from hub.daemon.binding import is_met_at
 from hub.daemon.http_listener import HttpListener

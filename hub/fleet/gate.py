@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import trio
 
-from cache.shared_store import StoreUnreachable
+from cache.interfaces import StoreUnreachable
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.http.refusal import RETRY_AFTER, Refused, is_modern_notification, no_session, refuse

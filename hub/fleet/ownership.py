@@ -24,7 +24,7 @@ from typing import Final
 import trio
 from msgspec import Struct
 
-from cache.shared_store import Directory, StoreUnreachable
+from cache.interfaces import Directory, StoreUnreachable
 from hub.bridge.request_state import RequestStates, state_of
 from hub.bridge.tasks.task_handles import MAX_TOLD, TaskHandles
 from hub.fleet.membership import TRIES, Membership, Registration

@@ -5,7 +5,7 @@ from typing import Final
 
 import trio
 
-from cache.shared_store import Directory, StoreUnreachable
+from cache.interfaces import Directory, StoreUnreachable
 from hub.link.fault_isolation import FaultLog
 from hub.link.recent import Recent
 from hub.link.waiting import DirtyFlag

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import trio
 
-from config.profile_settings import Profile
+from config.tables.profiles import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.profiles.choice import ProfileChoice
 from hub.catalog.search.modes import SearchModes

@@ -20,7 +20,7 @@ from msgspec import Struct
 from config.errors import ConfigError
 from config.projects import PROJECT_FILES, Project, find_project
 from config.settings import HubConfig
-from config.trust import Trust
+from config.projects import Trust
 from config.watching.watcher import Watcher
 
 log = logging.getLogger("hubd.projects")

@@ -2,8 +2,8 @@
 
 Which project a host is at work in is said by the user (`hubd connect --project`), else by the first of its roots, else
 by its shim (the working directory; `hub.projects.host_roots`). Of a project nothing counts until the user has allowed
-its content (`config.trust`). Its servers run once for all hosts there, beside the common ones and under names of their
-own:
+its content (`config.projects`). Its servers run once for all hosts there, beside the common ones and under names of
+their own:
 
     /home/me/shop/.hubd.toml, server db  ->  upstream "db@shop-1f3a5c07", shown as "db__..." at /mcp/@shop-1f3a5c07
 

@@ -18,7 +18,7 @@ from typing import Final
 import trio
 from msgspec import structs
 
-from config.profile_settings import Profile
+from config.tables.profiles import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.naming_rules import Rules
 from hub.catalog.profiles.choice import find_profile

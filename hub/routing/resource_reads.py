@@ -13,7 +13,7 @@ import trio
 from msgspec import Raw, Struct
 
 from cache.cacheability import scope, ttl_ms
-from cache.key import HARMLESS
+from cache.entry import HARMLESS
 from cache.resource_cache import Hit, ResourceCache
 from config.settings import UpstreamConfig
 from hub.catalog.catalog import Catalog

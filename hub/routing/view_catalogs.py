@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from config.profile_settings import Profile
+from config.tables.profiles import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.entries import UpstreamEntries
 from hub.catalog.profiles.choice import choose

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
 
-from config.oauth_settings import OWN_PARAMETERS
+from config.tables.oauth import OWN_PARAMETERS
 from upstreams.oauth.model import OAuthProblem
 
 SECRET_BYTES: Final = 32

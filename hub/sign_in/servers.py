@@ -5,8 +5,8 @@ from typing import Any
 
 import trio
 
-from config.oauth_settings import OAuthConfig
 from config.settings import UpstreamConfig
+from config.tables.oauth import OAuthConfig
 from hub.sign_in.surroundings import Code
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.oauth.discovery.discover import allowance_for, discover, discover_issuer

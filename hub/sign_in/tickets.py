@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 import trio
 from msgspec import Struct, field
 
-from config.oauth_settings import UpstreamOAuth
 from config.settings import UpstreamConfig
+from config.tables.oauth import UpstreamOAuth
 from hub.link.recent import Recent
 from hub.sign_in.authorization_url import RedirectUri, RequestSecrets
 from upstreams.oauth.model import Discovery, OAuthClient

@@ -3,14 +3,14 @@
 import pytest
 import trio
 
-from cache.shared_store import Ticket
+from cache.interfaces import Ticket
 from hub.wire.jsonrpc import Result
 from hub.wire.mcp import MODERN
 from tests.support.cache_upstream import Host, Served, read_of, reads_of
 
 
 class Faulty:
-    """Satisfies `cache.shared_store.SharedStore`, but for raising nothing."""
+    """Satisfies `cache.interfaces.SharedStore`, but for raising nothing."""
 
     is_coherent = True
 

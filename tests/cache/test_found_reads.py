@@ -5,7 +5,7 @@ import trio.testing
 from msgspec import Raw
 
 from cache.entry import Entry
-from cache.shared_store import Ticket
+from cache.interfaces import Ticket
 from cache.statistics import StoreStatistics
 from hub.wire.mcp import MODERN
 from tests.support.cache_upstream import Host, Served, read_of, reads_of
@@ -21,7 +21,7 @@ FOUND = Entry(
 
 
 class Full:
-    """A store that has all of it. Satisfies `cache.shared_store.SharedStore`."""
+    """A store that has all of it. Satisfies `cache.interfaces.SharedStore`."""
 
     is_coherent = True
 

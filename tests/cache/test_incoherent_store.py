@@ -9,7 +9,7 @@ from tests.support.cache_upstream import Host, Served, read_of, reads_of
 
 
 class Silent:
-    """A store that nothing is found in. Satisfies `cache.shared_store.SharedStore`."""
+    """A store that nothing is found in. Satisfies `cache.interfaces.SharedStore`."""
 
     is_coherent = False
 

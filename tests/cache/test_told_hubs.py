@@ -12,7 +12,7 @@ ALL = {("files", None)}
 
 
 class Told:
-    """A store where only what is invalidated is of interest. Satisfies `cache.shared_store.SharedStore`."""
+    """A store where only what is invalidated is of interest. Satisfies `cache.interfaces.SharedStore`."""
 
     is_coherent = True
 

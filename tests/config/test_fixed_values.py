@@ -8,8 +8,8 @@ from config.fixed_values import MAX_FIXED_BYTES, NOT_READ_YET, references_of, un
 from config.loading.assemble import load_all
 from config.loading.check_profiles import MAX_ARGUMENTS_TOLD
 from config.references import Reference
-from config.secret_store import SecretStore
-from config.setting_facts import secrets_of
+from config.secrets.store import SecretStore
+from config.setting import secrets_of
 
 SERVER = '[upstreams.a]\ncommand = "x"\n'
 

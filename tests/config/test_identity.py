@@ -4,8 +4,7 @@ import pytest
 from msgspec import structs
 
 from config.identity import config_key, source_of
-from config.setting import Secret
-from config.setting_facts import declarations
+from config.setting import Secret, declarations
 from config.settings import Restart, Timeouts, UpstreamConfig
 
 ONE = UpstreamConfig(command="x", args=("a",), env={"T": Secret("1")})

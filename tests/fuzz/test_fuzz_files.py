@@ -18,10 +18,9 @@ from config.hosts.host_servers import survey
 from config.hosts.import_choice import Import, unfit
 from config.loading.assemble import load_all
 from config.loading.variables import Unresolved, Variables
-from config.projects import find_project, load_project, read_project
+from config.projects import Trust, find_project, load_project, read_project
 from config.saved_state import Memory
 from config.settings import HubConfig
-from config.trust import Trust
 from tests.fuzz.mutation import damaged
 
 COUNT = int(os.environ.get("HUBD_FUZZ", "300"))

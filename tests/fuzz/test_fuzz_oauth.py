@@ -13,8 +13,8 @@ from contextlib import suppress
 
 import pytest
 
-from config.oauth_settings import UpstreamOAuth
 from config.setting import Secret
+from config.tables.oauth import UpstreamOAuth
 from tests.fuzz.mutation import damaged
 from tests.support.scripted_web import ScriptedWeb
 from upstreams.fetch.model import Fetched

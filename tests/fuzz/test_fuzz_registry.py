@@ -7,15 +7,13 @@ import json
 import os
 
 from config.loading.variables import Variables
-from config.registry.answers import read_page
 from config.registry.carrying import answers_in
-from config.registry.entry import entry, words_without_answers
+from config.registry.entry import Answers, about, checked, default_of, entry, words_without_answers
+from config.registry.filled_templates import Piece
 from config.registry.names import Source
-from config.registry.questions import Answers, about, checked, default_of
-from config.registry.refusals import NotRunnable
-from config.registry.server_json import Unreadable
+from config.registry.packages import NotRunnable
+from config.registry.server_json import Unreadable, read_page
 from config.registry.slots import all_asked
-from config.registry.texts import Piece
 from config.registry.ways import ways_of
 from tests.fuzz.mutation import damaged
 from tests.support.registry_entries import EXAMPLES, absolute

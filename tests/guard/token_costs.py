@@ -16,8 +16,8 @@ from pathlib import Path
 
 import trio
 
-from config.access_settings import AccessConfig, AccessIssuer, AccessToken, Introspection
 from config.setting import Secret
+from config.tables.access import AccessConfig, AccessIssuer, AccessToken, Introspection
 from hub.daemon.setup import wall
 from hub.downstream.access.access import Access, Credentials
 from hub.downstream.access.issued_tokens import IssuedTokens

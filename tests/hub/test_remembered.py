@@ -8,9 +8,9 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.profile_settings import Profile
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
+from config.tables.profiles import Profile
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house

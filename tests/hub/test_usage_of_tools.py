@@ -6,9 +6,9 @@ import pytest
 import trio
 from msgspec import structs
 
-from config.profile_settings import Profile
 from config.saved_state import Memory
-from config.usage_settings import UsageConfig
+from config.settings import UsageConfig
+from config.tables.profiles import Profile
 from hub.link.interface import Identity
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.profile_settings import Profile, ToolOverride
+from config.tables.profiles import Profile, ToolOverride
 from hub.catalog.view import profile_view
 from hub.downstream import request_pipeline as pipeline
 from hub.downstream.http.endpoint import Endpoint

@@ -7,9 +7,9 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.profile_settings import Profile, ToolOverride
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
+from config.tables.profiles import Profile, ToolOverride
 from hub.catalog.search.index import SearchIndex
 from hub.catalog.token_cost import tokens_of, tool_bytes
 from hub.link.interface import Identity

@@ -41,7 +41,7 @@ def test_an_unlocked_keyring_keeps_secrets_and_no_file_does(tmp_path, keyring):
         ]
         found = [path for path in tmp_path.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
         assert found == []
-        code = "from config.secret_store import *; print(SecretStore.open().get('TOKEN')[::-1])"
+        code = "from config.secrets.store import *; print(SecretStore.open().get('TOKEN')[::-1])"
         argv = [sys.executable, "-c", code]
         done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=True)
         assert done.stdout.strip() == CANARY[::-1]

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from config.access_settings import AccessConfig, TrustedProxy
 from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import HubConfig
+from config.tables.access import AccessConfig, TrustedProxy
 from hub.app import Hub
 from hub.daemon.binding import listen_tcp
 from hub.daemon.http_listener import HttpListener

@@ -21,8 +21,8 @@ import trio
 import trio.testing
 
 from cache.entry import DropCause
+from cache.interfaces import SharedStore
 from cache.resource_cache import ResourceCache
-from cache.shared_store import SharedStore
 from config.settings import CacheConfig, UpstreamConfig
 from hub.link.interface import Identity, Tenant
 from hub.wire.jsonrpc import Failure
@@ -122,7 +122,7 @@ class Spy:
 
 
 class Overheard:
-    """Passes on what other hubs tell one hub, and notes it. Satisfies `cache.shared_store.StoreListener`."""
+    """Passes on what other hubs tell one hub, and notes it. Satisfies `cache.interfaces.StoreListener`."""
 
     def __init__(self, reads: ResourceCache, spies: dict[str, Spy]) -> None:
         self.reads = reads

@@ -14,7 +14,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from cache.shared_store import StoreUnreachable
+from cache.interfaces import StoreUnreachable
 from config.saved_state import Memory
 from config.settings import HubConfig, UpstreamConfig
 from hub.app import Hub

@@ -18,7 +18,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from cache.shared_store import SharedStore
+from cache.interfaces import SharedStore
 from config.saved_state import Memory
 from config.settings import HubConfig, UpstreamConfig
 from hub.app import Hub

@@ -1,4 +1,4 @@
-"""A store that several hubs share, in memory and late: it keeps all the promises of `cache.shared_store` and no
+"""A store that several hubs share, in memory and late: it keeps all the promises of `cache.interfaces` and no
 others.
 """
 
@@ -8,7 +8,7 @@ import trio
 
 from cache.entry import EVERYONE, Entry
 from cache.index import is_trackable
-from cache.shared_store import StoreListener, Ticket
+from cache.interfaces import StoreListener, Ticket
 from hub.wire.uri_parents import parents
 
 
@@ -43,7 +43,7 @@ def _concerns(said: tuple[str, str | None], source: str, uri: str) -> bool:
 
 
 class Member:
-    """The end of one hub. Satisfies `cache.shared_store.SharedStore`."""
+    """The end of one hub. Satisfies `cache.interfaces.SharedStore`."""
 
     def __init__(self, board: Board) -> None:
         self.board = board

@@ -20,7 +20,7 @@ from msgspec import Raw
 
 from cache.entry import Entry
 from cache.redis.bus import Invalidation
-from cache.redis.sealed_values import ValueSealer
+from cache.redis.layout import ValueSealer
 from cache.redis.store import RedisStore
 from config.setting import Secret
 from config.settings import CacheConfig

@@ -4,12 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from config.registry.entry import entry
+from config.registry.entry import Answers, checked, default_of, entry
+from config.registry.filled_templates import Piece
 from config.registry.names import Source
-from config.registry.questions import Answers, checked, default_of
 from config.registry.server_json import Server, read_server
 from config.registry.slots import all_asked
-from config.registry.texts import Piece
 from config.registry.ways import Way, ways_of
 
 EXAMPLES: dict[str, Any] = json.loads(

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import trio
 
-from config.oauth_settings import OAuthConfig
 from config.setting import Secret
 from config.settings import UpstreamConfig
+from config.tables.oauth import OAuthConfig
 from hub.link.hub_errors import HubError
 from hub.link.interface import OWNER
 from hub.link.sealing import Keys

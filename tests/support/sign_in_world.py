@@ -12,9 +12,9 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 import trio
 
-from config.oauth_settings import OAuthConfig, UpstreamOAuth
 from config.setting import Secret
 from config.settings import HubConfig, UpstreamConfig
+from config.tables.oauth import OAuthConfig, UpstreamOAuth
 from hub.app import Hub
 from hub.daemon.http_routes import public_reply
 from hub.downstream.access.access import Access

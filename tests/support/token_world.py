@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from config.oauth_settings import IdentityProvider, OAuthConfig, UpstreamOAuth
 from config.setting import Secret
 from config.settings import UpstreamConfig
+from config.tables.oauth import IdentityProvider, OAuthConfig, UpstreamOAuth
 from hub.link.interface import OWNER
 from hub.link.sealing import Keys
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed

@@ -10,8 +10,8 @@ from weakref import WeakValueDictionary
 
 import trio
 
-from config.oauth_settings import OAuthConfig
 from config.settings import UpstreamConfig
+from config.tables.oauth import OAuthConfig
 from hub.link.fault_isolation import run_isolated
 from hub.link.interface import OWNER
 from upstreams.oauth.credential import UpstreamCredential

@@ -10,8 +10,8 @@ Texts that came from a peer were checked by whoever made the struct: URLs are so
 
 from msgspec import Struct
 
-from config.oauth_settings import IdentityProvider, UpstreamOAuth
 from config.setting import Secret
+from config.tables.oauth import IdentityProvider, UpstreamOAuth
 
 
 class OAuthProblem(Exception):

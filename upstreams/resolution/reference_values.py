@@ -12,10 +12,9 @@ from typing import Final
 
 import trio
 
-from config.deferred import ResolvedConfig, in_headers, references_of, resolved
 from config.loading.check import problems_of_upstream
 from config.loading.safe_reading import Problem
-from config.references import Reference
+from config.references import Reference, ResolvedConfig, in_headers, references_of, resolved
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnresolved
 from hub.link.rates import TokenBucket

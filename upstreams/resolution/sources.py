@@ -12,10 +12,10 @@ from typing import Final
 from config.child_output import ChildFailed, ChildOutput, run_child
 from config.errors import ConfigError
 from config.loading.safe_reading import read_plain
-from config.loading.secrets_file import MAX_VALUE_BYTES
 from config.references import NUL, Reference
-from config.secret_store import SecretStore, SecretUnavailable
-from config.system_keyring import Keyring, hasty_keyring
+from config.secrets.file import MAX_VALUE_BYTES
+from config.secrets.keyring import Keyring, hasty_keyring
+from config.secrets.store import SecretStore, SecretUnavailable
 from hub.wire.printable import printable
 
 COMMAND_S: Final = 10.0

@@ -10,7 +10,7 @@ from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from msgspec import structs
 
 from config.loading.check_profiles import OWN_LABEL
-from config.profile_settings import DEFAULT_PROFILE, Profile
+from config.tables.profiles import DEFAULT_PROFILE, Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.name_table import NameTable
 from hub.catalog.profiles.chosen_entries import ChosenEntries, choose_part, rename_parts

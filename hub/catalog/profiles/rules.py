@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from config.name_globs import EachGlob, NameChoice, may_choose
-from config.profile_settings import Profile, ResolvedOverride, ToolOverride
+from config.tables.profiles import Profile, ResolvedOverride, ToolOverride
 from hub.catalog.view import home_of
 
 UNCHANGED: Final = ToolOverride()

@@ -12,7 +12,7 @@ from config import directories
 from config.hosts.entry import url_of
 from config.loading.check import split_listen
 from config.loading.safe_reading import read_private
-from config.profile_settings import DEFAULT_PROFILE
+from config.tables.profiles import DEFAULT_PROFILE
 from hub.cli.checks.evidence import Examined, Finding, about, listed
 from hub.cli.render.costs import over_limit, remedy_of
 from hub.cli.render.last_words import telling_line

@@ -11,16 +11,14 @@ from urllib.parse import urlsplit
 
 from config import directories
 from config.errors import ConfigError
-from config.hosts.entry import KEY, url_of, variables_of
-from config.hosts.entry_environment import carried
+from config.hosts.entry import KEY, carried, url_of, variables_of
 from config.hosts.host_servers import identities
-from config.hosts.import_files import started_anyway, with_secrets
+from config.hosts.import_writing import started_anyway, with_secrets
 from config.hosts.installed import is_ours
 from config.loading.check import split_listen
 from config.loading.host_entry import command_of
-from config.projects import find_project
+from config.projects import Trust, find_project
 from config.settings import HubConfig
-from config.trust import Trust
 from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, HostFile, InstallHub, about, listed
 from hub.downstream.access.host_tokens import TokensUnreadable, hash_of, read_tokens
 from hub.downstream.access.resource_metadata import resource_of, shows_token, ways_in

@@ -22,7 +22,7 @@ from config.hosts.unwrap import bare, package_of
 from config.loading.document import parse
 from config.loading.safe_reading import Problem, fetch
 from config.references import NUL
-from config.secret_detection import secrets_in
+from config.secrets.detection import secrets_in
 from config.settings import HubConfig
 from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, Restrict, WriteCommand, about, listed
 

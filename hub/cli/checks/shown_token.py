@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from config.access_settings import AccessIssuer
 from config.settings import HubConfig
+from config.tables.access import AccessIssuer
 from hub.cli.checks.evidence import Finding, listed
 from hub.cli.subcommand import UsageError, now
 from hub.downstream.access.claims import Unfit, Verdict, lacking, read_jwt

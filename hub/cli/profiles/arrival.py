@@ -9,7 +9,7 @@ from typing import Final
 
 from config.hosts.facts import Host
 from config.loading.check_profiles import OWN_LABEL
-from config.profile_settings import DEFAULT_PROFILE
+from config.tables.profiles import DEFAULT_PROFILE
 from hub.cli.profiles.ways_in import Entry, WaysIn
 from hub.cli.render.costs import known_of
 from hub.control.answers import HostRow, Status

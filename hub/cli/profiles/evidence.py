@@ -10,12 +10,12 @@ from msgspec import Struct
 
 from config.errors import EditError
 from config.hosts.facts import Host, all_hosts
-from config.hosts.had_before import HadBefore
+from config.hosts.remembered import HadBefore
 from config.hub_paths import had_before_path
 from config.loading.assemble import load_all
 from config.loading.check_profiles import OWN_LABEL
 from config.name_globs import ALL, union
-from config.profile_settings import DEFAULT_PROFILE, Profile
+from config.tables.profiles import DEFAULT_PROFILE, Profile
 from hub.catalog.names import name_id
 from hub.cli.client.connection import session
 from hub.cli.profiles.choice import Away, Choice, is_known, leaves_out_only

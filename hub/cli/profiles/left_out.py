@@ -8,7 +8,7 @@ from typing import Any, Final
 from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.name_globs import may_choose
-from config.profile_settings import Profile
+from config.tables.profiles import Profile
 
 MAX_SAID: Final = 8
 """Profiles that are named; of further ones only their number."""

@@ -13,8 +13,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from config.profile_settings import DEFAULT_PROFILE
 from config.registry.server_json import one_line
+from config.tables.profiles import DEFAULT_PROFILE
 from hub.cli.client.starting import STATES
 from hub.cli.profiles.choice import NOBODY, Away, can_be_named
 from hub.cli.render.tables import about

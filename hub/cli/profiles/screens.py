@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from config.hosts.facts import all_hosts
-from config.profile_settings import Profile
+from config.tables.profiles import Profile
 from hub.cli.profiles.pick_list import extent
 from hub.cli.profiles.suggestion import Limits
 from hub.cli.render.costs import host_name

@@ -9,7 +9,7 @@ from pathlib import Path
 from config.errors import ConfigError
 from config.hosts.facts import all_hosts
 from config.loading.assemble import load_all
-from config.profile_settings import DEFAULT_PROFILE, Profile
+from config.tables.profiles import DEFAULT_PROFILE, Profile
 from hub.cli.client.connection import HubSession, Refused, session
 from hub.cli.profiles.writing import status_now
 from hub.cli.subcommand import Output, client, nearest

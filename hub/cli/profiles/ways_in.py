@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from config.access_settings import AccessToken
+from config.tables.access import AccessToken
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError

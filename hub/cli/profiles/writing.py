@@ -9,7 +9,7 @@ from typing import Any
 from config.editing.draft import Draft
 from config.editing.text import toml
 from config.hosts.facts import all_hosts
-from config.profile_settings import Profile
+from config.tables.profiles import Profile
 from hub.cli.drafts import reload_hub, save, say_problems
 from hub.cli.profiles.arrival import arrivals
 from hub.cli.profiles.choice import Choice, with_unknown

@@ -11,10 +11,10 @@ from config.editing.draft import Draft
 from config.hosts.secret_literals import NewSecrets
 from config.registry.entry import entry
 from config.registry.names import Source, id_of, source_of, split
-from config.registry.questions import Answers
-from config.registry.refusals import NotRunnable
+from config.registry.entry import Answers
+from config.registry.packages import NotRunnable
 from config.registry.ways import Way
-from config.secret_store import SecretStore
+from config.secrets.store import SecretStore
 from config.settings import UpstreamConfig
 from hub.cli.adding import added
 from hub.cli.registry.asking import answers

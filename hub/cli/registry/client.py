@@ -10,9 +10,17 @@ import outcome
 import trio
 from msgspec import Struct
 
-from config.registry.answers import Listed, Page, list_path, read_listed, read_page, version_path, versions_path
-from config.registry.server_json import Unreadable
-from config.registry_settings import LOOPBACK
+from config.registry.server_json import (
+    Listed,
+    Page,
+    Unreadable,
+    list_path,
+    read_listed,
+    read_page,
+    version_path,
+    versions_path,
+)
+from config.tables.registries import LOOPBACK
 from hub.cli.render.screen import Screen
 from hub.cli.subcommand import EX_FAILED, UsageError
 from upstreams.fetch.fetcher import Fetcher

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from config.registry.answers import Listed
+from config.registry.server_json import Listed
 from hub.cli.registry.client import Client, Registry, run
 from hub.cli.render.screen import Screen
 

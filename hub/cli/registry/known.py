@@ -8,7 +8,7 @@ from config.errors import ConfigError
 from config.loading.assemble import Loaded, load_all
 from config.loading.variables import Unresolved, Variables
 from config.references import filled, references_in
-from config.registry_settings import RegistryConfig, flaw_of_url, ordered
+from config.tables.registries import RegistryConfig, flaw_of_url, ordered
 from hub.cli.registry.client import Registry, one_of
 from upstreams.resolution.sources import Unresolvable, read_references
 

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from config.errors import ConfigError
-from config.registry.answers import Listed
+from config.registry.server_json import Listed
 from config.registry.names import Source, is_older, source_of
 from config.registry.server_json import one_line
 from hub.cli.registry.choosing import report_failures

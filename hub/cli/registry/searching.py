@@ -7,7 +7,7 @@ from typing import Any
 
 import trio
 
-from config.registry.answers import Listed
+from config.registry.server_json import Listed
 from config.registry.server_json import one_line
 from config.registry.ways import kinds_of
 from hub.cli.registry.choosing import report_failures

@@ -12,14 +12,14 @@ from msgspec import Struct
 
 from config.editing.draft import Draft
 from config.hosts.secret_literals import NewSecrets
-from config.registry.answers import Listed
+from config.registry.server_json import Listed
 from config.registry.carrying import answers_in
 from config.registry.names import LATEST, Source, is_older, source_of
-from config.registry.questions import checked
+from config.registry.entry import checked
 from config.registry.slots import all_asked
-from config.registry.texts import Piece
+from config.registry.filled_templates import Piece
 from config.registry.ways import ENGINES, Way, ways_of
-from config.secret_store import SecretStore
+from config.secrets.store import SecretStore
 from hub.cli.change_report import configuration_diff
 from hub.cli.editing import changed
 from hub.cli.registry.adding import is_agreed, refuse_deleted, settings_of

@@ -117,7 +117,7 @@ class CarryOut:
     def _write_own_files(self) -> None:
         from config.editing.environment_file import write_capture
         from config.files import locked
-        from config.hosts.import_files import carry_out
+        from config.hosts.import_writing import carry_out
         from config.hub_paths import backup_dir, state_dir
 
         with locked(state_dir()):

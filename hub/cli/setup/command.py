@@ -12,7 +12,7 @@ from hub.cli.turn import in_turn
 if TYPE_CHECKING:
     from config.hosts.host_servers import Server
     from config.hosts.import_choice import Import
-    from config.hosts.import_files import Write
+    from config.hosts.import_writing import Write
     from config.hosts.secret_literals import NewSecrets
     from hub.cli.setup.carry_out import CarryOut
     from hub.cli.setup.outcomes import Verdict
@@ -68,7 +68,7 @@ class _Journey:
 
     def __init__(self, options: argparse.Namespace) -> None:
         from config.hosts.facts import Machine
-        from config.hosts.import_files import imported_dir, known, load_present, removed
+        from config.hosts.import_writing import imported_dir, known, load_present, removed
         from config.hosts.installed import Records
         from config.hub_paths import config_file, installed_path
         from hub.cli.setup.running_hub import refuse_other_hub
@@ -140,7 +140,7 @@ class _Journey:
     def _take(self, servers: "list[Server]") -> "Import":
         """The import of all these servers, without those that the hub could not use."""
         from config.hosts.import_choice import Import
-        from config.hosts.import_files import imported_files
+        from config.hosts.import_writing import imported_files
         from hub.cli.import_writes import offered
 
         result = Import(self._known, self._config.upstreams, "keep", self._removed, offered(self._config))
@@ -166,7 +166,7 @@ class _Journey:
     def _variables(self, result: "Import") -> bytes:
         """The `hubd.env` that there would be, so that servers are tried with what the hub will give them."""
         from config.files import read_file
-        from config.hosts.import_files import imported_files
+        from config.hosts.import_writing import imported_files
         from config.loading.all_files import OWN_VARIABLES
         from hub.cli.setup.plan import plan_capture
 
@@ -200,7 +200,7 @@ class _Journey:
             EditError: the store cannot be read.
         """
         from config.hosts.secret_literals import NewSecrets
-        from config.secret_store import SecretStore
+        from config.secrets.store import SecretStore
         from hub.cli.setup import questions, screens
 
         held = [(name, server) for name, server in result.taken if server.spots()]
@@ -214,7 +214,7 @@ class _Journey:
         return new
 
     def _imported(self, result: "Import", new: "NewSecrets | None") -> "list[Write]":
-        from config.hosts.import_files import imported_files
+        from config.hosts.import_writing import imported_files
 
         imported = imported_files(result, self._directory, self._environ)
         if new is not None:

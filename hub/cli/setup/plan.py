@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from config.editing.environment_file import Capture
     from config.hosts.facts import Machine, Place
     from config.hosts.import_choice import Import
-    from config.hosts.import_files import Write
+    from config.hosts.import_writing import Write
     from config.hosts.install import Plan
     from config.hosts.installed import Records
     from config.hosts.leaving import Leaving, Served
@@ -90,10 +90,8 @@ def upstreams_in(imported: "Sequence[Write]", machine: "Machine") -> "dict[str, 
 def plan_installs(places: "Sequence[Place]", machine: "Machine", records: "Records") -> "list[Plan]":
     """Our entry in each file; one that cannot be read is a refusal."""
     from config.errors import EditError
-    from config.hosts.entry import KEY, stdio_entry
-    from config.hosts.entry_environment import carried
-    from config.hosts.host_commands import own_program
-    from config.hosts.install import Plan, plan_install
+    from config.hosts.entry import KEY, carried, stdio_entry
+    from config.hosts.install import Plan, own_program, plan_install
 
     hubd, variables = own_command(), carried(machine.environ, machine.home)
     found = []

@@ -30,7 +30,7 @@ def keep_variables(
         EditError: the store of secrets cannot be read.
     """
     from config.hosts.secret_literals import NewSecrets
-    from config.secret_store import SecretStore
+    from config.secrets.store import SecretStore
     from hub.cli.setup import screens
     from hub.cli.setup.outcomes import leave
     from hub.cli.shell_variables import asked_to_keep, keep_in, only_here, unkept, why_not_kept

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from config.hosts.facts import Place
     from config.hosts.host_servers import Server
     from config.hosts.import_choice import Import
-    from config.hosts.import_files import Write
+    from config.hosts.import_writing import Write
     from config.hosts.install import Plan
     from config.hosts.leaving import Leaving, Stays
     from hub.cli.render.screen import Block, Cell

@@ -22,7 +22,7 @@ def ask_token(name: str, output: Output) -> int:
     from config.files import locked
     from config.hosts.secret_literals import NewSecrets
     from config.hub_paths import state_dir
-    from config.secret_store import SecretStore
+    from config.secrets.store import SecretStore
     from hub.cli.drafts import reload_hub, save, say_problems
     from hub.cli.secret_commands import say_kept
 

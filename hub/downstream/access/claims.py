@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from config.access_settings import AccessIssuer
+from config.tables.access import AccessIssuer
 from hub.link.interface import Identity
 from upstreams.fetch.model import read_json_object
 

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import trio
 from msgspec import Struct
 
-from config.access_settings import AccessConfig
+from config.tables.access import AccessConfig
 from hub.downstream.access.asked_again import AskedAgain
 from hub.downstream.access.claims import Jwt, Unfit, Unsigned, Verdict, lacking, read_jwt
 from hub.downstream.access.issuer import Issuer

@@ -15,7 +15,7 @@ from urllib.parse import quote_plus
 import trio
 from msgspec import structs
 
-from config.access_settings import AccessIssuer
+from config.tables.access import AccessIssuer
 from hub.downstream.access.claims import Jwt, Unfit, Unsigned, Verdict, verdict_of
 from hub.downstream.access.issuer_metadata import (
     CannotAsk,

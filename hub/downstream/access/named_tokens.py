@@ -14,8 +14,8 @@ from pathlib import Path
 import trio
 from msgspec import Struct
 
-from config.access_settings import AccessToken
 from config.loading.check_access import day
+from config.tables.access import AccessToken
 from hub.downstream.access.host_tokens import PREFIX, KeptToken, TokensUnreadable, hash_of, read_tokens
 from hub.link.interface import OWNER, Identity, Lease
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import trio
 
-from config.access_settings import SECRET_HEADER, TrustedProxy
+from config.tables.access import SECRET_HEADER, TrustedProxy
 from hub.downstream.access.refusals import NOT_THE_PROXY
 from hub.link.interface import Identity
 from hub.net.http_message import EarlyReply, HttpRequest, Undecided

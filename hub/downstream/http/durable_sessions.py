@@ -23,7 +23,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct, field, structs
 
-from cache.shared_store import MAX_FACT_BYTES
+from cache.interfaces import MAX_FACT_BYTES
 from config.saved_state import Memory
 from hub.catalog.view import View
 from hub.downstream.http.running_time import Odometer

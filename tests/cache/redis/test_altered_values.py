@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from cache.redis.sealed_values import OVERHEAD_BYTES, ValueSealer
+from cache.redis.layout import OVERHEAD_BYTES, ValueSealer
 from tests.support.redis_server import KEY, SEALER, Store, redis_server, stores
 
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 import trio
 
-from cache.shared_store import Ticket
+from cache.interfaces import Ticket
 from tests.support.redis_server import SEALER, RedisServer, Store, entry, stores
 
 pytestmark = pytest.mark.real

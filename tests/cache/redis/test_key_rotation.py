@@ -2,7 +2,7 @@
 
 import pytest
 
-from cache.shared_store import Directory
+from cache.interfaces import Directory
 from tests.support.redis_server import Store, stores
 
 pytestmark = [pytest.mark.real, pytest.mark.covers("SEC-87")]

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from cache.redis.sealed_values import ValueSealer
+from cache.redis.layout import ValueSealer
 from cache.redis.store_link import GREETING_S, HURRY_S, StoreLink
 from cache.redis.url import address_of
 from config.setting import Secret

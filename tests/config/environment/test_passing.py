@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.environment.passing import PASSED, mistakes, passed, passing
-from config.secret_detection import looks_secret
+from config.secrets.detection import looks_secret
 
 SHELL = {
     "HOME": "/home/me",

@@ -8,14 +8,13 @@ import pytest
 
 from config.editing.imported import blocks_of, imported_text, removed_in, without
 from config.editing.text.change import EditRefused
-from config.hosts import import_files
 from config.hosts.entry import KEY, stdio_entry
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, project_files
-from config.hosts.had_before import HadBefore
 from config.hosts.host_servers import identities, survey
 from config.hosts.import_choice import Import, block, identities_in
 from config.hosts.installed import Records
 from config.hosts.leaving import leave_changed, leaving
+from config.hosts.remembered import HadBefore
 from config.hosts.unwrap import package_of, unwrapped
 from config.loading.assemble import load_all
 from config.loading.variables import Variables
@@ -305,7 +304,7 @@ def test_what_was_changed_since_it_was_imported_is_another_server(machine):
 
     def names(value):
         upstream = UpstreamConfig(command="npx", args=("-y", "github"), env={"T": Secret(value)})
-        ours = import_files.known(HubConfig(upstreams={"gh": upstream}), directory, {})
+        ours = known(HubConfig(upstreams={"gh": upstream}), directory, {})
         return [name for name, _ in taken(servers, known=ours, names=["gh"]).taken]
 
     assert names("a") == []

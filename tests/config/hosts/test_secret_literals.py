@@ -4,8 +4,8 @@ import pytest
 
 from config.errors import EditError
 from config.hosts.secret_literals import NewSecrets, opened, spots_of, stored
-from config.secret_store import SecretStore
-from config.system_keyring import KeyringRefused, NoKeyring
+from config.secrets.keyring import KeyringRefused, NoKeyring
+from config.secrets.store import SecretStore
 
 CANARY = "s3cret-canary-0123456789"
 

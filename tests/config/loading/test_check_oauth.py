@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from config.deferred import references_of, resolved
 from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.loading.check_oauth import problems_of_oauth, problems_of_oauth_in_hub
-from config.oauth_settings import IdentityProvider, OAuthConfig, UpstreamOAuth
+from config.references import references_of, resolved
 from config.setting import Secret
 from config.settings import UpstreamConfig
+from config.tables.oauth import IdentityProvider, OAuthConfig, UpstreamOAuth
 
 AT = "https://id.example"
 SECRET = {"client_id": "a", "client_secret": Secret("s"), "issuer": AT}

@@ -11,8 +11,8 @@ from config.effective import hub_settings
 from config.errors import ConfigError
 from config.loading.all_files import gather
 from config.loading.assemble import load_all
-from config.profile_settings import Profile
-from config.setting_facts import declarations, secrets_of
+from config.setting import declarations, secrets_of
+from config.tables.profiles import Profile
 from hub.catalog.profiles.rules import ProfileRules
 
 SERVER = '[upstreams.github]\ncommand = "x"\n'

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from config.deferred import in_headers, references_of, resolved
 from config.diff import compare
 from config.errors import ConfigError
 from config.identity import config_key, source_of
 from config.loading.assemble import load_all
 from config.projects import load_project
-from config.references import Reference, shown
+from config.references import Reference, in_headers, references_of, resolved, shown
 from config.settings import HubConfig
 
 SERVER = '[upstreams.a]\ncommand = "true"\n'

@@ -5,11 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.registry.carrying import answers_in
-from config.registry.entry import entry
+from config.registry.entry import Answers, entry
+from config.registry.filled_templates import Piece
 from config.registry.names import Source
-from config.registry.questions import Answers
 from config.registry.server_json import read_server
-from config.registry.texts import Piece
 from tests.config.registry.test_examples import GOLDEN
 from tests.support.registry_entries import answers_of, example, made, way_of
 

@@ -10,11 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.loading.variables import Variables
-from config.registry.answers import list_path, read_listed, read_page, version_path, versions_path
-from config.registry.questions import about, checked, default_of
-from config.registry.server_json import Unreadable, one_line, read_server
+from config.registry.entry import about, checked, default_of
+from config.registry.filled_templates import Piece, as_setting, filled
+from config.registry.server_json import (
+    Unreadable,
+    list_path,
+    one_line,
+    read_listed,
+    read_page,
+    read_server,
+    version_path,
+    versions_path,
+)
 from config.registry.slots import all_asked
-from config.registry.texts import Piece, as_setting, filled
 from config.registry.ways import ways_of
 from tests.support.registry_entries import EXAMPLES, absolute, example, made, way_of
 from tests.support.tables import each_row

@@ -9,9 +9,26 @@ import trio
 from watchfiles import _rust_notify
 from watchfiles._rust_notify import WatchfilesRustInternalError
 
+from config.loading.safe_reading import MAX_PROJECT_BYTES
 from config.watching import watcher
-from config.watching.watcher import POLL_S, STEP_MS, Watcher
+from config.watching.watcher import POLL_S, STEP_MS, Watcher, inspect
 from hub.linux import inotify
+
+
+def test_links_in_a_circle_are_no_trap(tmp_path):
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    digest, lookouts = inspect([tmp_path / "a"], [tmp_path / "b"])
+    assert digest
+    assert str(tmp_path) in lookouts
+
+
+def test_what_is_too_large_is_not_read_to_its_end(tmp_path):
+    (tmp_path / ".hubd.toml").write_bytes(b"x" * (MAX_PROJECT_BYTES + 10))
+    before = inspect([tmp_path / ".hubd.toml"], [])
+    (tmp_path / ".hubd.toml").write_bytes(b"x" * (MAX_PROJECT_BYTES + 5))
+    assert inspect([tmp_path / ".hubd.toml"], []) == before
+
 
 PATIENCE_S = 30.0
 QUIET_S = 0.6

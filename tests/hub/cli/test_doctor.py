@@ -20,9 +20,8 @@ import pytest
 from config.editing.text import serverfile
 from config.hosts.entry import KEY, http_entry, stdio_entry
 from config.hosts.facts import Machine, all_hosts
-from config.projects import load_project
+from config.projects import Trust, load_project
 from config.settings import HubConfig
-from config.trust import Trust
 from hub.cli.checks import all as checks
 from hub.cli.checks import daemons, hosts, people, servers, stores
 from hub.cli.checks.evidence import Examined, Finding, Restrict, examine

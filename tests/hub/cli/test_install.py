@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from config.hosts.entry_environment import carried
+from config.hosts.entry import carried
 from tests.support import host_commands
 from tests.support.host_commands import contents, hubd, told
 from tests.support.host_homes import HOMES

@@ -5,10 +5,10 @@ import json
 import pytest
 import trio
 
-from config.access_settings import AccessConfig, AccessIssuer, AccessToken, Introspection, TrustedProxy
 from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import HubConfig
+from config.tables.access import AccessConfig, AccessIssuer, AccessToken, Introspection, TrustedProxy
 from hub.app import Hub
 from hub.daemon.binding import listen_tcp
 from hub.daemon.http_listener import HttpListener

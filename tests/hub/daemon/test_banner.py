@@ -8,7 +8,7 @@ import sys
 import msgspec
 import pytest
 
-from config.access_settings import AccessConfig, AccessIssuer, TrustedProxy
+from config.tables.access import AccessConfig, AccessIssuer, TrustedProxy
 from config.settings import HubConfig
 from hub.cli.checks import daemons
 from hub.cli.checks.evidence import Examined

@@ -2,10 +2,10 @@
 
 import pytest
 
-from config.oauth_settings import OAuthConfig
+from config.secrets.keyring import KeyringRefused, NoKeyring
 from config.setting import Secret
 from config.settings import HubConfig
-from config.system_keyring import KeyringRefused, NoKeyring
+from config.tables.oauth import OAuthConfig
 from hub.daemon.oauth_key import oauth_seal
 from hub.link.sealing import Keys
 from upstreams.oauth.store.seal import KeyLocked, NotSealedHere

@@ -8,7 +8,7 @@ import pytest
 
 from config.fixed_values import with_given
 from config.loading.assemble import Loaded
-from config.profile_settings import Profile, ToolOverride
+from config.tables.profiles import Profile, ToolOverride
 from config.references import Reference, marked
 from config.settings import HubConfig
 from hub.daemon.options import START_PATIENCE_S, FixedReferences

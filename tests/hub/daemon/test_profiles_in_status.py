@@ -5,7 +5,7 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.profile_settings import Profile
+from config.tables.profiles import Profile
 from hub.daemon.api import DaemonApi
 from hub.daemon.reload import Outcome
 from hub.link.interface import Identity

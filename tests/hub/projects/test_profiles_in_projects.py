@@ -7,10 +7,9 @@ import pytest
 import trio
 from msgspec import structs
 
-from config.profile_settings import Profile
-from config.projects import load_project
+from config.projects import Trust, load_project
 from config.settings import HubConfig
-from config.trust import Trust
+from config.tables.profiles import Profile
 from hub.catalog.view import profile_view, project_view
 from hub.link.interface import Identity
 from hub.projects.project_files import TrustedProjects

@@ -11,9 +11,8 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.projects import load_project
+from config.projects import Trust, load_project
 from config.settings import HubConfig, Timeouts, UpstreamConfig
-from config.trust import Trust
 from hub.catalog.view import project_view
 from hub.link.interface import Identity
 from hub.projects import project_files as workplaces

@@ -4,7 +4,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from config.oauth_settings import OWN_PARAMETERS
+from config.tables.oauth import OWN_PARAMETERS
 from hub.sign_in.authorization_url import (
     AuthorizationRequest,
     Listening,

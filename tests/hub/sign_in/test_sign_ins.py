@@ -11,8 +11,8 @@ import trio
 import trio.testing
 from msgspec.structs import replace
 
-from config.oauth_settings import OAuthConfig
 from config.settings import ReplicaConfig, UpstreamConfig
+from config.tables.oauth import OAuthConfig
 from hub.link.hub_errors import HubError
 from hub.link.interface import Identity
 from hub.sign_in.authorization_url import Listening

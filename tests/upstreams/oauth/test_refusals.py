@@ -8,9 +8,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from msgspec.structs import replace
 
-from config.oauth_settings import IdentityProvider, UpstreamOAuth
 from config.setting import Secret
 from config.settings import UpstreamConfig
+from config.tables.oauth import IdentityProvider, UpstreamOAuth
 from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnresolved
 from hub.link.interface import OWNER
 from tests.support.token_world import (

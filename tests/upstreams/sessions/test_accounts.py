@@ -5,8 +5,8 @@ from math import inf
 import pytest
 import trio
 
-from config.oauth_settings import UpstreamOAuth
 from config.settings import UpstreamConfig
+from config.tables.oauth import UpstreamOAuth
 from hub.link.hub_errors import UpstreamUnauthorized
 from hub.link.interface import OWNER
 from hub.wire.mcp import L4, MODERN

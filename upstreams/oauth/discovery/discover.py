@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from config.oauth_settings import UpstreamOAuth
+from config.tables.oauth import UpstreamOAuth
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed
 from upstreams.oauth.discovery.addresses import (

@@ -8,8 +8,8 @@ from typing import Any, Final
 from urllib.parse import unquote_plus
 
 from config.errors import dotted, quoted
-from config.oauth_settings import OWN_PARAMETERS, UpstreamOAuth
-from config.secret_detection import masked_url
+from config.secrets.detection import masked_url
+from config.tables.oauth import OWN_PARAMETERS, UpstreamOAuth
 from upstreams.oauth.discovery.addresses import (
     Address,
     address_of,

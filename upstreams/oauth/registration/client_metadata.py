@@ -10,8 +10,8 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
-from config.oauth_settings import OAuthConfig
 from config.setting import Secret
+from config.tables.oauth import OAuthConfig
 from upstreams.oauth.discovery.addresses import address_of, is_on_this_machine
 from upstreams.oauth.model import AuthorizationServer, OAuthClient
 

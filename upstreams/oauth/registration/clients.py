@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from config.errors import quoted
-from config.oauth_settings import OAuthConfig, UpstreamOAuth
+from config.tables.oauth import OAuthConfig, UpstreamOAuth
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed
 from upstreams.oauth.discovery.addresses import show_url

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from config.oauth_settings import OAuthConfig, UpstreamOAuth
+from config.tables.oauth import OAuthConfig, UpstreamOAuth
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, FetchFailed
 from upstreams.oauth.discovery.discover import allowance_for, discover, sentence

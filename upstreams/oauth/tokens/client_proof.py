@@ -11,8 +11,8 @@ from urllib.parse import quote_plus
 from msgspec import Struct
 from msgspec.structs import replace
 
-from config.oauth_settings import UpstreamOAuth
 from config.setting import Secret
+from config.tables.oauth import UpstreamOAuth
 from upstreams.oauth.model import OAuthClient, OAuthProblem, same_issuer
 
 if TYPE_CHECKING:

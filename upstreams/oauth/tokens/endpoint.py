@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-from config.oauth_settings import UpstreamOAuth
+from config.tables.oauth import UpstreamOAuth
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed
 from upstreams.oauth.model import AuthorizationServer, Grant, OAuthClient, OAuthProblem, OAuthUnavailable, TokenAnswer

@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.profile_settings import Profile
+from config.tables.profiles import Profile
 from hub.catalog.profiles.choice import ProfileChoice, find_profile
 from hub.catalog.view import EVERYTHING, View, profile_view, server_view
 

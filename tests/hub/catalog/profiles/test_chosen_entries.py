@@ -5,7 +5,7 @@ import json
 import pytest
 from msgspec import Raw, structs
 
-from config.profile_settings import Profile, ResolvedOverride, ToolOverride
+from config.tables.profiles import Profile, ResolvedOverride, ToolOverride
 from hub.catalog.merging import merge
 from hub.catalog.naming_rules import Rules, UpstreamRule
 from hub.catalog.profiles.choice import choose

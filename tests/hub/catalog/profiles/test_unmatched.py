@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from config.profile_settings import Profile, ToolOverride
+from config.tables.profiles import Profile, ToolOverride
 from hub.catalog.merging import merge
 from hub.catalog.naming_rules import Rules, UpstreamRule
 from hub.catalog.profiles.choice import choose

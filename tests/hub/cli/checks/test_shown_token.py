@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from config.access_settings import AccessConfig, AccessIssuer, AccessToken, Introspection
 from config.setting import Secret
 from config.settings import HubConfig
+from config.tables.access import AccessConfig, AccessIssuer, AccessToken, Introspection
 from hub.cli.checks.shown_token import Judge
 from hub.downstream.access.host_tokens import HostTokens
 from tests.support.commands import run_hubd

@@ -7,8 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from config.hosts.had_before import Had
-from config.hosts.remembered import FORMAT
+from config.hosts.remembered import FORMAT, Had
 from tests.support.attached import DEMO, INITIALIZE, Host, hubd, upstream
 from tests.support.processes import HUBD
 from tests.support.terminal import Terminal, widest

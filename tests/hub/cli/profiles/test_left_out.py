@@ -1,6 +1,6 @@
 """Profiles that leave a new server out."""
 
-from config.profile_settings import Profile
+from config.tables.profiles import Profile
 from hub.cli.profiles.left_out import left_out_by
 from tests.hub.cli.test_editing import Home
 

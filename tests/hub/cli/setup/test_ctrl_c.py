@@ -37,7 +37,7 @@ SEARCHING = {
     "its own configuration": "config.loading.assemble.load_all",
     "hosts": "hub.cli.host_selection.chosen_hosts",
     "the servers of a host": "config.hosts.host_servers.survey",
-    "what is imported already": "config.hosts.import_files.imported_files",
+    "what is imported already": "config.hosts.import_writing.imported_files",
 }
 """What it reads before it tries anything, and by which function."""
 

@@ -6,7 +6,7 @@ import pytest
 
 from config.editing.environment_file import Capture
 from config.hosts.facts import Machine, all_hosts, user_places
-from config.hosts.import_files import Write
+from config.hosts.import_writing import Write
 from config.hosts.install import plan_install
 from config.hosts.installed import Records
 from config.hosts.leaving import Leaving

@@ -5,7 +5,7 @@ import os
 import pytest
 import trio
 
-from config.access_settings import AccessToken
+from config.tables.access import AccessToken
 from config.errors import EditError
 from config.setting import Secret
 from hub.downstream.access.access import Access, Credentials

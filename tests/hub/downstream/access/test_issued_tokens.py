@@ -4,8 +4,8 @@ import pytest
 import trio
 import trio.testing
 
-from config.access_settings import AccessConfig, AccessIssuer, Introspection
 from config.setting import Secret
+from config.tables.access import AccessConfig, AccessIssuer, Introspection
 from hub.downstream.access import asked_again, issued_tokens
 from hub.downstream.access.access import Access, Credentials
 from hub.downstream.access.claims import Unfit, Verdict, read_jwt, verdict_of

@@ -8,9 +8,9 @@ import pytest
 import trio
 import trio.testing
 
-from cache.shared_store import MAX_FACT_BYTES
-from config.profile_settings import Profile
+from cache.interfaces import MAX_FACT_BYTES
 from config.saved_state import Memory
+from config.tables.profiles import Profile
 from hub.catalog.profiles.choice import ProfileChoice
 from hub.catalog.view import EVERYTHING
 from hub.downstream.http import durable_sessions as module

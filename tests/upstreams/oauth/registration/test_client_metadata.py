@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.oauth_settings import OAuthConfig
+from config.tables.oauth import OAuthConfig
 from upstreams.oauth.registration.client_metadata import (
     CALLBACK,
     PATH,

@@ -4,8 +4,8 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from config.oauth_settings import OAuthConfig, UpstreamOAuth
 from config.setting import Secret
+from config.tables.oauth import OAuthConfig, UpstreamOAuth
 from tests.support.scripted_web import ScriptedWeb, json_answer, timed_out
 from tests.upstreams.oauth.memory_clients import MemoryClients
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed

@@ -2,8 +2,8 @@
 
 import pytest
 
-from config.oauth_settings import OAuthConfig, UpstreamOAuth
 from config.setting import Secret
+from config.tables.oauth import OAuthConfig, UpstreamOAuth
 from tests.support.scripted_web import ScriptedWeb, timed_out
 from upstreams.oauth.model import Challenge
 from upstreams.oauth.registration.client_metadata import PATH, client_document

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from msgspec.structs import replace
 
-from config.oauth_settings import UpstreamOAuth
 from config.setting import Secret
+from config.tables.oauth import UpstreamOAuth
 from tests.support.token_world import (
     ISSUER,
     KEY,

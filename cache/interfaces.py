@@ -1,0 +1,177 @@
+"""Interfaces of the cache: to the upstreams, and to a store that several hubs share.
+
+`upstreams` satisfies what the cache needs of them; `cache.redis.store` implements the store for Redis and Valkey.
+
+Everything in the store may be lost. Before a hub reads an upstream, it gets a `Ticket` from the store: the state of all
+invalidations at that moment. An entry put under a ticket is found only while nothing that it depends on was invalidated
+since, by any hub. So the result of a read that spans an invalidation is put where no hub finds it.
+"""
+
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from cache.entry import Entry
+from cache.statistics import StoreStatistics
+from config.settings import UpstreamConfig
+from hub.link.interface import Caller, Exchange, Operation, Program, Tenant
+from hub.wire.jsonrpc import Reply
+from hub.wire.mcp import Era, Snapshot
+
+
+class SessionSubscriptions(Protocol):
+    """Subscriptions of one session, as in `upstreams.subscriptions.session_subscriptions`."""
+
+    async def observe(self, uri: str, reader: Program) -> bool:
+        """Subscribe for the hub itself, on behalf of the program `reader`; False: the upstream refused.
+
+        Sets no deadline. Cancellation: the subscription is still wanted.
+        """
+        ...
+
+    def is_observed(self, uri: str) -> bool:
+        """True if changes are reported to the hub now."""
+        ...
+
+    def neglect(self, uri: str) -> None:
+        """Give up the hub's own subscription."""
+        ...
+
+
+class Session(Protocol):
+    """A conversation with an upstream."""
+
+    @property
+    def era(self) -> Era: ...
+
+
+class PooledSession(Protocol):
+    """A session and its owner, as in `upstreams.sessions.pooled_session`. Hashable by identity."""
+
+    @property
+    def tenant(self) -> Tenant | None:
+        """The host that owns it; None: hosts share it."""
+        ...
+
+    @property
+    def session(self) -> Session: ...
+
+    @property
+    def subscriptions(self) -> SessionSubscriptions: ...
+
+
+class Upstream(Protocol):
+    """One upstream, as in `upstreams.upstream`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def config(self) -> UpstreamConfig: ...
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+
+    def session_for(self, caller: Caller) -> PooledSession | None:
+        """The open session that serves `caller` now; None: not known. Raises nothing."""
+        ...
+
+    async def call(self, operation: Operation, exchange: Exchange) -> Reply:
+        """As `hub.link.interface` says.
+
+        Raises:
+            HubError: there is no answer.
+        """
+        ...
+
+
+MAX_FACT_BYTES: Final = 256 << 10
+"""Bytes of a value in a `Directory`; longer values are not found. The largest are the settings of sessions."""
+
+
+class StoreUnreachable(Exception):
+    """The store did not answer in time, or not correctly. The text is for the log."""
+
+
+class Ticket(Struct, frozen=True):
+    """The permission to put the result of a read that begins now."""
+
+    stamp: str
+    ahead_s: float = 0.0
+    """Seconds by which the store's clock is ahead of this hub's."""
+    read_at: int = 0
+    """Time at which it was issued, in microseconds of the store's clock."""
+
+
+class StoreListener(Protocol):
+    """The listener to other hubs: `cache.resource_cache.ResourceCache`."""
+
+    def on_stale(self, source: str, uri: str | None) -> None:
+        """Another hub reports a change of `uri`, None: of anything in `source`."""
+        ...
+
+    def on_gap(self) -> None:
+        """A time in which other hubs are not heard begins or ends. Entries from before and from meanwhile may be stale,
+        except those that this hub observes itself."""
+        ...
+
+
+class SharedStore(Protocol):
+    """A store of several hubs. `source`, `uri`, `owner` and `abilities` are those of a `CacheKey`."""
+
+    async def run(self, listener: StoreListener) -> None:
+        """Stay connected, and pass reports of other hubs to `listener`, until cancelled."""
+        ...
+
+    @property
+    def is_coherent(self) -> bool:
+        """True if invalidations travel between this hub and the others now, in both directions."""
+        ...
+
+    async def look_up(
+        self, source: str, uri: str, owner: str, abilities: str = ""
+    ) -> tuple[Entry | None, Ticket | None]:
+        """The entry for `owner` or for everyone, and a ticket for a read; None: no entry, or nothing may be put.
+
+        Raises nothing; takes no longer than the store's deadline.
+        """
+        ...
+
+    async def put(self, ticket: Ticket, source: str, uri: str, owner: str, entry: Entry, abilities: str = "") -> None:
+        """Put `entry` for `owner`. Raises nothing; an entry that cannot be put is dropped and counted."""
+        ...
+
+    def invalidate(self, source: str, uri: str | None) -> None:
+        """Invalidate results of reads before now: of one resource with its parts and parents, or of all.
+
+        Never blocks. Until the invalidation is in the store, `look_up` of this source waits within its deadline, or
+        finds nothing.
+        """
+        ...
+
+    def statistics(self) -> StoreStatistics:
+        """Health and counts of the store."""
+        ...
+
+
+class Directory(Protocol):
+    """A part of such a store: small facts of hubs, by name. They may be lost."""
+
+    async def get(self, name: str) -> bytes | None:
+        """Raises: StoreUnreachable."""
+        ...
+
+    async def put(self, name: str, value: bytes, ttl_s: float) -> None:
+        """Raises: StoreUnreachable."""
+        ...
+
+    async def swap(self, name: str, old: bytes | None, new: bytes, ttl_s: float) -> bool:
+        """Replace `old` (None: nothing) by `new`; False: something else is there now.
+
+        Raises: StoreUnreachable.
+        """
+        ...
+
+    async def delete(self, name: str) -> None:
+        """Raises: StoreUnreachable."""
+        ...

@@ -1,0 +1,221 @@
+"""The store of `hubd secret`: secrets by name, in the keyring where one answers, else in `secrets.json` (0600).
+
+    store = SecretStore.open()
+    store.set("GITHUB_TOKEN", value)        ->  where it is kept, and why not in the keyring
+    store.names()                           ->  {"GITHUB_TOKEN": "keyring"}
+    store.get("GITHUB_TOKEN")
+    store.remove("GITHUB_TOKEN")
+
+The file says of each name its value or that the keyring has it, so nothing has to be searched. All methods block: the
+keyring may wait a minute for somebody who unlocks it.
+"""
+
+import secrets
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from config.errors import EditError
+from config.files import locked, replace_private
+from config.hub_paths import secrets_path
+from config.references import NAME_RULE, NUL, is_name
+from config.secrets.file import (
+    MAX_FILE_BYTES,
+    MAX_VALUE_BYTES,
+    KeptSecret,
+    SecretsUnreadable,
+    encoded,
+    read_secrets,
+)
+from config.secrets.keyring import Keyring, KeyringRefused, NoKeyring, system_keyring
+
+Place = Literal["keyring", "file"]
+
+
+class SecretUnavailable(Exception):
+    """A secret that cannot be had. The text says why, and what to do; never a value."""
+
+
+class Stored(Struct, frozen=True):
+    """The outcome of keeping a secret."""
+
+    place: Place
+    why: str = ""
+    """The reason why the keyring does not have it; "" if it does."""
+
+
+class SecretStore:
+    """Secrets by name. Each method reads the file, so that another process may change it meanwhile."""
+
+    def __init__(self, path: Path, keyring: Keyring) -> None:
+        self.path = path
+        self._keyring = keyring
+
+    @classmethod
+    def open(cls, keyring: Keyring | None = None) -> "SecretStore":
+        """The store of this user. `keyring`: None is that of the system.
+
+        Raises:
+            ConfigError: the state directory is not private.
+        """
+        return cls(secrets_path(), keyring or system_keyring())
+
+    def __repr__(self) -> str:
+        return f"<SecretStore {self.path}>"
+
+    def names(self) -> dict[str, Place]:
+        """The names of all secrets, and the place that keeps each.
+
+        Raises:
+            EditError: the file cannot be used.
+        """
+        return {name: "keyring" if kept.keyring else "file" for name, kept in sorted(self._read().items())}
+
+    def get(self, name: str) -> str:
+        """The secret.
+
+        Raises:
+            SecretUnavailable: there is none, or it cannot be read now.
+        """
+        try:
+            kept = read_secrets(self.path).get(name)
+        except SecretsUnreadable as error:
+            raise SecretUnavailable(str(error)) from None
+        if kept is None:
+            raise SecretUnavailable(f"there is no secret {name}: run `hubd secret set {name}`")
+        if kept.value is not None:
+            return kept.value
+        try:
+            value = self._keyring.get(name)
+        except NoKeyring as error:
+            text = f"the keyring has the secret {name}, and {error}: make the keyring available to the hub, or run"
+            raise SecretUnavailable(f"{text} `hubd secret set {name}` where the hub runs") from None
+        except KeyringRefused as error:
+            raise SecretUnavailable(str(error)) from None
+        if value is None:
+            raise SecretUnavailable(f"the keyring no longer has the secret {name}: run `hubd secret set {name}`")
+        return value
+
+    def set(self, name: str, value: str) -> Stored:
+        """Keep a secret, in place of the one of that name.
+
+        Raises:
+            EditError: it cannot be kept, or the file cannot be used; nothing was changed.
+        """
+        _refuse(name, value)
+        kept = self._read().get(name)
+        take_back = self._step_back(name, kept is not None and kept.keyring)
+        stored = self._put(name, value)
+        try:
+            before = self._note(name, value, stored)
+        except BaseException:
+            if stored.place == "keyring":
+                take_back()
+            raise
+        if stored.place == "file" and before is not None and before.keyring:
+            self._forget(name)
+        return stored
+
+    def _step_back(self, name: str, is_kept: bool) -> Callable[[], object]:
+        """A step that lets the keyring have what it has now, if that can be read."""
+        if not is_kept:
+            return partial(self._forget, name)
+        try:
+            value = self._keyring.get(name)
+        except (NoKeyring, KeyringRefused):
+            value = None
+        return (lambda: None) if value is None else partial(self._put, name, value)
+
+    def _note(self, name: str, value: str, stored: Stored) -> KeptSecret | None:
+        """Note in the file where a secret is kept; the note before.
+
+        Raises:
+            EditError: the file cannot be used; it was left as it is.
+        """
+        with locked(self.path.parent):
+            known = self._read()
+            before = known.get(name)
+            if stored.place == "file" and before is not None and before.value == value:
+                return before
+            version = secrets.token_hex(8)
+            if stored.place == "keyring":
+                known[name] = KeptSecret(version=version, keyring=True)
+            else:
+                known[name] = KeptSecret(version=version, value=value)
+            self._write(known)
+        return before
+
+    def remove(self, name: str) -> str:
+        """Forget a secret; a note if the keyring may still have it, else "".
+
+        Raises:
+            EditError: there is none, or the file cannot be used.
+        """
+        with locked(self.path.parent):
+            known = self._read()
+            if name not in known:
+                raise EditError(f"there is no secret {name}; `hubd secret ls` lists what there is")
+            kept = known.pop(name)
+            self._write(known)
+        return self._forget(name) if kept.keyring else ""
+
+    def _put(self, name: str, value: str) -> Stored:
+        try:
+            self._keyring.set(name, value)
+        except (NoKeyring, KeyringRefused) as error:
+            return Stored("file", str(error))
+        return Stored("keyring")
+
+    def _forget(self, name: str) -> str:
+        try:
+            self._keyring.delete(name)
+        except (NoKeyring, KeyringRefused) as error:
+            return f"the keyring may still have the secret {name}: {error}"
+        return ""
+
+    def _read(self) -> dict[str, KeptSecret]:
+        try:
+            return read_secrets(self.path)
+        except SecretsUnreadable as error:
+            raise EditError(str(error)) from None
+
+    def _write(self, known: dict[str, KeptSecret]) -> None:
+        data = encoded(known)
+        if len(data) > MAX_FILE_BYTES:
+            raise EditError(f"{self.path}: all secrets together are larger than {MAX_FILE_BYTES >> 20} MB; remove some")
+        try:
+            replace_private(self.path, data)
+        except OSError as error:
+            raise EditError(f"{self.path}: cannot be written: {error.strerror}; nothing was changed") from None
+
+
+def check_name(name: str) -> None:
+    """Raise if no secret can have this name.
+
+    Raises:
+        EditError: none can.
+    """
+    if not is_name(name) or name in (".", ".."):
+        raise EditError(f"no secret can have this name: it takes {NAME_RULE}")
+
+
+def _refuse(name: str, value: str) -> None:
+    """Raise if such a secret cannot be kept.
+
+    Raises:
+        EditError: it cannot.
+    """
+    check_name(name)
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise EditError("the secret is no UTF-8 text") from None
+    if not value:
+        raise EditError("the secret is empty; nothing was kept")
+    if NUL in value:
+        raise EditError("the secret holds a NUL character, which no program can be given")
+    if size > MAX_VALUE_BYTES:
+        raise EditError(f"the secret is larger than {MAX_VALUE_BYTES >> 10} KB")

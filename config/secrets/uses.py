@@ -1,0 +1,75 @@
+"""The servers that use a secret of `hubd secret`: those whose settings name it, disabled ones and those of allowed
+projects among them; and the profiles that fix arguments with it."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from config.errors import ConfigError
+from config.hub_paths import secrets_path, trust_path
+from config.loading.all_files import gather
+from config.loading.one_file import Source
+from config.loading.precedence import stacks
+from config.projects import Trust
+from config.secrets.file import SecretsUnreadable, read_secrets
+from config.settings import HubConfig
+
+_USE: Final = re.compile(r"(?<!\$)\$\{secret:([A-Za-z0-9_.-]{1,64})\}")
+_VARIABLE: Final = re.compile(r"(?<!\$)\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^{}]*)?\}")
+
+
+def secret_uses(named: Path | None, environ: Mapping[str, str]) -> dict[str, list[str]]:
+    """The names of servers, and of profiles as `profile NAME`, by the secret that they use, as the files of the
+    configuration say it. Blocks."""
+    found: dict[str, list[str]] = {}
+    gathered = gather(named, environ)
+    kept: Collection[str] = ()
+    with suppress(SecretsUnreadable):
+        kept = read_secrets(secrets_path())
+    _add(found, gathered.sources, "", kept)
+    for profile, secret in _fixed({} if gathered.main is None else gathered.main.settings.get("profiles")):
+        found.setdefault(secret, []).append(f"profile {profile}")
+    for root, sources in _projects(environ):
+        _add(found, sources, f" of {root}", kept)
+    return found
+
+
+def _projects(environ: Mapping[str, str]) -> Iterator[tuple[Path, Sequence[Source]]]:
+    """The files of projects that are as the user allowed them."""
+    trust = Trust(trust_path())
+    with suppress(OSError):
+        for root in trust.roots():
+            with suppress(OSError, ConfigError):
+                if allowed := trust.allowed(root, environ, HubConfig()):
+                    yield root, allowed[1]
+
+
+def _add(found: dict[str, list[str]], sources: Iterable[Source], where: str, kept: Collection[str]) -> None:
+    for name, stack in stacks(sources).items():
+        values = [entry.table.values for entry in (*stack.saying, *stack.shadowed)]
+        texts = list(_texts(values))
+        by_variable = {name for text in texts for name in _VARIABLE.findall(text) if name in kept}
+        for secret in sorted({secret for text in texts for secret in _USE.findall(text)} | by_variable):
+            found.setdefault(secret, []).append(name + where)
+
+
+def _fixed(profiles: Any) -> Iterator[tuple[str, str]]:
+    """The profiles that fix arguments with a secret, and which."""
+    for name, profile in profiles.items() if isinstance(profiles, dict) else ():
+        overrides = profile.get("override") if isinstance(profile, dict) else None
+        each = overrides.values() if isinstance(overrides, dict) else ()
+        texts = _texts([override.get("fix") for override in each if isinstance(override, dict)])
+        yield from ((name, secret) for secret in sorted({secret for text in texts for secret in _USE.findall(text)}))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
