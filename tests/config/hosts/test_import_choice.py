@@ -12,6 +12,7 @@ from config.hosts.entry import KEY, stdio_entry
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, project_files
 from config.hosts.host_servers import identities, survey
 from config.hosts.import_choice import Import, block, identities_in
+from config.hosts.import_writing import known as known_servers
 from config.hosts.installed import Records
 from config.hosts.leaving import leave_changed, leaving
 from config.hosts.remembered import HadBefore
@@ -304,7 +305,7 @@ def test_what_was_changed_since_it_was_imported_is_another_server(machine):
 
     def names(value):
         upstream = UpstreamConfig(command="npx", args=("-y", "github"), env={"T": Secret(value)})
-        ours = known(HubConfig(upstreams={"gh": upstream}), directory, {})
+        ours = known_servers(HubConfig(upstreams={"gh": upstream}), directory, {})
         return [name for name, _ in taken(servers, known=ours, names=["gh"]).taken]
 
     assert names("a") == []
