@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from os import EX_OK
 from typing import Any, Final
 
-from config.tables.access import AccessToken
 from config.hub_paths import token_path, tokens_path
 from config.loading.all_files import token_of
 from config.loading.assemble import Loaded, load_all
 from config.loading.check_access import token_problem
+from config.tables.access import AccessToken
 from hub.cli.render.screen import Table
 from hub.cli.subcommand import EX_FAILED, Output, Parser, add, add_config, as_json, client, now
 from hub.control.errors import HubNotRunning

@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from config.tables.access import AccessToken
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
@@ -21,6 +20,7 @@ from config.hosts.installed import Records, our_entries
 from config.hub_paths import installed_path, tokens_path
 from config.loading.assemble import load_all
 from config.loading.host_entry import command_of
+from config.tables.access import AccessToken
 from hub.catalog.view import PROFILE_MARK
 from hub.downstream.access.host_tokens import TokensUnreadable, read_tokens
 

@@ -9,9 +9,8 @@ from urllib.parse import urlsplit
 
 from config.editing.draft import Draft
 from config.hosts.secret_literals import NewSecrets
-from config.registry.entry import entry
+from config.registry.entry import Answers, entry
 from config.registry.names import Source, id_of, source_of, split
-from config.registry.entry import Answers
 from config.registry.packages import NotRunnable
 from config.registry.ways import Way
 from config.secrets.store import SecretStore

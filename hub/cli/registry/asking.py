@@ -10,8 +10,8 @@ from typing import Final
 
 from config.hosts.secret_literals import NewSecrets
 from config.registry.entry import Answers, about, checked, default_of, missing
-from config.registry.slots import Asked, Slot, all_asked
 from config.registry.filled_templates import Piece
+from config.registry.slots import Asked, Slot, all_asked
 from config.registry.ways import Way
 from hub.cli.registry.choosing import MAX_ASKED, is_asked
 from hub.cli.subcommand import UsageError, ask_text, nearest

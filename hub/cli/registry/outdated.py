@@ -8,9 +8,8 @@ from typing import Any
 from msgspec import Struct
 
 from config.errors import ConfigError
-from config.registry.server_json import Listed
 from config.registry.names import Source, is_older, source_of
-from config.registry.server_json import one_line
+from config.registry.server_json import Listed, one_line
 from hub.cli.registry.choosing import report_failures
 from hub.cli.registry.client import Client, Registry, RegistryFailed, run
 from hub.cli.registry.known import Known

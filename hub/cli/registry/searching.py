@@ -7,8 +7,7 @@ from typing import Any
 
 import trio
 
-from config.registry.server_json import Listed
-from config.registry.server_json import one_line
+from config.registry.server_json import Listed, one_line
 from config.registry.ways import kinds_of
 from hub.cli.registry.choosing import report_failures
 from hub.cli.registry.client import Client, Matches, Registry, RegistryFailed, run

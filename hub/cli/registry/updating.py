@@ -12,12 +12,12 @@ from msgspec import Struct
 
 from config.editing.draft import Draft
 from config.hosts.secret_literals import NewSecrets
-from config.registry.server_json import Listed
 from config.registry.carrying import answers_in
-from config.registry.names import LATEST, Source, is_older, source_of
 from config.registry.entry import checked
-from config.registry.slots import all_asked
 from config.registry.filled_templates import Piece
+from config.registry.names import LATEST, Source, is_older, source_of
+from config.registry.server_json import Listed
+from config.registry.slots import all_asked
 from config.registry.ways import ENGINES, Way, ways_of
 from config.secrets.store import SecretStore
 from hub.cli.change_report import configuration_diff
