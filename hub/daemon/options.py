@@ -17,10 +17,10 @@ from config.loading.assemble import Loaded, load_all
 from config.loading.check import check_hub
 from config.loading.check_profiles import warnings_of_unread
 from config.loading.safe_reading import Problem
-from config.tables.profiles import profile_problem
 from config.references import Reference
-from config.settings import HubConfig, UpstreamConfig
 from config.secrets.keyring import PATIENCE_S
+from config.settings import HubConfig, UpstreamConfig
+from config.tables.profiles import profile_problem
 from upstreams.resolution.sources import read_each
 
 START_PATIENCE_S: Final = 5.0

@@ -18,9 +18,8 @@ import trio
 from msgspec import Struct
 
 from config.errors import ConfigError
-from config.projects import PROJECT_FILES, Project, find_project
+from config.projects import PROJECT_FILES, Project, Trust, find_project
 from config.settings import HubConfig
-from config.projects import Trust
 from config.watching.watcher import Watcher
 
 log = logging.getLogger("hubd.projects")

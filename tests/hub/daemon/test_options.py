@@ -8,9 +8,9 @@ import pytest
 
 from config.fixed_values import with_given
 from config.loading.assemble import Loaded
-from config.tables.profiles import Profile, ToolOverride
 from config.references import Reference, marked
 from config.settings import HubConfig
+from config.tables.profiles import Profile, ToolOverride
 from hub.daemon.options import START_PATIENCE_S, FixedReferences
 from tests.support.attached import INITIALIZE, Host, hubd
 from tests.support.looking import until, until_connected

@@ -5,9 +5,9 @@ import os
 import pytest
 import trio
 
-from config.tables.access import AccessToken
 from config.errors import EditError
 from config.setting import Secret
+from config.tables.access import AccessToken
 from hub.downstream.access.access import Access, Credentials
 from hub.downstream.access.host_tokens import HostTokens, read_tokens
 from hub.downstream.access.named_tokens import NamedTokens
