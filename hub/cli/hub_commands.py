@@ -23,7 +23,6 @@ from hub.cli.subcommand import Output, UsageError, add, add_no_wait, as_json, as
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NothingListens
 from hub.control.methods import CACHE, CACHE_CLEAR, LOGS, RELOAD, RESTART, STATUS, read
 from hub.shim.main import run
-from hub.wire.mcp import ALL_VERSIONS, HUBD_VERSION
 from upstreams.status_facts import JournalRecord
 
 WATCH_S: Final = 2.0
@@ -58,7 +57,6 @@ def add_commands(commands: Any) -> None:
     add(commands, "reload", _reload, json=True)
     stop = add(commands, "stop", _stop, json=True)
     stop.add_argument("--force", action="store_true", help="end its process if it hangs or does not end by itself")
-    add(commands, "version", version, json=True)
     _add_cache(commands)
 
 
@@ -278,10 +276,4 @@ def _stop(options: argparse.Namespace) -> int:
         return EX_OK
     output.set(stopped=True)
     output.say("stopped")
-    return EX_OK
-
-
-def version(options: argparse.Namespace) -> int:
-
-    print(as_json({"version": HUBD_VERSION, "protocols": ALL_VERSIONS}) if options.json else f"hubd {HUBD_VERSION}")
     return EX_OK

@@ -4,9 +4,10 @@ import argparse
 import sys
 from collections.abc import Container, Mapping, Sequence
 from importlib import import_module
+from os import EX_OK
 from typing import Any, Final
 
-from hub.cli.subcommand import EX_USAGE, Parser, add, add_color
+from hub.cli.subcommand import EX_USAGE, Parser, add, add_color, as_json
 
 FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
     "the hub": {
@@ -185,6 +186,7 @@ class Commands(dict[str, Any]):
                     self.texts[names[0]] = text
                     self._names[names[0]] = names
                     self._modules |= dict.fromkeys(names, module)
+        self._modules["version"] = __name__  # apart from its family: it needs nothing of what that loads
         self.update(dict.fromkeys(self._modules))
 
     def __getitem__(self, name: str) -> Any:
@@ -249,9 +251,17 @@ def _family(title: str) -> str:
 
 
 def add_commands(commands: Any) -> None:
-    """`help`."""
+    """`help`, `version`."""
+    add(commands, "version", _version, json=True)
     asked = add(commands, "help", lambda options: _help(options.words_of_command))
     asked.add_argument("words_of_command", metavar="COMMAND", nargs="*", help="the command, such as cache clear")
+
+
+def _version(options: argparse.Namespace) -> int:
+    from hub.wire.mcp import ALL_VERSIONS, HUBD_VERSION
+
+    print(as_json({"version": HUBD_VERSION, "protocols": ALL_VERSIONS}) if options.json else f"hubd {HUBD_VERSION}")
+    return EX_OK
 
 
 def _help(words: Sequence[str]) -> int:
