@@ -1,22 +1,49 @@
 """`hubd doctor`: what is wrong on this machine, why that matters, and what to do."""
 
 import argparse
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from os import EX_OK
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
-from hub.cli.subcommand import EX_FAILED, add, add_config, as_json, now
+import msgspec
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from config.errors import Diagnostic
-    from config.settings import UpstreamConfig
-    from hub.cli.checks.evidence import Examined, Finding
-    from hub.control.answers import Status
-    from hub.control.sign_ins import SignInTrial
-
+from config import directories
+from config.editing.draft import Draft
+from config.errors import Diagnostic, EditError
+from config.files import locked
+from config.hosts.facts import Machine
+from config.hub_paths import state_dir
+from config.saved_state import Memory
+from config.settings import UpstreamConfig
+from hub.cli.checks.all import findings
+from hub.cli.checks.evidence import (
+    Examined,
+    Finding,
+    InstallHub,
+    KeepVariables,
+    RecordShell,
+    Restrict,
+    WriteCommand,
+    examine,
+)
+from hub.cli.checks.shown_token import findings_on
+from hub.cli.configuration.editing import reload_hub, save
+from hub.cli.configuration.shell_variables import keep_of_hub
+from hub.cli.render.findings import findings_blocks
+from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, as_json, client, now, own_command
+from hub.control.answers import Status
+from hub.control.client import ControlClient
+from hub.control.errors import ControlFailed, HubHangs, HubNotRunning
+from hub.control.methods import SIGN_IN_TRIALS, STATUS
+from hub.control.sign_ins import SignInTrial
+from hub.daemon.banner import is_root
+from hub.shim.start_daemon import is_alive
+from hub.wire.mcp import HUBD_VERSION
+from upstreams.remembered import LastConnected
 
 STRANGER_S: Final = 2.0
 """Time limit for the answer of a hub other than this shell's."""
@@ -34,16 +61,10 @@ def add_commands(commands: Any) -> None:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from hub.cli.checks.shown_token import findings_on
-
     return _machine(options) if options.token is None else _show(findings_on(options.token, options.config), options)
 
 
-def _show(found: "list[Finding]", options: argparse.Namespace) -> int:
-    import msgspec
-
-    from hub.cli.render.findings import findings_blocks
-
+def _show(found: list[Finding], options: argparse.Namespace) -> int:
     if options.json:
         print(as_json([msgspec.to_builtins(finding.as_object()) for finding in found]))
     else:
@@ -52,18 +73,7 @@ def _show(found: "list[Finding]", options: argparse.Namespace) -> int:
 
 
 def _machine(options: argparse.Namespace) -> int:
-    from pathlib import Path
-
-    from config import directories
-    from config.hosts.facts import Machine
-    from hub.cli.checks.all import findings
-    from hub.cli.checks.evidence import examine
-    from hub.cli.repairs import repair
-    from hub.control.errors import HubHangs
-    from hub.daemon.banner import is_root
-    from hub.wire.mcp import HUBD_VERSION
-
-    def examined() -> "Examined":
+    def examined() -> Examined:
         status, hangs = None, ""
         try:
             status = _status()
@@ -94,24 +104,14 @@ def _machine(options: argparse.Namespace) -> int:
     return _show(found, options)
 
 
-def _connected_lately() -> "Callable[[UpstreamConfig], bool]":
+def _connected_lately() -> Callable[[UpstreamConfig], bool]:
     """True if a hub was connected to a server within a day, as the last one remembers."""
-    from pathlib import Path
-
-    from config import directories
-    from config.saved_state import Memory
-    from upstreams.remembered import LastConnected
-
     remembered = LastConnected(Memory(Path(directories.state_dir(), "memory.json")), lambda: now().timestamp())
     return lambda config: remembered.ago_s(config) is not None
 
 
-def _sign_in_trials() -> "Mapping[str, SignInTrial]":
+def _sign_in_trials() -> Mapping[str, SignInTrial]:
     """The prospects of the sign-ins that servers wait for, as the running hub finds out."""
-    from hub.cli.subcommand import client
-    from hub.control.errors import ControlFailed, HubHangs, HubNotRunning
-    from hub.control.methods import SIGN_IN_TRIALS
-
     try:
         with client() as hub:
             return {trial.upstream: trial for trial in hub.request(SIGN_IN_TRIALS).trials}
@@ -119,16 +119,12 @@ def _sign_in_trials() -> "Mapping[str, SignInTrial]":
         return {}
 
 
-def _status_at(path: "Path", patience_s: float | None = None) -> "Status | None":
+def _status_at(path: Path, patience_s: float | None = None) -> Status | None:
     """The status of the hub behind a control socket; None: it does not answer.
 
     Raises:
         HubHangs: it is not known whether it ever will; only without a `patience_s`.
     """
-    from hub.control.client import ControlClient
-    from hub.control.errors import ControlFailed, HubNotRunning
-    from hub.control.methods import STATUS
-
     try:
         with ControlClient(path, patience_s) as hub:
             return hub.request(STATUS)
@@ -136,17 +132,12 @@ def _status_at(path: "Path", patience_s: float | None = None) -> "Status | None"
         return None
 
 
-def _status() -> "Status | None":
+def _status() -> Status | None:
     """The status of the running hub; None: none runs, and none is started for this.
 
     Raises:
         HubHangs: it does not answer.
     """
-    from pathlib import Path
-
-    from config import directories
-    from hub.shim.start_daemon import is_alive
-
     directory = directories.runtime_dir()
     try:
         return _status_at(Path(directory, "control.sock")) if is_alive(f"{directory}/hubd.lock") else None
@@ -156,8 +147,6 @@ def _status() -> "Status | None":
 
 def unresolved_in_hub() -> dict[str, str]:
     """The servers that the running hub cannot resolve in its own environment, with the reasons; none, if none runs."""
-    from hub.control.errors import HubHangs
-
     try:
         status = _status()
     except HubHangs:
@@ -166,9 +155,87 @@ def unresolved_in_hub() -> dict[str, str]:
     return {row.name: row.last_error or "" for row in rows if row.state == "unresolved"}
 
 
-def unresolved_texts(here: "Sequence[Diagnostic]", hub: "Mapping[str, str]") -> "Iterator[str]":
+def unresolved_texts(here: Sequence[Diagnostic], hub: Mapping[str, str]) -> Iterator[str]:
     """What is unresolved in this shell, and what in the running hub, as sentences."""
     for each in here:
         yield f"{each}; a hub that this shell starts leaves out {each.unresolved}"
     for name, why in hub.items():
         yield f"the running hub has {name} unresolved: {why}"
+
+
+COMMAND_S: Final = 120
+
+
+def repair(found: Sequence[Finding], options: argparse.Namespace) -> bool:
+    """Do the repairs of these findings; whether there were any. A repair that fails is said, and the next is done.
+
+    Raises:
+        ConfigError: the configuration that is to be changed cannot be read.
+    """
+    output = Output(json=options.json)  # never ended: programs get the findings alone
+    repairs = [finding.repair for finding in found if finding.repair is not None]
+    _write_commands([each for each in repairs if isinstance(each, WriteCommand)], options, output)
+    for each in dict.fromkeys(repairs):
+        if isinstance(each, Restrict):
+            _restrict(each, output)
+        elif isinstance(each, InstallHub):
+            _run(["install", "--yes", *(["--http"] if each.by_url else []), each.host], output)
+        elif isinstance(each, KeepVariables):
+            keep_of_hub(options.config, output)
+        elif isinstance(each, RecordShell):
+            _run(["env", "capture", *(["--config", str(options.config)] if options.config else [])], output)
+    return bool(repairs)
+
+
+def _write_commands(wanted: Sequence[WriteCommand], options: argparse.Namespace, output: Output) -> None:
+    """Write the whole paths of commands, and wait for their servers."""
+    changed: dict[Path, None] = {}
+    written = []
+    for name, command in [(name, each.command) for each in wanted for name in each.servers]:
+        try:
+            with locked(state_dir()):
+                changed |= dict.fromkeys(_write_command(name, command, options, output))
+        except EditError as error:
+            output.fail(EX_FAILED, f"not fixed: {error}")
+        else:
+            written.append(name)
+    reload_hub(list(changed), output, written)
+
+
+def _write_command(name: str, command: str, options: argparse.Namespace, output: Output) -> list[Path]:
+    """Write the whole path of one command; the files that changed.
+
+    Raises:
+        EditError: it cannot be written.
+    """
+    draft = Draft(options.config, os.environ)
+    draft.assign(name, "command", command)
+    if problems := draft.problems():
+        raise EditError(str(problems[0]))
+    return save(draft, "edited", f"fixed: {name} is started by {command}", output)
+
+
+def _restrict(wanted: Restrict, output: Output) -> None:
+    try:
+        os.chmod(wanted.path, wanted.mode)
+    except OSError as error:
+        output.fail(EX_FAILED, f"not fixed: {wanted.path}: {error.strerror}")
+    else:
+        output.say(f"fixed: only you may use {wanted.path} (mode {wanted.mode:03o})")
+
+
+def _run(words: Sequence[str], output: Output) -> None:
+    """Run one of hubd's own commands, and say what it said."""
+    shown = f"`hubd {' '.join(words)}`"
+    try:
+        argv = [own_command(), *words]
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_S, check=False
+        )
+    except (UsageError, OSError, subprocess.TimeoutExpired) as error:
+        output.fail(EX_FAILED, f"not fixed: {shown}: {error}")
+        return
+    if done.returncode:
+        output.fail(EX_FAILED, f"not fixed: {shown}: {done.stderr.strip()}")
+    else:
+        output.say(f"fixed by {shown}: {done.stdout.strip() or done.stderr.strip()}")

@@ -47,21 +47,23 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
         },
     },
     "its configuration": {
-        "hub.cli.adding": {"add": "add a server to the configuration"},
+        "hub.cli.configuration.adding": {"add": "add a server to the configuration"},
         "hub.cli.registry.commands": {
             "search": "search registries of servers by name",
             "outdated": "list servers of registries of which there is something newer",
             "update": "bring a server of a registry to its newest version, after showing what changes",
         },
-        "hub.cli.editing": {
+        "hub.cli.configuration.editing": {
             "remove rm": "remove a server from the configuration",
             "enable": "turn a server of the configuration on",
             "disable": "turn a server off and keep its settings",
-            "edit": "edit hubd.toml with $VISUAL or $EDITOR; saved when it is right",
         },
+        "hub.cli.configuration.editor": {"edit": "edit hubd.toml with $VISUAL or $EDITOR; saved when it is right"},
         "hub.cli.secret_commands": {"secret": "keep secrets of servers, which settings name as ${secret:NAME}"},
-        "hub.cli.environment": {"env": "the environment that servers get, and where each value comes from"},
-        "hub.cli.config": {
+        "hub.cli.configuration.environment": {
+            "env": "the environment that servers get, and where each value comes from"
+        },
+        "hub.cli.configuration.files": {
             "config": "what the configuration says, and which file says it",
             "validate": "check the configuration, or one file, and say all that is wrong",
             "schema": "the JSON Schema of hubd.toml, for editors",
@@ -73,11 +75,11 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
         "hub.cli.setup.command": {
             "setup": "put the hub between your hosts and their servers: find, try, ask once, done",
         },
-        "hub.cli.install": {
+        "hub.cli.hosts.install": {
             "install": "put the hub into the configuration of hosts; without a name, list them",
             "uninstall": "take the hub out of the configuration of hosts",
         },
-        "hub.cli.importing": {"import": "take over the MCP servers that hosts have"},
+        "hub.cli.hosts.importing": {"import": "take over the MCP servers that hosts have"},
         "hub.cli.profiles.commands": {
             "profiles": "what each profile of hosts shows",
             "profile": "choose what hosts are shown of all servers",

@@ -1,21 +1,36 @@
 """`hubd service`: make the hub a service of systemd, and undo it."""
 
 import argparse
+import fcntl
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import EX_OK
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from hub.cli.environment import record_shell
+from config import directories
+from config.errors import ConfigError
+from config.hub_paths import runtime_dir
+from config.loading.assemble import load_all
+from config.loading.safe_reading import MAX_OWN_BYTES, read_plain
+from hub.cli import service_manager
+from hub.cli.configuration.environment import record_shell
+from hub.cli.service_manager import (
+    PASSED,
+    RELOAD,
+    Service,
+    ServiceError,
+    call,
+    out_of_reach,
+    refusal,
+    remove,
+    states,
+    write,
+)
 from hub.cli.subcommand import EX_FAILED, EX_USAGE, Output, add, client, now, own_command
 from hub.control.errors import HubNotRunning
-
-if TYPE_CHECKING:
-    from hub.cli.service_manager import Service
-
 
 _MEMBERS: Final = """\
   files    of each: file, did (written, unchanged, removed, or shown, with its text)
@@ -49,9 +64,7 @@ def _help(parser: argparse.ArgumentParser) -> int:
     return EX_USAGE
 
 
-def _service(options: argparse.Namespace) -> "Service":
-    from hub.cli import service_manager
-
+def _service(options: argparse.Namespace) -> Service:
     command = own_command()
     if options.system:
         return service_manager.system_service(command)
@@ -62,8 +75,6 @@ def _service(options: argparse.Namespace) -> "Service":
 
 
 def _install(options: argparse.Namespace) -> int:
-    from hub.cli.service_manager import ServiceError, out_of_reach, refusal
-
     output: Output = options.output
     try:
         service = _service(options)
@@ -84,9 +95,7 @@ def _install(options: argparse.Namespace) -> int:
         return output.fail(EX_FAILED, str(error))
 
 
-def _put_in_place(service: "Service", options: argparse.Namespace) -> int:
-    from hub.cli.service_manager import RELOAD, call, write
-
+def _put_in_place(service: Service, options: argparse.Namespace) -> int:
     output: Output = options.output
     if not options.system:
         record_shell(None, output)
@@ -129,9 +138,6 @@ def _nobody_starts_a_hub(system: bool, output: Output) -> Iterator[None]:
     if system:
         yield
         return
-    import fcntl
-
-    from config.hub_paths import runtime_dir
 
     with open(runtime_dir() / "start.lock", "wb", opener=_unlinked) as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
@@ -146,11 +152,6 @@ def _nobody_starts_a_hub(system: bool, output: Output) -> Iterator[None]:
 
 def _concern(system: bool) -> str | None:
     """The reason why the hub might not start as a service, though it does from this shell; None: there is none."""
-    from config import directories
-    from config.errors import ConfigError
-    from config.loading.assemble import load_all
-    from hub.cli.service_manager import PASSED
-
     directory = "/etc/hubd" if system else directories.config_dir()
     path, variables = Path(directory, "hubd.toml"), Path(directory, "hubd.env")
     if system and not path.exists():
@@ -168,7 +169,7 @@ def _concern(system: bool) -> str | None:
     return None
 
 
-def _show(service: "Service", output: Output) -> None:
+def _show(service: Service, output: Output) -> None:
     """Show the files without writing them."""
     output.set(files=[{"file": str(path), "did": "shown", "text": text} for path, text in service.files.items()])
     output.say("\n".join(f"# --- {path}\n{text}" for path, text in service.files.items()))
@@ -178,8 +179,6 @@ def _show(service: "Service", output: Output) -> None:
 
 
 def _uninstall(options: argparse.Namespace) -> int:
-    from hub.cli.service_manager import RELOAD, ServiceError, call, refusal, remove
-
     output: Output = options.output
     output.set(files=[])
     try:
@@ -204,8 +203,6 @@ def _uninstall(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    from hub.cli.service_manager import refusal, states
-
     output: Output = options.output
     service = _service(options)
     reason = refusal(service)
@@ -226,8 +223,6 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _condition(path: Path, text: str) -> str:
-    from config.loading.safe_reading import MAX_OWN_BYTES, read_plain
-
     try:
         found = read_plain(path, MAX_OWN_BYTES)[0].decode()
     except FileNotFoundError:

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import structs
 
-from hub.cli.checks import daemons, environment, hosts, people, servers, stores
+from hub.cli.checks import daemons, environment, hosts, servers, stores
 from hub.cli.checks.evidence import Examined, Finding, about, listed, unreadable
 
 CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
@@ -33,7 +33,7 @@ CHECKS: Final[tuple[Callable[[Examined], Iterator[Finding]], ...]] = (
     daemons.stale_sockets,
     daemons.left_behind,
     servers.open_files,
-    people.several_principals,
+    hosts.several_principals,
     stores.secret_files,
     stores.unreadable_files,
 )

@@ -20,6 +20,7 @@ from hub.cli.setup.temporary_directory import PREFIX
 from hub.control.answers import Status
 from hub.control.sign_ins import SignInTrial
 from hub.daemon.banner import ADVICE, ROOT
+from hub.linux.orphans import orphans
 from hub.linux.socket_tables import listening_paths
 from hub.shim.start_daemon import is_alive
 
@@ -247,7 +248,6 @@ def stale_sockets(examined: Examined) -> Iterator[Finding]:
 
 def left_behind(examined: Examined) -> Iterator[Finding]:
     """Servers that were left behind by hubs that were killed."""
-    from hub.linux.orphans import orphans
 
     for orphan in orphans():
         what = f"process {orphan.pid} ({orphan.command}) was left behind by a hub that is dead (process {orphan.hub})"

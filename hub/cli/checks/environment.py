@@ -9,11 +9,12 @@ from typing import Final
 
 from msgspec import Struct
 
+from config.editing.environment_file import capture, environment_file
 from config.environment.passing import CERTIFICATES, PROXIES, passing
 from config.errors import EditError
 from config.settings import UpstreamConfig
 from hub.cli.checks.evidence import Examined, Finding, KeepVariables, RecordShell, about, listed
-from hub.cli.shell_variables import only_here_of_hub
+from hub.cli.configuration.shell_variables import only_here_of_hub
 from hub.control.answers import UpstreamRow
 
 CAPTURE: Final = "run `hubd env capture`"
@@ -173,8 +174,6 @@ def _about_certificates(variable: str, known: bool, examined: Examined) -> tuple
 
 def this_shell(examined: Examined) -> Iterator[Finding]:
     """The variables that this shell has, and servers do not get since something else was recorded, or nothing."""
-    from config.editing.environment_file import capture, environment_file
-
     if (
         examined.loaded is None
         or not examined.loaded.files

@@ -18,7 +18,7 @@ from config.hosts.installed import Record, Records, hub_entry
 from config.loading.assemble import Loaded, load_all
 from config.loading.safe_reading import read_private
 from config.settings import HubConfig, UpstreamConfig
-from hub.cli.served import why_not_served
+from hub.cli.hosts.served import why_not_served
 from hub.control.answers import Status
 from hub.control.sign_ins import SignInTrial
 

@@ -22,6 +22,7 @@ from config.settings import HubConfig
 from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, HostFile, InstallHub, about, listed
 from hub.downstream.access.host_tokens import TokensUnreadable, hash_of, read_tokens
 from hub.downstream.access.resource_metadata import resource_of, shows_token, ways_in
+from hub.link.interface import OWNER
 
 _SHOWN = re.compile(r"(?i:bearer) ([A-Za-z0-9._~+/-]+=*)")
 
@@ -163,3 +164,32 @@ def _entry_by_url(file: HostFile, examined: Examined) -> Iterator[Finding]:
     elif shows_token(config, door or url, resource_of(config, host, port)) and not _has_token(file, examined):
         what = f"{title}: its entry does not have the hub's token"
         yield Finding("entry", "problem", what, "the hub refuses the host", fix, repair=repair)
+
+
+def several_principals(examined: Examined) -> Iterator[Finding]:
+    """Others than the owner who may come over HTTP: there are no rules yet of what each may use."""
+    others = _others(examined.config)
+    if others:
+        yield Finding(
+            "principals",
+            "note",
+            f"beside the hub's owner {listed(others)} may come over HTTP",
+            "whoever is let in may use every server, with what the hub is signed in at: there are no rules yet",
+            "let in only whom you would give all of it; `required_scopes`, and `clients` of an issuer, narrow that",
+        )
+
+
+def _others(config: HubConfig) -> list[str]:
+    """Principals, or groups of them, other than the owner."""
+    if config.auth == "none":
+        return []
+    made = {}
+    with suppress(TokensUnreadable):
+        made = read_tokens(Path(directories.state_dir(), "tokens.json"))
+    named = [kept.principal for kept in made.values()] + [token.principal for token in config.access.tokens]
+    found = [name for name in named if name not in ("", OWNER)]
+    if config.auth == "oauth":
+        found += [f"those whom {issuer.issuer} signs in" for issuer in config.access.issuers]
+    if config.auth == "proxy":
+        found.append(f"those whom the proxy names in {config.access.proxy.header}")
+    return list(dict.fromkeys(found))

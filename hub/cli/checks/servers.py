@@ -208,7 +208,7 @@ def addresses(examined: Examined) -> Iterator[Finding]:
         yield Finding("url", "problem", what, reason, fix, **about(names))
 
 
-def _try(url: str, reason: "Future[str]") -> None:
+def _try(url: str, reason: Future[str]) -> None:
     """Connect; the reason why that fails, or ""."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)

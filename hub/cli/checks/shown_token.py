@@ -9,9 +9,16 @@ import os
 import re
 import sys
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import trio
+
+from config import directories
+from config.loading.assemble import load_all
+from config.loading.check import split_listen
+from config.loading.safe_reading import read_private
 from config.settings import HubConfig
 from config.tables.access import AccessIssuer
 from hub.cli.checks.evidence import Finding, listed
@@ -20,11 +27,10 @@ from hub.downstream.access.claims import Unfit, Verdict, lacking, read_jwt
 from hub.downstream.access.host_tokens import PREFIX
 from hub.downstream.access.issuer import Issuer
 from hub.downstream.access.issuer_metadata import CannotAsk, Fetching
-from hub.downstream.access.resource_metadata import MCP_PATH, ResourceMetadata
+from hub.downstream.access.named_tokens import Named, NamedTokens
+from hub.downstream.access.resource_metadata import MCP_PATH, ResourceMetadata, resource_of
 from hub.wire.printable import printable
-
-if TYPE_CHECKING:
-    from hub.downstream.access.named_tokens import Named
+from upstreams.fetch.fetcher import Fetcher
 
 MAX_BYTES: Final = 64 << 10
 MAX_SHOWN: Final = 200
@@ -39,13 +45,6 @@ def findings_on(file: str, config: Path | None) -> list[Finding]:
         ConfigError: the configuration cannot be used.
         UsageError: the file cannot be read.
     """
-    import trio
-
-    from config.loading.assemble import load_all
-    from config.loading.check import split_listen
-    from hub.downstream.access.resource_metadata import resource_of
-    from upstreams.fetch.fetcher import Fetcher
-
     text = _text_of(file)
     loaded = load_all(config, os.environ)
     resource = resource_of(loaded.config, *split_listen(loaded.config.listen))
@@ -91,11 +90,8 @@ class Judge:
             return _refused(why, '`hubd token` prints the hub\'s own; auth = "oauth" has tokens of others count')
         return await self._of_issuer(token)
 
-    def _named(self, token: str) -> "Named | Finding | None":
+    def _named(self, token: str) -> Named | Finding | None:
         """The token, if it is one of a host."""
-        from config import directories
-        from hub.downstream.access.named_tokens import NamedTokens
-
         tokens = NamedTokens(Path(directories.state_dir(), "tokens.json"), _wall)
         tokens.configure(self._config.access.tokens)
         if (named := tokens.find(token)) is not None or not token.startswith(PREFIX):
@@ -175,9 +171,6 @@ class Judge:
 
 def _own_token(config: HubConfig) -> str | None:
     """The hub's own token; None: none was made yet, or it cannot be read."""
-    from config import directories
-    from config.loading.safe_reading import read_private
-
     if config.token is not None:
         return config.token.reveal()
     with suppress(OSError):
@@ -185,7 +178,7 @@ def _own_token(config: HubConfig) -> str | None:
     return None
 
 
-def _of_named(named: "Named") -> Finding:
+def _of_named(named: Named) -> Finding:
     identity = named.identity
     until = "for ever" if named.until == float("inf") else f"until {_moment(named.until)}"
     who = f"whoever shows it is {_shown(identity.principal)}, as the host {_shown(identity.host)}"
@@ -211,8 +204,6 @@ def _shown(text: str) -> str:
 
 
 def _moment(at: float) -> str:
-    from datetime import UTC, datetime
-
     with suppress(ValueError, OverflowError, OSError):
         return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
     return "the end of all time"

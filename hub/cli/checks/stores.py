@@ -10,6 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import trio
+
+from cache.redis.connection_pair import ConnectionPair
+from cache.redis.url import address_of, require_client
 from cache.statistics import StoreStatistics
 from config import directories
 from config.errors import ConfigError
@@ -33,7 +37,6 @@ def store(examined: Examined) -> Iterator[Finding]:
     cache = examined.config.cache
     if cache.url is None:
         return
-    from cache.redis.url import address_of, require_client
 
     try:
         require_client()
@@ -56,10 +59,6 @@ def store(examined: Examined) -> Iterator[Finding]:
 
 def _reason(cache: CacheConfig) -> str:
     """The reason why the store cannot be used; "": it can."""
-    import trio
-
-    from cache.redis.connection_pair import ConnectionPair
-    from cache.redis.url import address_of
 
     async def attempt() -> str:
         reached = trio.Event()

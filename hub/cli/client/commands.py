@@ -18,8 +18,8 @@ from hub.cli.profiles.session import renamed_by, say_refused_file, session_as, w
 from hub.cli.render.screen import Table
 from hub.cli.subcommand import EX_FAILED, Output, Parser, UsageError, add, as_json, nearest
 from hub.control.errors import ControlFailed
-from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.printable import printable
+from hub.wire.vocabulary import INVALID_PARAMS
 
 MAX_FILE_BYTES: Final = 16 << 20
 """The largest file that an argument may be read from."""

@@ -14,7 +14,8 @@ from hub.cli.client.questions import Terminal
 from hub.cli.start_hub import connect_or_start
 from hub.cli.subcommand import Output
 from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
-from hub.wire.mcp import HUBD_VERSION, L4, METHOD_NOT_FOUND
+from hub.wire.mcp import HUBD_VERSION, L4
+from hub.wire.vocabulary import METHOD_NOT_FOUND
 
 MAX_BYTES: Final = 256 << 20
 """The longest line that is read, as long as the hub sends any."""

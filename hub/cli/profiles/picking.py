@@ -18,7 +18,7 @@ from config.hub_paths import config_file
 from config.loading.check_profiles import OWN_LABEL, PROFILE_NAME, PROFILE_NAME_RULE
 from config.name_globs import ALL
 from config.tables.profiles import DEFAULT_PROFILE
-from hub.cli.editor import edit_again, edited_text, editor_command
+from hub.cli.configuration.editor import edit_again, edited_text, editor_command
 from hub.cli.profiles.arrows import Chooser, Row, choose
 from hub.cli.profiles.choice import Away, Choice, can_be_named, choice_of, shown_by
 from hub.cli.profiles.evidence import Evidence, choice_in, gathered, had_before

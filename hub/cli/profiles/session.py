@@ -15,7 +15,7 @@ from hub.cli.profiles.writing import status_now
 from hub.cli.subcommand import Output, client, nearest
 from hub.control.errors import ControlFailed
 from hub.control.methods import STATUS, TOOLS
-from hub.wire.mcp import INVALID_PARAMS
+from hub.wire.vocabulary import INVALID_PARAMS
 
 
 @contextmanager

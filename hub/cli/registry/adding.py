@@ -15,7 +15,7 @@ from config.registry.packages import NotRunnable
 from config.registry.ways import Way
 from config.secrets.store import SecretStore
 from config.settings import UpstreamConfig
-from hub.cli.adding import added
+from hub.cli.configuration.editing import added
 from hub.cli.registry.asking import answers
 from hub.cli.registry.choosing import NotAdded, chosen_registry, chosen_way, is_asked, report_failures
 from hub.cli.registry.finding import Found, find, judge

@@ -4,8 +4,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hub.cli.drafts import on_main_file
-from hub.cli.editing import MEMBERS
+from hub.cli.configuration.editing import MEMBERS, on_main_file
 from hub.cli.subcommand import Parser, add, add_config, add_no_wait, load_when_run
 
 PACKAGES: Final = ("npm", "pypi", "oci", "mcpb")

@@ -20,8 +20,8 @@ from config.registry.server_json import Listed
 from config.registry.slots import all_asked
 from config.registry.ways import ENGINES, Way, ways_of
 from config.secrets.store import SecretStore
-from hub.cli.change_report import configuration_diff
-from hub.cli.editing import changed
+from hub.cli.configuration.editing import changed
+from hub.cli.hosts.changes import configuration_diff
 from hub.cli.registry.adding import is_agreed, refuse_deleted, settings_of
 from hub.cli.registry.asking import Values, absolute, answers
 from hub.cli.registry.choosing import NotAdded, report_failures

@@ -5,27 +5,30 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from os import EX_OK
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from hub.cli.change_report import as_object
-from hub.cli.import_writes import remember_hosts, run_removals, write_each
+from config.editing.environment_file import write_capture
+from config.errors import EditError
+from config.files import locked
+from config.hosts import import_writing
+from config.hosts.facts import Machine, Place
+from config.hosts.import_choice import Import
+from config.hosts.install import Plan, carry_out
+from config.hosts.installed import Records
+from config.hosts.leaving import Leaving, Served
+from config.hub_paths import backup_dir, state_dir
+from config.settings import HubConfig
+from hub.cli.hosts.changes import as_object, remember_originals
+from hub.cli.hosts.originals import remember_hosts, run_removals, write_each
 from hub.cli.secret_commands import say_kept
 from hub.cli.server_watch import watch
 from hub.cli.setup import running_hub
-from hub.cli.setup.interrupts import held_back
-from hub.cli.setup.outcomes import why_not_served
+from hub.cli.setup.interrupts import Undo, held_back
 from hub.cli.setup.plan import SetupPlan, plan_installs, what_leaves
 from hub.cli.setup.probe import FAILURES, progress
-from hub.cli.setup.undo import Undo
+from hub.cli.setup.survey import why_not_served
 from hub.cli.subcommand import EX_FAILED, Output, client, now
-
-if TYPE_CHECKING:
-    from config.hosts.facts import Machine, Place
-    from config.hosts.import_choice import Import
-    from config.hosts.install import Plan
-    from config.hosts.installed import Records
-    from config.hosts.leaving import Leaving, Served
-    from config.settings import HubConfig
+from hub.control.methods import STATUS
 
 LIMIT_S = 60.0
 """Seconds that the hub has to connect servers that are installed already."""
@@ -57,7 +60,7 @@ class CarryOut:
             for failure in failures:
                 self._output.fail(EX_FAILED, failure)
 
-    def serve(self, names: Sequence[str], tried: Collection[str]) -> "Served":
+    def serve(self, names: Sequence[str], tried: Collection[str]) -> Served:
         """Write the hub's files, start it, and wait for these servers; of each the reason why it is not served, or "".
         `tried`: those that have worked in this run.
 
@@ -65,8 +68,6 @@ class CarryOut:
             KeyboardInterrupt, UsageError, ConfigError, EditError, HubNotRunning, ControlFailed: the end of the `with`
                 block undoes it.
         """
-        from hub.control.methods import STATUS
-
         if self._plan.start == "running":
             self._undo.add("the running hub", running_hub.reload)  # once the files are as they were
         self._keep_secrets()
@@ -79,13 +80,13 @@ class CarryOut:
 
     def change_hosts(
         self,
-        result: "Import",
-        config: "HubConfig",
-        machine: "Machine",
-        records: "Records",
-        places: "Sequence[Place]",
-        served: "Served",
-    ) -> "tuple[int, Leaving, list[Place]]":
+        result: Import,
+        config: HubConfig,
+        machine: Machine,
+        records: Records,
+        places: Sequence[Place],
+        served: Served,
+    ) -> tuple[int, Leaving, list[Place]]:
         """Put the hub into hosts, and take out of them what it serves. A failure of one file does not stop the others.
         The exit code; what left, and what stays; the files that were changed.
 
@@ -115,11 +116,6 @@ class CarryOut:
             say_kept(new.keep(), self._output)
 
     def _write_own_files(self) -> None:
-        from config.editing.environment_file import write_capture
-        from config.files import locked
-        from config.hosts.import_writing import carry_out
-        from config.hub_paths import backup_dir, state_dir
-
         with locked(state_dir()):
             if (capture := self._plan.capture) is not None:
                 backup = self._undo.file(
@@ -134,7 +130,7 @@ class CarryOut:
             for write in self._plan.imported:
                 backup = self._undo.file(
                     write.path,
-                    partial(carry_out, write, now()),
+                    partial(import_writing.carry_out, write, now()),
                     before=None if write.before is None else write.before.encode(),
                     after=write.after.encode(),
                     now=now(),
@@ -144,13 +140,7 @@ class CarryOut:
 
     # --- the hosts' files
 
-    def _install(self, plans: "list[Plan]", records: "Records", machine: "Machine") -> "tuple[int, list[Place]]":
-        from config.errors import EditError
-        from config.files import locked
-        from config.hosts.install import carry_out
-        from config.hub_paths import backup_dir, state_dir
-        from hub.cli.install import remember_originals
-
+    def _install(self, plans: list[Plan], records: Records, machine: Machine) -> tuple[int, list[Place]]:
         output, code, changed = self._output, EX_OK, []
         with locked(state_dir()):
             for planned in plans:
@@ -167,7 +157,7 @@ class CarryOut:
                     code = output.fail(EX_FAILED, f"{planned.place.title}: {error}")
         return code, changed
 
-    def _take_out(self, left: "Leaving", machine: "Machine", changed: "list[Place]") -> int:
+    def _take_out(self, left: Leaving, machine: Machine, changed: list[Place]) -> int:
         written, code = write_each(left.writes, self._output)
         for write, backup in written:
             self._output.append("files", {"file": str(write.path), "backup": backup and str(backup)})

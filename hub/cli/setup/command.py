@@ -4,21 +4,43 @@ import argparse
 import os
 from collections.abc import Sequence
 from os import EX_OK
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from msgspec import structs
+
+from config.files import read_file
+from config.hosts.facts import Machine
+from config.hosts.host_servers import Server
+from config.hosts.import_choice import Import
+from config.hosts.import_writing import Write, imported_dir, imported_files, known, load_present, removed
+from config.hosts.installed import Records
+from config.hosts.leaving import leave_changed
+from config.hosts.secret_literals import NewSecrets
+from config.hub_paths import config_file, installed_path
+from config.loading.all_files import OWN_VARIABLES
+from config.secrets.store import SecretStore
+from hub.cli.hosts.choices import say_elsewhere, settle_near_duplicates
+from hub.cli.hosts.entries import say_permissions
+from hub.cli.hosts.originals import offered
+from hub.cli.hosts.served import reasons
+from hub.cli.hosts.turn import chosen_hosts, in_turn
+from hub.cli.setup import questions, running_hub, screens
+from hub.cli.setup.carry_out import CarryOut
+from hub.cli.setup.interrupts import as_ctrl_c
+from hub.cli.setup.plan import SetupPlan, plan_capture, plan_installs, upstreams_in, what_leaves
+from hub.cli.setup.probe import probe
+from hub.cli.setup.running_hub import Way, refuse_other_hub
+from hub.cli.setup.survey import (
+    Survey,
+    Verdict,
+    as_left,
+    keep_what_works,
+    renamed,
+    survey_hosts,
+    verdicts,
+    without_refused,
+)
 from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, Output, UsageError, add
-from hub.cli.turn import in_turn
-
-if TYPE_CHECKING:
-    from config.hosts.host_servers import Server
-    from config.hosts.import_choice import Import
-    from config.hosts.import_writing import Write
-    from config.hosts.secret_literals import NewSecrets
-    from hub.cli.setup.carry_out import CarryOut
-    from hub.cli.setup.outcomes import Verdict
-    from hub.cli.setup.plan import SetupPlan
-    from hub.cli.setup.running_hub import Way
-    from hub.cli.setup.survey import Survey
 
 _MEMBERS: Final = """\
   dry_run  whether it was only tried
@@ -44,17 +66,14 @@ def add_commands(commands: Any) -> None:
 
 
 def _setup(options: argparse.Namespace) -> int:
-    from config.hosts.facts import Machine
-    from hub.cli.host_selection import chosen_hosts
-    from hub.cli.setup.interrupts import as_ctrl_c
-
     output: Output = options.output
-    chosen_hosts(options, Machine.this())  # one that is unknown is said first
-    if not (options.yes or options.dry_run or output.is_attended()):
-        raise UsageError("not a terminal: pass --yes to take the defaults, or --dry-run to see what would be written")
     journey: _Journey | None = None
     try:
         with as_ctrl_c():
+            chosen_hosts(options, Machine.this())  # one that is unknown is said first
+            if not (options.yes or options.dry_run or output.is_attended()):
+                text = "not a terminal: pass --yes to take the defaults, or --dry-run to see what would be written"
+                raise UsageError(text)
             journey = _Journey(options)
             return journey.run()
     except KeyboardInterrupt:
@@ -67,12 +86,6 @@ class _Journey:
     """One run of the command."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        from config.hosts.facts import Machine
-        from config.hosts.import_writing import imported_dir, known, load_present, removed
-        from config.hosts.installed import Records
-        from config.hub_paths import config_file, installed_path
-        from hub.cli.setup.running_hub import refuse_other_hub
-
         self._options = options
         self._output: Output = options.output
         self._machine = Machine.this()
@@ -96,13 +109,6 @@ class _Journey:
 
     def run(self) -> int:
         """The whole journey; the exit code."""
-        from msgspec import structs
-
-        from hub.cli.host_selection import chosen_hosts
-        from hub.cli.setup import questions, running_hub, screens
-        from hub.cli.setup.plan import plan_installs
-        from hub.cli.setup.survey import survey_hosts, without_refused
-
         output, options = self._output, self._options
         output.set(dry_run=options.dry_run, servers=[], hosts=[], files=[], notes=[], undo=screens.UNDO)
         machine = structs.replace(self._machine, environ=self._environ)  # with what `hubd.env` says
@@ -137,24 +143,16 @@ class _Journey:
 
     # --- finding and trying
 
-    def _take(self, servers: "list[Server]") -> "Import":
+    def _take(self, servers: list[Server]) -> Import:
         """The import of all these servers, without those that the hub could not use."""
-        from config.hosts.import_choice import Import
-        from config.hosts.import_writing import imported_files
-        from hub.cli.import_writes import offered
-
         result = Import(self._known, self._config.upstreams, "keep", self._removed, offered(self._config))
         for server in servers:
             result.add(server)
         imported_files(result, self._directory, self._environ)
         return result
 
-    def _tried(self, result: "Import", survey: "Survey") -> "list[Verdict]":
+    def _tried(self, result: Import, survey: Survey) -> list[Verdict]:
         """Try the servers; the verdict on each. What is left in `result` is what the hub is to have."""
-        from hub.cli.setup import screens
-        from hub.cli.setup.outcomes import keep_what_works, verdicts
-        from hub.cli.setup.probe import probe
-
         servers = [(name, server) for name, server in result.taken if not server.off]
         head = f"Trying {screens.counted(len(servers), 'server')}. Nothing is changed yet; Ctrl-C leaves all as it is."
         outcomes = probe(servers, self._output, variables=self._variables(result), head=head)
@@ -163,35 +161,26 @@ class _Journey:
         keep_what_works(result, self._ours, outcomes)
         return found
 
-    def _variables(self, result: "Import") -> bytes:
+    def _variables(self, result: Import) -> bytes:
         """The `hubd.env` that there would be, so that servers are tried with what the hub will give them."""
-        from config.files import read_file
-        from config.hosts.import_writing import imported_files
-        from config.loading.all_files import OWN_VARIABLES
-        from hub.cli.setup.plan import plan_capture
-
         capture, _ = plan_capture(imported_files(result, self._directory, self._environ), self._machine)
         if capture is not None:
             return capture.after
         return read_file(self._directory.with_name(OWN_VARIABLES), trusted=True) or b""
 
-    def _settled(self, found: "list[Verdict]", result: "Import") -> "list[Verdict]":
+    def _settled(self, found: list[Verdict], result: Import) -> list[Verdict]:
         """Ask about servers that are probably the same; the verdicts then.
 
         Raises:
             UsageError: there was no answer.
         """
-        from hub.cli.import_choices import settle_near_duplicates
-        from hub.cli.setup import screens
-        from hub.cli.setup.outcomes import renamed
-
         costs = {each.name: screens.offer(each) for each in found}
         settle_near_duplicates(self._options, result, self._config, costs)
         found = renamed(found, result)
         self._output.set(servers=[each.as_object() for each in found])
         return found
 
-    def _secrets(self, result: "Import", new: "NewSecrets | None") -> "NewSecrets | None":
+    def _secrets(self, result: Import, new: NewSecrets | None) -> NewSecrets | None:
         """Put references in the places of secrets, unless somebody is asked and says no; what is to be kept, besides
         what `new` has already.
 
@@ -199,10 +188,6 @@ class _Journey:
             UsageError: there was no answer.
             EditError: the store cannot be read.
         """
-        from config.hosts.secret_literals import NewSecrets
-        from config.secrets.store import SecretStore
-        from hub.cli.setup import questions, screens
-
         held = [(name, server) for name, server in result.taken if server.spots()]
         if not held:
             return new
@@ -213,20 +198,14 @@ class _Journey:
         result.store_literals(new)
         return new
 
-    def _imported(self, result: "Import", new: "NewSecrets | None") -> "list[Write]":
-        from config.hosts.import_writing import imported_files
-
+    def _imported(self, result: Import, new: NewSecrets | None) -> list[Write]:
         imported = imported_files(result, self._directory, self._environ)
         if new is not None:
             new.forget_unused([write.after for write in imported])
             self._output.set(secrets=sorted(new.values))
         return imported
 
-    def _plan(self, result: "Import", new: "NewSecrets | None", survey: "Survey", way: "Way") -> "SetupPlan":
-        from hub.cli.served import reasons
-        from hub.cli.setup import running_hub, screens
-        from hub.cli.setup.plan import SetupPlan, plan_capture, plan_installs, what_leaves
-
+    def _plan(self, result: Import, new: NewSecrets | None, survey: Survey, way: Way) -> SetupPlan:
         imported = self._imported(result, new)
         names = [name for name, _ in (*result.taken, *result.known)]
         served = dict.fromkeys(names, "")
@@ -240,14 +219,8 @@ class _Journey:
                 self._output.note(text)
         return SetupPlan(imported, new, capture, installs, leaving, way)
 
-    def _say_rest(self, plan: "SetupPlan", result: "Import", survey: "Survey") -> None:
+    def _say_rest(self, plan: SetupPlan, result: Import, survey: Survey) -> None:
         """Report what setup leaves to the user: rules of hosts that name tools, and servers of single folders."""
-        from msgspec import structs
-
-        from hub.cli.host_permissions import say_permissions
-        from hub.cli.import_report import say_elsewhere
-        from hub.cli.setup.plan import upstreams_in
-
         config = structs.replace(
             self._config, upstreams={**self._config.upstreams, **upstreams_in(plan.imported, self._machine)}
         )
@@ -258,14 +231,7 @@ class _Journey:
 
     # --- doing
 
-    def _carry_out(self, plan: "SetupPlan", result: "Import", survey: "Survey", verdicts: "Sequence[Verdict]") -> int:
-        from msgspec import structs
-
-        from config.hosts.leaving import leave_changed
-        from hub.cli.setup import running_hub, screens
-        from hub.cli.setup.carry_out import CarryOut
-        from hub.cli.setup.outcomes import as_left
-
+    def _carry_out(self, plan: SetupPlan, result: Import, survey: Survey, verdicts: Sequence[Verdict]) -> int:
         output, code = self._output, EX_OK
         if stays := leave_changed(result):
             plan = structs.replace(plan, imported=self._imported(result, plan.secrets))

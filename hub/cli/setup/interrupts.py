@@ -1,13 +1,20 @@
 """Signals that end a setup: one handler, which acts as Ctrl-C, or waits while something is done as a whole.
 
+And the steps back from what was done so far: the files of the hub as they were, and its service.
+
 Holding back changes no handler, so there is no moment in which a signal is lost or ends the process.
 """
 
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import datetime
+from pathlib import Path
 from types import FrameType
 from typing import Final
+
+from config.errors import EditError
+from config.files import read_file, remove_file, replace_file
 
 HELD: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -73,3 +80,69 @@ def held_back() -> Iterator[None]:
     handler = signal.getsignal(signal.SIGINT)
     with handler.held_back() if isinstance(handler, _Interrupts) else nullcontext():
         yield
+
+
+class Undo:
+    """Steps that undo what was done, the last one first."""
+
+    def __init__(self) -> None:
+        self._steps: list[tuple[str, Callable[[], object]]] = []
+
+    def __repr__(self) -> str:
+        return f"<Undo of {', '.join(what for what, _ in self._steps) or 'nothing'}>"
+
+    def __bool__(self) -> bool:
+        return bool(self._steps)
+
+    def add(self, what: str, step: Callable[[], object]) -> None:
+        """Remember how to undo `what`."""
+        self._steps.append((what, step))
+
+    def file(
+        self,
+        path: Path,
+        write: Callable[[], Path | None],
+        *,
+        before: bytes | None,
+        after: bytes,
+        now: datetime,
+        backups: Path,
+    ) -> Path | None:
+        """Write a file by `write`, which returns its backup, and remember to put it back; the backup. `before` is its
+        content, None for no file, `after` what is written. Directories that are made for it go, too. A file that holds
+        something else by then is left: that is somebody's work.
+
+        Raises:
+            whatever `write` raises: nothing is remembered.
+        """
+        missing = [parent for parent in path.parents if not parent.exists()]
+        backup = write()
+
+        def put_back() -> None:
+            found = read_file(path)
+            if found == before:
+                return
+            if found != after:
+                where = "" if before is None else f"; as it was before: {backup or f'the latest in {backups}'}"
+                raise EditError(f"it was changed meanwhile, and left as it is{where}")
+            if before is not None:
+                replace_file(path, before, was=after, now=now, backups=backups)
+                return
+            remove_file(path, was=after, now=now, backups=backups)
+            for parent in missing:
+                with suppress(OSError):
+                    parent.rmdir()
+
+        self.add(str(path), put_back)
+        return backup
+
+    def run(self) -> list[str]:
+        """Undo everything; a sentence for each step that failed, none of which keeps the others from being done."""
+        failed = []
+        while self._steps:
+            what, step = self._steps.pop()
+            try:
+                step()
+            except Exception as error:  # noqa: BLE001 - the next steps are done whatever this one raises
+                failed.append(f"{what} could not be put back: {error}")
+        return failed

@@ -2,41 +2,42 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from hub.cli.install import originals_of
+from config.editing.environment_file import Capture
+from config.errors import EditError
+from config.hosts.entry import KEY, carried, stdio_entry
+from config.hosts.facts import Machine, Place
+from config.hosts.import_choice import Import
+from config.hosts.import_writing import Write
+from config.hosts.install import Plan, own_program, plan_install
+from config.hosts.installed import Records
+from config.hosts.leaving import Leaving, Served, leaving
+from config.hosts.originals import Original
+from config.hosts.secret_literals import NewSecrets
+from config.loading.assemble import load_all
+from config.settings import HubConfig, UpstreamConfig
+from hub.cli.configuration.environment import unasked_capture
+from hub.cli.hosts.changes import originals_of
+from hub.cli.setup.running_hub import Way
 from hub.cli.subcommand import own_command
-
-if TYPE_CHECKING:
-    from config.editing.environment_file import Capture
-    from config.hosts.facts import Machine, Place
-    from config.hosts.import_choice import Import
-    from config.hosts.import_writing import Write
-    from config.hosts.install import Plan
-    from config.hosts.installed import Records
-    from config.hosts.leaving import Leaving, Served
-    from config.hosts.originals import Original
-    from config.hosts.secret_literals import NewSecrets
-    from config.settings import HubConfig, UpstreamConfig
-    from hub.cli.setup.running_hub import Way
 
 
 class SetupPlan(Struct, frozen=True):
     """The changes that are to be written, and the way in which the hub is started."""
 
-    imported: "list[Write]"
+    imported: list[Write]
     """Files of servers that the hub takes over."""
-    secrets: "NewSecrets | None"
+    secrets: NewSecrets | None
     """Secrets that these refer to, to be kept before."""
-    capture: "Capture | None"
+    capture: Capture | None
     """The environment of this shell, recorded for servers."""
-    installs: "list[Plan]"
+    installs: list[Plan]
     """The hub's entry in the file of each host."""
-    leaving: "Leaving"
+    leaving: Leaving
     """The servers that hosts stop starting, if the hub serves it all."""
-    start: "Way"
+    start: Way
 
     @property
     def changes(self) -> bool:
@@ -44,12 +45,12 @@ class SetupPlan(Struct, frozen=True):
         return bool(self.imported or self.capture or self.leaving.writes or self.leaving.programs or self.added)
 
     @property
-    def added(self) -> "list[Plan]":
+    def added(self) -> list[Plan]:
         """The hosts that get the hub, or another entry of it."""
         return [each for each in self.installs if each.changes]
 
     @property
-    def refused(self) -> "list[Plan]":
+    def refused(self) -> list[Plan]:
         """The hosts whose files are left as they are, since they cannot be edited for certain."""
         return [each for each in self.installs if each.did == "refused"]
 
@@ -61,38 +62,30 @@ class SetupPlan(Struct, frozen=True):
         """The servers that stay in the file of a host, switched off."""
         return [each.key for each in self._originals(path) if each.off]
 
-    def _originals(self, path: Path) -> "list[Original]":
+    def _originals(self, path: Path) -> list[Original]:
         found = [each for write in self.leaving.writes if write.path == path for each in write.originals]
         return [*found, *(call.original for call in self.leaving.programs if call.path == path)]
 
 
-def plan_capture(imported: "Sequence[Write]", machine: "Machine") -> "tuple[Capture | None, str]":
+def plan_capture(imported: Sequence[Write], machine: Machine) -> tuple[Capture | None, str]:
     """The record of this shell that serves these servers, too; None, and perhaps the reason, if there is none to make.
 
     Raises:
         EditError: hubd.env cannot be read.
     """
-    from hub.cli.environment import unasked_capture
-
     return unasked_capture(None, upstreams_in(imported, machine))
 
 
-def upstreams_in(imported: "Sequence[Write]", machine: "Machine") -> "dict[str, UpstreamConfig]":
+def upstreams_in(imported: Sequence[Write], machine: Machine) -> dict[str, UpstreamConfig]:
     """The servers of these files, as the hub will have them."""
-    from config.loading.assemble import load_all
-
     found: dict[str, UpstreamConfig] = {}
     for write in imported:
         found |= load_all(write.path, machine.environ, partly=True, texts={write.path: write.after}).config.upstreams
     return found
 
 
-def plan_installs(places: "Sequence[Place]", machine: "Machine", records: "Records") -> "list[Plan]":
+def plan_installs(places: Sequence[Place], machine: Machine, records: Records) -> list[Plan]:
     """Our entry in each file; one that cannot be read is a refusal."""
-    from config.errors import EditError
-    from config.hosts.entry import KEY, carried, stdio_entry
-    from config.hosts.install import Plan, own_program, plan_install
-
     hubd, variables = own_command(), carried(machine.environ, machine.home)
     found = []
     for place in places:
@@ -110,20 +103,18 @@ def plan_installs(places: "Sequence[Place]", machine: "Machine", records: "Recor
 
 
 def what_leaves(
-    result: "Import",
-    config: "HubConfig",
-    machine: "Machine",
-    records: "Records",
-    served: "Served",
+    result: Import,
+    config: HubConfig,
+    machine: Machine,
+    records: Records,
+    served: Served,
     *,
     without_hub: bool = True,
-) -> "Leaving":
+) -> Leaving:
     """The servers that hosts stop starting. `served`: why the hub does not serve a server, "": it does; `without_hub`:
     hosts count that do not have the hub yet.
 
     Raises:
         EditError: a file cannot be read.
     """
-    from config.hosts.leaving import leaving
-
     return leaving(result, config, machine, records, served=served, without_hub=without_hub)

@@ -3,15 +3,15 @@
 import argparse
 import sys
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
-from hub.cli.subcommand import Output, ask
-
-if TYPE_CHECKING:
-    from config.hosts.import_choice import Import
-    from config.hosts.secret_literals import NewSecrets
-    from hub.cli.render.screen import Block
-    from hub.cli.setup.outcomes import Verdict
+from config.hosts.import_choice import Import
+from config.hosts.secret_literals import NewSecrets
+from config.secrets.store import SecretStore
+from hub.cli.configuration.shell_variables import asked_to_keep, keep_in, only_here, unkept, why_not_kept
+from hub.cli.render.screen import Block
+from hub.cli.setup import screens
+from hub.cli.setup.survey import Verdict, leave
+from hub.cli.subcommand import Output, UsageError, ask
 
 
 def may_ask(options: argparse.Namespace) -> bool:
@@ -21,20 +21,14 @@ def may_ask(options: argparse.Namespace) -> bool:
 
 
 def keep_variables(
-    options: argparse.Namespace, result: "Import", found: "list[Verdict]", own: Collection[str]
-) -> "tuple[list[Verdict], NewSecrets | None]":
+    options: argparse.Namespace, result: Import, found: list[Verdict], own: Collection[str]
+) -> tuple[list[Verdict], NewSecrets | None]:
     """Ask which variables that only this shell has are kept; servers that lack one then are left with their hosts. The
     verdicts, and what is to be kept. `own`: variables that `hubd.env` sets.
 
     Raises:
         EditError: the store of secrets cannot be read.
     """
-    from config.hosts.secret_literals import NewSecrets
-    from config.secrets.store import SecretStore
-    from hub.cli.setup import screens
-    from hub.cli.setup.outcomes import leave
-    from hub.cli.shell_variables import asked_to_keep, keep_in, only_here, unkept, why_not_kept
-
     output: Output = options.output
     wanted = only_here([(name, server.values) for name, server in (*result.taken, *result.known)], own)
     if not wanted:
@@ -64,10 +58,8 @@ def move_secrets() -> bool:
     return answer[:1] != "n"
 
 
-def write_it(changes: "Sequence[Block]", output: Output) -> bool:
+def write_it(changes: Sequence[Block], output: Output) -> bool:
     """Ask for the one yes; `d` shows the changes of the files first. No answer is a no."""
-    from hub.cli.subcommand import UsageError
-
     while True:
         try:
             answer = ask("Write this? [Y/n, d shows the changes]")

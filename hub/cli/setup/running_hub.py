@@ -4,24 +4,26 @@ import argparse
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from hub.cli.setup.interrupts import held_back
-from hub.cli.setup.undo import Undo
+from msgspec import structs
+
+from config.files import read_file
+from config.hub_paths import backup_dir
+from hub.cli import service_manager
+from hub.cli.service_manager import Service, ServiceError
+from hub.cli.setup.interrupts import Undo, held_back
+from hub.cli.start_hub import start_hub
 from hub.cli.subcommand import Output, UsageError, client, now, own_command
+from hub.control.answers import Status
 from hub.control.errors import ControlFailed, HubNotRunning
-
-if TYPE_CHECKING:
-    from hub.cli.service_manager import Service
-    from hub.control.answers import Status
+from hub.control.methods import RELOAD, STATUS
 
 Way = Literal["running", "service", "background"]
 
 
-def status() -> "Status | None":
+def status() -> Status | None:
     """The status of the hub of this user; None: none runs."""
-    from hub.control.methods import STATUS
-
     try:
         with client() as hub:
             return hub.request(STATUS)
@@ -54,10 +56,8 @@ def way_to_start(options: argparse.Namespace) -> Way:
     return "background" if service(options) is None else "service"
 
 
-def service(options: argparse.Namespace) -> "Service | None":
+def service(options: argparse.Namespace) -> Service | None:
     """The service of this user; None: there is no service manager, or it is not wanted."""
-    from hub.cli import service_manager
-
     if options.no_service:
         return None
     try:
@@ -80,15 +80,11 @@ def start(way: Way, options: argparse.Namespace, undo: Undo) -> None:
     elif way == "service":
         _start_service(options, undo)
     else:
-        from hub.cli.start_hub import start_hub
-
         undo.add("the hub", stop)
         start_hub()
 
 
 def reload() -> None:
-    from hub.control.methods import RELOAD
-
     with client() as hub:
         problem = hub.request(RELOAD).problem
     if problem is not None:
@@ -96,21 +92,18 @@ def reload() -> None:
 
 
 def _start_service(options: argparse.Namespace, undo: Undo) -> None:
-    from hub.cli.service_manager import RELOAD, ServiceError, call
-    from hub.cli.start_hub import start_hub
-
     found = service(options)
     assert found is not None
     try:
         _write_units(found, undo)
-        for arguments in (RELOAD, *found.enable, *found.start):
-            call(found, arguments)
+        for arguments in (service_manager.RELOAD, *found.enable, *found.start):
+            service_manager.call(found, arguments)
     except ServiceError as error:
         raise UsageError(str(error)) from None
     start_hub()  # the service's socket is there: this waits until the hub listens
 
 
-def _write_units(found: "Service", undo: Undo) -> None:
+def _write_units(found: Service, undo: Undo) -> None:
     """Write the units. A service that was there before, stopped, is undone to what it was: its files, whether it is
     enabled, and which of its units were active.
 
@@ -118,19 +111,13 @@ def _write_units(found: "Service", undo: Undo) -> None:
         ServiceError: a file of that name was not written by hubd.
         EditError: a file cannot be read or written.
     """
-    from msgspec import structs
-
-    from config.files import read_file
-    from config.hub_paths import backup_dir
-    from hub.cli.service_manager import RELOAD, call, states
-
-    known = states(found)
+    known = service_manager.states(found)
     enabled = [unit for unit in found.units if known[unit].get("UnitFileState", "").startswith("enabled")]
     active = [unit for unit in found.units if known[unit].get("ActiveState") == "active"]
     with held_back():
         if active:
-            undo.add("the service that ran", lambda: call(found, ("start", *active)))
-        undo.add("the service manager", lambda: call(found, RELOAD))
+            undo.add("the service that ran", lambda: service_manager.call(found, ("start", *active)))
+        undo.add("the service manager", lambda: service_manager.call(found, service_manager.RELOAD))
         for path, text in found.files.items():
             undo.file(
                 path,
@@ -141,15 +128,13 @@ def _write_units(found: "Service", undo: Undo) -> None:
                 backups=backup_dir(),
             )
         if enabled:
-            undo.add("the service", lambda: call(found, ("stop", *reversed(enabled))))
+            undo.add("the service", lambda: service_manager.call(found, ("stop", *reversed(enabled))))
         if new := [unit for unit in reversed(found.units) if unit not in enabled]:
-            undo.add("the service", lambda: call(found, ("disable", "--now", *new)))
+            undo.add("the service", lambda: service_manager.call(found, ("disable", "--now", *new)))
 
 
-def _write_unit(unit: "Service") -> None:
-    from hub.cli.service_manager import write
-
-    write(unit, now())
+def _write_unit(unit: Service) -> None:
+    service_manager.write(unit, now())
 
 
 def stop() -> None:
@@ -170,7 +155,7 @@ def say_start(way: Way, output: Output) -> None:
         output.say("The hub runs in the background; hosts start it again when they need it.")
 
 
-def refuse_other_hub(main: "Path") -> None:
+def refuse_other_hub(main: Path) -> None:
     """Return unless a hub runs that uses another main file than `main`.
 
     Raises:

@@ -1,26 +1,28 @@
 """Screens of a setup: what was found and tried, all that would be written on one of them, and what came of it."""
 
 import shlex
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from hub.cli.change_report import below_home
-from hub.cli.render.screen import Table, styled
+from config.editing.environment_file import Capture
+from config.hosts.facts import Place
+from config.hosts.host_servers import Server
+from config.hosts.import_choice import Import
+from config.hosts.import_writing import Write
+from config.hosts.install import Plan
+from config.hosts.leaving import SIGN_IN, Leaving, Stays
+from config.hosts.originals import taken_out
+from config.hub_paths import backup_dir
+from hub.cli.hosts.changes import below_home, configuration_diff, host_diff
+from hub.cli.render.costs import warning_of
+from hub.cli.render.screen import Block, Cell, Table, styled
+from hub.cli.render.tables import about
 from hub.cli.server_watch import UP
-from hub.cli.setup.outcomes import Verdict
-
-if TYPE_CHECKING:
-    from config.editing.environment_file import Capture
-    from config.hosts.facts import Place
-    from config.hosts.host_servers import Server
-    from config.hosts.import_choice import Import
-    from config.hosts.import_writing import Write
-    from config.hosts.install import Plan
-    from config.hosts.leaving import Leaving, Stays
-    from hub.cli.render.screen import Block, Cell
-    from hub.cli.setup.plan import SetupPlan
-    from hub.cli.setup.survey import Survey
+from hub.cli.setup.plan import SetupPlan
+from hub.cli.setup.survey import Survey, Verdict
+from hub.control.answers import HostRow
+from hub.wire.printable import printable
 
 UNDO = "hubd uninstall --all --restore-originals"
 MOST_DIRECTORIES = 6
@@ -41,7 +43,7 @@ def listed(names: Sequence[str]) -> str:
 # --- what was found ---------------------------------------------------------------------------------------------------
 
 
-def found(survey: "Survey", home: Path) -> "Iterator[Block]":
+def found(survey: Survey, home: Path) -> Iterator[Block]:
     """The hosts, and files that cannot be read."""
     hosts = counted(len(survey.titles), "host")
     servers = counted(len(survey.servers), "server")
@@ -51,7 +53,7 @@ def found(survey: "Survey", home: Path) -> "Iterator[Block]":
         yield styled(f"{each.place.title}: {where} is left as it is: {each.why}", "warning")
 
 
-def tried(found: Sequence[Verdict]) -> "Iterator[Block]":
+def tried(found: Sequence[Verdict]) -> Iterator[Block]:
     """Each server once: what became of it, and the hosts that have it."""
     hosts: dict[tuple[str, str], list[Verdict]] = {}
     for each in found:
@@ -73,7 +75,7 @@ def tried(found: Sequence[Verdict]) -> "Iterator[Block]":
         yield Table(("SERVER", "RESULT", "OFFERS", "IN"), rows, wrap=wrap, notes=notes)  # type: ignore[arg-type]
 
 
-def stay(found: Sequence[Verdict], why: Mapping[str, str]) -> "Iterator[Block]":
+def stay(found: Sequence[Verdict], why: Mapping[str, str]) -> Iterator[Block]:
     """The servers that stay with their hosts after all. `why`: by the hub's name."""
     for name, reason in why.items():
         titles = listed(list(dict.fromkeys(each.title for each in found if each.name == name)))
@@ -93,7 +95,7 @@ def offer(each: Verdict) -> str:
     return ", ".join(each.outcome.offers) if each.outcome is not None and each.outcome.works else ""
 
 
-def secrets(held: "Sequence[tuple[str, Server]]") -> "Iterator[Block]":
+def secrets(held: Sequence[tuple[str, Server]]) -> Iterator[Block]:
     """The servers whose settings hold secrets, and where. No values."""
     yield "These hold what looks like secrets:"
     for name, server in held:
@@ -104,12 +106,8 @@ def secrets(held: "Sequence[tuple[str, Server]]") -> "Iterator[Block]":
 # --- what would be written --------------------------------------------------------------------------------------------
 
 
-def costs(result: "Import", verdicts: Sequence[Verdict], places: "Sequence[Place]") -> "Iterator[Block]":
+def costs(result: Import, verdicts: Sequence[Verdict], places: Sequence[Place]) -> Iterator[Block]:
     """The tools that every host would be shown, as far as they were seen now, and the hosts that take fewer."""
-    from hub.cli.render.costs import warning_of
-    from hub.cli.render.tables import about
-    from hub.control.answers import HostRow
-
     names = {name for name, _ in (*result.taken, *result.known)}
     seen = {each.name: each.outcome for each in verdicts if each.outcome is not None and each.name in names}
     tools = sum(each.tools or 0 for each in seen.values())
@@ -124,10 +122,8 @@ def costs(result: "Import", verdicts: Sequence[Verdict], places: "Sequence[Place
     yield ""
 
 
-def all_changes(plan: "SetupPlan", home: Path) -> "Iterator[Block]":
+def all_changes(plan: SetupPlan, home: Path) -> Iterator[Block]:
     """The one screen: every file, and what changes in it."""
-    from config.hub_paths import backup_dir
-
     rows: list[list[Cell]] = []
     if plan.imported:
         number = sum(_servers_in(write.after) - _servers_in(write.before or "") for write in plan.imported)
@@ -163,25 +159,21 @@ def all_changes(plan: "SetupPlan", home: Path) -> "Iterator[Block]":
     yield from _undone(plan)
 
 
-def _kept(stays: "Stays") -> str:
-    from config.hosts.leaving import SIGN_IN
-
+def _kept(stays: Stays) -> str:
     if stays.why == SIGN_IN:
         then = f"`hubd auth {stays.name}`, then `hubd setup` again takes it over"
         return f"{stays.place.title} keeps {stays.key} until you have signed in: {then}"
     return f"{stays.place.title} keeps {stays.key}: {stays.why}"
 
 
-def undo(plan: "SetupPlan") -> str | None:
+def undo(plan: SetupPlan) -> str | None:
     """The command that undoes it; None: nothing of it belongs to hosts."""
     at_hosts = plan.imported or plan.added or plan.leaving.writes or plan.leaving.programs
     return UNDO if at_hosts or (plan.secrets is not None and plan.secrets.values) else None
 
 
-def _undone(plan: "SetupPlan") -> "Iterator[Block]":
+def _undone(plan: SetupPlan) -> Iterator[Block]:
     """The way to undo it. `UNDO` takes back what every setup did, so it is not for the record of a shell alone."""
-    from config.hub_paths import backup_dir
-
     if (command := undo(plan)) is not None:
         yield f"Undone by: {command}"
     elif plan.capture is not None:
@@ -190,10 +182,8 @@ def _undone(plan: "SetupPlan") -> "Iterator[Block]":
         yield f"Undone by: {was if plan.capture.before is not None else f'rm {path}'}"
 
 
-def left_out(capture: "Capture", path: str) -> list[str]:
+def left_out(capture: Capture, path: str) -> list[str]:
     """The directories of this shell's PATH that are not recorded, a sentence for each reason."""
-    from hub.wire.printable import printable
-
     reasons: dict[str, list[str]] = {}
     for name, why in capture.left_out.items():
         if "/" in name or name in path.split(":"):
@@ -210,15 +200,11 @@ def _more(names: Sequence[str]) -> list[str]:
 
 
 def _servers_in(text: str) -> int:
-    import tomllib
-
     return len(tomllib.loads(text).get("upstreams", {}))
 
 
-def diffs(plan: "SetupPlan") -> "list[Block]":
+def diffs(plan: SetupPlan) -> list[Block]:
     """The changes of all files as diffs, without secrets."""
-    from hub.cli.change_report import configuration_diff, host_diff
-
     found = [configuration_diff(write.path, write.before or "", write.after) for write in plan.imported]
     writes = {write.path: write for write in plan.leaving.writes if write.place is not None}
     for each in plan.added:
@@ -231,10 +217,8 @@ def diffs(plan: "SetupPlan") -> "list[Block]":
     return [text for text in found if text]
 
 
-def _without(installed: "Plan", write: "Write | None") -> str:
+def _without(installed: Plan, write: Write | None) -> str:
     """The file of a host with the hub, and without the servers that leave it."""
-    from config.hosts.originals import taken_out
-
     text = (installed.after or b"").decode()
     for original in () if write is None else write.originals:
         text, _ = taken_out(installed.place, text, original.key)
@@ -244,9 +228,7 @@ def _without(installed: "Plan", write: "Write | None") -> str:
 # --- what came of it --------------------------------------------------------------------------------------------------
 
 
-def all_is_well(
-    verdicts: Sequence[Verdict], states: Mapping[str, str], sign_ins: Mapping[str, str]
-) -> "Iterator[Block]":
+def all_is_well(verdicts: Sequence[Verdict], states: Mapping[str, str], sign_ins: Mapping[str, str]) -> Iterator[Block]:
     """There was nothing to do. `sign_ins`: of servers that wait for a person, what that one runs."""
     works = sum(state in UP for state in states.values())
     others = [name for name, state in states.items() if state not in (*UP, "disabled") and name not in sign_ins]
@@ -267,12 +249,12 @@ def _staying(number: int) -> str:
 
 
 def done(
-    plan: "SetupPlan",
+    plan: SetupPlan,
     verdicts: Sequence[Verdict],
     served: Mapping[str, str],
-    left: "Leaving",
-    changed: "Sequence[Place]",
-) -> "Iterator[Block]":
+    left: Leaving,
+    changed: Sequence[Place],
+) -> Iterator[Block]:
     """The last lines."""
     works = sum(not why for why in served.values())
     staying = sum(each.stays for each in verdicts) + len(left.stays)

@@ -1,37 +1,47 @@
-"""The hosts of this machine, and the servers in their files. Nothing is changed here."""
+"""The hosts of this machine, the servers in their files, and the verdict on each: the hub takes it, or it stays with
+its host, and why. Nothing is changed here.
+"""
 
 import os
-from collections.abc import Sequence
+import shlex
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-if TYPE_CHECKING:
-    from config.hosts.facts import Host, Machine, Place
-    from config.hosts.host_servers import Server, Skipped
-    from config.hosts.install import Plan
-    from config.hosts.installed import Records
+from config.editing.text import serverfile
+from config.editing.text.change import EditRefused
+from config.errors import EditError
+from config.hosts.facts import Host, Machine, Place, every_user_file, user_places
+from config.hosts.host_servers import Server, Skipped, survey
+from config.hosts.import_choice import Import
+from config.hosts.install import Plan, text_at
+from config.hosts.installed import Records, our_entries
+from config.hosts.leaving import SIGN_IN, Served, Stays
+from hub.cli.hosts.served import reasons
+from hub.cli.server_watch import ServerOutcome
+from hub.control.answers import Status
 
 
 class Unreadable(Struct, frozen=True):
     """A file of a host that cannot be read, and is left alone."""
 
-    place: "Place"
+    place: Place
     why: str
 
 
 class Survey(Struct, frozen=True):
     """The servers and files of hosts."""
 
-    places: "list[Place]"
+    places: list[Place]
     """The file of each host that gets the hub."""
-    servers: "list[Server]"
+    servers: list[Server]
     """In the order of the hosts."""
-    skipped: "list[Skipped]"
+    skipped: list[Skipped]
     """Entries that are no servers to take over."""
     unreadable: list[Unreadable]
-    shared: "list[tuple[Place, Place]]"
+    shared: list[tuple[Place, Place]]
     """Files that are links to the one of another host, and that one: it is changed once, for both."""
 
     @property
@@ -40,12 +50,8 @@ class Survey(Struct, frozen=True):
         return list(dict.fromkeys(place.title for place in self.places))
 
 
-def survey_hosts(hosts: "Sequence[Host]", machine: "Machine", records: "Records") -> Survey:
+def survey_hosts(hosts: Sequence[Host], machine: Machine, records: Records) -> Survey:
     """Read the user's files of these hosts."""
-    from config.editing.text.change import EditRefused
-    from config.errors import EditError
-    from config.hosts.facts import every_user_file, user_places
-
     found = Survey([], [], [], [], [])
     firsts: dict[tuple[str, tuple[str, ...]], Place] = {}
     for host in hosts:
@@ -70,10 +76,8 @@ def survey_hosts(hosts: "Sequence[Host]", machine: "Machine", records: "Records"
     return found
 
 
-def without_refused(survey: Survey, installs: "Sequence[Plan]") -> Survey:
+def without_refused(survey: Survey, installs: Sequence[Plan]) -> Survey:
     """The survey without the servers of hosts that cannot get the hub: they keep them, and would have them twice."""
-    from config.hosts.host_servers import Skipped
-
     able = {each.place.host.id for each in installs if each.did != "refused"}
     why = {each.place.host.id: each.why for each in installs if each.place.host.id not in able}
     kept = [each for each in survey.servers if each.place.host.id not in why]
@@ -82,18 +86,152 @@ def without_refused(survey: Survey, installs: "Sequence[Plan]") -> Survey:
     return structs.replace(survey, servers=kept, skipped=[*survey.skipped, *skipped])
 
 
-def _servers(place: "Place", machine: "Machine", records: "Records") -> "tuple[list[Server], list[Skipped]]":
+def _servers(place: Place, machine: Machine, records: Records) -> tuple[list[Server], list[Skipped]]:
     """The servers in one file, without our own entry.
 
     Raises:
         EditError, EditRefused: it cannot be read.
     """
-    from config.editing.text import serverfile
-    from config.hosts.host_servers import survey
-    from config.hosts.install import text_at
-    from config.hosts.installed import our_entries
-
     text = text_at(place.path, trusted=True)
     servers, skipped = survey(place, text, machine.environ, machine.home)
     ours = our_entries(place, serverfile.entries(place.kept, text), records)
     return [server for server in servers if server.key not in ours], skipped  # one by URL looks like any other server
+
+
+Did = Literal["works", "in the hub", "sign-in needed", "does not work", "left"]
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """The verdict on one server of one host."""
+
+    host: str
+    title: str
+    """Of the host, for people."""
+    key: str
+    """The host's name for it."""
+    did: Did
+    """`works`: the hub takes it; `in the hub`: the hub has it already; all others stay with their host."""
+    name: str = ""
+    """The hub's name for it; "": it has none."""
+    why: str = ""
+    outcome: ServerOutcome | None = None
+    """The outcome when it was tried."""
+
+    @property
+    def sign_in(self) -> str:
+        """The commands by which the hub gets it and a person signs in there; "": that is not what it needs."""
+        if not (self.did == "sign-in needed" and self.name and self.outcome is not None and self.outcome.sign_in):
+            return ""
+        return f"`hubd import {self.host} --server {shlex.quote(self.key)}` and `hubd auth {self.name}`"
+
+    @property
+    def stays(self) -> bool:
+        """True if its host keeps it."""
+        return self.did not in ("works", "in the hub")
+
+    def as_object(self) -> dict[str, Any]:
+        """For programs."""
+        tried = self.outcome
+        return {
+            "host": self.host,
+            "title": self.title,
+            "server": self.key,
+            "did": self.did,
+            "name": self.name or None,
+            "state": tried and tried.state,
+            "tools": tried and tried.tools,
+            "tokens": tried and tried.tokens,
+            "why": self.why or None,
+        }
+
+
+def verdicts(
+    result: Import, skipped: Collection[Skipped], ours: Collection[str], outcomes: Mapping[str, ServerOutcome]
+) -> list[Verdict]:
+    """The verdict on each server, in the order of the hosts' files. `ours`: names of servers that the hub has already;
+    `outcomes`: of those that were tried."""
+    found = [
+        _verdict(name, server, ours, outcomes, result.about_tools(name, server), result.doubt(name, server))
+        for name, server in (*result.taken, *result.known)
+    ]
+    found += [
+        Verdict(host=each.place.host.id, title=each.place.title, key=each.key, did="left", why=each.why)
+        for each in (*result.skipped, *skipped)
+    ]
+    return found
+
+
+def _verdict(
+    name: str,
+    server: Server,
+    ours: Collection[str],
+    outcomes: Mapping[str, ServerOutcome],
+    about_tools: str,
+    doubt: str,
+) -> Verdict:
+    did: Did = "does not work"
+    why, tried = server.off, outcomes.get(name)
+    if doubt:
+        did, why = "left", doubt
+    elif name in ours:
+        did, why = "in the hub", about_tools
+    elif why:
+        did = "left"
+    elif tried is not None and tried.works:
+        did, why = "works", about_tools
+    elif tried is not None:
+        did = "sign-in needed" if tried.state == "unauthorized" else "does not work"
+        why = tried.why or tried.summary
+    place = server.place
+    return Verdict(host=place.host.id, title=place.title, key=server.key, did=did, name=name, why=why, outcome=tried)
+
+
+def keep_what_works(result: Import, ours: Collection[str], outcomes: Mapping[str, ServerOutcome]) -> None:
+    """Leave in `result` only what the hub is to have: what works. What stays with its host is not in the hub, too."""
+
+    def is_kept(name: str, server: Server) -> bool:
+        tried = outcomes.get(name)
+        return name in ours or (not server.off and tried is not None and tried.works)
+
+    for found in (result.taken, result.known, result.unsure, result.had):
+        found[:] = [each for each in found if is_kept(*each)]
+
+
+def leave(result: Import, found: Sequence[Verdict], why: Mapping[str, str]) -> list[Verdict]:
+    """Take servers out of `result` that do not work for these reasons, by the hub's names; the verdicts then."""
+    for all in (result.taken, result.known, result.unsure, result.had):
+        all[:] = [each for each in all if each[0] not in why]
+    return [
+        structs.replace(each, did="does not work", why=why[each.name]) if each.name in why else each for each in found
+    ]
+
+
+def renamed(found: Sequence[Verdict], result: Import) -> list[Verdict]:
+    """The verdicts, with the names under which the hub has the servers after some were merged."""
+    names = {(server.place.host.id, server.place.title, server.key): name for name, server in result.known}
+    return [structs.replace(each, name=names.get((each.host, each.title, each.key), each.name)) for each in found]
+
+
+def as_left(found: Sequence[Verdict], stays: Collection[Stays]) -> list[Verdict]:
+    """The verdicts, where these servers are left with their hosts after all."""
+    why = {(each.place.title, each.key): each.why for each in stays}
+    return [
+        structs.replace(each, did="left", why=text) if (text := why.get((each.title, each.key))) else each
+        for each in found
+    ]
+
+
+def why_not_served(found: Mapping[str, ServerOutcome], tried: Collection[str], status: Status) -> Served:
+    """Of each server the reason why the hub does not serve it; "": it does. `found`: what became of them in the hub.
+    One that waits for its first call is served if it is among `tried`, which worked just now, or worked within a day.
+    """
+    proven = reasons(found, status)
+
+    def why(name: str, each: ServerOutcome) -> str:
+        if each.state == "unauthorized":
+            return SIGN_IN
+        if not each.works:
+            return each.why or each.summary
+        return "" if each.state == "connected" or name in tried else proven[name]
+
+    return {name: why(name, each) for name, each in found.items()}

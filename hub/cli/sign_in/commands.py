@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from config.errors import ConfigError
 from config.loading.assemble import load_all
-from hub.cli.lost_servers import hosts_that_start
+from hub.cli.hosts.served import hosts_that_start
 from hub.cli.render.sign_ins import accounts_blocks
 from hub.cli.server_watch import watch
 from hub.cli.sign_in.conversation import WHO, Wishes, how_long

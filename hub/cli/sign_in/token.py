@@ -23,7 +23,7 @@ def ask_token(name: str, output: Output) -> int:
     from config.hosts.secret_literals import NewSecrets
     from config.hub_paths import state_dir
     from config.secrets.store import SecretStore
-    from hub.cli.drafts import reload_hub, save, say_problems
+    from hub.cli.configuration.editing import reload_hub, save, say_problems
     from hub.cli.secret_commands import say_kept
 
     output.say(f"{name} wants a token and has no sign-in; whoever runs it has tokens for you.")

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-
 from tests.hub.cli.test_editing import Home
 
 BROKEN = '[upstreams.time]\ncommand = "uvx"\nargs = "mcp-server-time"\n'

@@ -23,11 +23,11 @@ from config.hosts.facts import Machine, all_hosts
 from config.projects import Trust, load_project
 from config.settings import HubConfig
 from hub.cli.checks import all as checks
-from hub.cli.checks import daemons, hosts, people, servers, stores
+from hub.cli.checks import daemons, hosts, servers, stores
 from hub.cli.checks.evidence import Examined, Finding, Restrict, examine
+from hub.cli.doctor import repair
 from hub.cli.render.findings import findings_blocks
 from hub.cli.render.screen import Screen
-from hub.cli.repairs import repair
 from hub.control.answers import Status
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubNotRunning
@@ -986,9 +986,9 @@ def test_servers_that_a_dead_hub_left_behind(case, monkeypatch):
 def test_several_people_may_use_everything(case, text, who):
     case.toml(text)
     if who is None:
-        assert case.found(people.several_principals) == []
+        assert case.found(hosts.several_principals) == []
         return
-    found = case.one(people.several_principals)
+    found = case.one(hosts.several_principals)
     assert found.what == f"beside the hub's owner {who} may come over HTTP"
     assert found.level == "note"
     assert "every server" in found.why
@@ -999,7 +999,7 @@ def test_tokens_of_others_are_found_in_their_file(case):
     folder = case.home / "state" / "hubd"
     folder.mkdir(parents=True, mode=0o700)
     HostTokens(folder / "tokens.json", lambda: 1e9).make("ci", principal="robots")
-    assert "robots" in case.one(people.several_principals).what
+    assert "robots" in case.one(hosts.several_principals).what
 
 
 @pytest.mark.covers("G-11")

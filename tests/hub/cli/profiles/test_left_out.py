@@ -1,8 +1,9 @@
 """Profiles that leave a new server out."""
 
+from tests.hub.cli.test_editing import Home
+
 from config.tables.profiles import Profile
 from hub.cli.profiles.left_out import left_out_by
-from tests.hub.cli.test_editing import Home
 
 
 def test_what_is_to_be_added():

@@ -35,7 +35,7 @@ sys.exit(main(["setup", "--no-service"]))
 """The command, which never comes back from the function of this name."""
 SEARCHING = {
     "its own configuration": "config.loading.assemble.load_all",
-    "hosts": "hub.cli.host_selection.chosen_hosts",
+    "hosts": "hub.cli.hosts.turn.chosen_hosts",
     "the servers of a host": "config.hosts.host_servers.survey",
     "what is imported already": "config.hosts.import_writing.imported_files",
 }

@@ -6,28 +6,44 @@ import sys
 from collections.abc import Callable, Iterator
 from os import EX_OK
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from hub.cli.change_report import below_home
-from hub.cli.drafts import on_main_file
-from hub.cli.environment import record_shell
-from hub.cli.host_selection import chosen_hosts, project_of
-from hub.cli.import_choices import named_servers, settle_near_duplicates
-from hub.cli.import_originals import ImportedOriginals
-from hub.cli.import_report import say_elsewhere, say_next, say_tried, summarise
-from hub.cli.import_writes import carry_out_writes, offered, remember_hosts, show_writes
+from msgspec import structs
+
+from config.editing.text import serverfile
+from config.editing.text.change import EditRefused
+from config.errors import EditError
+from config.hosts.facts import Machine, Place, all_hosts, every_user_file, project_files
+from config.hosts.host_servers import Server, Skipped, survey
+from config.hosts.import_choice import Import, Secrets
+from config.hosts.import_writing import (
+    Write,
+    imported_dir,
+    imported_files,
+    known,
+    known_in,
+    load_present,
+    project_write,
+    removed,
+)
+from config.hosts.install import text_at
+from config.hosts.installed import Records, our_entries
+from config.hosts.leaving import leave_changed
+from config.hosts.secret_literals import NewSecrets
+from config.hub_paths import installed_path
+from config.loading.all_files import OWN_VARIABLES
+from config.secrets.detection import secrets_in
+from config.secrets.store import SecretStore
+from hub.cli.configuration.editing import on_main_file
+from hub.cli.configuration.environment import record_shell
+from hub.cli.configuration.shell_variables import keep_in, settle_of_import
+from hub.cli.hosts.changes import below_home
+from hub.cli.hosts.choices import named_servers, say_elsewhere, say_next, say_tried, settle_near_duplicates, summarise
+from hub.cli.hosts.originals import ImportedOriginals, carry_out_writes, offered, remember_hosts, show_writes
+from hub.cli.hosts.served import tried
+from hub.cli.hosts.turn import chosen_hosts, in_turn, project_of
 from hub.cli.secret_commands import say_kept
-from hub.cli.served import tried
-from hub.cli.shell_variables import keep_in, settle_of_import
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, agreed, ask
-from hub.cli.turn import in_turn
-
-if TYPE_CHECKING:
-    from config.hosts.facts import Machine, Place
-    from config.hosts.host_servers import Server, Skipped
-    from config.hosts.import_choice import Import, Secrets
-    from config.hosts.import_writing import Write
-    from config.hosts.installed import Records
 
 _MEMBERS: Final = """\
   dry_run   whether it was only tried
@@ -85,27 +101,6 @@ def add_commands(commands: Any) -> None:
 
 
 def _import(options: argparse.Namespace) -> int:
-    from msgspec import structs
-
-    from config.hosts.facts import Machine
-    from config.hosts.import_choice import Import
-    from config.hosts.import_writing import (
-        imported_dir,
-        imported_files,
-        known,
-        known_in,
-        load_present,
-        project_write,
-        removed,
-    )
-    from config.hosts.installed import Records
-    from config.hosts.leaving import leave_changed
-    from config.hosts.secret_literals import NewSecrets
-    from config.hub_paths import installed_path
-    from config.loading.all_files import OWN_VARIABLES
-    from config.secrets.detection import secrets_in
-    from config.secrets.store import SecretStore
-
     output: Output = options.output
     machine, directory = Machine.this(), imported_dir(options.config)
     present = load_present(options.config, os.environ)
@@ -121,7 +116,7 @@ def _import(options: argparse.Namespace) -> int:
 
     own_file = below_home(directory.with_name(OWN_VARIABLES), machine.home)
 
-    def take(secrets: "Secrets") -> "Import":
+    def take(secrets: Secrets) -> Import:
         taken_names = [*config.upstreams, *names]
         result = Import(ours | there, taken_names, secrets, dropped, offered(config), own_file)
         for server in servers:
@@ -138,7 +133,7 @@ def _import(options: argparse.Namespace) -> int:
     if new is not None and stores:
         result.store_literals(new)
 
-    def planned() -> "list[Write]":
+    def planned() -> list[Write]:
         found = imported_files(result, directory, environ)
         if project is not None and (write := project_write(result, project, environ)) is not None:
             found.append(write)
@@ -178,17 +173,8 @@ def _import(options: argparse.Namespace) -> int:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def _survey(
-    options: argparse.Namespace, machine: "Machine", records: "Records"
-) -> tuple[list["Server"], list["Skipped"], int]:
+def _survey(options: argparse.Namespace, machine: Machine, records: Records) -> tuple[list[Server], list[Skipped], int]:
     """The servers in all files, in the order of the hosts. An unreadable file is reported, and the code is not 0."""
-    from config.editing.text import serverfile
-    from config.editing.text.change import EditRefused
-    from config.errors import EditError
-    from config.hosts.host_servers import survey
-    from config.hosts.install import text_at
-    from config.hosts.installed import our_entries
-
     servers, skipped, code = [], [], EX_OK
     for place in _places(options, machine):
         try:
@@ -204,9 +190,7 @@ def _survey(
     return servers, skipped, code
 
 
-def _places(options: argparse.Namespace, machine: "Machine") -> Iterator["Place"]:
-    from config.hosts.facts import all_hosts, every_user_file, project_files
-
+def _places(options: argparse.Namespace, machine: Machine) -> Iterator[Place]:
     chosen, project = chosen_hosts(options, machine), project_of(options)
     if not chosen and project is None:
         raise UsageError(f"no hosts are found on this machine; known are: {', '.join(all_hosts())}")
@@ -227,9 +211,7 @@ def _places(options: argparse.Namespace, machine: "Machine") -> Iterator["Place"
 # --- questions --------------------------------------------------------------------------------------------------------
 
 
-def _decided(
-    options: argparse.Namespace, take: "Callable[[Secrets], Import]", directory: Path
-) -> tuple["Import", bool]:
+def _decided(options: argparse.Namespace, take: Callable[[Secrets], Import], directory: Path) -> tuple[Import, bool]:
     """The import, after the decision about secrets; True if they go to the store. A trial asks nothing, and says so.
 
     Raises:
@@ -245,7 +227,7 @@ def _decided(
     return take(chosen), chosen == "store"
 
 
-def _secrets(options: argparse.Namespace, result: "Import", directory: Path) -> "Secrets":
+def _secrets(options: argparse.Namespace, result: Import, directory: Path) -> Secrets:
     """The decision what to do with secrets.
 
     Raises:
@@ -270,7 +252,7 @@ def _secrets(options: argparse.Namespace, result: "Import", directory: Path) -> 
             return answers[answer]
 
 
-def _held(result: "Import") -> str:
+def _held(result: Import) -> str:
     """The servers with values that look like secrets, and where."""
     lines = [
         f"  {name} ({server.place.title}): {', '.join(f'{setting}.{at}' if at else setting for setting, at in spots)}"
@@ -280,7 +262,7 @@ def _held(result: "Import") -> str:
     return "These servers hold what looks like secrets:\n" + "\n".join(lines)
 
 
-def _may_write(options: argparse.Namespace, writes: "list[Write]", originals: ImportedOriginals) -> bool:
+def _may_write(options: argparse.Namespace, writes: list[Write], originals: ImportedOriginals) -> bool:
     """Ask whether to write; yes without asking, if nobody can or wants to be asked."""
     if options.yes or not options.output.is_attended():
         return True

@@ -7,21 +7,26 @@ from collections.abc import Sequence
 from contextlib import suppress
 from os import EX_OK
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from hub.cli.change_report import of_place
-from hub.cli.environment import record_shell
-from hub.cli.host_changes import HostChanges
-from hub.cli.host_selection import chosen_hosts, chosen_places, project_of
+from config.editing.text.change import EditRefused
+from config.editing.text.serverfile import entries
+from config.errors import ConfigError, EditError
+from config.hosts.entry import KEY
+from config.hosts.facts import Host, Machine, Place, all_hosts, is_found, project_place, user_places
+from config.hosts.import_writing import imported_dir, known
+from config.hosts.install import Plan, own_program, plan_entries, plan_restore, plan_uninstall, text_at
+from config.hosts.installed import Records, our_entries
+from config.hosts.originals import Originals
+from config.hub_paths import config_file, installed_path, originals_path, runtime_dir, state_dir
+from config.loading.assemble import load_all
+from hub.cli.configuration.environment import record_shell
+from hub.cli.hosts.changes import HostChanges, of_place, originals_of
+from hub.cli.hosts.entries import HostEntries, say_permissions
+from hub.cli.hosts.turn import chosen_hosts, chosen_places, in_turn, project_of
+from hub.cli.render.screen import Table
 from hub.cli.subcommand import Output, UsageError, add, add_config
-from hub.cli.turn import in_turn
-
-if TYPE_CHECKING:
-    from config.hosts.facts import Host, Machine, Place
-    from config.hosts.install import Plan
-    from config.hosts.installed import Records
-    from config.hosts.originals import Original
-
+from hub.shim.start_daemon import is_alive
 
 _MEMBERS: Final = """\
   dry_run  whether it was only tried
@@ -70,16 +75,12 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def _install(options: argparse.Namespace) -> int:
-    from config.hosts.facts import Machine
-    from config.hosts.install import own_program, plan_entries
-    from hub.cli.host_entries import HostEntries
-
     machine, output = Machine.this(), options.output
     if not options.hosts and not options.all:
         return _list(options, machine, output)
     entries = HostEntries(options, machine)
 
-    def plan(place: "Place", records: "Records") -> "Plan":
+    def plan(place: Place, records: Records) -> Plan:
         program = None if place.project else own_program(place.host, machine.environ)
         originals = originals_of(place)
         return plan_entries(place, entries.of(place, originals), records, program, originals)
@@ -97,13 +98,8 @@ def _install(options: argparse.Namespace) -> int:
     return code
 
 
-def _say_permissions(options: argparse.Namespace, places: "Sequence[Place]", machine: "Machine") -> None:
+def _say_permissions(options: argparse.Namespace, places: Sequence[Place], machine: Machine) -> None:
     """Report rules of hosts that name tools as they were called without the hub."""
-    from config.errors import ConfigError
-    from config.hosts.import_writing import imported_dir, known
-    from config.loading.assemble import load_all
-    from hub.cli.host_permissions import say_permissions
-
     with suppress(ConfigError):  # without servers there are no names
         config = load_all(options.config, os.environ, partly=True).config
         servers = known(config, imported_dir(options.config), os.environ)
@@ -111,29 +107,23 @@ def _say_permissions(options: argparse.Namespace, places: "Sequence[Place]", mac
 
 
 def _uninstall(options: argparse.Namespace) -> int:
-    from config.errors import EditError
-    from config.hosts.facts import Machine
-    from config.hosts.install import own_program, plan_restore, plan_uninstall
-    from config.hosts.installed import Records
-    from config.hub_paths import installed_path
-
     machine = Machine.this()
     if not options.hosts and not options.all:
         raise UsageError("name hosts, or write --all; `hubd install` lists them")
     options.output.set(dry_run=options.dry_run, hosts=[], notes=[])
 
-    def plan(place: "Place", records: "Records") -> "Plan":
+    def plan(place: Place, records: Records) -> Plan:
         program = None if place.project else own_program(place.host, machine.environ)
         return plan_uninstall(place, records, program, originals_of(place), restore=options.restore_originals)
 
-    def is_by_program(place: "Place") -> bool:
+    def is_by_program(place: Place) -> bool:
         """True if a program of the host changes the file, so that servers are put back after it."""
         try:
             return bool(plan(place, Records(installed_path())).program)
         except EditError:
             return False
 
-    def rest(place: "Place", records: "Records") -> "Plan":
+    def rest(place: Place, records: Records) -> Plan:
         return plan_restore(place, originals_of(place))
 
     places = chosen_places(options, machine)
@@ -152,9 +142,6 @@ def _uninstall(options: argparse.Namespace) -> int:
 
 def _tell_what_stays(output: Output) -> None:
     """Say what of hubd is left once no host has it any more."""
-    from config.hub_paths import config_file, runtime_dir, state_dir
-    from hub.shim.start_daemon import is_alive
-
     with suppress(OSError):
         if is_alive(str(runtime_dir() / "hubd.lock")):
             output.note("the hub still runs; `hubd stop` ends it, and `hubd service uninstall` takes its service away")
@@ -164,20 +151,8 @@ def _tell_what_stays(output: Output) -> None:
     )
 
 
-def originals_of(place: "Place") -> "list[Original]":
-    """The servers that an import took out of a host's file."""
-    from config.hosts.originals import Originals
-    from config.hub_paths import originals_path
-
-    return Originals(originals_path()).of(place.path, place.host.id, place.project)
-
-
-def _with_originals(options: argparse.Namespace, machine: "Machine") -> list["Place"]:
+def _with_originals(options: argparse.Namespace, machine: Machine) -> list[Place]:
     """The files of the chosen hosts that an import took servers out of."""
-    from config.hosts.facts import Place
-    from config.hosts.originals import Originals
-    from config.hub_paths import originals_path
-
     project, out = project_of(options), Originals(originals_path())
     return [
         Place(host, path, f"{host.title} in {project}" if project else host.title, project)
@@ -187,12 +162,8 @@ def _with_originals(options: argparse.Namespace, machine: "Machine") -> list["Pl
     ]
 
 
-def _remind(options: argparse.Namespace, machine: "Machine") -> None:
+def _remind(options: argparse.Namespace, machine: Machine) -> None:
     """Say which hosts are left without servers that they had before the hub."""
-    from config.editing.text.change import EditRefused
-    from config.errors import EditError
-    from config.hosts.install import text_at
-
     for place in _with_originals(options, machine):
         with suppress(EditError, EditRefused):
             text = text_at(place.path)
@@ -206,25 +177,8 @@ def _remind(options: argparse.Namespace, machine: "Machine") -> None:
                 )
 
 
-def remember_originals(planned: "Plan") -> None:
-    """Update the record of servers that an import took out, after the change of a file."""
-    from config.hosts.originals import Originals
-    from config.hub_paths import originals_path
-
-    if planned.originals or planned.restored:
-        out = Originals(originals_path())
-        out.forget(planned.place.path, planned.restored)
-        if planned.originals:
-            out.add(planned.place.path, planned.originals)
-
-
-def _list(options: argparse.Namespace, machine: "Machine", output: Output) -> int:
+def _list(options: argparse.Namespace, machine: Machine, output: Output) -> int:
     """The hosts that are here, and whether they have the hub."""
-    from config.hosts.facts import all_hosts, is_found, user_places
-    from config.hosts.installed import Records
-    from config.hub_paths import installed_path
-    from hub.cli.render.screen import Table
-
     records, project = Records(installed_path()), project_of(options)
     places = [
         place
@@ -248,21 +202,12 @@ def _list(options: argparse.Namespace, machine: "Machine", output: Output) -> in
     return EX_OK
 
 
-def _of_project(host: "Host", project: Path) -> list["Place"]:
-    from config.hosts.facts import project_place
-
+def _of_project(host: Host, project: Path) -> list[Place]:
     place = project_place(host, project)
     return [] if place is None else [place]
 
 
-def _state(place: "Place", records: "Records") -> str:
-    from config.editing.text.change import EditRefused
-    from config.editing.text.serverfile import entries
-    from config.errors import EditError
-    from config.hosts.entry import KEY
-    from config.hosts.install import text_at
-    from config.hosts.installed import our_entries
-
+def _state(place: Place, records: Records) -> str:
     try:
         found = entries(place.kept, text_at(place.path))
     except (EditError, EditRefused):

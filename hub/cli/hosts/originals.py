@@ -1,22 +1,34 @@
-"""`hubd import --disable-originals`: hosts stop starting what the hub serves, and keep the rest."""
+"""Writing of an import: the files of the hub, and with `--disable-originals` the files of hosts, which stop
+starting what the hub serves and keep the rest.
+"""
 
 import argparse
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from os import EX_OK
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from hub.cli.import_writes import carry_out_writes, run_removals, show_writes
-from hub.cli.subcommand import EX_FAILED, Output, UsageError, nearest
-
-if TYPE_CHECKING:
-    from config.hosts.facts import Machine
-    from config.hosts.import_choice import Import
-    from config.hosts.installed import Records
-    from config.hosts.leaving import Leaving, Served
-    from config.settings import HubConfig
+from config.editing.text import serverfile
+from config.editing.text.change import EditRefused
+from config.errors import EditError
+from config.files import locked
+from config.hosts.facts import Machine
+from config.hosts.import_choice import Import
+from config.hosts.import_writing import Write, carry_out
+from config.hosts.install import run_program, text_at
+from config.hosts.installed import Records
+from config.hosts.leaving import Leaving, RemovalCommand, Served, candidates, leaving
+from config.hosts.originals import Originals
+from config.hosts.remembered import HadBefore
+from config.hub_paths import config_file, had_before_path, originals_path, state_dir
+from config.settings import HubConfig
+from hub.cli.hosts.changes import host_diff, text_diff
+from hub.cli.hosts.served import reasons, served, status_of
+from hub.cli.subcommand import EX_FAILED, Output, UsageError, nearest, now
+from hub.control.errors import ControlFailed, HubNotRunning
 
 
 class ImportedOriginals:
@@ -25,10 +37,10 @@ class ImportedOriginals:
     def __init__(
         self,
         options: argparse.Namespace,
-        result: "Import",
-        config: "HubConfig",
-        machine: "Machine",
-        records: "Records",
+        result: Import,
+        config: HubConfig,
+        machine: Machine,
+        records: Records,
         unkept: Mapping[str, str] = {},
     ) -> None:
         """`config`: the one before the import; `unkept`: why servers stay whatever the hub says of them.
@@ -52,8 +64,6 @@ class ImportedOriginals:
             raise UsageError("--force belongs to --disable-originals")
 
     def _named_by_force(self) -> frozenset[str]:
-        from fnmatch import fnmatchcase
-
         known = list(dict.fromkeys(name for name, _ in (*self._result.taken, *self._result.known)))
         found: set[str] = set()
         for pattern in self._options.force:
@@ -65,9 +75,6 @@ class ImportedOriginals:
         return frozenset(found)
 
     def _refuse_damage(self) -> None:
-        from config.hosts.originals import Originals
-        from config.hub_paths import originals_path
-
         Originals(originals_path())
 
     def files(self) -> list[str]:
@@ -114,9 +121,7 @@ class ImportedOriginals:
 
     # --- deciding
 
-    def _plan(self, served: "Served") -> "Leaving":
-        from config.hosts.leaving import leaving
-
+    def _plan(self, served: Served) -> Leaving:
         return leaving(
             self._result,
             self._config,
@@ -129,8 +134,6 @@ class ImportedOriginals:
 
     def _hoped(self) -> dict[str, str]:
         """As if the hub served everything."""
-        from config.hosts.leaving import candidates
-
         return dict.fromkeys(candidates(self._result, self._forced), "")
 
     def _asked(self) -> list[str]:
@@ -146,9 +149,6 @@ class ImportedOriginals:
 
     def _as_running(self) -> tuple[dict[str, str], bool]:
         """The words of a hub that runs about the servers that it has; False: none runs."""
-        from hub.cli.served import reasons, status_of
-        from hub.control.errors import ControlFailed, HubNotRunning
-
         try:
             status = status_of(self.main)
         except (HubNotRunning, ControlFailed, UsageError):
@@ -158,9 +158,6 @@ class ImportedOriginals:
 
     def _served(self) -> dict[str, str] | None:
         """Of each server whether the hub serves it; None: that cannot be told, and was said."""
-        from hub.cli.served import served
-        from hub.control.errors import ControlFailed, HubNotRunning
-
         try:
             asked, of_projects = self._asked(), self._of_projects()
             own = [name for name in asked if name not in of_projects]
@@ -183,20 +180,18 @@ class ImportedOriginals:
     @property
     def main(self) -> Path:
         """The main file of the hub."""
-        from config.hub_paths import config_file
-
         return Path(os.path.abspath((self._options.config or config_file()).expanduser()))
 
     # --- doing and saying
 
-    def _run(self, plan: "Leaving") -> int:
+    def _run(self, plan: Leaving) -> int:
         """Have hosts change their files themselves; the exit code."""
         done, code = run_removals(plan.programs, self._machine.environ, self._output)
         for call in done:
             self._output.say(f"ran {shlex.join(call.command)}")
         return code
 
-    def _say(self, plan: "Leaving") -> int:
+    def _say(self, plan: Leaving) -> int:
         """Say which servers stay with their hosts, and why; the exit code."""
         output, code = self._output, EX_OK
         for each in plan.stays:
@@ -213,5 +208,135 @@ class ImportedOriginals:
         return code
 
 
-def _names(plan: "Leaving") -> Sequence[str]:
+def _names(plan: Leaving) -> Sequence[str]:
     return list(dict.fromkeys(each.name for each in plan.stays if each.kind == "not served"))
+
+
+def show_writes(writes: Sequence[Write], secrets: Sequence[str], output: Output) -> None:
+    """Show what would be written, as diffs without `secrets`."""
+    for write in writes:
+        diff = _diff(write, secrets)
+        output.append("files", _file(write.path, None, diff))
+        output.say(diff)
+
+
+def carry_out_writes(writes: Sequence[Write], secrets: Sequence[str], output: Output) -> int:
+    """Write files of the hub, and of hosts. A failure of one does not stop the others, and is said. The exit code.
+
+    Raises:
+        EditError: nothing can be written.
+    """
+    done, code = write_each(writes, output)
+    for write, backup in done:
+        output.append("files", _file(write.path, backup, _diff(write, secrets)))
+        output.say(f"wrote {write.path}")
+    if backups := [backup for _, backup in done if backup is not None]:
+        output.say(f"the old files are in {backups[0].parent}")
+    return code
+
+
+def write_each(writes: Sequence[Write], output: Output) -> tuple[list[tuple[Write, Path | None]], int]:
+    """Write each file, and remember what is taken out of it. A failure of one does not stop the others, and is said.
+    Those that were written with their backups, and the exit code.
+
+    Raises:
+        EditError: nothing can be written.
+    """
+    done: list[tuple[Write, Path | None]] = []
+    code = EX_OK
+    if not writes:
+        return done, code
+    with locked(state_dir()):
+        remembered = Originals(originals_path())
+        for write in writes:
+            before = remembered.get(write.path)
+            if write.originals:  # recorded before the change: what was not taken out is never put back
+                remembered.add(write.path, write.originals)
+            try:
+                done.append((write, carry_out(write, now())))
+            except EditError as error:
+                if write.originals:
+                    remembered.put(write.path, before)
+                code = output.fail(EX_FAILED, str(error))
+    return done, code
+
+
+def run_removals(
+    calls: Sequence[RemovalCommand], environ: Mapping[str, str], output: Output
+) -> tuple[list[RemovalCommand], int]:
+    """Have programs of hosts take servers out, and remember these. A failure of one does not stop the others, and is
+    said. Those that were run, and the exit code.
+
+    Raises:
+        EditError: nothing can be written.
+    """
+    done: list[RemovalCommand] = []
+    code = EX_OK
+    if not calls:
+        return done, code
+    with locked(state_dir()):
+        remembered = Originals(originals_path())
+        for call in calls:
+            if not _is_same(call):
+                key = call.original.key
+                code = output.fail(
+                    EX_FAILED, f'{call.path}: "{key}" was changed meanwhile, and left as it is; run this again'
+                )
+                continue
+            before = remembered.get(call.path)
+            remembered.add(call.path, [call.original])
+            try:
+                run_program(call.command, environ)
+            except EditError as error:
+                if _is_there(call):
+                    remembered.put(call.path, before)
+                code = output.fail(EX_FAILED, str(error))
+                continue
+            output.append("commands", shlex.join(call.command))
+            done.append(call)
+    return done, code
+
+
+def remember_hosts(result: Import) -> None:
+    """Keep what each host had itself, with its own choice of tools.
+
+    Raises:
+        EditError: it cannot be written.
+    """
+    with locked(state_dir()):
+        HadBefore(had_before_path()).add(result.had)
+
+
+def offered(config: HubConfig) -> dict[str, tuple[str, ...]]:
+    """The setting `tools` of each server that the hub has."""
+    return {name: upstream.tools for name, upstream in config.upstreams.items()}
+
+
+def _diff(write: Write, secrets: Sequence[str]) -> str:
+    """The diff of a file, without secrets."""
+    before = write.before or ""
+    if write.place is not None:
+        return host_diff(write.place, before.encode(), write.after.encode())
+    return text_diff(write.path, before, write.after, secrets)
+
+
+def _file(path: Path, backup: Path | None, diff: str) -> dict[str, Any]:
+    return {"file": str(path), "backup": backup and str(backup), "diff": diff}
+
+
+def _is_same(call: RemovalCommand) -> bool:
+    """True if the host's file has the server as it was when this was planned."""
+    try:
+        return bool(
+            serverfile.entries(call.original.shape, text_at(call.path)).get(call.original.key) == call.original.entry
+        )
+    except (EditError, EditRefused):
+        return False
+
+
+def _is_there(call: RemovalCommand) -> bool:
+    """True if the host's file still has the server, although its program was to take it out; False if nobody knows."""
+    try:
+        return not call.original.is_out(text_at(call.path))
+    except (EditError, EditRefused):
+        return False

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from config.json_schema import schema
-from hub.cli.editor import EDITORS
+from hub.cli.configuration.editor import EDITORS
 from tests.support import attached
 from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, own_directories, running, running_hub

@@ -1,21 +1,39 @@
-"""The entries that `hubd install` puts into files of hosts: one for the hub, or with `--each` one for each server."""
+"""Entries that `hubd install` puts into files of hosts: one for the hub, or with `--each` one for each server.
+
+Rules of hosts that no longer match once tools come through the hub: they are reported, never changed.
+"""
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from config.editing.text import serverfile
+from config.editing.text.change import EditRefused
+from config.errors import EditError
+from config.hosts.entry import KEY, carried, http_entry, stdio_entry
+from config.hosts.facts import Host, Machine, Place
+from config.hosts.host_servers import Identity, folders, survey
+from config.hosts.import_writing import imported_dir, known
+from config.hosts.install import text_at
+from config.hosts.originals import Original
+from config.hosts.permissions import Names, Rule, affected_rules
+from config.hub_paths import token_path
+from config.loading.assemble import load_all
+from config.loading.check import split_listen
+from config.settings import HubConfig
+from hub.catalog.names import name_id, visible_name
+from hub.cli.hosts.changes import originals_of
+from hub.cli.profiles.writing import status_now
 from hub.cli.subcommand import Output, UsageError, own_command
-
-if TYPE_CHECKING:
-    from config.hosts.facts import Host, Machine, Place
-    from config.hosts.host_servers import Identity
-    from config.hosts.originals import Original
-    from config.settings import HubConfig
+from hub.downstream.access.hub_token import check_token, read_or_make_token
+from hub.downstream.access.resource_metadata import resource_of, shows_token, ways_in, who_comes
+from hub.wire.printable import printable
 
 Entries = dict[str, dict[str, Any]]
 """Entries of one file, by name."""
@@ -24,14 +42,12 @@ Entries = dict[str, dict[str, Any]]
 class HostEntries:
     """The entries that each host is to have, by the options of the command line."""
 
-    def __init__(self, options: argparse.Namespace, machine: "Machine") -> None:
+    def __init__(self, options: argparse.Namespace, machine: Machine) -> None:
         """
         Raises:
             UsageError: the command `hubd` cannot be found, the hub has no fixed URL, or no server for `--each`.
             ConfigError: the configuration is needed and cannot be used.
         """
-        from config.hosts.entry import carried
-
         self._machine = machine
         self._hubd = own_command()
         self._door = _door(options.config) if options.http else None
@@ -39,24 +55,18 @@ class HostEntries:
         self._without_urls: list[str] = []
         self._each = _Servers(options.config, machine) if options.each else None
 
-    def of(self, place: "Place", originals: "list[Original]") -> Entries:
+    def of(self, place: Place, originals: list[Original]) -> Entries:
         """The entries of one file. `originals`: the servers that an import took out of it."""
-        from config.hosts.entry import KEY
-
         if self._each is None:
             return {KEY: self._entry(place, "", KEY)}
         names = self._each.keys(place, originals)
         return {key: self._entry(place, name, key) for name, key in names.items()}
 
-    def by_hand(self, host: "Host") -> Mapping[str, Any]:
+    def by_hand(self, host: Host) -> Mapping[str, Any]:
         """The hub's entry for people to write where it could not be put."""
-        from config.hosts.entry import stdio_entry
-
         return stdio_entry(host, self._hubd, self._variables)
 
-    def _entry(self, place: "Place", upstream: str, key: str) -> dict[str, Any]:
-        from config.hosts.entry import http_entry, stdio_entry
-
+    def _entry(self, place: Place, upstream: str, key: str) -> dict[str, Any]:
         entry = stdio_entry(place.host, self._hubd, self._variables, upstream=upstream, key=key)
         if self._door is None:
             return entry
@@ -86,15 +96,12 @@ class HostEntries:
 class _Servers:
     """The servers of the hub, by the names that hosts have, or had, for them."""
 
-    def __init__(self, named: Path | None, machine: "Machine") -> None:
+    def __init__(self, named: Path | None, machine: Machine) -> None:
         """
         Raises:
             UsageError: there are none.
             ConfigError: the configuration cannot be used.
         """
-        from config.hosts.import_writing import imported_dir, known
-        from config.loading.assemble import load_all
-
         config: HubConfig = load_all(named, os.environ, partly=True).config
         self._machine = machine
         self._names = [name for name, upstream in config.upstreams.items() if not upstream.disabled]
@@ -102,14 +109,8 @@ class _Servers:
         if not self._names:
             raise UsageError("--each: the hub has no servers yet; `hubd import` or `hubd add` first")
 
-    def keys(self, place: "Place", originals: "list[Original]") -> dict[str, str]:
+    def keys(self, place: Place, originals: list[Original]) -> dict[str, str]:
         """The name of the entry for each server of the hub: the host's own name for it, else the hub's."""
-        from config.editing.text import serverfile
-        from config.editing.text.change import EditRefused
-        from config.errors import EditError
-        from config.hosts.host_servers import survey
-        from config.hosts.install import text_at
-
         texts = [serverfile.snippet(place.kept, each.key, each.entry) for each in originals]
         with suppress(EditError, EditRefused):  # it is said when the file is to be changed
             texts.append(text_at(place.path))
@@ -141,12 +142,6 @@ def _door(named: Path | None) -> _Door:
         UsageError: the configuration leaves the port to the kernel, or does not name the proxy.
         ConfigError: the configuration cannot be used.
     """
-    from config.hub_paths import token_path
-    from config.loading.assemble import load_all
-    from config.loading.check import split_listen
-    from hub.downstream.access.hub_token import check_token, read_or_make_token
-    from hub.downstream.access.resource_metadata import resource_of, shows_token, ways_in, who_comes
-
     config = load_all(named, os.environ, partly=True).config
     host, port = split_listen(config.listen)
     if port == 0:
@@ -168,9 +163,81 @@ def _door(named: Path | None) -> _Door:
 def _port_now(configured: str) -> int:
     """The port of the running hub, where it could not have the configured address and keeps another; 0: it has it, or
     none runs."""
-    from urllib.parse import urlsplit
-
-    from hub.cli.profiles.writing import status_now
-
     listen = status_now().listen
     return urlsplit(listen.url).port or 0 if listen and listen.wanted == configured else 0
+
+
+def say_permissions(
+    places: Iterable[Place],
+    config: HubConfig,
+    known: Mapping[tuple[object, ...], str],
+    machine: Machine,
+    output: Output,
+) -> None:
+    """Report the rules of these hosts that need another spelling through the hub; those that deny as warnings. `known`:
+    the servers of the hub by identity."""
+    for place in places:
+        host = place.host
+        if not (host.permissions or host.project_permissions):
+            continue
+        rules = _rules(place, _names(place, config, known, machine), config, machine)
+        for rule in rules:
+            members = {"host": host.id, "file": str(rule.path), "list": rule.kind, "rule": rule.rule, "new": rule.new}
+            output.append("permissions", members)
+        _say(host.title, [rule for rule in rules if rule.kind == "deny"], output)
+        _say(host.title, [rule for rule in rules if rule.kind != "deny"], output)
+
+
+def _rules(place: Place, servers: list[Names], config: HubConfig, machine: Machine) -> list[Rule]:
+    def visible(prefix: str, tool: str) -> str:
+        return visible_name("tool", prefix, tool, config.name_budget)
+
+    return affected_rules(place.host, machine, _folders(place), servers, visible)
+
+
+def _names(place: Place, config: HubConfig, known: Mapping[tuple[object, ...], str], machine: Machine) -> list[Names]:
+    """The servers that the host has or had, by its names; others of the hub by the hub's."""
+    names = {name: name for name, upstream in config.upstreams.items() if not upstream.disabled}
+    texts = [serverfile.snippet(place.kept, each.key, each.entry) for each in originals_of(place)]
+    with suppress(EditError, EditRefused):
+        texts.append(text_at(place.path))
+    found = []
+    for text in texts:
+        with suppress(EditRefused):
+            for server in survey(place, text, machine.environ, machine.home)[0]:
+                name = known.get(server.identity) or known.get(server.original)
+                if name in names:
+                    found.append((server.key, name))
+    found += [(key, name) for name, key in names.items() if key not in dict(found)]
+    prefixes = {
+        name: "" if upstream.prefix == "" else name_id(upstream.prefix or name, config.name_budget)
+        for name, upstream in config.upstreams.items()
+    }
+    return [Names(key, name, prefixes[name]) for key, name in found]
+
+
+def _folders(place: Place) -> list[Path]:
+    """The projects that the host knows, the given one, and the working directory."""
+    found = [place.project] if place.project is not None else []
+    with suppress(OSError):
+        found.append(Path(os.getcwd()))
+    with suppress(EditError, EditRefused):
+        if place.project is None:
+            found += folders(place, text_at(place.path))
+    return list(dict.fromkeys(found))
+
+
+def _say(title: str, rules: list[Rule], output: Output) -> None:
+    if not rules:
+        return
+    denies = rules[0].kind == "deny"
+    what = (
+        "these deny rules do not forbid the same tools of the hub"
+        if denies
+        else "these rules do not match the same tools of the hub, so you are asked again"
+    )
+    lines = [f"{title}: {what}. Add the names on the right, beside the old ones:"]
+    for path in dict.fromkeys(rule.path for rule in rules):
+        lines.append(f"  {path}")
+        lines += [f"    {rule.kind}: {rule.rule} -> {rule.new}" for rule in rules if rule.path == path]
+    (output.warn if denies else output.note)("\n".join(printable(line) for line in lines))

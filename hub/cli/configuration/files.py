@@ -9,18 +9,26 @@ import sys
 from collections.abc import Sequence
 from os import EX_CONFIG, EX_OK
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from msgspec import structs
+
+from config.effective import ShownSetting, ShownUpstream, hub_settings, lines, shown_upstream, upstreams
+from config.errors import ConfigError, Diagnostic
+from config.hosts.doubts import mistyped_labels
+from config.hosts.facts import Machine
+from config.hosts.import_writing import started_anyway
+from config.hub_paths import trust_path
+from config.json_schema import schema
+from config.loading.all_files import gather
+from config.loading.assemble import Loaded, load_all, loaded
+from config.loading.precedence import Origin, stacks
+from config.projects import PROJECT_FILES, Project, Trust, find_project, load_project, read_project
+from config.settings import HubConfig
+from hub.cli.configuration.editing import diagnostic_object
+from hub.cli.doctor import unresolved_in_hub, unresolved_texts
+from hub.cli.profiles.ways_in import tokens
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, agreed, as_json
-
-if TYPE_CHECKING:
-    from config.effective import ShownSetting, ShownUpstream
-    from config.errors import Diagnostic
-    from config.loading.assemble import Loaded
-    from config.loading.precedence import Origin
-    from config.projects import Project
-    from config.settings import HubConfig
-
 
 _MEMBERS: Final = """\
   project    its folder
@@ -56,16 +64,10 @@ def add_commands(commands: Any) -> None:
 
 
 def _config(options: argparse.Namespace) -> int:
-    from config.effective import hub_settings, lines, upstreams
-    from config.loading.all_files import gather
-    from config.loading.assemble import loaded
-
     gathered = gather(options.config, os.environ)
     base = loaded(gathered)
     root, project, sources = _project_of(options.project, base.config)
     if project is not None:
-        from msgspec import structs
-
         gathered = structs.replace(gathered, sources=(*sources, *gathered.sources))
     hub = hub_settings(gathered, defaults=options.effective)
     found = upstreams(gathered, defaults=options.effective)
@@ -85,11 +87,8 @@ def _config(options: argparse.Namespace) -> int:
     return EX_OK
 
 
-def _project_of(named: Path | None, base: "HubConfig") -> "tuple[Path | None, Project | None, tuple[Any, ...]]":
+def _project_of(named: Path | None, base: HubConfig) -> tuple[Path | None, Project | None, tuple[Any, ...]]:
     """The root of a folder's project; with the project and its sources, if the user allowed it."""
-    from config.hub_paths import trust_path
-    from config.projects import Trust, find_project
-
     root = find_project(named or Path.cwd(), Path.home())
     if root is None:
         if named is not None:
@@ -101,9 +100,9 @@ def _project_of(named: Path | None, base: "HubConfig") -> "tuple[Path | None, Pr
 
 def _as_object(
     sources: Any,
-    hub: "list[ShownSetting]",
-    found: "list[ShownUpstream]",
-    warnings: "list[Diagnostic]",
+    hub: list[ShownSetting],
+    found: list[ShownUpstream],
+    warnings: list[Diagnostic],
     root: Path | None,
     allowed: bool,
 ) -> dict[str, Any]:
@@ -116,7 +115,7 @@ def _as_object(
     }
 
 
-def _upstream(upstream: "ShownUpstream") -> dict[str, Any]:
+def _upstream(upstream: ShownUpstream) -> dict[str, Any]:
     return {
         "name": upstream.name,
         **_origin(upstream.origin),
@@ -125,27 +124,17 @@ def _upstream(upstream: "ShownUpstream") -> dict[str, Any]:
     }
 
 
-def _setting(setting: "ShownSetting") -> dict[str, Any]:
+def _setting(setting: ShownSetting) -> dict[str, Any]:
     return {"key": list(setting.keys), "value": setting.value, **_origin(setting.origin)}
 
 
-def _origin(origin: "Origin | None") -> dict[str, Any]:
+def _origin(origin: Origin | None) -> dict[str, Any]:
     if origin is None:
         return {"layer": "default"}
     return {"layer": origin.layer.value, "file": str(origin.file), "line": origin.line}
 
 
-def diagnostic_object(diagnostic: "Diagnostic") -> dict[str, Any]:
-    """A remark about a place in a file, for programs."""
-    return {
-        "file": str(diagnostic.file),
-        "line": diagnostic.line,
-        "key": list(diagnostic.keys),
-        "text": diagnostic.text,
-    }
-
-
-def _say(warnings: "Sequence[Diagnostic]", output: Output) -> None:
+def _say(warnings: Sequence[Diagnostic], output: Output) -> None:
     for warning in warnings:
         output.warn(str(warning))
 
@@ -154,12 +143,6 @@ def _say(warnings: "Sequence[Diagnostic]", output: Output) -> None:
 
 
 def _validate(options: argparse.Namespace) -> int:
-    from config.errors import ConfigError
-    from config.loading.all_files import gather
-    from config.loading.assemble import load_all
-    from config.projects import PROJECT_FILES, load_project
-    from hub.cli.doctor import unresolved_in_hub, unresolved_texts
-
     file: Path | None = options.file
     if file is not None and Path(os.path.abspath(file)) in gather(None, os.environ).files:
         file = None  # a part is judged by its place in the whole
@@ -198,22 +181,17 @@ def _validate(options: argparse.Namespace) -> int:
     return EX_CONFIG if problems else EX_OK
 
 
-def _doubts_of_labels(loaded: "Loaded") -> "list[Diagnostic]":
+def _doubts_of_labels(loaded: Loaded) -> list[Diagnostic]:
     """Warnings of labels of hosts that are probably mistyped."""
     config = loaded.config
     if not loaded.files or not any(profile.hosts for profile in config.profiles.values()):
         return []
-    from config.errors import Diagnostic
-    from config.hosts.doubts import mistyped_labels
-    from hub.cli.profiles.ways_in import tokens
 
     doubts = mistyped_labels(config.profiles, {each.label for each in tokens(config.access.tokens)})
     return [Diagnostic(loaded.files[0], None, ("profiles", name, "hosts"), text) for name, text in doubts]
 
 
 def _schema(options: argparse.Namespace) -> int:
-    from config.json_schema import schema
-
     print(as_json(schema(project=options.project)))
     return EX_OK
 
@@ -222,11 +200,6 @@ def _schema(options: argparse.Namespace) -> int:
 
 
 def _trust(options: argparse.Namespace) -> int:
-    from config.effective import lines
-    from config.hub_paths import trust_path
-    from config.loading.assemble import load_all
-    from config.projects import Trust, load_project, read_project
-
     output: Output = options.output
     root = _root(options.directory)
     sources = read_project(root, os.environ)
@@ -255,9 +228,6 @@ def _trust(options: argparse.Namespace) -> int:
 
 
 def _say_who_else_starts(root: Path, output: Output) -> None:
-    from config.hosts.facts import Machine
-    from config.hosts.import_writing import started_anyway
-
     titles, _ = started_anyway(root, Machine.this())
     if titles:
         output.note(
@@ -266,18 +236,12 @@ def _say_who_else_starts(root: Path, output: Output) -> None:
         )
 
 
-def _starts(sources: Any) -> "list[ShownUpstream]":
+def _starts(sources: Any) -> list[ShownUpstream]:
     """The upstreams of a project."""
-    from config.effective import shown_upstream
-    from config.loading.precedence import stacks
-
     return [shown_upstream(name, stack, foreign=True) for name, stack in stacks(sources).items()]
 
 
 def _untrust(options: argparse.Namespace) -> int:
-    from config.hub_paths import trust_path
-    from config.projects import Trust
-
     output: Output = options.output
     named = Path(os.path.realpath(options.directory or Path.cwd()))
     trust = Trust(trust_path())
@@ -290,8 +254,6 @@ def _untrust(options: argparse.Namespace) -> int:
 
 
 def _root(named: Path | None) -> Path:
-    from config.projects import find_project
-
     directory = named or Path.cwd()
     root = find_project(directory, Path.home())
     if root is None:

@@ -3,9 +3,7 @@
 import argparse
 import os
 import re
-import shutil
 import tomllib
-from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from config.editing.draft import Draft
@@ -13,17 +11,14 @@ from config.errors import ConfigError
 from config.hosts.secret_literals import NewSecrets, spots_of, stored
 from config.loading.assemble import load_all
 from config.names import id_of_url
-from config.secrets.detection import secrets_in
 from config.secrets.store import SecretStore
 from config.setting import declarations
 from config.settings import UpstreamConfig
-from hub.cli.drafts import on_main_file
-from hub.cli.editing import MEMBERS, changed
-from hub.cli.profiles.left_out import say_left_out
+from hub.cli.configuration.editing import MEMBERS, added, on_main_file
+from hub.cli.configuration.shell_variables import keep_in, settle_of_new
 from hub.cli.registry.commands import add_options, says_options
 from hub.cli.secret_commands import say_kept
-from hub.cli.shell_variables import keep_in, settle_of_new
-from hub.cli.subcommand import EX_FAILED, UsageError, add, add_config, add_no_wait, agreed, load_when_run, nearest
+from hub.cli.subcommand import UsageError, add, add_config, add_no_wait, agreed, load_when_run, nearest
 
 _EPILOG: Final = """examples:
   hubd add files -- npx -y @modelcontextprotocol/server-filesystem /home/me/notes
@@ -81,7 +76,6 @@ def add_commands(commands: Any) -> None:
 
 
 def _add(options: argparse.Namespace) -> int:
-
     if _is_listed(options):
         return load_when_run("hub.cli.registry.adding:add_listed")(options, _own_settings(options, {}))
     if option := says_options(options):
@@ -89,7 +83,7 @@ def _add(options: argparse.Namespace) -> int:
     options = argparse.Namespace(**{**vars(options), **_name_and_url(options)})
     values, new = _moved(options, _settings_of(options))
 
-    def change(draft: "Draft") -> tuple[str, str]:
+    def change(draft: Draft) -> tuple[str, str]:
         draft.add(options.name, values)
         return "added", f"added {options.name}"
 
@@ -99,20 +93,6 @@ def _add(options: argparse.Namespace) -> int:
         if not trial.problems():
             say_kept(new.keep(), options.output)
     return added(options, options.name, values, change)
-
-
-def added(
-    options: argparse.Namespace, name: str, values: dict[str, Any], change: "Callable[[Draft], tuple[str, str]]"
-) -> int:
-    """Make the change by which a new server is added, and say which profiles leave it out; the exit code."""
-
-    waits = values.get("disabled") is not True
-    code = changed(options, change, doubts_of(name, values), waits=waits, offers=True)
-    if options.output.member("did") == "added" and not options.dry_run:
-        say_left_out(options, name, values)
-        if code == EX_FAILED:
-            options.output.note(f"{name} stays in the configuration; `hubd remove {name}` takes it out again")
-    return code
 
 
 def _is_listed(options: argparse.Namespace) -> bool:
@@ -155,7 +135,6 @@ def _name_and_url(options: argparse.Namespace) -> dict[str, str | None]:
 
 
 def _name_of(url: str, options: argparse.Namespace) -> str:
-
     try:
         taken = load_all(options.config, os.environ, partly=True).config.upstreams
     except ConfigError:  # which is said when it is changed
@@ -202,9 +181,8 @@ def _own_settings(options: argparse.Namespace, found: dict[str, Any]) -> dict[st
     return found
 
 
-def _moved(options: argparse.Namespace, values: dict[str, Any]) -> "tuple[dict[str, Any], NewSecrets | None]":
+def _moved(options: argparse.Namespace, values: dict[str, Any]) -> tuple[dict[str, Any], NewSecrets | None]:
     """The settings with references in the places of secrets, and the secrets; None: they stay where they are."""
-
     spots = spots_of(values)
     where = ", ".join(f"{setting}.{at}" if at else setting for setting, at in spots)
     chosen = options.secrets
@@ -222,7 +200,6 @@ def _moved(options: argparse.Namespace, values: dict[str, Any]) -> "tuple[dict[s
 
 
 def _refuse_unknown(setting: str) -> None:
-
     known = declarations(UpstreamConfig)
     if setting not in known:
         hint = nearest(setting, known) or f"there are: {', '.join(sorted(known))}"
@@ -251,44 +228,9 @@ def _set(values: dict[str, Any], path: str, text: str) -> None:
 
 def _typed(text: str) -> Any:
     """The text as a TOML value; if it is none, the text itself."""
-
     try:
         value = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
     plain = isinstance(value.get("value"), bool | int | float | str | list | dict)
     return value["value"] if plain and len(value) == 1 else text
-
-
-def doubts_of(name: str, values: dict[str, Any]) -> list[str]:
-    """Doubts about a new server, beyond the warnings of the configuration itself. Shows no values of settings."""
-
-    found = [_of_secret(name, setting, key, value) for setting, key, value in _secrets(values)]
-    command = values.get("command")
-    if isinstance(command, str) and "${" not in command and "/" not in command and shutil.which(command) is None:
-        found.append(f"there is no command {command} on the PATH of this shell")
-    return found
-
-
-def _secrets(values: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Values that look like secrets, each with its setting and the name in it, or "". Types are not checked yet."""
-
-    for setting in ("env", "headers", "url", "args"):
-        value = values.get(setting)
-        if isinstance(value, dict):
-            for key, each in value.items():
-                yield from ((setting, key, secret) for secret in secrets_in(each, key))
-        elif next(secrets_in(value), None) is not None:
-            yield setting, "", ""
-
-
-def _of_secret(name: str, setting: str, key: str, value: str) -> str:
-    if not key:
-        return f"{setting} seems to hold a secret; better pass --secrets store, or write ${{secret:NAME}} in its place"
-    variable = re.sub(r"\W+", "_", key if setting == "env" else f"{name}_token").upper()
-    scheme = "Bearer " if value.startswith("Bearer ") else ""
-    return (
-        f"{setting}.{key} looks like a secret and now stands in the file as it is; better pass --secrets store, or "
-        f"write '{scheme}${{secret:{variable}}}' after `hubd secret set {variable}`, or '{scheme}${{{variable}}}' (a "
-        "variable of the hub's environment)"
-    )

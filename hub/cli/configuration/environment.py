@@ -6,17 +6,25 @@ import sys
 from collections.abc import Mapping
 from os import EX_OK
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from hub.cli.drafts import on_main_file
-from hub.cli.shell_variables import keep_of_hub
+import msgspec
+from msgspec import structs
+
+from config.editing.environment_file import Capture, capture, environment_file, write_capture
+from config.effective import ShownEnvironment, ShownVariable, shown_environment
+from config.environment.recording import why_not_unasked
+from config.errors import ConfigError, EditError
+from config.files import locked
+from config.hub_paths import backup_dir, config_file, state_dir
+from config.loading.assemble import load_all
+from config.settings import HubConfig, UpstreamConfig
+from hub.cli.configuration.editing import on_main_file
+from hub.cli.configuration.shell_variables import keep_of_hub
+from hub.cli.render.screen import Table
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, client, nearest, now
-from hub.control.errors import HubNotRunning
-
-if TYPE_CHECKING:
-    from config.editing.environment_file import Capture
-    from config.effective import ShownEnvironment, ShownVariable
-    from config.settings import HubConfig, UpstreamConfig
+from hub.control.errors import ControlFailed, HubNotRunning
+from hub.control.methods import ENVIRONMENT, RELOAD
 
 _MEMBERS: Final = """\
   server     its name, or null: a server that says nothing of its environment
@@ -59,8 +67,6 @@ def _env(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    import msgspec
-
     output: Output = options.output
     shown = None if options.config else _of_hub(options.name)
     is_of_hub = shown is not None
@@ -75,10 +81,8 @@ def _show(options: argparse.Namespace) -> int:
     return EX_OK
 
 
-def _of_hub(name: str | None) -> "ShownEnvironment | None":
+def _of_hub(name: str | None) -> ShownEnvironment | None:
     """The answer of the running hub; None: none runs."""
-    from hub.control.methods import ENVIRONMENT
-
     try:
         with client() as hub:
             return hub.request(ENVIRONMENT, name=name)
@@ -86,10 +90,7 @@ def _of_hub(name: str | None) -> "ShownEnvironment | None":
         return None
 
 
-def _of_shell(options: argparse.Namespace) -> "ShownEnvironment":
-    from config.effective import shown_environment
-    from config.loading.assemble import load_all
-
+def _of_shell(options: argparse.Namespace) -> ShownEnvironment:
     loaded = load_all(options.config, os.environ, partly=True)
     known = loaded.config.upstreams
     if options.name is not None and options.name not in known:
@@ -98,9 +99,7 @@ def _of_shell(options: argparse.Namespace) -> "ShownEnvironment":
     return shown_environment(loaded, options.name)
 
 
-def _say_shown(shown: "ShownEnvironment", environment: str, output: Output) -> None:
-    from hub.cli.render.screen import Table
-
+def _say_shown(shown: ShownEnvironment, environment: str, output: Output) -> None:
     rows = [(each.name, each.value, _whence(each, environment)) for each in shown.variables]
     output.screen.show(Table(("NAME", "VALUE", "FROM"), rows, shorten=("VALUE", "FROM")))
     if shown.withheld:
@@ -108,7 +107,7 @@ def _say_shown(shown: "ShownEnvironment", environment: str, output: Output) -> N
         output.screen.show("", "Not passed on:", Table((), rest, indent=2))
 
 
-def _whence(variable: "ShownVariable", environment: str) -> str:
+def _whence(variable: ShownVariable, environment: str) -> str:
     if variable.source == "environment":
         return environment
     line = "" if variable.line is None else f", line {variable.line}"
@@ -119,10 +118,6 @@ def _whence(variable: "ShownVariable", environment: str) -> str:
 
 
 def _capture(options: argparse.Namespace) -> int:
-    from config.editing.environment_file import capture, environment_file
-    from config.files import locked
-    from config.hub_paths import config_file, state_dir
-
     output: Output = options.output
     path = environment_file((options.config or config_file()).expanduser().absolute())
     if path is None:
@@ -145,9 +140,6 @@ def _capture(options: argparse.Namespace) -> int:
 def _have_it_read(output: Output) -> None:
     """Have the running hub read the file at once, for servers that are restarted next: by itself it is somewhat
     later."""
-    from hub.control.errors import ControlFailed
-    from hub.control.methods import RELOAD
-
     try:
         with client() as hub:
             problem = hub.request(RELOAD).problem
@@ -157,26 +149,19 @@ def _have_it_read(output: Output) -> None:
         output.note(f"the running hub keeps the environment of before, since its configuration has errors: {problem}")
 
 
-def _configured(named: Path | None) -> "HubConfig":
+def _configured(named: Path | None) -> HubConfig:
     """The configuration; what is wrong with it keeps no shell from being recorded."""
-    from config.errors import ConfigError
-    from config.loading.assemble import load_all
-    from config.settings import HubConfig
-
     try:
         return load_all(named, os.environ, partly=True).config
     except ConfigError:
         return HubConfig()
 
 
-def _written(planned: "Capture") -> Path | None:
-    from config.editing.environment_file import write_capture
-    from config.hub_paths import backup_dir
-
+def _written(planned: Capture) -> Path | None:
     return write_capture(planned, now(), backup_dir())
 
 
-def _as_object(planned: "Capture", did: str) -> dict[str, Any]:
+def _as_object(planned: Capture, did: str) -> dict[str, Any]:
     before = planned.recorded or {}
     return {
         "file": str(planned.path),
@@ -189,7 +174,7 @@ def _as_object(planned: "Capture", did: str) -> dict[str, Any]:
     }
 
 
-def _say_capture(planned: "Capture", did: str, output: Output) -> None:
+def _say_capture(planned: Capture, did: str, output: Output) -> None:
     before = planned.recorded or {}
     for name, value in planned.values.items():
         mark = " " if before.get(name) == value else "+" if name not in before else "~"
@@ -207,9 +192,7 @@ def _say_capture(planned: "Capture", did: str, output: Output) -> None:
 # --- unasked ----------------------------------------------------------------------------------------------------------
 
 
-def unasked_capture(
-    named: Path | None, more: "Mapping[str, UpstreamConfig] | None" = None
-) -> "tuple[Capture | None, str]":
+def unasked_capture(named: Path | None, more: Mapping[str, UpstreamConfig] | None = None) -> tuple[Capture | None, str]:
     """The variables of this shell that a command records which puts the hub in place, without being asked: None, and
     perhaps the reason, if that would take something away. Keep it under the lock of edits until it is written.
 
@@ -218,12 +201,6 @@ def unasked_capture(
     Raises:
         EditError: the file cannot be read.
     """
-    from msgspec import structs
-
-    from config.editing.environment_file import capture, environment_file
-    from config.environment.recording import why_not_unasked
-    from config.hub_paths import config_file
-
     path = environment_file((named or config_file()).expanduser().absolute())
     if path is None:
         return None, ""
@@ -241,10 +218,6 @@ def record_shell(named: Path | None, output: Output) -> None:
     """Record the environment of this shell, for a command that puts the hub in place, unless that would take something
     away. What it did is said in one line; that it could not is a note. `named`: as of `unasked_capture`.
     """
-    from config.errors import EditError
-    from config.files import locked
-    from config.hub_paths import state_dir
-
     try:
         with locked(state_dir()):
             planned, why = unasked_capture(named)

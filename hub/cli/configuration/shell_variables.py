@@ -4,27 +4,26 @@ on request, so that servers have them whoever starts the hub."""
 import argparse
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from config.environment.recording import only_in_shell
+from config.hosts.import_choice import Import
+from config.hosts.secret_literals import NewSecrets
+from config.loading.all_files import gather
+from config.loading.precedence import stacks
+from config.secrets.store import SecretStore
+from hub.cli.secret_commands import say_kept
 from hub.cli.subcommand import Output, agreed
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-    from config.hosts.import_choice import Import
-    from config.hosts.secret_literals import NewSecrets
-
-
-def only_here(servers: "Iterable[tuple[str, Mapping[str, Any]]]", own: Collection[str]) -> dict[str, list[str]]:
+def only_here(servers: Iterable[tuple[str, Mapping[str, Any]]], own: Collection[str]) -> dict[str, list[str]]:
     """The variables that servers need, given with their settings, and only this shell has; each with the names of these
     servers. `own`: those that `hubd.env` sets.
 
     Raises:
         EditError: the store of secrets cannot be read.
     """
-    from config.environment.recording import only_in_shell
-    from config.secrets.store import SecretStore
-
     kept = {*own, *SecretStore.open().names()}
     found: dict[str, list[str]] = {}
     for name, settings in servers:
@@ -34,15 +33,12 @@ def only_here(servers: "Iterable[tuple[str, Mapping[str, Any]]]", own: Collectio
     return found
 
 
-def only_here_of_hub(named: "Path | None") -> dict[str, list[str]]:
+def only_here_of_hub(named: Path | None) -> dict[str, list[str]]:
     """The same of the servers that the hub has.
 
     Raises:
         EditError: as `only_here`.
     """
-    from config.loading.all_files import gather
-    from config.loading.precedence import stacks
-
     gathered = gather(named, os.environ)
     found = stacks(gathered.sources).items()
     values = [(name, entry.table.values) for name, stack in found for entry in stack.used]
@@ -77,7 +73,7 @@ def unkept(variables: Mapping[str, list[str]], kept: Collection[str]) -> dict[st
 
 
 def settle_of_import(
-    options: argparse.Namespace, result: "Import", own: Collection[str]
+    options: argparse.Namespace, result: Import, own: Collection[str]
 ) -> tuple[list[str], dict[str, str]]:
     """The variables that an import keeps: all with `--secrets store`, else those that somebody says yes to; and of
     the servers that lack one then why they must stay with their hosts, which is said. `own`: as of `only_here`.
@@ -101,8 +97,6 @@ def settle_of_new(options: argparse.Namespace, values: Mapping[str, Any]) -> lis
     Raises:
         EditError: as `only_here`.
     """
-    from config.loading.all_files import gather
-
     wanted = only_here([(options.name, values)], gather(options.config, os.environ).own_lines)
     is_asked = options.secrets is None and options.output.is_attended()
     kept = list(wanted) if options.secrets == "store" else asked_to_keep(wanted) if is_asked else []
@@ -111,22 +105,19 @@ def settle_of_new(options: argparse.Namespace, values: Mapping[str, Any]) -> lis
     return kept
 
 
-def keep_in(new: "NewSecrets", names: Iterable[str]) -> None:
+def keep_in(new: NewSecrets, names: Iterable[str]) -> None:
     """Have `new` keep these variables, under their own names."""
     for name in names:
         new.keep_variable(name, os.environ[name])
 
 
-def keep_of_hub(named: "Path | None", output: Output) -> None:
+def keep_of_hub(named: Path | None, output: Output) -> None:
     """Ask about the variables that servers of the hub need and only this shell has, and keep them; where nobody can be
     asked they are noted.
 
     Raises:
         EditError: one cannot be kept; those before it are.
     """
-    from config.secrets.store import SecretStore
-    from hub.cli.secret_commands import say_kept
-
     wanted = only_here_of_hub(named)
     kept = asked_to_keep(wanted) if output.is_attended() else []
     store = SecretStore.open()

@@ -3,31 +3,34 @@
 import argparse
 import os
 import shlex
+import shutil
+import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from os import EX_CONFIG, EX_OK
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import Any, Final, TextIO
 
-from hub.cli.drafts import reload_hub, save, say_problems
-from hub.cli.subcommand import EX_FAILED, Output, UsageError, agreed
-
-if TYPE_CHECKING:
-    from config.editing.draft import Draft
-    from config.errors import Diagnostic
+from config.editing.draft import Draft
+from config.errors import Diagnostic, EditError
+from config.loading.document import parse
+from config.loading.safe_reading import MAX_OWN_BYTES, Problem, read_plain
+from hub.cli.configuration.editing import MEMBERS, on_main_file, reload_hub, save, say_problems
+from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, add_no_wait, agreed
 
 EDITORS: Final = ("sensible-editor", "editor", "nano", "vi")
 """Editors to try when neither $VISUAL nor $EDITOR is set."""
 
 
-def edit(options: argparse.Namespace) -> int:
-    """Have the user edit the main file until it is right or given up; the exit code."""
-    import shutil
-    import tempfile
+def add_commands(commands: Any) -> None:
+    """`edit`."""
+    parser = add(commands, "edit", on_main_file(_edit), json=MEMBERS)
+    add_no_wait(parser)
+    add_config(parser)
 
-    from config.editing.draft import Draft
-    from config.errors import EditError
 
+def _edit(options: argparse.Namespace) -> int:
     output: Output = options.output
     editor = editor_command(output, "or change hubd.toml by other means, and run `hubd validate`")
     draft = Draft(options.config, os.environ)
@@ -64,9 +67,6 @@ def edit(options: argparse.Namespace) -> int:
 
 def _servers_that_differ(path: Path, before: str, after: str) -> list[str]:
     """The names of servers that are new or changed in a file, and not disabled there."""
-    from config.loading.document import parse
-    from config.loading.safe_reading import Problem
-
     tables: list[dict[str, Any]] = []
     for text in (before, after):
         try:
@@ -77,7 +77,7 @@ def _servers_that_differ(path: Path, before: str, after: str) -> list[str]:
     return [name for name, table in now.items() if table != was.get(name) and not table.get("disabled")]
 
 
-def _edited(editor: list[str], copy: Path, draft: "Draft", output: Output) -> "Sequence[Diagnostic]":
+def _edited(editor: list[str], copy: Path, draft: Draft, output: Output) -> Sequence[Diagnostic]:
     """Have the user edit the copy; the problems of the draft now.
 
     Raises:
@@ -93,11 +93,6 @@ def edited_text(editor: list[str], copy: Path, main: Path, output: Output) -> st
     Raises:
         EditError: the editor failed, or what it saved is no text.
     """
-    import subprocess
-
-    from config.errors import EditError
-    from config.loading.safe_reading import MAX_OWN_BYTES, read_plain
-
     try:
         child_output = sys.stderr.fileno() if output.json else None  # standard output is the object's alone
         code = subprocess.run([*editor, str(copy)], check=False, stdout=child_output).returncode
@@ -119,8 +114,6 @@ def editor_command(output: Output, instead: str) -> list[str]:
     Raises:
         UsageError: there is none, or none that anybody could use here.
     """
-    import shutil
-
     for variable in ("VISUAL", "EDITOR"):
         if words := _words(variable):
             return words

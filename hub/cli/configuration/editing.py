@@ -1,0 +1,292 @@
+"""Commands that change the configuration, `remove`, `enable`, `disable`; and the way of each change.
+
+They work whether or not a hub runs. A change that would break the configuration is refused before anything is written.
+The running hub may refuse what was saved, since it has an environment of its own: it is asked.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from os import EX_CONFIG, EX_OK
+from pathlib import Path
+from typing import Any, Final
+
+from config.editing.draft import Draft, FileChange
+from config.errors import Diagnostic
+from config.files import locked
+from config.hub_paths import backup_dir, config_file, state_dir
+from config.secrets.detection import secrets_in
+from hub.cli.hosts.changes import configuration_diff
+from hub.cli.hosts.served import hosts_that_lost, say_lost
+from hub.cli.profiles.left_out import say_left_out
+from hub.cli.secret_commands import say_unused, secrets_of
+from hub.cli.server_watch import say_outcomes, watch
+from hub.cli.sign_in.offer import offered
+from hub.cli.subcommand import EX_FAILED, Command, Output, add, add_config, add_no_wait, client, now
+from hub.control.answers import ConfigStatus
+from hub.control.errors import HubNotRunning
+from hub.control.methods import RELOAD, STATUS
+
+MEMBERS: Final = """\
+  name, did  the server, and added, removed, enabled, disabled, edited, updated or unchanged
+  dry_run    whether it was only tried
+  files      of each that changes: file, backup (null: it is new) and diff, without secrets
+  hub        whether one took it up: "running"; "refused"; "elsewhere", it reads other files; "none"
+  servers    of each that was waited for: name, state (as in `hubd status --json`), installing, tools, tokens, why,
+             sign_in (the command by which a person signs in, where that is needed)
+  problems   why it was refused: file, line, key and text of each
+  warnings   what works, and probably not as meant"""
+
+
+def add_commands(commands: Any) -> None:
+    """`remove`, `enable`, `disable`."""
+    remove = add(commands, "remove", on_main_file(_remove), json=MEMBERS)
+    on, off = (on_main_file(partial(_switch, disabled=disabled)) for disabled in (False, True))
+    enable = add(commands, "enable", on, json=MEMBERS)
+    disable = add(commands, "disable", off, json=MEMBERS)
+    for each in (remove, enable, disable):
+        each.add_argument("name", metavar="NAME", help="the server's name as `hubd status` shows it")
+    for each in (remove, enable, disable):
+        each.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
+    add_no_wait(enable)
+    for each in (remove, enable, disable):
+        add_config(each)
+
+
+# --- remove, enable, disable ------------------------------------------------------------------------------------------
+
+
+def _remove(options: argparse.Namespace) -> int:
+    lost = hosts_that_lost(options.name, options.config)
+
+    def change(draft: Draft) -> tuple[str, str]:
+        beneath = draft.remove(options.name)
+        if beneath is not None:
+            lost.clear()
+        rest = f"; what {beneath.source.path} says of it holds now" if beneath is not None else ""
+        return "removed", f"removed {options.name}{rest}"
+
+    kept = secrets_of(options.name, options.config)
+    code = changed(options, change)
+    if code == EX_OK and not options.dry_run:
+        say_unused(kept, options.config, options.output)
+    say_lost(options.name, lost if code == EX_OK else (), options.output)
+    return code
+
+
+def _switch(options: argparse.Namespace, *, disabled: bool) -> int:
+    word = "disabled" if disabled else "enabled"
+
+    def change(draft: Draft) -> tuple[str, str]:
+        if draft.switch(options.name, disabled=disabled):
+            return word, f"{word} {options.name}"
+        return "unchanged", f"{options.name} is {word}"
+
+    return changed(options, change, waits=not disabled)
+
+
+# --- what all of them do, and `add` -----------------------------------------------------------------------------------
+
+
+def changed(
+    options: argparse.Namespace,
+    change: Callable[[Draft], tuple[str, str]],
+    warnings: Sequence[str] = (),
+    *,
+    waits: bool = False,
+    offers: bool = False,
+) -> int:
+    """Make one change, unless it would break the configuration. `change` says what it did by a word and a sentence.
+
+    `waits`: the server should run then, so it is waited for; `offers`: if it wants a sign-in, a person is asked for it.
+    """
+    output: Output = options.output
+    output.set(name=options.name, warnings=output.listed("warnings"))
+    with locked(state_dir()):
+        draft = Draft(options.config, os.environ)
+        did, done = change(draft)
+        if problems := draft.problems():
+            say_problems(problems, output)
+            return output.fail(EX_CONFIG, "that would be no configuration a hub can use; nothing was changed")
+        for warning in (*draft.warnings(options.name), *warnings):
+            output.warn(str(warning))
+        if options.dry_run:
+            show(draft, did, output)
+            return EX_OK
+        saved = save(draft, did, done, output)
+    wait = not getattr(options, "no_wait", False)
+    return reload_hub(saved, output, [options.name] if waits else (), wait=wait, offers=offers)
+
+
+def on_main_file(command: Command) -> Command:
+    """The same command, for the main file of the running hub where no option names one, which is noted: the usual
+    file may be one that nobody reads. A hub that hangs is not waited for, and nothing is changed then (HubHangs)."""
+
+    def run(options: argparse.Namespace) -> int:
+        if options.config is None and (used := _main_file_of_hub()) is not None:
+            options = argparse.Namespace(**{**vars(options), "config": used})
+            options.output.note(f"this is about {used}, which the running hub uses; --config names another file")
+        return command(options)
+
+    return run
+
+
+def _main_file_of_hub() -> Path | None:
+    """The main file of the running hub; None: none runs, or it uses the usual one."""
+    try:
+        with client() as hub:
+            watched = hub.request(STATUS).config.watched
+    except HubNotRunning:
+        return None
+    if not watched or os.path.realpath(watched[0]) == os.path.realpath(config_file()):
+        return None
+    return Path(watched[0])
+
+
+def diagnostic_object(diagnostic: Diagnostic) -> dict[str, Any]:
+    """A remark about a place in a file, for programs."""
+    return {
+        "file": str(diagnostic.file),
+        "line": diagnostic.line,
+        "key": list(diagnostic.keys),
+        "text": diagnostic.text,
+    }
+
+
+def say_problems(problems: Sequence[Diagnostic], output: Output) -> None:
+    """Report the problems of a draft."""
+    output.set(problems=[diagnostic_object(each) for each in problems])
+    for problem in problems:
+        print(f"hubd: {problem}", file=sys.stderr)
+
+
+def show(draft: Draft, did: str, output: Output) -> None:
+    """Show the changes of a draft, without making them."""
+    files = [_as_object(change, None) for change in draft.changes()]
+    output.set(did=did, dry_run=True, files=files)
+    output.say("\n".join(each["diff"] for each in files) if files else "nothing would be changed")
+
+
+def save(draft: Draft, did: str, done: str, output: Output) -> list[Path]:
+    """Save a draft and report it; the files that were changed."""
+    changes = draft.changes()
+    saved = draft.save(now(), backup_dir())
+    files = [_as_object(change, each.backup) for each, change in zip(saved, changes, strict=True)]
+    output.set(did=did, dry_run=False, files=files)
+    for each in saved:
+        output.say(f"{done}: {each.path}" + (f" (before: in {each.backup.parent})" if each.backup else " (new)"))
+    if not saved:
+        output.say(f"{done} already; nothing was changed")
+    return [each.path for each in saved]
+
+
+def _as_object(change: FileChange, backup: Path | None) -> dict[str, Any]:
+    """The change of one file, for programs."""
+    diff = configuration_diff(change.path, change.before or "", change.after)
+    return {"file": str(change.path), "backup": backup and str(backup), "diff": diff}
+
+
+def reload_hub(
+    changed: Sequence[Path],
+    output: Output,
+    servers: Collection[str] = (),
+    *,
+    wait: bool = True,
+    offers: bool = False,
+) -> int:
+    """Have the running hub reload, and report whether it accepts the change; the exit code.
+
+    `servers`: those that should run then. They are waited for, and reported, unless `wait` is false. `offers`: whoever
+    sits at the terminal may sign in at once where that is wanted.
+    """
+    if not changed:
+        return EX_OK
+
+    try:
+        hub = client()
+    except HubNotRunning:
+        output.set(hub="none")
+        output.say("no hub is running; the next one will read it")
+        if servers:
+            output.note(f"`hubd start` starts one, and `hubd status` shows then how {' and '.join(servers)} does")
+        return EX_OK
+    with hub:
+        config = hub.request(STATUS).config
+        if not _is_watched(changed, config):
+            output.set(hub="elsewhere")
+            output.say(f"the running hub reads other files: {', '.join(config.files)}")
+            return EX_OK
+        reloaded = hub.request(RELOAD)
+        problem = reloaded.problem
+        if problem is None:
+            output.set(hub="running")
+            output.say("applied by the running hub")
+            if not (wait and servers):
+                return EX_OK
+            found = watch(hub, servers, output)
+            signed_in = offered(found.values(), output) if offers else None
+            return say_outcomes(found.values(), output) if signed_in is None else signed_in
+    output.set(hub="refused")
+    own = Path(_watched(config)[0]).with_name("hubd.env")
+    text = f"saved, but the running hub refuses it and keeps its configuration: {problem}. That hub does not have the"
+    return output.fail(EX_CONFIG, f"{text} variables of this shell: write those it needs into {own}")
+
+
+def _watched(config: ConfigStatus) -> Sequence[str]:
+    """The paths that a hub of this configuration reads, the main file first."""
+    return config.watched or config.files
+
+
+def _is_watched(changed: Sequence[Path], config: ConfigStatus) -> bool:
+    """True if a hub of this configuration reads any of the changed files."""
+    watched = [path for path in _watched(config) if os.path.exists(path)]
+    return any(os.path.samefile(place, path) for each in changed for place in (each, each.parent) for path in watched)
+
+
+def added(
+    options: argparse.Namespace, name: str, values: dict[str, Any], change: Callable[[Draft], tuple[str, str]]
+) -> int:
+    """Make the change by which a new server is added, and say which profiles leave it out; the exit code."""
+    waits = values.get("disabled") is not True
+    code = changed(options, change, doubts_of(name, values), waits=waits, offers=True)
+    if options.output.member("did") == "added" and not options.dry_run:
+        say_left_out(options, name, values)
+        if code == EX_FAILED:
+            options.output.note(f"{name} stays in the configuration; `hubd remove {name}` takes it out again")
+    return code
+
+
+def doubts_of(name: str, values: dict[str, Any]) -> list[str]:
+    """Doubts about a new server, beyond the warnings of the configuration itself. Shows no values of settings."""
+    found = [_of_secret(name, setting, key, value) for setting, key, value in _secrets(values)]
+    command = values.get("command")
+    if isinstance(command, str) and "${" not in command and "/" not in command and shutil.which(command) is None:
+        found.append(f"there is no command {command} on the PATH of this shell")
+    return found
+
+
+def _secrets(values: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Values that look like secrets, each with its setting and the name in it, or "". Types are not checked yet."""
+    for setting in ("env", "headers", "url", "args"):
+        value = values.get(setting)
+        if isinstance(value, dict):
+            for key, each in value.items():
+                yield from ((setting, key, secret) for secret in secrets_in(each, key))
+        elif next(secrets_in(value), None) is not None:
+            yield setting, "", ""
+
+
+def _of_secret(name: str, setting: str, key: str, value: str) -> str:
+    if not key:
+        return f"{setting} seems to hold a secret; better pass --secrets store, or write ${{secret:NAME}} in its place"
+    variable = re.sub(r"\W+", "_", key if setting == "env" else f"{name}_token").upper()
+    scheme = "Bearer " if value.startswith("Bearer ") else ""
+    return (
+        f"{setting}.{key} looks like a secret and now stands in the file as it is; better pass --secrets store, or "
+        f"write '{scheme}${{secret:{variable}}}' after `hubd secret set {variable}`, or '{scheme}${{{variable}}}' (a "
+        "variable of the hub's environment)"
+    )

@@ -1,0 +1,157 @@
+"""Hosts and files that a command is about, and its turn: one command at a time moves servers between hosts and the hub.
+
+What such a command plans holds only as long as no other one writes: they decide by the same files of hosts, records and
+names of secrets. `config.files.locked` is for the moments in which any command writes, the turn is around it, from the
+plan to the end. The lock is the kernel's, so that it ends with the process, however that ends.
+"""
+
+import argparse
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from config.errors import EditError
+from config.files import locked, open_lock
+from config.hosts.facts import Host, Machine, Place, all_hosts, every_user_file, is_found, project_place, user_places
+from config.hosts.import_writing import imported_dir
+from config.hub_paths import (
+    backup_dir,
+    config_file,
+    had_before_path,
+    installed_path,
+    originals_path,
+    secrets_path,
+    state_dir,
+)
+from config.leftovers import remove_drafts_of
+from config.loading.all_files import OWN_VARIABLES
+from hub.cli.clock import now_s
+from hub.cli.subcommand import Command, Output, UsageError, nearest, now
+
+PATIENCE_S: Final = 3.0
+"""Seconds to wait for another command: one that sits at a question may do so for hours."""
+PAUSE_S: Final = 0.1
+MAX_HOLDER_BYTES: Final = 100
+
+
+def in_turn(command: Command) -> Command:
+    """The same command, which waits for its turn, unless it is a trial, which writes nothing."""
+
+    def run(options: argparse.Namespace) -> int:
+        if options.dry_run:
+            return command(options)
+        with _turn(options.parser.prog, options.output, getattr(options, "config", None)):
+            return command(options)
+
+    return run
+
+
+@contextmanager
+def _turn(command: str, output: Output, main: Path | None) -> Iterator[None]:
+    """Have the turn during the block. What killed commands have left beside files is removed first.
+
+    Raises:
+        EditError: another command has it, or the lock cannot be made.
+    """
+    descriptor = open_lock(state_dir() / "setup.lock")
+    try:
+        _wait(descriptor, output)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"`{command}` (pid {os.getpid()})".encode(), 0)
+        _remove_drafts(main)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _wait(descriptor: int, output: Output) -> None:
+    """Lock the open file.
+
+    Raises:
+        EditError: another command keeps it locked.
+    """
+    until, said = now_s() + PATIENCE_S, False
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, MAX_HOLDER_BYTES, 0).decode(errors="replace") or "another command"
+        if now_s() >= until:
+            raise EditError(f"{holder} is at work; finish or end it, then run this again; nothing was changed")
+        if not said and not output.json:
+            output.progress.show(f"Waiting for {holder} ...")
+        said = True
+        time.sleep(PAUSE_S)  # noqa: TID251 - nothing here runs under trio
+
+
+def _remove_drafts(main: Path | None) -> None:
+    """Remove what killed commands have left in the places where files are replaced: it holds secrets of hosts."""
+    machine, hosts, imported = Machine.this(), all_hosts(), imported_dir(main)
+    files: list[Path] = [
+        main or config_file(),
+        imported.with_name(OWN_VARIABLES),
+        *(imported / f"{host}.toml" for host in hosts),
+    ]
+    files += [had_before_path(), installed_path(), originals_path(), secrets_path()]
+    for host in hosts.values():
+        files += [place.path for place in (*user_places(host, machine), *every_user_file(host, machine))]
+    with locked(state_dir()):
+        remove_drafts_of(map(str, files), str(backup_dir()), now().timestamp())
+
+
+def chosen_places(options: argparse.Namespace, machine: Machine) -> list[Place]:
+    """The files of the named hosts, or of all hosts that are here; each file once.
+
+    Raises:
+        UsageError: a named host is not known, or has no file here.
+    """
+    places: list[Place] = []
+    project = project_of(options)
+    for host in chosen_hosts(options, machine):
+        if project is not None:
+            place = project_place(host, project)
+            if place is None and options.hosts:
+                raise UsageError(f"{host.title} has no file for projects")
+            found = [] if place is None else [place]
+        else:
+            found = user_places(host, machine)
+            if not found and options.hosts:
+                raise UsageError(f"{host.title} is an extension, and is found in no editor of this machine")
+        places += [each for each in found if each.path not in {place.path for place in places}]
+    if not places:
+        raise UsageError("no hosts are found on this machine; name one to install the hub for it anyway")
+    return places
+
+
+def project_of(options: argparse.Namespace) -> Path | None:
+    """The folder of --project as an absolute path; None: the option is not given.
+
+    Raises:
+        UsageError: there is no such folder.
+    """
+    if options.project is None:
+        return None
+    project = Path(os.path.abspath(options.project.expanduser()))
+    if not project.is_dir():
+        raise UsageError(f"--project: there is no directory {project}")
+    return project
+
+
+def chosen_hosts(options: argparse.Namespace, machine: Machine) -> list[Host]:
+    """The named hosts, else all that are here.
+
+    Raises:
+        UsageError: a named host is not known.
+    """
+    known = all_hosts()
+    for name in options.hosts:
+        if name not in known:
+            hint = nearest(name, known) or f"known are: {', '.join(known)}"
+            raise UsageError(f"there is no host {name}; {hint}")
+    if options.hosts:
+        return [known[name] for name in dict.fromkeys(options.hosts)]
+    return [host for host in known.values() if is_found(host, machine)]
