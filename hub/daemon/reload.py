@@ -168,11 +168,14 @@ class Reloader:
         """Upstreams that the files name and the hub leaves out, each with the reason."""
         diagnostics = self._loaded.unresolved
         own = self._loaded.files[0].with_name(OWN_VARIABLES) if self._loaded.files else OWN_VARIABLES
-        then = f"Once it is there, in {own} for instance, the server is started within seconds."
         reasons: dict[str, list[str]] = {}
         for diagnostic in diagnostics:
             reasons.setdefault(diagnostic.unresolved, []).append(str(diagnostic))
-        return {name: f"{'; '.join(texts)}. {then}" for name, texts in reasons.items()}
+        return {
+            name: f"{'; '.join(texts)}. Once it is there{f', in {own} for instance,' * ('variable' in texts[0])} "
+            "the server is started within seconds."
+            for name, texts in reasons.items()
+        }
 
     # --- one reload ---------------------------------------------------------------------------------------------------
 

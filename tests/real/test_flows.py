@@ -150,7 +150,7 @@ def report(hub, records, era, way, via):
 def reports(hub, records, request):
     """What all hosts saw: by case, and the revisions by host."""
     seen, versions = {}, {}
-    chosen = parameters_of(request, "case")
+    chosen = [each for each in parameters_of(request, "case") if isinstance(each, Case)]
     with ThreadPoolExecutor() as pool:
         for via in sorted(
             {case.via for case in chosen} | {""}

@@ -47,7 +47,7 @@ def run_hubd(
     arguments: Sequence[object],
     env: Mapping[str, str],
     *,
-    input: str = "",
+    input: str | None = "",
     cwd: Path | str | None = None,
     timeout: float = 60,
     check: bool = False,
@@ -75,7 +75,7 @@ def run_hubd(
         finally:
             for descriptor in passed:
                 os.close(descriptor)
-        Thread(target=_write, args=(given, input.encode())).start()
+        Thread(target=_write, args=(given, (input or "").encode())).start()
         told, out, err = _read(ours.fileno(), *(pipe[0] for pipe in written), argv=argv, timeout=timeout)
     done = subprocess.CompletedProcess(argv, int(told.split()[1]), out.decode(), err.decode())
     if check:

@@ -24,13 +24,13 @@ def only_here(servers: Iterable[tuple[str, Mapping[str, Any]]], own: Collection[
     Raises:
         EditError: the store of secrets cannot be read.
     """
-    kept = {*own, *SecretStore.open().names()}
     found: dict[str, list[str]] = {}
     for name, settings in servers:
-        for variable in only_in_shell(settings, os.environ, kept):
+        for variable in only_in_shell(settings, os.environ, own):
             if name not in found.setdefault(variable, []):
                 found[variable].append(name)
-    return found
+    kept = SecretStore.open().names() if found else ()  # to open it makes its directory
+    return {variable: names for variable, names in found.items() if variable not in kept}
 
 
 def only_here_of_hub(named: Path | None) -> dict[str, list[str]]:

@@ -9,16 +9,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file
-from config.hosts.host_servers import survey
+from config.hosts.host_servers import identities, survey
 from config.hosts.import_writing import imported_dir, known
 from config.hosts.install import text_at
 from config.hosts.leaving import SIGN_IN
 from config.hosts.originals import Originals, put_back
 from config.hub_paths import originals_path
 from config.loading.assemble import load_all
+from config.settings import HubConfig
 from hub.cli.render.last_words import last_words
 from hub.cli.server_watch import ServerOutcome, watch
 from hub.cli.start_hub import start_hub
@@ -142,7 +145,10 @@ def _hosts_that_lost(name: str, named: Path | None) -> list[Place]:
         EditError: nobody knows what imports took out.
     """
     machine, out = Machine.this(), Originals(originals_path())
-    names = known(load_all(named, os.environ, partly=True).config, imported_dir(named), os.environ)
+    config = load_all(named, os.environ, partly=True).config
+    if _has_a_twin(name, config):
+        return []
+    names = known(config, imported_dir(named), os.environ)
     lost = []
     for place in _places(machine, out):
         with suppress(EditError, EditRefused):
@@ -153,6 +159,13 @@ def _hosts_that_lost(name: str, named: Path | None) -> list[Place]:
             if _has(place, before, name, names, machine):
                 lost.append(place)
     return lost
+
+
+def _has_a_twin(name: str, config: HubConfig) -> bool:
+    """True if another server of the hub is started by the same command, or has the same URL."""
+    own = {key: each for key, each in config.upstreams.items() if key == name}
+    others = {key: each for key, each in config.upstreams.items() if key != name}
+    return bool(identities(replace(config, upstreams=own)).keys() & identities(replace(config, upstreams=others)))
 
 
 def hosts_that_start(name: str) -> list[Place]:

@@ -14,7 +14,7 @@ from config.hosts.install import Plan
 from config.hosts.leaving import SIGN_IN, Leaving, Stays
 from config.hosts.originals import taken_out
 from config.hub_paths import backup_dir
-from hub.cli.hosts.changes import below_home, configuration_diff, host_diff
+from hub.cli.hosts.changes import below_home, configuration_diff, host_diff, text_diff
 from hub.cli.render.costs import warning_of
 from hub.cli.render.screen import Block, Cell, Table, styled
 from hub.cli.render.tables import about
@@ -206,6 +206,9 @@ def _servers_in(text: str) -> int:
 def diffs(plan: SetupPlan) -> list[Block]:
     """The changes of all files as diffs, without secrets."""
     found = [configuration_diff(write.path, write.before or "", write.after) for write in plan.imported]
+    if (capture := plan.capture) is not None:  # which holds nothing that looks like a secret
+        before, after = ((each or b"").decode(errors="replace") for each in (capture.before, capture.after))
+        found.append(text_diff(capture.path, before, after, ()))
     writes = {write.path: write for write in plan.leaving.writes if write.place is not None}
     for each in plan.added:
         if not each.program:

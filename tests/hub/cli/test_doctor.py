@@ -545,7 +545,6 @@ def test_servers_that_wait_for_a_secret(case):
         "upstreams": [
             {"name": "a", "state": "unresolved", "failures": 1, "last_error": f"a {why}"},
             {"name": "b", "state": "unresolved", "failures": 1, "last_error": f"b {why}"},
-            {"name": "c", "state": "unresolved", "last_error": "left out by the configuration, which is told of"},
         ],
     }
     (found,) = case.found(daemons.upstreams)

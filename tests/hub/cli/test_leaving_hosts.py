@@ -153,6 +153,9 @@ def test_a_hub_with_another_configuration_tells_nothing(home, tmp_path):
     hubd(home, "install", "claude-code")
     with running([HUBD, "serve", "--config", other], tmp_path / "hubd.log", env=home[1], cwd=home[0]) as hub:
         hub.wait_for(r"https?://")
-        said = hubd(home, "import", "claude-code", "--disable-originals", "--yes", code=1)
+        own = home[0] / ".config" / "hubd" / "hubd.toml"
+        own.parent.mkdir(parents=True, exist_ok=True)
+        own.touch()
+        said = hubd(home, "import", "claude-code", "--disable-originals", "--yes", "--config", own, code=1)
     assert "nothing was taken out of hosts, since no hub can tell what works: the hub that runs uses" in said
     assert left_in(path) == {"hub", "clock"}

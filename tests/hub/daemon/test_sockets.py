@@ -30,7 +30,7 @@ async def test_commands_can_connect_as_soon_as_hosts_can(tmp_path, monkeypatch):
             yield listener
 
     monkeypatch.setattr(hub.daemon.serve, "unix_listener", noted)
-    monkeypatch.setattr(hub.daemon.serve, "received", lambda *_signals: nullcontext())  # it would leave them ignored
+    monkeypatch.setattr(hub.daemon.serve, "receive", lambda *_signals: nullcontext())  # it would leave them ignored
     config = tmp_path / "hubd.toml"
     config.write_text("drain_s = 1\n")
     with socket.socket() as tcp:

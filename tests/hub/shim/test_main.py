@@ -314,7 +314,7 @@ def test_it_imports_nothing_heavy():
         "config.program",
         "fcntl",
         "hub",
-        "hub.net",
+        "hub.linux",
         "hub.linux.peer_credentials",
         "hub.shim",
         "hub.shim.envelope",

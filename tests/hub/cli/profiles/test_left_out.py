@@ -1,6 +1,6 @@
 """Profiles that leave a new server out."""
 
-from tests.hub.cli.test_editing import Home
+from tests.hub.cli.configuration.test_editing import Home
 
 from config.tables.profiles import Profile
 from hub.cli.profiles.left_out import left_out_by

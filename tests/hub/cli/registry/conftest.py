@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.hub.cli.test_editing import Home
+from tests.hub.cli.configuration.test_editing import Home
 
 from hub.cli.main import main
 from tests.support.registry_entries import EXAMPLES

@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tests.hub.cli.test_editing import Home
+from tests.hub.cli.configuration.test_editing import Home
 
 from tests.config.registry.test_hostile import HOSTILE, npm, remote
 from tests.support.processes import HUBD
