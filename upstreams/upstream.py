@@ -22,8 +22,9 @@ import trio
 from msgspec import Struct, structs
 
 from config.settings import UpstreamConfig
+from hub.link.completed_elicitations import Elicitations
 from hub.link.hub_errors import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
-from hub.link.interface import Caller, Elicitations, Exchange, Operation, Tenant
+from hub.link.interface import Caller, Exchange, Operation, Tenant
 from hub.link.waiting import DirtyFlag
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import Era, Kind, Snapshot, era_of

@@ -27,8 +27,9 @@ from hub.bridge.request_state import (
     encode_input_request,
     input_required,
 )
+from hub.link.completed_elicitations import MAX_ID_CHARS
 from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError
-from hub.link.interface import MAX_ID_CHARS, Caller, Upstream
+from hub.link.interface import Caller, Upstream
 from hub.link.recent import Recent
 from hub.wire.capabilities import URL, elicitation_modes
 from hub.wire.jsonrpc import (

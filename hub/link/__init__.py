@@ -6,7 +6,8 @@ hub's own), `channel` (whole messages to and from one peer), `outbox` (bytes wri
 all peers), `read_pace` and `rates` (token buckets, and pauses between attempts). Tasks: `fault_isolation` (a task that
 fails is started again), `waiting` (a flag, a bell and a promise to wait for), `autosave` (state saved in the
 background), `loading` (modules, in a thread). Besides: `recent` (a dict that forgets its oldest entry), `sealing`
-(texts that only this hub can read or change), and `tool_usage` (how often tools are called).
+(texts that only this hub can read or change), `lease` (how long somebody is let in), `tool_usage` (how often tools are
+called), and `completed_elicitations` (visits to pages that an upstream said are over).
 
 Writing never waits and never interleaves; a caller that gave up leaves nothing behind; no message reaches anyone but
 the request it answers.

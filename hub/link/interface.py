@@ -6,24 +6,21 @@ which an upstream reports progress and logs, and of which it may ask.
 
 An upstream's answer, error included, is a `Reply` value. A failure of the hub's own is a `HubError`
 (`hub.link.hub_errors`).
-
-What its types carry is here, too: URL elicitations that an upstream has called complete, and leases of callers.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from itertools import count
-from math import inf
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-import trio
 from msgspec import Raw, Struct, field
 
 from config.settings import UpstreamConfig
-from hub.link.recent import Recent
 from hub.wire.jsonrpc import EMPTY, Reply, Result
 from hub.wire.mcp import Era, Snapshot, era_of
 from hub.wire.questions.question import Question
+
+if TYPE_CHECKING:  # commands import this module, and do without trio
+    from hub.link.completed_elicitations import Elicitations
 
 
 class Identity(Struct, frozen=True):
@@ -187,98 +184,3 @@ NOTHING = Result(EMPTY)
 class Interim(Result, frozen=True):
     """A result of the hub's own for a modern host, whole as it is, that does not end the matter: it asks for input, or
     names a task."""
-
-
-MAX_KEPT: Final = 1024
-MAX_ID_CHARS: Final = 512
-
-
-class _Waiter:
-    def __init__(self, left: set[str]) -> None:
-        self.left = left
-        self.done = trio.Event()
-
-
-class Elicitations:
-    """Remembers the newest `MAX_KEPT` ids that an upstream said are done, and wakes who waits for them.
-
-    `tell` is called with each id, to pass it on to hosts. It never blocks or raises.
-    """
-
-    def __init__(self, tell: Callable[[str], None] = lambda id: None) -> None:
-        self._tell = tell
-        self._done: Recent[str, None] = Recent(MAX_KEPT)
-        self._waiting: set[_Waiter] = set()
-
-    def __repr__(self) -> str:
-        return f"<Elicitations [{len(self._done)} done, {len(self._waiting)} waited for]>"
-
-    def on_complete(self, id: str) -> None:
-        """The upstream has said that the visit `id` is done. Never blocks."""
-        if len(id) > MAX_ID_CHARS:
-            return
-        self._done.put(id, None)
-        for waiter in self._waiting:
-            waiter.left.discard(id)
-            if not waiter.left:
-                waiter.done.set()
-        self._tell(id)
-
-    def forget(self, ids: Iterable[str]) -> None:
-        """These visits begin now, whatever was said of such ids before."""
-        for id in ids:
-            self._done.pop(id, None)
-
-    async def wait_for(self, ids: Iterable[str]) -> None:
-        """Wait until all these visits are done, for ever if need be.
-
-        Cancellation: nothing is left behind.
-        """
-        waiter = _Waiter({id for id in ids if id not in self._done})
-        if not waiter.left:
-            return
-        self._waiting.add(waiter)
-        try:
-            await waiter.done.wait()
-        finally:
-            self._waiting.discard(waiter)
-
-
-class Lease:
-    """The time for which one credential lets its owner in. It ends once, for good."""
-
-    def __init__(self, ends_at: float = inf) -> None:
-        self.ends_at = ends_at
-        """The time, of trio's clock, at which streams end at the latest."""
-        self.is_over = False
-        self._kept: set[trio.CancelScope] = set()
-
-    def __repr__(self) -> str:
-        return f"<Lease {'over' if self.is_over else f'until {self.ends_at}'}, {len(self._kept)} streams>"
-
-    @property
-    def is_held(self) -> bool:
-        """True if something hangs on it."""
-        return bool(self._kept)
-
-    def limit(self, ends_at: float) -> None:
-        """Let what hangs on it from now on end at `ends_at`: the time of day by which that was reckoned may be set."""
-        self.ends_at = ends_at
-
-    def end(self) -> None:
-        """End it, and all that hangs on it."""
-        self.is_over = True
-        for scope in tuple(self._kept):
-            scope.cancel()
-
-    @contextmanager
-    def keeps(self, scope: trio.CancelScope) -> Iterator[None]:
-        """Let `scope` hang on this lease while the block runs."""
-        scope.deadline = min(scope.deadline, self.ends_at)
-        if self.is_over:
-            scope.cancel()
-        self._kept.add(scope)
-        try:
-            yield
-        finally:
-            self._kept.discard(scope)

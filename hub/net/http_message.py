@@ -11,7 +11,8 @@ import trio
 from msgspec import Struct
 
 from hub.link.hub_errors import Executed, Overloaded
-from hub.link.interface import Identity, Lease
+from hub.link.interface import Identity
+from hub.link.lease import Lease
 from hub.wire.jsonrpc import Failure, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR
 

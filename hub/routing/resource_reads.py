@@ -18,7 +18,8 @@ from cache.resource_cache import Hit, ResourceCache
 from config.settings import UpstreamConfig
 from hub.catalog.catalog import Catalog
 from hub.catalog.rewrite import localise
-from hub.link.interface import Caller, Elicitations, Exchange, Operation
+from hub.link.completed_elicitations import Elicitations
+from hub.link.interface import Caller, Exchange, Operation
 from hub.wire.jsonrpc import Reply, Request, Result, encode, peek_object
 from hub.wire.mcp import HOP_KEYS, RESOURCES_READ, Era, Snapshot, era_of
 from hub.wire.translate.results import UnknownResultType, result_for_host

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from hub.downstream.access.claims import Unfit, Verdict
 from hub.downstream.access.issuer_metadata import CannotAsk
-from hub.link.interface import Lease
+from hub.link.lease import Lease
 
 log = logging.getLogger("hubd")
 AGAIN_S: Final = 300.0

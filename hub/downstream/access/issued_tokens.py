@@ -25,7 +25,8 @@ from hub.downstream.access.issuer_metadata import CannotAsk, Fetching
 from hub.downstream.access.refusals import NOT_NOW, missing_scopes, sign_in
 from hub.downstream.access.resource_metadata import ResourceMetadata
 from hub.link.fault_isolation import keep_going
-from hub.link.interface import Identity, Lease
+from hub.link.interface import Identity
+from hub.link.lease import Lease
 from hub.link.rates import TokenBucket
 from hub.net.http_message import EarlyReply, HttpRequest, Undecided
 

@@ -17,7 +17,8 @@ from msgspec import Struct
 from config.loading.check_access import day
 from config.tables.access import AccessToken
 from hub.downstream.access.host_tokens import PREFIX, KeptToken, TokensUnreadable, hash_of, read_tokens
-from hub.link.interface import OWNER, Identity, Lease
+from hub.link.interface import OWNER, Identity
+from hub.link.lease import Lease
 
 log = logging.getLogger("hubd")
 Signature = tuple[int, int, int] | None

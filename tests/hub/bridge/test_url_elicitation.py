@@ -20,8 +20,9 @@ from hub.bridge.url_elicitation import (
     round_of,
     wants_visits,
 )
+from hub.link.completed_elicitations import MAX_ID_CHARS, MAX_KEPT, Elicitations
 from hub.link.hub_errors import UpstreamProtocolError, failure_from
-from hub.link.interface import MAX_ID_CHARS, MAX_KEPT, Elicitations, Interim
+from hub.link.interface import Interim
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Failure, Request, Result, encode_response, raw
 from hub.wire.mcp import L1, L2, L3, L4, MODERN

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from tests.hub.cli.configuration.test_editing import Home
 
 BROKEN = '[upstreams.time]\ncommand = "uvx"\nargs = "mcp-server-time"\n'

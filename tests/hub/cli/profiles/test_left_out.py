@@ -1,9 +1,8 @@
 """Profiles that leave a new server out."""
 
-from tests.hub.cli.configuration.test_editing import Home
-
 from config.tables.profiles import Profile
 from hub.cli.profiles.left_out import left_out_by
+from tests.hub.cli.configuration.test_editing import Home
 
 
 def test_what_is_to_be_added():

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.hub.cli.configuration.test_editing import Home
 
 from hub.cli.main import main
+from tests.hub.cli.configuration.test_editing import Home
 from tests.support.registry_entries import EXAMPLES
 from tests.support.registry_server import RegistryServer, registry_server
 
