@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import trio
 
-from cache.interfaces import PooledSession, Upstream
+from cache.interfaces import ReadablePooledSession, ReadableUpstream
 from hub.link.interface import Program
 from hub.wire.jsonrpc import peek_object
 
@@ -46,20 +46,20 @@ class AutoSubscriptions:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._sessions: dict[str, WeakKeyDictionary[PooledSession, OrderedDict[str, _Wanted]]] = {}
+        self._sessions: dict[str, WeakKeyDictionary[ReadablePooledSession, OrderedDict[str, _Wanted]]] = {}
 
     def __repr__(self) -> str:
         count = sum(len(wanted) for places in self._sessions.values() for wanted in places.values())
         return f"<AutoSubscriptions {count} resources>"
 
-    def note_read(self, name: str, pooled: PooledSession, uri: str) -> None:
+    def note_read(self, name: str, pooled: ReadablePooledSession, uri: str) -> None:
         """Note a read by any host: the resource is worth observing."""
         found = self._wants_of(name, pooled)
         if (wanted := found.get(uri)) is not None:
             wanted.changes = 0
             found.move_to_end(uri)
 
-    def is_worth_trying(self, upstream: Upstream, pooled: PooledSession, uri: str) -> bool:
+    def is_worth_trying(self, upstream: ReadableUpstream, pooled: ReadablePooledSession, uri: str) -> bool:
         """True if `observe` has a chance of success."""
         if bytes(peek_object(upstream.snapshot.capabilities.get("resources")).get("subscribe", b"")) != b"true":
             return False
@@ -72,10 +72,10 @@ class AutoSubscriptions:
             len(slow) < MAX_UNANSWERED or sum(map(pooled.subscriptions.is_observed, slow)) > len(slow) - MAX_UNANSWERED
         )
 
-    def _wants_of(self, name: str, pooled: PooledSession) -> OrderedDict[str, _Wanted]:
+    def _wants_of(self, name: str, pooled: ReadablePooledSession) -> OrderedDict[str, _Wanted]:
         return self._sessions.setdefault(name, WeakKeyDictionary()).setdefault(pooled, OrderedDict())
 
-    async def observe(self, name: str, pooled: PooledSession, uri: str, reader: Program) -> None:
+    async def observe(self, name: str, pooled: ReadablePooledSession, uri: str, reader: Program) -> None:
         """Subscribe in that session, for the program `reader`; return when subscribed, or after `PATIENCE_S`.
 
         Cancellation: the subscription is still wanted.
@@ -92,7 +92,7 @@ class AutoSubscriptions:
                 return
         wanted.slow = True
 
-    def _make_room(self, pooled: PooledSession, found: OrderedDict[str, _Wanted]) -> None:
+    def _make_room(self, pooled: ReadablePooledSession, found: OrderedDict[str, _Wanted]) -> None:
         while len(found) > MAX_OBSERVED:
             uri, _ = found.popitem(last=False)
             pooled.subscriptions.neglect(uri)

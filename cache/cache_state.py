@@ -13,7 +13,7 @@ from cache.auto_subscribe import AutoSubscriptions
 from cache.entry import EVERYONE, CacheKey, DropCause, Entry
 from cache.flight import Flight
 from cache.index import ResourceIndex, is_trackable
-from cache.interfaces import PooledSession, SharedStore, Ticket, Upstream
+from cache.interfaces import ReadablePooledSession, ReadableUpstream, ReadTicket, SharedStore
 from cache.memory import MemoryStore
 from cache.statistics import CacheCounters, CacheStatistics, UpstreamCacheStatistics
 from config.settings import CacheConfig
@@ -24,7 +24,7 @@ class KnownUpstream:
 
     __slots__ = ("id", "upstream")
 
-    def __init__(self, upstream: Upstream, id: str) -> None:
+    def __init__(self, upstream: ReadableUpstream, id: str) -> None:
         self.upstream = upstream
         self.id = id
 
@@ -47,7 +47,7 @@ class CacheState:
         self.auto_subscriptions = auto_subscriptions
         self._clock = clock
         self._sources: dict[str, KnownUpstream] = {}
-        self._joinable: dict[tuple[CacheKey, PooledSession | None], Flight] = {}
+        self._joinable: dict[tuple[CacheKey, ReadablePooledSession | None], Flight] = {}
         self.flights: ResourceIndex[Flight] = ResourceIndex()
         self._running: set[Flight] = set()
 
@@ -56,11 +56,11 @@ class CacheState:
 
     # --- upstreams ----------------------------------------------------------------------------------------------------
 
-    def register(self, upstream: Upstream, source: str) -> None:
+    def register(self, upstream: ReadableUpstream, source: str) -> None:
         """Make `upstream` the current one of its name."""
         self._sources[upstream.name] = KnownUpstream(upstream, source)
 
-    def source_of(self, upstream: Upstream) -> str | None:
+    def source_of(self, upstream: ReadableUpstream) -> str | None:
         """The identity of `upstream`; None: it is not the current one of its name."""
         known = self._sources.get(upstream.name)
         return known.id if known is not None and known.upstream is upstream else None
@@ -74,7 +74,7 @@ class CacheState:
 
     # --- reads under way ----------------------------------------------------------------------------------------------
 
-    def joinable(self, key: CacheKey, pooled: PooledSession | None) -> Flight | None:
+    def joinable(self, key: CacheKey, pooled: ReadablePooledSession | None) -> Flight | None:
         """The read over `pooled` that a host may join now; None: none."""
         flight = self._joinable.get((key, pooled))
         return None if flight is None or flight.scope.cancel_called or flight.is_private else flight
@@ -110,7 +110,7 @@ class CacheState:
 
     # --- the shared store ---------------------------------------------------------------------------------------------
 
-    def is_shareable(self, upstream: Upstream, key: CacheKey) -> bool:
+    def is_shareable(self, upstream: ReadableUpstream, key: CacheKey) -> bool:
         """True if results may be shared with other hubs: not those of servers on this machine or of a host's own
         session. A process belongs to the hub that started it, wherever its files are."""
         own = upstream.snapshot.local or upstream.config.command is not None
@@ -128,7 +128,7 @@ class CacheState:
         entry, flight.ticket = await self.shared.look_up(key.source, key.uri, key.owner, key.abilities)
         return entry
 
-    async def share(self, ticket: Ticket, key: CacheKey, entry: Entry) -> None:
+    async def share(self, ticket: ReadTicket, key: CacheKey, entry: Entry) -> None:
         """Put an entry into the store. Raises nothing."""
         if self.shared is not None:
             owner = self._key_for(key, entry).owner

@@ -20,7 +20,7 @@ from cache.cache_state import CacheState
 from cache.cacheability import entry_of, fresh_result, has_ttl, is_complete
 from cache.entry import Entry
 from cache.flight import Flight
-from cache.interfaces import PooledSession, Upstream
+from cache.interfaces import ReadablePooledSession, ReadableUpstream
 from hub.link.fault_isolation import FaultLog, run_isolated
 from hub.link.hub_errors import HubError, without_frames
 from hub.link.interface import Program
@@ -171,7 +171,9 @@ class Fetches:
             return None  # another hub may hear of a change, and could not report it here
         return entry if self._state.keep(key, entry, shareable=shareable) else None
 
-    def _observe_later(self, upstream: Upstream, pooled: PooledSession, uri: str, reader: Program) -> None:
+    def _observe_later(
+        self, upstream: ReadableUpstream, pooled: ReadablePooledSession, uri: str, reader: Program
+    ) -> None:
         """Subscribe in the background, since a modern upstream gave no time-to-live: the next read can be kept."""
         if self._nursery is not None and self._auto_subscriptions.is_worth_trying(upstream, pooled, uri):
             observe = partial(self._auto_subscriptions.observe, upstream.name, pooled, uri, reader)

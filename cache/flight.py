@@ -15,7 +15,7 @@ import trio
 from msgspec import Raw
 
 from cache.entry import CacheKey
-from cache.interfaces import PooledSession, Ticket, Upstream
+from cache.interfaces import ReadablePooledSession, ReadableUpstream, ReadTicket
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.interface import Caller, Exchange, Operation
 from hub.link.peer import UPSTREAM_CANCEL_S, last_words
@@ -52,7 +52,12 @@ class Flight:
     """
 
     def __init__(
-        self, upstream: Upstream, key: CacheKey, operation: Operation, caller: Caller, pooled: PooledSession | None
+        self,
+        upstream: ReadableUpstream,
+        key: CacheKey,
+        operation: Operation,
+        caller: Caller,
+        pooled: ReadablePooledSession | None,
     ) -> None:
         self.upstream = upstream
         self.key = key
@@ -68,7 +73,7 @@ class Flight:
         self.is_observed = False
         """True if the session was told of changes before the read began."""
         self.is_private = False
-        self.ticket: Ticket | None = None
+        self.ticket: ReadTicket | None = None
         self.scope = trio.CancelScope()
         """The scope of its task."""
         self.over = trio.Event()

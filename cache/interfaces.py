@@ -19,7 +19,7 @@ from hub.wire.jsonrpc import Reply
 from hub.wire.mcp import Era, Snapshot
 
 
-class SessionSubscriptions(Protocol):
+class WatchedSubscriptions(Protocol):
     """Subscriptions of one session, as in `upstreams.subscriptions.session_subscriptions`."""
 
     async def observe(self, uri: str, reader: Program) -> bool:
@@ -38,14 +38,14 @@ class SessionSubscriptions(Protocol):
         ...
 
 
-class Session(Protocol):
+class ReadableSession(Protocol):
     """A conversation with an upstream."""
 
     @property
     def era(self) -> Era: ...
 
 
-class PooledSession(Protocol):
+class ReadablePooledSession(Protocol):
     """A session and its owner, as in `upstreams.sessions.pooled_session`. Hashable by identity."""
 
     @property
@@ -54,13 +54,13 @@ class PooledSession(Protocol):
         ...
 
     @property
-    def session(self) -> Session: ...
+    def session(self) -> ReadableSession: ...
 
     @property
-    def subscriptions(self) -> SessionSubscriptions: ...
+    def subscriptions(self) -> WatchedSubscriptions: ...
 
 
-class Upstream(Protocol):
+class ReadableUpstream(Protocol):
     """One upstream, as in `upstreams.upstream`."""
 
     @property
@@ -72,7 +72,7 @@ class Upstream(Protocol):
     @property
     def snapshot(self) -> Snapshot: ...
 
-    def session_for(self, caller: Caller) -> PooledSession | None:
+    def session_for(self, caller: Caller) -> ReadablePooledSession | None:
         """The open session that serves `caller` now; None: not known. Raises nothing."""
         ...
 
@@ -93,7 +93,7 @@ class StoreUnreachable(Exception):
     """The store did not answer in time, or not correctly. The text is for the log."""
 
 
-class Ticket(Struct, frozen=True):
+class ReadTicket(Struct, frozen=True):
     """The permission to put the result of a read that begins now."""
 
     stamp: str
@@ -130,14 +130,16 @@ class SharedStore(Protocol):
 
     async def look_up(
         self, source: str, uri: str, owner: str, abilities: str = ""
-    ) -> tuple[Entry | None, Ticket | None]:
+    ) -> tuple[Entry | None, ReadTicket | None]:
         """The entry for `owner` or for everyone, and a ticket for a read; None: no entry, or nothing may be put.
 
         Raises nothing; takes no longer than the store's deadline.
         """
         ...
 
-    async def put(self, ticket: Ticket, source: str, uri: str, owner: str, entry: Entry, abilities: str = "") -> None:
+    async def put(
+        self, ticket: ReadTicket, source: str, uri: str, owner: str, entry: Entry, abilities: str = ""
+    ) -> None:
         """Put `entry` for `owner`. Raises nothing; an entry that cannot be put is dropped and counted."""
         ...
 

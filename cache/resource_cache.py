@@ -24,7 +24,7 @@ from cache.entry import CacheKey, DropCause, abilities_of, is_plain
 from cache.fetch import Fetches
 from cache.flight import Flight, Released
 from cache.index import is_trackable
-from cache.interfaces import PooledSession, SharedStore, Upstream
+from cache.interfaces import ReadablePooledSession, ReadableUpstream, SharedStore
 from cache.memory import CachedEntry
 from cache.statistics import CacheStatistics
 from config.identity import source_of
@@ -121,12 +121,12 @@ class ResourceCache:
 
     # --- what is kept -------------------------------------------------------------------------------------------------
 
-    def peek(self, upstream: Upstream, uri: str, caller: Caller) -> Hit | None:
+    def peek(self, upstream: ReadableUpstream, uri: str, caller: Caller) -> Hit | None:
         """The fresh entry that may answer `caller` at once; counts as a hit. None: there is none."""
         key, pooled = self._key_and_session(upstream, uri, caller)
         return None if key is None else self._peek(key, pooled)
 
-    def _peek(self, key: CacheKey, pooled: PooledSession | None) -> Hit | None:
+    def _peek(self, key: CacheKey, pooled: ReadablePooledSession | None) -> Hit | None:
         now = self._clock()
         for each in (key, for_everyone(key)):
             cached = self._state.memory.find(each)
@@ -141,8 +141,8 @@ class ResourceCache:
         return None
 
     def _key_and_session(
-        self, upstream: Upstream, uri: str, caller: Caller
-    ) -> tuple[CacheKey | None, PooledSession | None]:
+        self, upstream: ReadableUpstream, uri: str, caller: Caller
+    ) -> tuple[CacheKey | None, ReadablePooledSession | None]:
         """The key of a read, None: its result may not be kept; and the session that serves `caller`, if known."""
         source = self._state.source_of(upstream)
         if source is None or not self._state.config.enabled or not upstream.config.cache:
@@ -163,7 +163,7 @@ class ResourceCache:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    async def call(self, upstream: Upstream, operation: Operation, exchange: Exchange) -> Reply:
+    async def call(self, upstream: ReadableUpstream, operation: Operation, exchange: Exchange) -> Reply:
         """Answer a read from memory, or by a read that hosts share. Other operations go to `Upstream.call`.
 
         Raises:
@@ -192,7 +192,12 @@ class ResourceCache:
             return stale_result(cached.entry, cached.at, self._clock(), error)
 
     async def _join(
-        self, upstream: Upstream, key: CacheKey, pooled: PooledSession | None, operation: Operation, exchange: Exchange
+        self,
+        upstream: ReadableUpstream,
+        key: CacheKey,
+        pooled: ReadablePooledSession | None,
+        operation: Operation,
+        exchange: Exchange,
     ) -> Reply:
         counts = self._state.counters.of(key.upstream)
         flight = self._state.joinable(key, pooled)
@@ -221,7 +226,7 @@ class ResourceCache:
         """The listener that an upstream `name` with this configuration reports to."""
         return CacheListener(self._state, name, source_of(config))
 
-    def register(self, upstream: Upstream) -> None:
+    def register(self, upstream: ReadableUpstream) -> None:
         """Read from `upstream` from now on. Entries of an earlier upstream of its name are dropped."""
         self.invalidate(upstream.name, DropCause.CONFIG)
         self._state.register(upstream, source_of(upstream.config))

@@ -45,13 +45,13 @@ class Difference(Struct, frozen=True):
         return bool(self.added or self.removed or self.changed or self.moved or self.settings)
 
     def __str__(self) -> str:
-        parts = [("added", self.added), ("removed", self.removed), ("changed", tuple(map(self._told, self.changed)))]
+        parts = [("added", self.added), ("removed", self.removed), ("changed", tuple(map(self._say, self.changed)))]
         texts = [f"{verb} {', '.join(names)}" for verb, names in parts if names]
         texts += ["upstreams in another order"] if self.moved else []
         texts += [f"settings {', '.join(self.settings)}"] if self.settings else []
         return "; ".join(texts) or "nothing changed"
 
-    def _told(self, name: str) -> str:
+    def _say(self, name: str) -> str:
         return f"{name} ({', '.join(self.changed[name].settings)})"
 
 

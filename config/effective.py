@@ -101,7 +101,7 @@ def shown_upstream(name: str, stack: Stack, *, defaults: bool = False, foreign: 
     """One upstream as it may be shown. `foreign`: another person wrote it, and the user is to judge its environment."""
     settings: list[ShownSetting] = []
     for setting, declared in declarations(UpstreamConfig).items():
-        said = list(_said(setting, declared, stack, foreign))
+        said = list(_say(setting, declared, stack, foreign))
         settings += said
         if declared.table is not None and defaults:
             mentioned = {each.keys for each in said}
@@ -126,7 +126,7 @@ def _notes(stack: Stack) -> Iterator[str]:
             yield f"env: also {', '.join(map(quoted, entry.table.env_vars))} of the environment of hubd"
 
 
-def _said(name: str, declared: Declaration, stack: Stack, foreign: bool) -> Iterator[ShownSetting]:
+def _say(name: str, declared: Declaration, stack: Stack, foreign: bool) -> Iterator[ShownSetting]:
     """The values that files give a setting: tables key by key, each from the entry that wins."""
     saying = [entry for entry in stack.saying if name in entry.table.values]
     if not saying:
@@ -194,11 +194,11 @@ def as_toml(value: Any) -> str:
 
 def lines(hub: Iterable[ShownSetting], each: Iterable[ShownUpstream]) -> Iterator[str]:
     """The whole as TOML, with a comment at each value that says where it comes from."""
-    yield from _aligned([(_assignment(setting), _whence(setting.origin)) for setting in hub])
+    yield from _align([(_assignment(setting), _whence(setting.origin)) for setting in hub])
     for upstream in each:
         yield ""
         table = (f"[upstreams.{dotted((upstream.name,))}]", _whence(upstream.origin))
-        yield from _aligned([table, *((_assignment(one), _whence(one.origin)) for one in upstream.settings)])
+        yield from _align([table, *((_assignment(one), _whence(one.origin)) for one in upstream.settings)])
         yield from (f"# {note}" for note in upstream.notes)
         for origin in upstream.shadowed:
             yield f"# does not count: {_whence(origin)}"
@@ -215,7 +215,7 @@ def _whence(origin: Origin | None) -> str:
     return f"{origin.layer.value} {origin.file}{line}"
 
 
-def _aligned(rows: list[tuple[str, str]]) -> Iterator[str]:
+def _align(rows: list[tuple[str, str]]) -> Iterator[str]:
     width = max((len(left) for left, _ in rows if len(left) <= 60), default=0)
     yield from (f"{left.ljust(width)}  # {right}" for left, right in rows)
 
@@ -263,7 +263,7 @@ def shown_environment(
         line = loaded.own_lines.get(variable)
         shown[variable] = ShownVariable(
             name=variable,
-            value=_masked(variable, value),
+            value=_mask(variable, value),
             source="environment" if line is None else "hubd.env",
             file=None if line is None else env_file,
             line=line,
@@ -283,7 +283,7 @@ def shown_environment(
     )
 
 
-def _masked(name: str, value: str) -> str:
+def _mask(name: str, value: str) -> str:
     if not looks_secret(name, value):
         return value
     return masked_url(value) if "://" in value else MASK

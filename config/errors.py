@@ -38,10 +38,10 @@ def dotted(keys: Sequence[str]) -> str:
 def quoted(text: str) -> str:
     """Text as TOML writes it, on one line and without what a terminal would obey."""
     quoted = json.dumps(text, ensure_ascii=False)
-    return quoted if quoted.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in quoted)
+    return quoted if quoted.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in quoted)
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     return f"\\u{ord(character):04x}" if ord(character) < 1 << 16 else f"\\U{ord(character):08x}"
 
 

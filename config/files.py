@@ -139,12 +139,12 @@ def replace_file(
         if was is None:
             make_dirs(str(real.parent))
         with _directory(real.parent) as directory:
-            return _replaced(path, real.name, directory, data, _backed_up(path, was, now, backups), was, mode)
+            return _replace(path, real.name, directory, data, _back_up(path, was, now, backups), was, mode)
     except OSError as error:
         raise EditError(f"{path}: cannot be written: {error.strerror}; it was left as it is") from None
 
 
-def _replaced(
+def _replace(
     path: Path,
     name: str,
     directory: int,
@@ -183,7 +183,7 @@ def remove_file(path: Path, *, was: bytes, now: datetime, backups: Path) -> Path
     """
     try:
         with _directory(path.parent) as directory:
-            with _backed_up(path, was, now, backups) as backup:
+            with _back_up(path, was, now, backups) as backup:
                 _refuse_changed(path, was)
                 os.unlink(path.name, dir_fd=directory)
             os.fsync(directory)
@@ -213,7 +213,7 @@ def _directory(path: Path) -> Iterator[int]:
 
 
 @contextmanager
-def _backed_up(path: Path, was: bytes | None, now: datetime | None, backups: Path | None) -> Iterator[Path | None]:
+def _back_up(path: Path, was: bytes | None, now: datetime | None, backups: Path | None) -> Iterator[Path | None]:
     """A copy of the file as `NAME.DATE` while the block changes the file; None: there is nothing to lose. If the block
     fails the copy goes, or vain tries would push out the good ones; if not, the superfluous older ones go.
 
@@ -227,7 +227,7 @@ def _backed_up(path: Path, was: bytes | None, now: datetime | None, backups: Pat
     make_dirs(str(backups))
     name = str(path.absolute()).strip("/").replace("/", "%")[-150:]
     with _directory(backups) as directory:
-        backup = _copied(name, was, now, directory)
+        backup = _copy(name, was, now, directory)
         try:
             yield backups / backup
         except BaseException:
@@ -238,7 +238,7 @@ def _backed_up(path: Path, was: bytes | None, now: datetime | None, backups: Pat
             _prune(name, directory)
 
 
-def _copied(name: str, was: bytes, now: datetime, directory: int) -> str:
+def _copy(name: str, was: bytes, now: datetime, directory: int) -> str:
     """The name of a new backup in the open `directory`. It appears under that name only when all of it is on disk."""
     backup = f"{name}.{now:{STAMP}}"
     if (latest := _backups_of(name, directory)[-1:]) and latest[0] >= backup:

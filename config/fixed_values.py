@@ -100,7 +100,7 @@ def _with_values(
             unread[argument] = lacking.get(missing[0], NOT_READ_YET)
         elif left < 0:
             unread[argument] = f"all values together are larger than {MAX_FIXED_BYTES >> 10} KB"
-        elif json_size(whole := _filled(value, values)) is None:
+        elif json_size(whole := _fill(value, values)) is None:
             unread[argument] = f"{references[0]} is no text that JSON can hold"
         else:
             fix[argument] = whole
@@ -127,9 +127,9 @@ def _texts(value: Any) -> Iterator[str]:
             yield each
 
 
-def _filled(value: Any, values: Mapping[Reference, str]) -> Any:
+def _fill(value: Any, values: Mapping[Reference, str]) -> Any:
     if isinstance(value, dict):
-        return {key: _filled(each, values) for key, each in value.items()}
+        return {key: _fill(each, values) for key, each in value.items()}
     if isinstance(value, list):
-        return [_filled(each, values) for each in value]
+        return [_fill(each, values) for each in value]
     return filled(value, values) if isinstance(value, str) else value

@@ -27,15 +27,15 @@ def config_key(config: UpstreamConfig) -> str:
             if declared.holds_secrets:
                 names[name] = sorted(value)
             else:
-                values.append(_shown(value))
+                values.append(_show(value))
     return sha256(msgspec.json.encode((values, [names[name] for name in sorted(names)]))).hexdigest()[:32]
 
 
-def _shown(value: Any) -> Any:
+def _show(value: Any) -> Any:
     """A value as files write it: a server remains the same when a secret that it refers to changes."""
     if isinstance(value, str):
         return shown(value)
-    return tuple(map(_shown, value)) if isinstance(value, tuple) else value
+    return tuple(map(_show, value)) if isinstance(value, tuple) else value
 
 
 def source_of(config: UpstreamConfig) -> str:

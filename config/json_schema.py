@@ -94,13 +94,13 @@ def descriptions(type: type[Struct]) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for each in (type, type.__base__):
         if each not in (None, Struct):
-            found |= _written_below(each)
+            found |= _texts_below(each)
     return {
         name: found[declared.attribute] for name, declared in declarations(type).items() if declared.attribute in found
     }
 
 
-def _written_below(type: Any) -> dict[str, str]:
+def _texts_below(type: Any) -> dict[str, str]:
     """The text below each field that the source of a struct declares."""
     [body] = ast.parse(textwrap.dedent(inspect.getsource(type))).body
     assert isinstance(body, ast.ClassDef)

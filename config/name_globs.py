@@ -26,8 +26,8 @@ class NameChoice:
 
     def __init__(self, globs: Sequence[str]) -> None:
         self._is_all = tuple(globs) == ALL
-        self._given = _Globs(_given(globs))
-        self._taken_away = _Globs(_taken_away(globs))
+        self._given = _Globs(_choosing(globs))
+        self._taken_away = _Globs(_excluding(globs))
 
     def __repr__(self) -> str:
         return f"<NameChoice of {self._given!r} without {self._taken_away!r}>"
@@ -184,11 +184,11 @@ def problem_of(globs: Sequence[str]) -> str:
 def union(one: Sequence[str], other: Sequence[str]) -> tuple[str, ...]:
     """Globs that choose what either chooses. More only where a glob takes away with `*` or `?`, which only one does."""
     choices = NameChoice(one), NameChoice(other)
-    given = [glob for globs in (one, other) for glob in _given(globs)]
+    given = [glob for globs in (one, other) for glob in _choosing(globs)]
     away = [
         f"!{glob}"
         for globs, rest in ((one, choices[1]), (other, choices[0]))
-        for glob in _taken_away(globs)
+        for glob in _excluding(globs)
         if (f"!{glob}" in one and f"!{glob}" in other) or not (is_wild(glob) or glob in rest)
     ]
     if "*" in given:
@@ -203,11 +203,11 @@ def is_wild(glob: str) -> bool:
     return "*" in glob or "?" in glob
 
 
-def _given(globs: Sequence[str]) -> tuple[str, ...]:
+def _choosing(globs: Sequence[str]) -> tuple[str, ...]:
     """The globs that choose."""
     given = tuple(glob for glob in globs if not glob.startswith("!"))
     return given or (ALL if globs else ())
 
 
-def _taken_away(globs: Sequence[str]) -> list[str]:
+def _excluding(globs: Sequence[str]) -> list[str]:
     return [glob[1:] for glob in globs if glob.startswith("!")]

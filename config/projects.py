@@ -87,10 +87,10 @@ def find_project(directory: Path, home: Path) -> Path | None:
 def read_folder(root: Path) -> Folder:
     """The bytes of those of the project's files that are there. Blocks; never raises."""
     paths = [root / name for name in PROJECT_FILES]
-    return Folder(root, {path: _fetched(path) for path in paths if os.path.lexists(path)})
+    return Folder(root, {path: _fetch(path) for path in paths if os.path.lexists(path)})
 
 
-def _fetched(path: Path) -> Content | Problem:
+def _fetch(path: Path) -> Content | Problem:
     try:
         return fetch(path)
     except Problem as problem:

@@ -132,7 +132,7 @@ def resolved(config: UpstreamConfig, values: Mapping[Reference, str]) -> Resolve
     Raises:
         KeyError: a reference has no value.
     """
-    settings = {name: _filled(getattr(config, name), values) for name in config.__struct_fields__}
+    settings = {name: _fill(getattr(config, name), values) for name in config.__struct_fields__}
     return ResolvedConfig(**settings, read=tuple(map(Secret, dict.fromkeys(values.values()))))
 
 
@@ -146,15 +146,13 @@ def _texts(config: Struct) -> Iterator[str]:
             yield from (each.reveal() if isinstance(each, Secret) else each for each in items if each is not None)
 
 
-def _filled(value: Any, values: Mapping[Reference, str]) -> Any:
+def _fill(value: Any, values: Mapping[Reference, str]) -> Any:
     if isinstance(value, str):
         return filled(value, values)
     if isinstance(value, Secret):
         return Secret(filled(value.reveal(), values))
     if isinstance(value, dict):
-        return {name: _filled(each, values) for name, each in value.items()}
+        return {name: _fill(each, values) for name, each in value.items()}
     if isinstance(value, Struct):
-        return structs.replace(
-            value, **{name: _filled(getattr(value, name), values) for name in value.__struct_fields__}
-        )
-    return tuple(_filled(each, values) for each in value) if isinstance(value, tuple) else value
+        return structs.replace(value, **{name: _fill(getattr(value, name), values) for name in value.__struct_fields__})
+    return tuple(_fill(each, values) for each in value) if isinstance(value, tuple) else value

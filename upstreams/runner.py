@@ -29,7 +29,7 @@ from upstreams.cold_start.gate import StartGate
 from upstreams.inventory.lists import Listing
 from upstreams.lifecycle import Event, State
 from upstreams.subscriptions.modern import keep_subscribed
-from upstreams.upstream import Upstream
+from upstreams.upstream import ManagedUpstream
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ UNKNOWN_RETRY_S: Final = 300.0
 class UpstreamRunner:
     """Runs one upstream. `on_settled` is called whenever it has listed what it offers, or failed."""
 
-    def __init__(self, upstream: Upstream, gate: StartGate, on_settled: Callable[[], None]) -> None:
+    def __init__(self, upstream: ManagedUpstream, gate: StartGate, on_settled: Callable[[], None]) -> None:
         self.upstream = upstream
         self._gate = gate
         self._on_settled = on_settled
@@ -115,7 +115,7 @@ class UpstreamRunner:
 class MainSession:
     """One main session, from the attempt to open it to its end, and the reading of lists meanwhile."""
 
-    def __init__(self, upstream: Upstream, on_listed: Callable[[], None]) -> None:
+    def __init__(self, upstream: ManagedUpstream, on_listed: Callable[[], None]) -> None:
         self._upstream = upstream
         self._pooled = upstream.connector.make_main()
         self._on_listed = on_listed
@@ -162,7 +162,7 @@ class MainSession:
         return changed
 
 
-async def unused(upstream: Upstream) -> None:
+async def unused(upstream: ManagedUpstream) -> None:
     """Wait until no host has needed an upstream for its `idle_stop_s`, and what it offers is known; for ever, if it
     has no such setting."""
     while True:

@@ -39,7 +39,7 @@ from upstreams.session import NO_CREDENTIALS, CredentialSource
 from upstreams.sessions.connector import RunSession
 from upstreams.transports.run_session import run_session
 from upstreams.transports.stdio.process import is_found
-from upstreams.upstream import Upstream, UpstreamParts
+from upstreams.upstream import ManagedUpstream, UpstreamParts
 
 log = logging.getLogger(__name__)
 
@@ -47,10 +47,10 @@ URGE_S: Final = 30.0
 """Seconds between attempts to start a replacement while its predecessor still serves."""
 
 
-class Upstreams(dict[str, Upstream]):
+class Upstreams(dict[str, ManagedUpstream]):
     """Upstreams by name, in the order of the configuration. A missing one was removed: `UpstreamUnavailable`."""
 
-    def __missing__(self, name: str) -> Upstream:
+    def __missing__(self, name: str) -> ManagedUpstream:
         text = f"{name} is not in the hub's configuration any more; list what there is, and use something else"
         raise UpstreamUnavailable(text, upstream=name)
 
@@ -58,7 +58,7 @@ class Upstreams(dict[str, Upstream]):
 class Generation:
     """One upstream with its runner and their task; two live during a replacement. A disabled one has no runner."""
 
-    def __init__(self, upstream: Upstream, runner: UpstreamRunner | None) -> None:
+    def __init__(self, upstream: ManagedUpstream, runner: UpstreamRunner | None) -> None:
         self.upstream = upstream
         self.runner = runner
         self.scope = trio.CancelScope()
@@ -109,7 +109,7 @@ class Supervisor:
         upstreams: Upstreams | None = None,
         run_session: RunSession = run_session,
         last_known: LastKnown | None = None,
-        on_new: Callable[[Upstream], None] = lambda upstream: None,
+        on_new: Callable[[ManagedUpstream], None] = lambda upstream: None,
         on_elicited: Callable[[str, str], None] = lambda upstream, id: None,
         listener_for: Callable[[str, UpstreamConfig], InvalidationListener] = lambda name, config: NO_LISTENER,
         read_references: ReadReferences = read_references,
@@ -202,7 +202,7 @@ class Supervisor:
         for upstream in self.upstreams.values():
             self._note_connected(upstream)
 
-    def _note_connected(self, upstream: Upstream) -> None:
+    def _note_connected(self, upstream: ManagedUpstream) -> None:
         if upstream.state is State.CONNECTED and upstream.offered.listed:
             self.last_connected.note(upstream.config)
 
@@ -227,7 +227,7 @@ class Supervisor:
                 log.info("%s has not listed what it offers in time; the next start does not wait for it", upstream.name)
                 self._late.note(upstream.config)
 
-    def _is_waited_for(self, upstream: Upstream) -> bool:
+    def _is_waited_for(self, upstream: ManagedUpstream) -> bool:
         return not upstream.has_reported and upstream.config not in self._late
 
     def set_log_level(self, level: str | None) -> None:
@@ -236,7 +236,7 @@ class Supervisor:
         for generation in (*self._generations.values(), *self._candidates.values()):
             generation.upstream.set_log_level(level)
 
-    def candidate(self, name: str) -> Upstream | None:
+    def candidate(self, name: str) -> ManagedUpstream | None:
         """The successor of an upstream that is not ready yet; None: the upstream runs as its configuration says."""
         generation = self._candidates.get(name)
         return None if generation is None else generation.upstream
@@ -307,7 +307,7 @@ class Supervisor:
     def _make(self, name: str, config: UpstreamConfig) -> Generation:
         known = self._last_known.find(name, config)
         journal = self.journals.of(name)
-        upstream = Upstream(name, config, self._parts, known, journal)
+        upstream = ManagedUpstream(name, config, self._parts, known, journal)
         upstream.set_log_level(self._log_level)
         self._on_new(upstream)
         if config.disabled:
@@ -339,7 +339,7 @@ class Supervisor:
             self._mark_reported(name)
         self._announce(generation.upstream)
 
-    def _report(self, upstream: Upstream) -> None:
+    def _report(self, upstream: ManagedUpstream) -> None:
         """An upstream has listed what it offers, or failed."""
         name = upstream.name
         candidate = self._candidates.get(name)
@@ -368,11 +368,11 @@ class Supervisor:
             generation.upstream.retire()
             self._see_off(generation)
 
-    def _changed(self, upstream: Upstream) -> None:
+    def _changed(self, upstream: ManagedUpstream) -> None:
         if self.upstreams.get(upstream.name) is upstream:
             self._announce(upstream)
 
-    def _announce(self, upstream: Upstream) -> None:
+    def _announce(self, upstream: ManagedUpstream) -> None:
         if upstream.offered.listed:
             self._late.forget(upstream.config)
             self._last_known.note(upstream.name, upstream.config, upstream.snapshot)

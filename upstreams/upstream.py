@@ -59,7 +59,7 @@ class UpstreamParts(Struct, frozen=True):
     run_session: RunSession
     gate: StartGate
     """Lets sessions start in turns."""
-    on_change: Callable[["Upstream"], None]
+    on_change: Callable[["ManagedUpstream"], None]
     """Called whenever what an upstream offers may differ."""
     on_elicited: Callable[[str, str], None]
     """Called with the name of an upstream and the id of an elicitation at a URL that is done there."""
@@ -70,7 +70,7 @@ class UpstreamParts(Struct, frozen=True):
     """Secrets that any upstream may tell, since it may be sent them; None: there are none."""
 
 
-class Upstream:
+class ManagedUpstream:
     """One configured MCP server, whether it runs or not."""
 
     def __init__(
@@ -119,8 +119,8 @@ class Upstream:
         self.calls = Calls(name, config, self.availability)
         self.adjusted = DirtyFlag()
         """Set when the idle stop may come earlier or later: settings changed, or what it offers is known."""
-        self.successor: Upstream | None = None
-        self.predecessor: Upstream | None = None
+        self.successor: ManagedUpstream | None = None
+        self.predecessor: ManagedUpstream | None = None
         """The upstream that this one replaced, while it is being stopped."""
         self._needed_at = trio.current_time()
         """Time at which a main session that has ended was used last."""
@@ -327,7 +327,7 @@ class Upstream:
         """True if `session` was a process that has ended, and with it everything that was begun in it."""
         return self.config.command is not None and self._find_session(session) is None
 
-    def _find_session(self, session: str) -> "tuple[Upstream, PooledSession] | None":
+    def _find_session(self, session: str) -> "tuple[ManagedUpstream, PooledSession] | None":
         """The open session with this id, and its upstream: this one, or its predecessor. "" names none."""
         if not session:
             return None
@@ -444,7 +444,7 @@ class Upstream:
         self.legacy_sessions.adjust(config)
         self.offered.relocate(local=is_local(config))
 
-    def follow(self, old: "Upstream") -> None:
+    def follow(self, old: "ManagedUpstream") -> None:
         """Replace `old`, which takes no more calls from now on: those that wait there come here. What `old` offered
         stays listed until this upstream has listed what it offers; its subscriptions move here."""
         if not (self.offered.listed or self.offered.remembered or self.state is State.DISABLED):
@@ -481,7 +481,7 @@ class Upstream:
             self.successor.availability.waits_for = ""
 
     @property
-    def _last(self) -> "Upstream":
+    def _last(self) -> "ManagedUpstream":
         """The upstream that serves under this name by now."""
         return self if self.successor is None else self.successor._last
 

@@ -14,7 +14,7 @@ import trio
 from msgspec import Raw, Struct
 
 from cache.entry import EVERYONE, Entry
-from cache.interfaces import StoreListener, StoreUnreachable, Ticket
+from cache.interfaces import ReadTicket, StoreListener, StoreUnreachable
 from cache.redis.hub_directory import RedisDirectory
 from cache.redis.layout import (
     HASH_TTL_S,
@@ -112,7 +112,7 @@ class RedisStore:
 
     async def look_up(
         self, source: str, uri: str, owner: str, abilities: str = ""
-    ) -> tuple[Entry | None, Ticket | None]:
+    ) -> tuple[Entry | None, ReadTicket | None]:
         """See `SharedStore.look_up`. An entry may be no longer fresh, and then good only until its `stale_until`."""
         began = self._clock()
         if not self.is_coherent or self._health.is_bypassed(began):
@@ -139,14 +139,16 @@ class RedisStore:
             if len(stamp) != STAMP_CHARS:
                 raise ValueError("no stamp")
             read_at = time_of([seconds, microseconds])
-            ticket = Ticket(stamp.decode("ascii"), read_at / 1e6 - self._clock(), read_at)
+            ticket = ReadTicket(stamp.decode("ascii"), read_at / 1e6 - self._clock(), read_at)
         except (TypeError, ValueError, AttributeError, StoreUnreachable):
             self._health.on_altered()
             return None, None
         entries = [self._open(name + ticket.stamp, value, ticket) for name, value in zip(names, values, strict=False)]
         return max(filter(None, entries), key=lambda entry: entry.fresh_until, default=None), ticket
 
-    async def put(self, ticket: Ticket, source: str, uri: str, owner: str, entry: Entry, abilities: str = "") -> None:
+    async def put(
+        self, ticket: ReadTicket, source: str, uri: str, owner: str, entry: Entry, abilities: str = ""
+    ) -> None:
         """See `SharedStore.put`."""
         now = self._clock()
         stale_until = min(entry.stale_until, now + HASH_TTL_S)
@@ -196,7 +198,7 @@ class RedisStore:
         else:
             self._health.on_refused(error.code, error.text, self._clock())
 
-    def _open(self, name: str, value: object, ticket: Ticket) -> Entry | None:
+    def _open(self, name: str, value: object, ticket: ReadTicket) -> Entry | None:
         """Open the value under `name`, with times of this hub's clock; None: no value, or not a usable one."""
         if value is None:
             return None

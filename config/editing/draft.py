@@ -95,7 +95,7 @@ class Draft:
         stack = self._stack(name)
         for entry in reversed(stack.used):  # what remains in between is refused by a hub that watches, not misread
             is_imported = entry.source.layer is Layer.IMPORTED
-            self._edit(entry.source.path, partial(_removed, *_shape(entry), is_imported=is_imported), name)
+            self._edit(entry.source.path, partial(_remove, *_shape(entry), is_imported=is_imported), name)
         return stack.shadowed[0] if stack.shadowed else None
 
     def switch(self, name: str, *, disabled: bool) -> bool:
@@ -114,7 +114,7 @@ class Draft:
             entry = next((each for each in stack.used if each.source.is_main and _is_ours(each.source)), None)
         if entry is None:
             self._edit(self._own_main(), lambda text: serverfile.insert(OWN, text, name, {"disabled": disabled}), name)
-        elif not disabled and (undone := self._enabled(entry, stack)) is not None:
+        elif not disabled and (undone := self._enable(entry, stack)) is not None:
             self._edit(entry.source.path, lambda text: undone, name)
         else:
             _, key = _shape(entry)
@@ -170,7 +170,7 @@ class Draft:
             return
         for setting, value in settings.items():
             if not isinstance(there, dict) or there.get(setting) != value:
-                self._edit(main, partial(_assigned, name, setting, value), name)
+                self._edit(main, partial(_assign, name, setting, value), name)
 
     def remove_profile(self, name: str) -> None:
         """Take a profile out of the main file, with all that stands below it.
@@ -199,7 +199,7 @@ class Draft:
         self._texts[path] = text
         return True
 
-    def _enabled(self, entry: TableInFile, stack: Stack) -> Edit | None:
+    def _enable(self, entry: TableInFile, stack: Stack) -> Edit | None:
         """The edit that takes back what `hubd disable` wrote, if the file has just that and it is enough."""
         below = stack.used[stack.used.index(entry) + 1 :]
         if any("disabled" in each.table.values for each in below):
@@ -346,11 +346,11 @@ def _shape(entry: TableInFile) -> tuple[Shape, str]:
     return Shape("json" if suffix in JSON_SUFFIXES else "yaml" if is_yaml else "toml", tuple(root)), key
 
 
-def _assigned(profile: str, setting: str, value: Any, text: str) -> Edit:
+def _assign(profile: str, setting: str, value: Any, text: str) -> Edit:
     return serverfile.assign(PROFILES, text, profile, setting, value)
 
 
-def _removed(shape: Shape, key: str, text: str, *, is_imported: bool) -> Edit:
+def _remove(shape: Shape, key: str, text: str, *, is_imported: bool) -> Edit:
     if is_imported:
         with suppress(EditRefused):
             return without(text, key)

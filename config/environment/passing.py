@@ -80,7 +80,7 @@ def passing(environ: Mapping[str, str], patterns: Patterns = ()) -> Passing:
         if matching is None or value.startswith("()"):  # the definition of a function
             continue
         if matching is False:
-            if _built_in().match(name):
+            if _build_in().match(name):
                 withheld[name] = "pattern"
         elif name in patterns or _always().match(name):
             by_name[name] = value
@@ -97,26 +97,26 @@ def _is_named(name: str, patterns: Patterns) -> bool | None:
     """The decision of the last pattern that matches a name; None: none does."""
     for pattern in reversed(patterns):
         takes_out = pattern.startswith("!")
-        if _compiled((pattern[takes_out:],)).match(name):
+        if _compile((pattern[takes_out:],)).match(name):
             return not takes_out
-    return True if _built_in().match(name) else None
+    return True if _build_in().match(name) else None
 
 
 @cache
-def _compiled(patterns: Patterns) -> re.Pattern[str]:
+def _compile(patterns: Patterns) -> re.Pattern[str]:
     return re.compile("|".join(map(translate, patterns)))
 
 
-def _built_in() -> re.Pattern[str]:
-    return _compiled(PASSED)
+def _build_in() -> re.Pattern[str]:
+    return _compile(PASSED)
 
 
 def _always() -> re.Pattern[str]:
-    return _compiled(ALWAYS)
+    return _compile(ALWAYS)
 
 
 def _hubs_own() -> re.Pattern[str]:
-    return _compiled(HUBS_OWN)
+    return _compile(HUBS_OWN)
 
 
 def mistakes(patterns: Patterns) -> Iterator[str]:

@@ -154,7 +154,7 @@ def why_not_unasked(
 
     `recorded`: what is recorded now, None: nothing yet; `attended`: a person is at the terminal.
     """
-    if bound := _bound(environ):
+    if bound := _find_wrapper(environ):
         return f"this is a shell of {bound}"
     path = new.get("PATH", "").split(":")
     if recorded is None:
@@ -173,7 +173,7 @@ def why_not_unasked(
     return None
 
 
-def _bound(environ: Mapping[str, str]) -> str:
+def _find_wrapper(environ: Mapping[str, str]) -> str:
     """The program that made this shell another one than the user's; "": none."""
     if "SUDO_USER" in environ:
         return "sudo"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from config import directories
-from config.hosts.facts import Host
+from config.hosts.facts import KnownHost
 from config.loading.host_entry import command_of, hubd_command
 
 KEY: Final = "hub"
@@ -27,28 +27,30 @@ KEY: Final = "hub"
 
 
 def stdio_entry(
-    host: Host, hubd: str, variables: Mapping[str, str] = {}, *, upstream: str = "", key: str = KEY
+    host: KnownHost, hubd: str, variables: Mapping[str, str] = {}, *, upstream: str = "", key: str = KEY
 ) -> dict[str, Any]:
     """The entry that starts `hubd connect` for `host`, with these variables set for it. `upstream`: for that server
     alone, under its own tool names; `key` is the name of the entry."""
     chosen = ["--upstream", upstream] if upstream else []
     values = {"command": hubd, "args": ["connect", *chosen, "--host", host.id], "name": key}
-    entry: dict[str, Any] = _filled(host.stdio, values)
+    entry: dict[str, Any] = _fill(host.stdio, values)
     return entry | {host.environment: dict(variables)} if variables else entry
 
 
-def http_entry(host: Host, url: str, token: str | None, *, upstream: str = "", key: str = KEY) -> dict[str, Any] | None:
+def http_entry(
+    host: KnownHost, url: str, token: str | None, *, upstream: str = "", key: str = KEY
+) -> dict[str, Any] | None:
     """The entry that reaches the hub at `url`; None: the host takes no URLs. Without a token there is no header.
     `upstream`, `key`: as for `stdio_entry`."""
     if host.http is None:
         return None
     url = f"{url}/{upstream}" if upstream else url
     values = {"url": url, "authorization": None if token is None else f"Bearer {token}", "name": key}
-    entry: dict[str, Any] = _filled(host.http, values)
+    entry: dict[str, Any] = _fill(host.http, values)
     return entry
 
 
-def variables_of(host: Host, entry: Any) -> dict[str, str]:
+def variables_of(host: KnownHost, entry: Any) -> dict[str, str]:
     """The variables that an entry sets for what it starts."""
     found = entry.get(host.environment) if isinstance(entry, dict) else None
     if isinstance(entry, dict) and isinstance(entry.get("command"), dict):  # older Zed
@@ -73,12 +75,12 @@ def upstream_of(entry: Any) -> str:
     return next((after for word, after in pairwise(words) if word == "--upstream"), "")
 
 
-def _filled(template: Any, values: Mapping[str, Any]) -> Any:
+def _fill(template: Any, values: Mapping[str, Any]) -> Any:
     if isinstance(template, dict):
-        filled = {key: _filled(each, values) for key, each in template.items()}
+        filled = {key: _fill(each, values) for key, each in template.items()}
         return {key: each for key, each in filled.items() if each not in (None, {}) or template[key] == {}}
     if isinstance(template, list):
-        parts = [_filled(each, values) for each in template]
+        parts = [_fill(each, values) for each in template]
         return [word for part in parts for word in (part if isinstance(part, list) else [part])]
     if isinstance(template, str) and template.startswith("{"):
         return values[template[1:-1]]

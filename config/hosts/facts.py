@@ -28,7 +28,7 @@ class Editor(Struct, frozen=True, forbid_unknown_fields=True):
     linux: str
 
 
-class Host(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class KnownHost(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One program that starts MCP servers; the fields are described in `hosts.toml`."""
 
     id: str
@@ -67,7 +67,7 @@ class Host(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Place(Struct, frozen=True):
     """One file of a host."""
 
-    host: Host
+    host: KnownHost
     path: Path
     title: str
     """The host, and the editor or project it is in."""
@@ -103,10 +103,10 @@ class Machine(Struct, frozen=True):
 
 
 @cache
-def all_hosts() -> dict[str, Host]:
+def all_hosts() -> dict[str, KnownHost]:
     """Every host that is known, by id, in the order of the file."""
     tables = _data()["hosts"]
-    return {id: msgspec.convert({"id": id, **table}, Host) for id, table in tables.items()}
+    return {id: msgspec.convert({"id": id, **table}, KnownHost) for id, table in tables.items()}
 
 
 def hosts_that_list_once() -> frozenset[str]:
@@ -123,35 +123,35 @@ def _data() -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name("hosts.toml").read_text())
 
 
-def user_places(host: Host, machine: Machine) -> list[Place]:
+def user_places(host: KnownHost, machine: Machine) -> list[Place]:
     """The user's files of `host` on `machine`, whether they exist or not: one, or one for each editor that is there."""
     texts = host.linux
     if not host.editors:
         return [Place(host, _first(machine.path(text) for text in texts), host.title)]
     return [
-        Place(host, _first(machine.path(text, directory) for text in texts), _titled(host, title))
+        Place(host, _first(machine.path(text, directory) for text in texts), _title(host, title))
         for title, directory in _editor_directories(host, machine)
     ]
 
 
-def every_user_file(host: Host, machine: Machine) -> list[Place]:
+def every_user_file(host: KnownHost, machine: Machine) -> list[Place]:
     """The user's files that exist; a host may read several."""
     directories = _editor_directories(host, machine) if host.editors else [("", "")]
     return [
-        Place(host, path, _titled(host, title))
+        Place(host, path, _title(host, title))
         for title, directory in directories
         for text in host.linux
         if (path := machine.path(text, directory)).exists()
     ]
 
 
-def project_place(host: Host, project: Path) -> Place | None:
+def project_place(host: KnownHost, project: Path) -> Place | None:
     """The file to write in a project; None: the host has none."""
     paths = [project / text for text in host.project if "*" not in text]
     return Place(host, _first(iter(paths)), f"{host.title} in {project}", project) if paths else None
 
 
-def project_files(host: Host, project: Path, machine: Machine) -> list[Place]:
+def project_files(host: KnownHost, project: Path, machine: Machine) -> list[Place]:
     """All that is there for one project, in the project itself and in the user's file."""
     title = f"{host.title} in {project}"
     found = [
@@ -168,7 +168,7 @@ def local_place(place: Place, project: Path) -> Place:
     return Place(host, place.path, f"{host.title} in {project}", project, shape)
 
 
-def is_found(host: Host, machine: Machine) -> bool:
+def is_found(host: KnownHost, machine: Machine) -> bool:
     """True if the host seems to be on this machine."""
     if host.editors:
         return bool(_editor_directories(host, machine))
@@ -177,7 +177,7 @@ def is_found(host: Host, machine: Machine) -> bool:
     return any(machine.path(text).exists() for text in (*host.signs, *host.linux))
 
 
-def _editor_directories(host: Host, machine: Machine) -> list[tuple[str, str]]:
+def _editor_directories(host: KnownHost, machine: Machine) -> list[tuple[str, str]]:
     """Titles and user directories of the editors that are there; with a sign of the host in them, if it leaves one."""
     found = []
     for id in host.editors:
@@ -189,7 +189,7 @@ def _editor_directories(host: Host, machine: Machine) -> list[tuple[str, str]]:
     return found
 
 
-def _titled(host: Host, editor: str) -> str:
+def _title(host: KnownHost, editor: str) -> str:
     """An extension is in an editor; VS Code itself is one."""
     if not editor:
         return host.title

@@ -18,7 +18,7 @@ from config.hosts.facts import Place
 from config.hosts.secret_literals import spots_of
 from config.hosts.unwrap import unwrapped, what_keeps_it
 from config.loading.host_entry import SPELLINGS, is_hub
-from config.loading.host_files import Table, servers
+from config.loading.host_files import FieldTable, servers
 from config.loading.safe_reading import Findings, Problem
 from config.loading.variables import Missing, Unresolved, Variables
 from config.name_globs import ALL
@@ -131,7 +131,7 @@ def _one(place: Place, key: str, entry: Any, environ: Mapping[str, str], home: P
 def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home: Path) -> Server | Skipped:
     findings = Findings(place.path)
     tree: Any = {place.host.root[-1]: [entry] if place.host.listed else {key: entry}}
-    tables: list[Table] = []
+    tables: list[FieldTable] = []
     try:
         tables = servers(tree, findings)
     except Problem as problem:
@@ -142,7 +142,7 @@ def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home
         return Skipped(place, key, f"it is a part of {place.host.title}")
     (table,) = tables
     variables = Variables(environ, place.path.parent, project=place.project)
-    values = _translated(table.values, place, home)
+    values = _translate(table.values, place, home)
     notes = [f"{each.keys[-1]} {each.text}" for each in findings.warnings if "is called" not in each.text]
     if "tools" in values:
         notes.append(f"{table.spelled.get('tools', 'tools')}{_TOOLS_KEPT}")
@@ -164,7 +164,7 @@ def _server(place: Place, key: str, entry: Any, environ: Mapping[str, str], home
         identity=identity(values, variables),
         original=original,
         notes=tuple(notes),
-        off=off or _unresolved(values, variables) or ("the host has it disabled" if values.get("disabled") else ""),
+        off=off or _why_unresolved(values, variables) or ("the host has it disabled" if values.get("disabled") else ""),
     )
 
 
@@ -173,7 +173,7 @@ def bare_command(values: Mapping[str, Any]) -> str:
     return "supergateway" if any("supergateway" in str(word) for word in values.get("args") or ()) else "mcp-remote"
 
 
-def _translated(values: dict[str, Any], place: Place, home: Path) -> dict[str, Any]:
+def _translate(values: dict[str, Any], place: Place, home: Path) -> dict[str, Any]:
     """Values with the host's variables replaced; in files of hosts without variables `${` is plain text."""
     plain = place.host.variables == "none"
     fixed = {"${userHome}": str(home)}
@@ -196,7 +196,7 @@ def _translated(values: dict[str, Any], place: Place, home: Path) -> dict[str, A
     return {name: translate(value) if name in SPELLINGS else value for name, value in values.items()}
 
 
-def _with_variables_of(table: Table, values: dict[str, Any], variables: Variables) -> str:
+def _with_variables_of(table: FieldTable, values: dict[str, Any], variables: Variables) -> str:
     """Add to `values` the variables that the host takes from a file or from its own environment; what is in the way."""
     env = dict.fromkeys(table.env_vars, "")
     added = {name: f"${{{name}}}" if name in variables.environ else f"${{{name}:-}}" for name in env}
@@ -211,7 +211,7 @@ def _with_variables_of(table: Table, values: dict[str, Any], variables: Variable
     return ""
 
 
-def _unresolved(values: Mapping[str, Any], variables: Variables) -> str:
+def _why_unresolved(values: Mapping[str, Any], variables: Variables) -> str:
     for text in _strings([values.get(name) for name in SPELLINGS]):
         try:
             variables.expand(text)

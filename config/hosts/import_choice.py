@@ -46,7 +46,7 @@ class Import:
         self._known = dict(known)
         opened = {name for one, name in known.items() if not is_unopened(one)}
         self._unopened = [(one, name) for one, name in known.items() if name not in opened]
-        self._names = {_folded(name) for name in names}
+        self._names = {_fold(name) for name in names}
         self._secrets = secrets
         self._removed = removed
         self._offered = offered
@@ -88,7 +88,7 @@ class Import:
         self.had.append((name, server))
         if spots and self._secrets == "reference":
             server = _with_references(server, name, spots, self._own_file)
-        self._names.add(_folded(name))
+        self._names.add(_fold(name))
         self._known[server.identity] = name
         self.taken.append((name, server))
 
@@ -98,7 +98,7 @@ class Import:
         self.had.append((name, server))
         at = next((at for at, each in enumerate(self.taken) if each[0] == name), None)
         if at is None:
-            self._remarks[server.spot] = _compared(name, server, self._offered.get(name, ALL))
+            self._remarks[server.spot] = _compare(name, server, self._offered.get(name, ALL))
             return
         first, all = self.taken[at][1], [each for known, each in self.had if known == name]
         before, remark = self._joined.get(name, ""), _of_all(all)
@@ -164,7 +164,7 @@ class Import:
         candidates = [name for name in candidates if is_server_id(name) and not is_reserved(name)]
         digest = sha256(f"{server.place.path}\0{server.key}".encode()).hexdigest()
         candidates += [f"{server.name[: MAX_ID - 5].rstrip('-')}-{digest[at : at + 4]}" for at in range(32)]
-        return next(name for name in candidates if _folded(name) not in self._names)
+        return next(name for name in candidates if _fold(name) not in self._names)
 
 
 def _of_all(servers: Sequence[Server]) -> str:
@@ -174,11 +174,11 @@ def _of_all(servers: Sequence[Server]) -> str:
     titles = list(dict.fromkeys(each.place.title for each in servers))
     if full := next((each.place.title for each in servers if each.tools == ALL), ""):
         others = [each.place.title for each in servers if each.tools != ALL]
-        return f"offered in full, as in {full}; the choice of tools in {_listed(others)} is dropped"
-    return f"its tools are those of {_listed(titles)} together"
+        return f"offered in full, as in {full}; the choice of tools in {_join_titles(others)} is dropped"
+    return f"its tools are those of {_join_titles(titles)} together"
 
 
-def _compared(name: str, server: Server, offered: Sequence[str]) -> str:
+def _compare(name: str, server: Server, offered: Sequence[str]) -> str:
     """The difference between the tools that hubd offers already and those that a host has, as a sentence."""
     both, host = union(offered, server.tools), server.place.title
     if set(both) != set(offered):
@@ -187,7 +187,7 @@ def _compared(name: str, server: Server, offered: Sequence[str]) -> str:
     return f"hubd offers more tools of it than {host} did" if set(both) != set(server.tools) else ""
 
 
-def _listed(titles: Sequence[str]) -> str:
+def _join_titles(titles: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(titles[:-1]), titles[-1])))
 
 
@@ -200,7 +200,7 @@ def _with_tools(server: Server, tools: tuple[str, ...], why: str, before: str) -
     return structs.replace(server, values=values, notes=(*notes, why))
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     return name.lower().replace("-", "_")
 
 

@@ -19,7 +19,7 @@ from config.editing.text import toml
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
 from config.files import read_file, replace_file
-from config.hosts.facts import Host, Machine, Place, all_hosts, is_found
+from config.hosts.facts import KnownHost, Machine, Place, all_hosts, is_found
 from config.hosts.host_servers import Identity, Server, identities, survey
 from config.hosts.import_choice import Import, block, identities_in, unfit
 from config.hosts.install import text_at
@@ -126,11 +126,11 @@ def imported_files(result: Import, directory: Path, environ: Mapping[str, str]) 
         EditError: one cannot be read.
     """
     hosts = {each.place.host.id: each.place.host for _, each in result.taken if each.place.project is None}.values()
-    found = [_imported_file(result, host, directory, environ) for host in hosts]
+    found = [_plan_file(result, host, directory, environ) for host in hosts]
     return [write for write in found if write is not None]
 
 
-def _imported_file(result: Import, host: Host, directory: Path, environ: Mapping[str, str]) -> Write | None:
+def _plan_file(result: Import, host: KnownHost, directory: Path, environ: Mapping[str, str]) -> Write | None:
     path = directory / f"{host.id}.toml"
     data = read_file(path)
     before = None if data is None else data.decode(errors="replace")
@@ -158,11 +158,11 @@ def _imported_file(result: Import, host: Host, directory: Path, environ: Mapping
             result.refuse(name, why)
 
 
-def _of(result: Import, host: Host) -> list[tuple[str, Server]]:
+def _of(result: Import, host: KnownHost) -> list[tuple[str, Server]]:
     return [each for each in result.taken if each[1].place.host is host and each[1].place.project is None]
 
 
-def _give_back(result: Import, host: Host, why: str) -> None:
+def _give_back(result: Import, host: KnownHost, why: str) -> None:
     for name, _ in _of(result, host):
         result.refuse(name, why)
 

@@ -22,7 +22,7 @@ from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.files import read_file, refuse_place, remove_file, replace_file
 from config.hosts.entry import KEY
-from config.hosts.facts import Host, Place
+from config.hosts.facts import KnownHost, Place
 from config.hosts.installed import (
     Record,
     Records,
@@ -97,7 +97,7 @@ def plan_entries(
     """
     before = read_file(place.path)
     try:
-        text = place.host.skeleton.lstrip() if before is None else _decoded(before)
+        text = place.host.skeleton.lstrip() if before is None else _decode(before)
         existing = serverfile.entries(place.kept, text)
         ours = our_entries(place, existing, records)
         foreign = tuple(key for key in wanted if key in existing and key not in ours)
@@ -147,9 +147,9 @@ def plan_uninstall(
     """
     before = read_file(place.path)
     if before is None:
-        return Plan(place, "absent", still_out=_gone(originals if restore else ()))
+        return Plan(place, "absent", still_out=_find_gone(originals if restore else ()))
     try:
-        text = _decoded(before)
+        text = _decode(before)
         existing = serverfile.entries(place.kept, text)
         ours = our_entries(place, existing, records)
         if not ours and KEY in existing:
@@ -193,9 +193,9 @@ def plan_restore(place: Place, originals: Sequence[Original]) -> Plan:
     """
     before = read_file(place.path)
     if before is None:
-        return Plan(place, "absent", still_out=_gone(originals))
+        return Plan(place, "absent", still_out=_find_gone(originals))
     try:
-        after, still_out = put_back(_decoded(before), originals)
+        after, still_out = put_back(_decode(before), originals)
     except EditRefused as refused:
         return Plan(place, "refused", why=str(refused), before=before, after=before)
     restored = tuple(each for each in originals if each.key not in still_out)
@@ -203,7 +203,7 @@ def plan_restore(place: Place, originals: Sequence[Original]) -> Plan:
     return Plan(place, did, before=before, after=after.encode(), restored=restored, still_out=still_out)
 
 
-def _gone(originals: Sequence[Original]) -> dict[str, str]:
+def _find_gone(originals: Sequence[Original]) -> dict[str, str]:
     return {each.key: "the file is gone" for each in originals}
 
 
@@ -214,7 +214,7 @@ def text_at(path: Path, *, trusted: bool = False) -> str:
         EditError: it cannot be read, or, if it is to be trusted, somebody else could have written it.
         EditRefused: it is not UTF-8.
     """
-    return _decoded(read_file(path, trusted=trusted) or b"")
+    return _decode(read_file(path, trusted=trusted) or b"")
 
 
 def _by_program(plan: Plan, ins: Mapping[str, dict[str, Any]], outs: Sequence[str], program: str) -> Plan:
@@ -226,7 +226,7 @@ def _by_program(plan: Plan, ins: Mapping[str, dict[str, Any]], outs: Sequence[st
     return structs.replace(plan, program=tuple(commands), records={**dict.fromkeys(outs), **added})
 
 
-def _decoded(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -295,6 +295,6 @@ def run_program(command: tuple[str, ...], environ: Mapping[str, str]) -> None:
         raise EditError(f"`{' '.join((name, *command[1:6]))}` failed: {said or f'exit code {done.returncode}'}")
 
 
-def own_program(host: Host, environ: Mapping[str, str]) -> str | None:
+def own_program(host: KnownHost, environ: Mapping[str, str]) -> str | None:
     """The host's own program for changing its entries, if it has one and it is on PATH."""
     return shutil.which(host.program, path=environ.get("PATH", "")) if host.program else None

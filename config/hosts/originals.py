@@ -189,13 +189,13 @@ def put_back(text: str, originals: Sequence[Original]) -> tuple[str, dict[str, s
     refused = {}
     for original in reversed(originals):
         try:
-            text = _put_back(text, original)
+            text = _restore(text, original)
         except EditRefused as reason:
             refused[original.key] = str(reason)
     return text, refused
 
 
-def _put_back(text: str, original: Original) -> str:
+def _restore(text: str, original: Original) -> str:
     if not original.is_out(text):
         return text
     for size in CONTEXTS:

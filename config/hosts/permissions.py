@@ -20,7 +20,7 @@ from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.files import read_file
 from config.hosts.entry import KEY
-from config.hosts.facts import Host, Machine
+from config.hosts.facts import KnownHost, Machine
 
 Kind = Literal["deny", "ask", "allow", "agent"]
 KINDS: Final[tuple[Kind, ...]] = ("deny", "ask", "allow", "agent")
@@ -56,7 +56,7 @@ class Rule(Struct, frozen=True):
 
 
 def affected_rules(
-    host: Host,
+    host: KnownHost,
     machine: Machine,
     folders: Iterable[Path],
     servers: Iterable[Names],
@@ -112,7 +112,7 @@ def _split(rule: str, names: Mapping[str, Names]) -> tuple[Names | None, str]:
 # --- the files --------------------------------------------------------------------------------------------------------
 
 
-def _files(host: Host, machine: Machine, folders: Iterable[Path]) -> Iterator[tuple[Path, Kind, list[str]]]:
+def _files(host: KnownHost, machine: Machine, folders: Iterable[Path]) -> Iterator[tuple[Path, Kind, list[str]]]:
     """Each list of rules: the file, what it is for, and the rules."""
     folders = list(islice(folders, MAX_FOLDERS))
     settings = [machine.path(text) for text in host.permissions]

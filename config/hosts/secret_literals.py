@@ -70,9 +70,9 @@ class NewSecrets:
         raise AssertionError
 
     def _value(self, name: str) -> str | None:
-        return self.values[name].reveal() if name in self.values else self._stored(name)
+        return self.values[name].reveal() if name in self.values else self._store_name(name)
 
-    def _stored(self, name: str) -> str | None:
+    def _store_name(self, name: str) -> str | None:
         try:
             return self._store.get(name)
         except SecretUnavailable:
@@ -94,7 +94,7 @@ class NewSecrets:
                 are.
         """
         names = self._store.names()
-        if changed := [name for name in self.values if name in names and self._stored(name) != self._value(name)]:
+        if changed := [name for name in self.values if name in names and self._store_name(name) != self._value(name)]:
             text = "was kept by another program meanwhile; nothing was changed: run this again"
             raise EditError(f"the secret {', '.join(changed)} {text}")
         found = {}
@@ -112,7 +112,7 @@ class NewSecrets:
         failed = []
         for name in sorted(self._store.names().keys() & set(self._made)):
             try:
-                if (value := self._stored(name)) is None:
+                if (value := self._store_name(name)) is None:
                     failed.append(f"{name}: it cannot be read now, so it was left")
                 elif value == self.values[name].reveal():
                     failed.append(self._store.remove(name))
@@ -147,7 +147,7 @@ def stored(values: Mapping[str, Any], name: str, spots: Spots, new: NewSecrets) 
         wanted = re.sub(r"[^A-Za-z0-9_.-]", "_", f"{_prefix(name)}_{literal.variable}")
         return f"${{secret:{new.name_for(wanted, literal.value.replace('$${', '${'))}}}"
 
-    return _replaced(values, spots, refer)
+    return _replace(values, spots, refer)
 
 
 def referring(values: Mapping[str, Any], name: str, spots: Spots) -> tuple[dict[str, Any], list[str]]:
@@ -159,11 +159,11 @@ def referring(values: Mapping[str, Any], name: str, spots: Spots) -> tuple[dict[
         variables.append(literal.variable if is_of_env else f"{_prefix(name)}_{literal.variable}")
         return f"${{{variables[-1]}}}"
 
-    return _replaced(values, spots, refer), variables
+    return _replace(values, spots, refer), variables
 
 
-def _replaced(values: Mapping[str, Any], spots: Spots, refer: Callable[[_Literal], str | None]) -> dict[str, Any]:
-    found = {setting: _copied(value) for setting, value in values.items()}
+def _replace(values: Mapping[str, Any], spots: Spots, refer: Callable[[_Literal], str | None]) -> dict[str, Any]:
+    found = {setting: _copy(value) for setting, value in values.items()}
     for setting, at in spots:
         literal = _literal(values, setting, at)
         reference = refer(literal)
@@ -215,7 +215,7 @@ def _table(value: object) -> Mapping[Any, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _copied(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     return dict(value) if isinstance(value, dict) else list(value) if isinstance(value, list) else value
 
 

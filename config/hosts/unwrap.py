@@ -48,7 +48,7 @@ def unwrapped(values: dict[str, Any]) -> dict[str, Any] | None:
         return None
     env = values.get("env") or {}
     if "headers" in found:  # the program puts variables of its environment into them
-        found["headers"] = {name: _filled(value, env) for name, value in found["headers"].items()}
+        found["headers"] = {name: _fill(value, env) for name, value in found["headers"].items()}
     kept = {name: value for name, value in values.items() if name not in ("command", "args", "env", "cwd")}
     return {**kept, **found}
 
@@ -192,7 +192,7 @@ def _server(url: str, headers: dict[str, str], transport: str) -> dict[str, Any]
     return found
 
 
-def _filled(value: str, env: dict[str, Any]) -> str:
+def _fill(value: str, env: dict[str, Any]) -> str:
     return _REFERENCE.sub(lambda match: str(env.get(match[1], match[0])), value)
 
 

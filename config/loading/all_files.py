@@ -75,7 +75,7 @@ def gather(named: Path | None, environ: Mapping[str, str], texts: Mapping[Path, 
     named_directories: list[Path] = []
     if main is None or not main.is_dialect:
         named_directories = [path.parent / DROP_INS, path.parent / IMPORTED]
-        user = [*_within(named_directories[0], findings), *_included_by(main, directories, named_directories)]
+        user = [*_within(named_directories[0], findings), *_includes_of(main, directories, named_directories)]
         imported = _within(named_directories[1], findings)
         seen = {path}
         for each, layer in ((user, Layer.USER), (imported, Layer.IMPORTED)):
@@ -128,7 +128,7 @@ def own_variables(path: Path) -> dict[str, Assignment]:
     return {each.name: each for each in found}
 
 
-def _included_by(main: Source | None, directories: dict[Path, None], named_directories: list[Path]) -> list[Path]:
+def _includes_of(main: Source | None, directories: dict[Path, None], named_directories: list[Path]) -> list[Path]:
     """Files that the main file includes. `directories` gets those where more may come, `named_directories` those where
     patterns begin."""
     files: list[Path] = []
@@ -136,7 +136,7 @@ def _included_by(main: Source | None, directories: dict[Path, None], named_direc
     if main is not None and isinstance(texts, list):
         for text in texts:
             if isinstance(text, str):  # else it is refused later
-                files += _included(text, main, directories, named_directories)
+                files += _includes_in(text, main, directories, named_directories)
     return files
 
 
@@ -152,7 +152,7 @@ def _within(directory: Path, findings: Findings) -> list[Path]:
     return [directory / name for name in names if not name.startswith(".") and name.endswith(SUFFIXES)]
 
 
-def _included(text: str, main: Source, directories: dict[Path, None], named_directories: list[Path]) -> list[Path]:
+def _includes_in(text: str, main: Source, directories: dict[Path, None], named_directories: list[Path]) -> list[Path]:
     if "\0" in text:
         main.findings.wrong(("include",), "holds a NUL character, which no path has")
         return []
@@ -201,12 +201,12 @@ def expand(pattern: Pattern) -> tuple[Iterator[Path], dict[Path, None]]:
     here = [pattern.base]
     directories = dict.fromkeys(here)
     for part in parts:
-        here = list(_below(here) if part == ANY_DEPTH else filter(os.path.isdir, _named(part, here)))
+        here = list(_below(here) if part == ANY_DEPTH else filter(os.path.isdir, _matches(part, here)))
         directories |= dict.fromkeys(here)
-    return (each for each in _named(last, here) if each.name.endswith(SUFFIXES) and not each.is_dir()), directories
+    return (each for each in _matches(last, here) if each.name.endswith(SUFFIXES) and not each.is_dir()), directories
 
 
-def _named(part: str, directories: Iterable[Path]) -> Iterator[Path]:
+def _matches(part: str, directories: Iterable[Path]) -> Iterator[Path]:
     """Entries of these directories whose names one part of a pattern matches."""
     for directory in directories:
         if glob.has_magic(part):
@@ -229,7 +229,7 @@ def _below(tops: Iterable[Path]) -> Iterator[Path]:
         if (key := (facts.st_dev, facts.st_ino)) not in seen:
             seen.add(key)
             yield directory
-            left.extend(filter(os.path.isdir, _named("*", [directory])))
+            left.extend(filter(os.path.isdir, _matches("*", [directory])))
 
 
 def _list(directory: Path) -> list[str]:

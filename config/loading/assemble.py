@@ -177,10 +177,10 @@ def upstream_of(
     for entry in reversed(stack.used):
         values = resolved(entry.source, entry.table, is_disabled=is_disabled)
         values, upstream = convert_known(values, UpstreamConfig, entry.source.findings, entry.table.place)
-        merged = _merged(merged, values)
+        merged = _merge(merged, values)
     lowest = _plain_defaults(stack, defaults, is_disabled=is_disabled)
     if below is not None and not stack.defines():
-        merged = _merged(msgspec.to_builtins(below, enc_hook=reveal), merged)
+        merged = _merge(msgspec.to_builtins(below, enc_hook=reveal), merged)
     else:
         merged = _on_defaults(lowest, merged)
     if len(stack.used) > 1 or below is not None or lowest:
@@ -217,7 +217,7 @@ def _mistaken(stack: Stack) -> tuple[str, str] | None:
     return next(((key, near[0]) for key, near in found if near and near[0] in ("command", "url")), None)
 
 
-def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     """Both; where both say something `above` wins, in tables key by key."""
     merged = {**below, **above}
     for key in below.keys() & above.keys():
@@ -228,7 +228,7 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 def _on_defaults(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """A server's own values on those of `[defaults]`; of some settings both count."""
-    merged = _merged(defaults, own)
+    merged = _merge(defaults, own)
     for key, declared in declarations(ServerSettings).items():
         if declared.setting.adds and key in defaults and key in own:
             merged[key] = [*defaults[key], *own[key]]

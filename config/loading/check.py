@@ -69,9 +69,9 @@ def problems_of_bounds(values: Struct, above: Keys = ()) -> Iterator[Problem]:
         elif declared.each is not None:
             for key, each in value.items():
                 if not _is_within_bounds(each, declared.each):
-                    yield Problem((*keys, key), _expected(each, declared.each))
+                    yield Problem((*keys, key), _expect(each, declared.each))
         elif not _is_within_bounds(value, declared.setting):
-            yield Problem(keys, _expected(value, declared.setting))
+            yield Problem(keys, _expect(value, declared.setting))
 
 
 MAX_WHOLE: Final = (1 << 63) - 1
@@ -88,7 +88,7 @@ def _is_within_bounds(value: Any, setting: Setting) -> bool:
     return math.isfinite(value) and not is_low and not is_high
 
 
-def _expected(value: float, setting: Setting) -> str:
+def _expect(value: float, setting: Setting) -> str:
     if isinstance(value, int) and abs(value) > MAX_WHOLE:
         return f"is too large a number: {MAX_WHOLE} is the most for any setting"
     low, high, unit = setting.min, setting.max, setting.unit
@@ -144,7 +144,7 @@ def problems_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple
     taken: dict[str, str] = {}
     bare: str | None = None
     for name, upstream in upstreams.items():
-        for id, where in _claimed(name, upstream):
+        for id, where in _claims_of(name, upstream):
             if not is_usable(id):
                 text = f'"{id}" cannot name a server: use {RULE}; write for instance "{suggest_id(id)}"'
                 yield name, Problem(where, text)
@@ -162,7 +162,7 @@ def problems_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple
 def reserved_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:
     """Names of upstreams that are the hub's own; these upstreams are left out, each with the name of the upstream."""
     for name, upstream in upstreams.items():
-        for id, where in _claimed(name, upstream):
+        for id, where in _claims_of(name, upstream):
             if is_reserved(id):
                 text = f'"{id}" is the name of the hub itself, so this server is left out; give it another name'
                 yield name, Problem(where, text)
@@ -171,13 +171,13 @@ def reserved_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[st
 def warnings_of_names(upstreams: Mapping[str, UpstreamConfig]) -> Iterator[tuple[str, Problem]]:
     """Warnings about names that work and could be better, each with the name of the upstream."""
     for name, upstream in upstreams.items():
-        for id, where in _claimed(name, upstream):
+        for id, where in _claims_of(name, upstream):
             if not is_server_id(id) and is_usable(id):
                 text = f'"{id}" works, but some hosts need shorter or plainer names: use {RULE}'
                 yield name, Problem(where, f'{text}, such as "{suggest_id(id)}"')
 
 
-def _claimed(name: str, upstream: UpstreamConfig) -> Iterator[tuple[str, Keys]]:
+def _claims_of(name: str, upstream: UpstreamConfig) -> Iterator[tuple[str, Keys]]:
     """The names an upstream is known by, and the setting that says so."""
     yield name, ()
     yield from ((alias, ("aliases",)) for alias in upstream.aliases)
@@ -221,14 +221,14 @@ def _check_text(values: Struct, above: Keys = ()) -> Iterator[Problem]:
         if isinstance(value, Struct):
             yield from _check_text(value, (*above, name))
         elif isinstance(value, dict):
-            wrong = (key for key, each in value.items() if not _is_text(f"{key}{_revealed(each)}"))
+            wrong = (key for key, each in value.items() if not _is_text(f"{key}{_reveal(each)}"))
             yield from (Problem((*above, name, key), _NO_TEXT) for key in wrong)
         else:
-            texts = map(_revealed, value if isinstance(value, tuple) else (value,))
+            texts = map(_reveal, value if isinstance(value, tuple) else (value,))
             yield from (Problem((*above, name), _NO_TEXT) for text in texts if not _is_text(text))
 
 
-def _revealed(value: object) -> str:
+def _reveal(value: object) -> str:
     return value.reveal() if isinstance(value, Secret) else value if isinstance(value, str) else ""
 
 

@@ -75,7 +75,7 @@ def warnings_of_profiles(profiles: Mapping[str, Profile], servers: Mapping[str, 
             lost = [entry for entry in getattr(profile, setting) if _is_of_nobody(entry, starts)]
             if lost:
                 text = "no server here has tools of such names, unless a project has one that does"
-                yield Problem(("profiles", name, setting), f"{text}: {_listed(lost, ids)}")
+                yield Problem(("profiles", name, setting), f"{text}: {_quote_entries(lost, ids)}")
 
 
 def warnings_of_unread(profiles: Mapping[str, Profile]) -> Iterator[Problem]:
@@ -104,7 +104,7 @@ MAX_ARGUMENTS_TOLD: Final = 16
 """Fixed arguments without a value that are told one by one."""
 
 
-def _listed(entries: Sequence[str], ids: Mapping[str, str]) -> str:
+def _quote_entries(entries: Sequence[str], ids: Mapping[str, str]) -> str:
     """The first few of such entries, with what is probably meant; `ids`: what begins the names of a server's tools."""
     known = {**ids, **{id: id for id in ids.values()}}
     told = []

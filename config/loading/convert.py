@@ -33,7 +33,7 @@ Place = Callable[[Keys], Keys]
 
 def convert_known(values: dict[str, Any], type: type[T], findings: Findings, place: Place) -> tuple[dict[str, Any], T]:
     """The values that fit, and their struct. Those that do not fit are among the findings."""
-    values = _known(values, type, findings, place)
+    values = _select_known(values, type, findings, place)
     for setting, declared in declarations(type).items():
         value = values.get(setting)
         if declared.rows is not None and isinstance(value, list):
@@ -47,7 +47,7 @@ def convert_known(values: dict[str, Any], type: type[T], findings: Findings, pla
             findings.wrong(place((setting,)), f"is a list of tables; {_rows_advice(setting, type)}")
             del values[setting]
         elif declared.named is not None:
-            values[setting] = dict(_named(value, setting, declared.named, findings, place))
+            values[setting] = dict(_tables_by_name(value, setting, declared.named, findings, place))
         elif declared.holds_secrets:
             values[setting] = _texts(value, (setting,), findings, place)
     try:
@@ -72,7 +72,7 @@ def _rows(
             findings.wrong(below(()), "expected a table")
 
 
-def _named(
+def _tables_by_name(
     tables: dict[str, Any], setting: str, type: type[Struct], findings: Findings, place: Place
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The tables by name, each with the values that fit. What is no table is among the findings."""
@@ -98,7 +98,7 @@ def _fits(setting: str, value: Any, type: type[Struct], findings: Findings, plac
     try:
         convert({setting: value}, type)
     except msgspec.ValidationError as error:
-        path, text = _explained(str(error), type)
+        path, text = _explain(str(error), type)
         findings.wrong(place(path), text)
         return False
     return True
@@ -121,7 +121,7 @@ def _secret(type: type, value: Any) -> Any:
     raise NotImplementedError(f"no conversion to {type.__name__}")
 
 
-def _known(values: dict[str, Any], type: type[Struct], findings: Findings, place: Place) -> dict[str, Any]:
+def _select_known(values: dict[str, Any], type: type[Struct], findings: Findings, place: Place) -> dict[str, Any]:
     known = declarations(type)
     for key in values:
         if key == POLICY:
@@ -198,7 +198,7 @@ _WORDS: Final = {
 }
 
 
-def _explained(message: str, type: type[Struct]) -> tuple[Keys, str]:
+def _explain(message: str, type: type[Struct]) -> tuple[Keys, str]:
     """The keys and the text of a message of msgspec, in the words of the file."""
     found = _PATH.search(message)
     path = re.findall(r"[A-Za-z_]\w*", found["path"]) if found else []

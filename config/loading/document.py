@@ -95,7 +95,7 @@ def statements_of_toml(text: str) -> Iterator[tuple[Keys, int, bool]]:
             within = None if within in line else within
             continue
         if match := _HEADER.match(line):
-            path = header = _numbered(_parts(match["path"]), rows, is_row=line.lstrip().startswith("[["))
+            path = header = _number(_parts(match["path"]), rows, is_row=line.lstrip().startswith("[["))
         elif assignment := _ASSIGNMENT.match(line):
             path = header + _parts(assignment["path"])
         else:
@@ -104,7 +104,7 @@ def statements_of_toml(text: str) -> Iterator[tuple[Keys, int, bool]]:
         yield path, number, match is not None
 
 
-def _numbered(path: Keys, rows: dict[Keys, int], *, is_row: bool) -> Keys:
+def _number(path: Keys, rows: dict[Keys, int], *, is_row: bool) -> Keys:
     """The keys of a header with the number of each list's table; `is_row`: it begins another table of a list."""
     found: Keys = ()
     for at, part in enumerate(path, 1):
@@ -117,10 +117,10 @@ def _numbered(path: Keys, rows: dict[Keys, int], *, is_row: bool) -> Keys:
 
 
 def _parts(path: str) -> Keys:
-    return tuple(_unquoted(part) for part in _PART.findall(path))
+    return tuple(_unquote(part) for part in _PART.findall(path))
 
 
-def _unquoted(part: str) -> str:
+def _unquote(part: str) -> str:
     if part[0] == "'":
         return part[1:-1]
     if part[0] != '"':

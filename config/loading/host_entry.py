@@ -73,22 +73,22 @@ def is_hub(entry: Any) -> bool:
     return hubd_command(entry) in ("connect", "serve")
 
 
-def names_said(files: Iterable[Iterable["Table"]]) -> Counter[str]:
+def names_said(files: Iterable[Iterable["FieldTable"]]) -> Counter[str]:
     """The number of tables in all files that have or say each name, without case and kinds of dashes: as their own, as
     prefix or as alias."""
     found: Counter[str] = Counter()
     for table in (each for tables in files for each in tables):
         aliases = table.values.get("aliases")
         names = [table.name, table.values.get("prefix"), *(aliases if isinstance(aliases, list) else ())]
-        found.update({_folded(name) for name in names if isinstance(name, str)})
+        found.update({_fold(name) for name in names if isinstance(name, str)})
     return found
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     return name.lower().replace("-", "_")
 
 
-class Table(Struct, frozen=True):
+class FieldTable(Struct, frozen=True):
     """One upstream in a file: its id, the keys that lead to it, and its settings by our names."""
 
     name: str
@@ -103,15 +103,15 @@ class Table(Struct, frozen=True):
     former: str = ""
     """The id that earlier versions made of the host's name; "": the same."""
 
-    def settled(self, said: Mapping[str, int], below: Collection[str] = ()) -> "Table":
+    def settled(self, said: Mapping[str, int], below: Collection[str] = ()) -> "FieldTable":
         """The table with its former id as an alias, given how many tables of all files say each name, and the names of
         upstreams of the layers below. If others mean it by its former id, or another by the new one, it keeps the
         former."""
         if not self.former:
             return self
-        former, now = _folded(self.former), _folded(self.name)
+        former, now = _fold(self.former), _fold(self.name)
         aliases = self.values.get("aliases", [])
-        if now != former and (said.get(former) or said.get(now, 0) > 1 or former in map(_folded, below)):
+        if now != former and (said.get(former) or said.get(now, 0) > 1 or former in map(_fold, below)):
             return structs.replace(self, name=self.former, former="")
         if not isinstance(aliases, list):
             return self
@@ -136,7 +136,7 @@ class HostEntry:
         self._values: dict[str, Any] = {}
         self._spelled: dict[str, str] = {}
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> FieldTable:
         """The entry by our names.
 
         Raises:
@@ -165,7 +165,7 @@ class HostEntry:
         if env_file or env_vars:
             self._spelled.setdefault("env", "envFile" if "envFile" in entry else "env_vars")
         assert values.keys() <= declarations(UpstreamConfig).keys()
-        return Table(name, self._keys, values, self._spelled, env_file or None, env_vars)
+        return FieldTable(name, self._keys, values, self._spelled, env_file or None, env_vars)
 
     def _set(self, setting: str, value: Any, spelling: str) -> None:
         self._values[setting] = value

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES
 from config.loading.host_entry import SPELLINGS, HostEntry, is_hub
-from config.loading.host_entry import Table as Table
+from config.loading.host_entry import FieldTable as FieldTable
 from config.loading.safe_reading import Findings, Keys, Problem
 from config.loading.text_limits import MAX_SERVERS
 from config.names import FORMER_MAX_ID, derive_ids, is_reserved
@@ -33,7 +33,7 @@ def is_dialect(tree: dict[str, Any], ours: frozenset[str]) -> bool:
     return any(isinstance(tree.get(root), dict) for root in ("mcp_servers", "mcpServers")) and not ours & tree.keys()
 
 
-def servers(tree: Any, findings: Findings) -> list[Table]:
+def servers(tree: Any, findings: Findings) -> list[FieldTable]:
     """The servers of a host's file, in its order. Entries that start hubd itself are left out.
 
     Raises:
@@ -75,7 +75,7 @@ def _entries(tree: Any) -> tuple[Keys, dict[str, tuple[str, Any]]]:
         for key in ROOTS:
             found = tree.get(key)
             if isinstance(found, list) and key == "mcpServers":  # Continue
-                return (key,), dict(_named(found, key))
+                return (key,), dict(_entries_by_name(found, key))
             if not isinstance(found, dict):
                 continue
             if key == "mcp" and isinstance(found.get("servers"), dict):  # VS Code's settings.json
@@ -90,7 +90,7 @@ def _by_key(entries: dict[str, Any]) -> dict[str, tuple[str, Any]]:
     return {name: (name, entry) for name, entry in entries.items()}
 
 
-def _named(entries: list[Any], root: str) -> Iterator[tuple[str, tuple[str, Any]]]:
+def _entries_by_name(entries: list[Any], root: str) -> Iterator[tuple[str, tuple[str, Any]]]:
     seen = set()
     for at, entry in enumerate(entries):
         name = entry.get("name") if isinstance(entry, dict) else None

@@ -17,7 +17,7 @@ from msgspec import Struct
 from config.hub_paths import config_file
 from config.loading.convert import HUB, NO_POLICY, POLICY
 from config.loading.document import parse, with_text_days
-from config.loading.host_files import SUFFIXES, Table, is_dialect, refuse_crowd, servers
+from config.loading.host_files import SUFFIXES, FieldTable, is_dialect, refuse_crowd, servers
 from config.loading.safe_reading import Content, Findings, Keys, Problem, decoded, fetch, refuse_large
 from config.loading.variables import NO_NUL, Missing, Unresolved, Variables
 from config.references import NUL, blanked, references_in
@@ -45,7 +45,7 @@ class Source:
         """True if it is a host's own file."""
         self.findings = Findings(path)
         self.variables = variables
-        self.tables: list[Table] = []
+        self.tables: list[FieldTable] = []
         self.settings: dict[str, Any] = {}
         self.given: dict[Keys, list[str]] = {}
         """Values that variables and files gave to settings of any form, by the keys of those."""
@@ -111,7 +111,7 @@ def read_source(
     return source
 
 
-def _tables(tree: dict[str, Any], findings: Findings) -> tuple[list[Table], dict[str, Any]]:
+def _tables(tree: dict[str, Any], findings: Findings) -> tuple[list[FieldTable], dict[str, Any]]:
     """The upstreams of a hubd.toml, and its other settings."""
     settings = {key: with_text_days(value) for key, value in tree.items() if key != "$schema"}  # for editors
     tables = settings.pop("upstreams", {})
@@ -122,7 +122,7 @@ def _tables(tree: dict[str, Any], findings: Findings) -> tuple[list[Table], dict
     for name, values in tables.items():
         keys = ("upstreams", name)
         if isinstance(values, dict):
-            found.append(Table(name, keys, values))
+            found.append(FieldTable(name, keys, values))
         else:
             findings.wrong(keys, "a server needs a name of its own: write [upstreams.NAME] above this")
     return found, settings
@@ -143,57 +143,57 @@ def _refuse_settings(source: Source) -> None:
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def resolved(source: Source, table: Table, *, is_disabled: bool) -> dict[str, Any]:
+def resolved(source: Source, table: FieldTable, *, is_disabled: bool) -> dict[str, Any]:
     """The values of a table with variables replaced, files of variables read, and paths made absolute.
 
     What cannot be resolved is among the findings. A disabled upstream needs no variables, so none are looked up.
     """
     values = dict(table.values)
     if not is_disabled:
-        values = _expanded_settings(values, UpstreamConfig, (), source, table)
+        values = _expand_settings(values, UpstreamConfig, (), source, table)
         _add_variables(values, source, table)
     _make_absolute(values, source.path.parent)
     return values
 
 
-def _expanded_settings(
-    values: dict[str, Any], type: type[Struct], above: Keys, source: Source, table: Table
+def _expand_settings(
+    values: dict[str, Any], type: type[Struct], above: Keys, source: Source, table: FieldTable
 ) -> dict[str, Any]:
     """`values` of an upstream's settings, or of one of its tables, with variables replaced."""
     found = dict(values)
     for name, declared in declarations(type).items():
         value, keys = values.get(name), (*above, name)
         if declared.table is not None and isinstance(value, dict):
-            found[name] = _expanded_settings(value, declared.table, keys, source, table)
+            found[name] = _expand_settings(value, declared.table, keys, source, table)
         elif declared.setting.expanded and name in values:
-            found[name] = _expanded(value, keys, source, table)
+            found[name] = _expand(value, keys, source, table)
     return found
 
 
 def resolved_settings(source: Source) -> dict[str, Any]:
     """The hub's own settings, likewise. What cannot be resolved is left out, too: there is nothing to judge."""
-    return _resolved(source.settings, HubConfig, (), source)
+    return _resolve(source.settings, HubConfig, (), source)
 
 
-def _resolved(values: Mapping[str, Any], type: type[Struct], above: Keys, source: Source) -> dict[str, Any]:
+def _resolve(values: Mapping[str, Any], type: type[Struct], above: Keys, source: Source) -> dict[str, Any]:
     """`values` of settings of the hub, or of one of its tables, with variables replaced and paths made absolute."""
     found = dict(values)
     for name, declared in declarations(type).items():
         value, keys = values.get(name), (*above, name)
         if declared.table is not None and isinstance(value, dict):
-            found[name] = _resolved(value, declared.table, keys, source)
+            found[name] = _resolve(value, declared.table, keys, source)
         elif declared.rows is not None and isinstance(value, list):
             found[name] = [
-                _resolved(row, declared.rows, (*keys, str(number)), source) if isinstance(row, dict) else row
+                _resolve(row, declared.rows, (*keys, str(number)), source) if isinstance(row, dict) else row
                 for number, row in enumerate(value)
             ]
         elif declared.named is not None and declared.setting.reload is not None and isinstance(value, dict):
             found[name] = {
-                key: _resolved(each, declared.named, (*keys, key), source) if isinstance(each, dict) else each
+                key: _resolve(each, declared.named, (*keys, key), source) if isinstance(each, dict) else each
                 for key, each in value.items()
             }
         elif declared.setting.expanded and isinstance(value, dict) and not declared.holds_secrets:
-            found[name] = dict(_resolved_deeply(value, keys, source))
+            found[name] = dict(_resolve_deeply(value, keys, source))
         elif declared.setting.expanded and isinstance(value, str):
             try:
                 found[name] = source.variables.expand(value)
@@ -208,7 +208,7 @@ def _resolved(values: Mapping[str, Any], type: type[Struct], above: Keys, source
     return found
 
 
-def _resolved_deeply(values: Mapping[str, Any], keys: Keys, source: Source) -> Iterator[tuple[str, Any]]:
+def _resolve_deeply(values: Mapping[str, Any], keys: Keys, source: Source) -> Iterator[tuple[str, Any]]:
     """`values` with variables replaced in all texts; without those of which one cannot be resolved. One that leads to
     what is not there costs its own entry only (`Source.unread`)."""
     given: list[str] = []
@@ -241,18 +241,18 @@ def _resolvable(values: Mapping[str, Any], source: Source) -> Iterator[tuple[str
             yield name, source.variables.expand_for_server(value) if isinstance(value, str) else value
 
 
-def _expanded(value: Any, path: Keys, source: Source, table: Table) -> Any:
+def _expand(value: Any, path: Keys, source: Source, table: FieldTable) -> Any:
     """`value` with variables replaced in its strings; anything else is left for the conversion to refuse."""
     if isinstance(value, dict):
-        return {name: _expanded(item, (*path, name), source, table) for name, item in value.items()}
+        return {name: _expand(item, (*path, name), source, table) for name, item in value.items()}
     if isinstance(value, list):
-        return [_expanded(item, path, source, table) for item in value]
+        return [_expand(item, path, source, table) for item in value]
     if not isinstance(value, str):
         return value
     try:
         text = source.variables.expand_for_server(value)
     except Unresolved as error:
-        source.findings.wrong(table.place(path), str(error), unresolved=_unresolved_upstream(error, table))
+        source.findings.wrong(table.place(path), str(error), unresolved=_upstream_of(error, table))
         return value
     for each in references_in(text):
         if each.kind == "secret" and not each.version:
@@ -261,12 +261,12 @@ def _expanded(value: Any, path: Keys, source: Source, table: Table) -> Any:
     return text
 
 
-def _unresolved_upstream(error: Unresolved, table: Table) -> str:
+def _upstream_of(error: Unresolved, table: FieldTable) -> str:
     """The upstream that can be left out until the reference leads somewhere; "" if a file has to be mended."""
     return table.name if isinstance(error, Missing) else ""
 
 
-def _add_variables(values: dict[str, Any], source: Source, table: Table) -> None:
+def _add_variables(values: dict[str, Any], source: Source, table: FieldTable) -> None:
     """Add variables that a host takes from a file and from its own environment; the entry's own `env` wins."""
     env = values.get("env", {})
     if not isinstance(env, dict) or not (table.env_file or table.env_vars):
@@ -277,7 +277,7 @@ def _add_variables(values: dict[str, Any], source: Source, table: Table) -> None
         try:
             added |= source.variables.env_file(table.env_file)
         except Unresolved as error:
-            source.findings.wrong(table.place(("env",)), str(error), unresolved=_unresolved_upstream(error, table))
+            source.findings.wrong(table.place(("env",)), str(error), unresolved=_upstream_of(error, table))
     if any(NUL in value for value in added.values()):
         source.findings.wrong(table.place(("env",)), NO_NUL)
         added = {}

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from config.loading.host_entry import names_said
-from config.loading.host_files import Table
+from config.loading.host_files import FieldTable
 from config.loading.one_file import Layer, Source
 from config.loading.safe_reading import Keys
 from config.setting import declarations
@@ -34,7 +34,7 @@ class TableInFile(Struct, frozen=True):
     """One table and the file it stands in."""
 
     source: Source
-    table: Table
+    table: FieldTable
 
     def defines(self) -> bool:
         """True if it replaces what is below it."""
@@ -132,7 +132,7 @@ def _defaults(name: str, used: tuple[TableInFile, ...], main: Source | None) -> 
         return None
     is_url = "command" not in used[-1].table.values
     fitting = {key: _rest(key, value, used) for key, value in values.items() if makes_sense(key, value, is_url=is_url)}
-    return TableInFile(main, Table(name, ("defaults",), fitting)) if fitting else None
+    return TableInFile(main, FieldTable(name, ("defaults",), fitting)) if fitting else None
 
 
 def _rest(setting: str, value: Any, used: tuple[TableInFile, ...]) -> Any:

@@ -96,7 +96,7 @@ class Variables:
 
     def _replace_or_mark(self, match: re.Match[str]) -> str:
         if (reference := _reference(match)) is not None:
-            return marked(self._deferred(reference))
+            return marked(self._defer(reference))
         if (reference := self._secret_of_variable(match)) is not None:
             return marked(reference)
         if NUL in (text := self._replace(match, SERVER_FORMS)):
@@ -109,7 +109,7 @@ class Variables:
                 text = f"`{reference}` runs a program, and counts only in the settings of servers"
                 advice = "run `hubd secret set NAME` with what that prints, and write ${secret:NAME} here"
                 raise Unresolved(f"{text}: {advice}")
-            reference = self._deferred(reference)
+            reference = self._defer(reference)
             if reference.kind == "secret" and not reference.version:
                 raise Missing(f"there is no secret {reference.text}: run `hubd secret set {reference.text}`")
             return marked(reference)
@@ -124,12 +124,12 @@ class Variables:
         if found is None or found["name"] in self.environ or inner in self._provided:
             return None
         try:
-            reference = self._deferred(Reference("secret", found["name"]))
+            reference = self._defer(Reference("secret", found["name"]))
         except Missing:  # the store cannot be read: the variable is what is missing
             return None
         return reference if reference.version else None
 
-    def _deferred(self, reference: Reference) -> Reference:
+    def _defer(self, reference: Reference) -> Reference:
         """The reference to what is read when the server starts; that to a secret with its version."""
         if reference.kind == "cmd" and self._is_project:
             text = f"`{reference}` runs a program, and counts only in your own files, not in those of a project"

@@ -55,10 +55,10 @@ def _in_arguments(way: Way, words: Sequence[Any]) -> Found | None:
             joined = next((each for each in fits if each is not None), None)
             if joined is None:
                 return None
-            found = _joined(found, joined)
+            found = _join(found, joined)
     slots = [slot for slot in way.slots if slot.place == "argument"]
     in_rest = _in_words(slots, list(words[at:]))
-    return None if in_rest is None else _joined(found, in_rest)
+    return None if in_rest is None else _join(found, in_rest)
 
 
 def _in_words(slots: Sequence[Slot], words: Sequence[str]) -> Found | None:
@@ -68,16 +68,16 @@ def _in_words(slots: Sequence[Slot], words: Sequence[str]) -> Found | None:
     for number, slot in enumerate(slots):
         rest = sum(_least(each) for each in slots[number + 1 :])
         turns = 0
-        while (slot.repeated or not turns) and (taken := _taken(slot, words, at, rest)) is not None:
+        while (slot.repeated or not turns) and (taken := _take(slot, words, at, rest)) is not None:
             size, answers = taken
-            found = _joined(found, answers)
+            found = _join(found, answers)
             at, turns = at + size, turns + 1
         if not turns and _least(slot):
             return None
     return found if at == len(words) else None
 
 
-def _taken(slot: Slot, words: Sequence[str], at: int, rest: int) -> tuple[int, Found] | None:
+def _take(slot: Slot, words: Sequence[str], at: int, rest: int) -> tuple[int, Found] | None:
     """The number of words at `at` that belong to a slot, and the answers in them; None: none do."""
     if at >= len(words):
         return None
@@ -171,6 +171,6 @@ def _literal(slot: Slot, text: str) -> str:
     return as_setting(filled(text, lambda name: Piece(fixed[name]) if name in fixed else None))
 
 
-def _joined(one: Found, other: Found) -> Found:
+def _join(one: Found, other: Found) -> Found:
     """Both; a key in both has the values of both."""
     return {key: one.get(key, ()) + other.get(key, ()) for key in {**one, **other}}

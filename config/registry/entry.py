@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from config.registry.filled_templates import Piece, as_setting, filled
-from config.registry.names import Source
+from config.registry.names import RegistrySource
 from config.registry.packages import NotRunnable
 from config.registry.server_json import one_line
 from config.registry.slots import Asked, Slot, all_asked
@@ -92,7 +92,7 @@ def about(asked: Asked) -> str:
     return "; ".join(parts)
 
 
-def entry(way: Way, answers: Answers, source: Source) -> dict[str, Any]:
+def entry(way: Way, answers: Answers, source: RegistrySource) -> dict[str, Any]:
     """The settings of the upstream, in the order in which they are written.
 
     Raises:
@@ -108,10 +108,10 @@ def words_without_answers(way: Way) -> list[str]:
     options = [slot for slot in way.slots if slot.place == "mount"]
     rest = [slot for slot in way.slots if slot.place == "argument"]
     for slot in options:
-        words += [slot.name, _shown(slot)]
+        words += [slot.name, _show(slot)]
     if way.image:
         words += [word for slot in way.slots if slot.place == "variable" for word in ("-e", slot.name)] + [way.image]
-    return words + [word for slot in rest for word in _shown_words(slot)]
+    return words + [word for slot in rest for word in _show_words(slot)]
 
 
 def _of_package(way: Way, answers: Answers) -> dict[str, Any]:
@@ -180,23 +180,23 @@ def words_of(slot: Slot, answers: Answers) -> list[str]:
     return found
 
 
-def _shown(slot: Slot) -> str:
+def _show(slot: Slot) -> str:
     keys = {asked.variable: asked.key for asked in slot.asked}
     if slot.template is None:
         return keys[""].upper()
-    return "".join(piece.text for piece in filled(slot.template, lambda name: _shown_value(slot, name, keys)))
+    return "".join(piece.text for piece in filled(slot.template, lambda name: _show_value(slot, name, keys)))
 
 
-def _shown_value(slot: Slot, name: str, keys: dict[str, str]) -> Piece | None:
+def _show_value(slot: Slot, name: str, keys: dict[str, str]) -> Piece | None:
     if name in keys:
         return Piece(keys[name].upper())
     return next((Piece(value) for known, value in slot.fixed if known == name), None)
 
 
-def _shown_words(slot: Slot) -> list[str]:
+def _show_words(slot: Slot) -> list[str]:
     if slot.name and slot.template == "" and not slot.asked:
         return [slot.name]
-    text = _shown(slot)
+    text = _show(slot)
     if slot.name.startswith("--") or slot.name.endswith("="):
         words = [f"{slot.name.removesuffix('=')}={text}"]
     else:

@@ -20,7 +20,7 @@ _USUAL: Final = frozenset({"mcp", "server", "api", "app", "main"})
 LATEST: Final = "latest"
 
 
-class Source(NamedTuple):
+class RegistrySource(NamedTuple):
     """The entry of a registry that an upstream was made of."""
 
     registry: str
@@ -78,12 +78,12 @@ def split(text: str) -> tuple[str, str]:
     return name, version if at else LATEST
 
 
-def source_of(text: str) -> Source | None:
+def source_of(text: str) -> RegistrySource | None:
     """The source in the setting `source`; None if it is none."""
     found = _SOURCE.fullmatch(text)
     if found is None or not is_server_name(found["name"]) or not is_version(found["version"]):
         return None
-    return Source(found["registry"], found["name"], found["version"])
+    return RegistrySource(found["registry"], found["name"], found["version"])
 
 
 def id_of(name: str, taken: Iterable[str] = ()) -> str:

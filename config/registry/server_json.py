@@ -47,19 +47,19 @@ class Input(Struct, frozen=True, kw_only=True, rename="camel"):
     choices: Annotated[tuple[Word, ...], Meta(max_length=256)] = ()
 
 
-class Template(Input, frozen=True, kw_only=True, rename="camel"):
+class ArgumentTemplate(Input, frozen=True, kw_only=True, rename="camel"):
     """An input whose fixed value may have variables in it."""
 
     variables: Annotated[dict[Word, Input], Meta(max_length=64)] = {}
 
 
-class KeyValue(Template, frozen=True, kw_only=True, rename="camel"):
+class KeyValue(ArgumentTemplate, frozen=True, kw_only=True, rename="camel"):
     """A variable of the environment, or a header."""
 
     name: Word
 
 
-class Argument(Template, frozen=True, kw_only=True, rename="camel"):
+class Argument(ArgumentTemplate, frozen=True, kw_only=True, rename="camel"):
     """An argument: a value, or `--name=value`."""
 
     type: Literal["positional", "named"]
@@ -95,7 +95,7 @@ class Package(Struct, frozen=True, kw_only=True, rename="camel"):
     environment_variables: KeyValues = ()
 
 
-class Server(Struct, frozen=True, kw_only=True, rename="camel"):
+class PublishedServer(Struct, frozen=True, kw_only=True, rename="camel"):
     """The words of a publisher about one version of a server."""
 
     name: Word
@@ -107,14 +107,14 @@ class Server(Struct, frozen=True, kw_only=True, rename="camel"):
     remotes: Annotated[tuple[Transport, ...], Meta(max_length=32)] = ()
 
 
-def read_server(value: Any) -> Server:
+def read_server(value: Any) -> PublishedServer:
     """The server that an object describes.
 
     Raises:
         Unreadable: it is not a server.json, or holds more than any needs.
     """
     try:
-        server = msgspec.convert(without_nulls(value), Server)
+        server = msgspec.convert(without_nulls(value), PublishedServer)
     except (msgspec.ValidationError, RecursionError) as error:
         raise Unreadable(f"it is no server.json: {error}") from None
     if not is_server_name(server.name):
@@ -144,7 +144,7 @@ def one_line(text: str, length: int = 200) -> str:
 class Listed(Struct, frozen=True, kw_only=True):
     """A version of a server, and what its registry says of it."""
 
-    server: Server
+    server: PublishedServer
     status: str = "active"
     """Or "deprecated", "deleted"."""
     message: str = ""
@@ -154,7 +154,7 @@ class Listed(Struct, frozen=True, kw_only=True):
     is_latest: bool = False
 
 
-class Page(Struct, frozen=True):
+class RegistryPage(Struct, frozen=True):
     """One page of servers."""
 
     servers: tuple[Listed, ...]
@@ -198,7 +198,7 @@ def read_listed(value: Any) -> Listed:
     )
 
 
-def read_page(value: Mapping[str, Any]) -> Page:
+def read_page(value: Mapping[str, Any]) -> RegistryPage:
     """A page of servers, without those that cannot be read.
 
     Raises:
@@ -219,7 +219,7 @@ def read_page(value: Mapping[str, Any]) -> Page:
             continue
     metadata = value.get("metadata")
     cursor = _text(metadata.get("nextCursor")) if isinstance(metadata, dict) else ""
-    return Page(tuple(servers), len(entries) - len(servers), cursor if len(cursor) <= MAX_CURSOR else "")
+    return RegistryPage(tuple(servers), len(entries) - len(servers), cursor if len(cursor) <= MAX_CURSOR else "")
 
 
 def _official(meta: Any) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from config.registry.filled_templates import names_in
 from config.registry.packages import NotRunnable
-from config.registry.server_json import Argument, Input, KeyValue, Template, Transport
+from config.registry.server_json import Argument, ArgumentTemplate, Input, KeyValue, Transport
 
 Place = Literal["mount", "argument", "variable", "header", "address"]
 MAX_ASKED = 64
@@ -57,7 +57,7 @@ def slots_of(
     found = [_slot("mount", each.name, each, keys, each.is_repeated, typed="source") for each in mounts]
     found += [_slot("argument", each.name, each, keys, each.is_repeated) for each in arguments]
     found += [_slot("variable", each.name, each, keys) for each in variables]
-    return _bounded(found)
+    return _bound_to(found)
 
 
 def slots_of_remote(remote: Transport) -> tuple[Slot, ...]:
@@ -67,9 +67,9 @@ def slots_of_remote(remote: Transport) -> tuple[Slot, ...]:
         NotRunnable: more would be asked than anybody answers.
     """
     keys: set[str] = set()
-    address = Template(value=remote.url, variables=dict(remote.variables), is_required=True)
+    address = ArgumentTemplate(value=remote.url, variables=dict(remote.variables), is_required=True)
     found = [_slot("address", "", address, keys)]
-    return _bounded([*found, *(_slot("header", each.name, each, keys) for each in remote.headers)])
+    return _bound_to([*found, *(_slot("header", each.name, each, keys) for each in remote.headers)])
 
 
 def all_asked(slots: Sequence[Slot]) -> Iterator[tuple[Slot, Asked]]:
@@ -77,13 +77,15 @@ def all_asked(slots: Sequence[Slot]) -> Iterator[tuple[Slot, Asked]]:
     return ((slot, asked) for slot in slots for asked in slot.asked)
 
 
-def _bounded(slots: list[Slot]) -> tuple[Slot, ...]:
+def _bound_to(slots: list[Slot]) -> tuple[Slot, ...]:
     if sum(len(slot.asked) for slot in slots) > MAX_ASKED:
         raise NotRunnable(f"it would ask for more than {MAX_ASKED} values")
     return tuple(slots)
 
 
-def _slot(place: Place, name: str, template: Template, keys: set[str], repeated: bool = False, typed: str = "") -> Slot:
+def _slot(
+    place: Place, name: str, template: ArgumentTemplate, keys: set[str], repeated: bool = False, typed: str = ""
+) -> Slot:
     """The slot of a template. `typed`: of a mount, the part whose variable the user has to type."""
     if template.value is None:
         asked = Asked(
@@ -94,7 +96,7 @@ def _slot(place: Place, name: str, template: Template, keys: set[str], repeated:
             secret=template.is_secret,
         )
         return Slot(place=place, name=name, template=None, asked=(asked,), repeated=repeated)
-    typed_name = _mounted(template.value) if typed else ""
+    typed_name = _mount_source(template.value) if typed else ""
     asked_of = [
         Asked(
             key=_free(variable, keys),
@@ -115,7 +117,7 @@ def _open(variables: Mapping[str, Input]) -> dict[str, Input]:
     return {name: each for name, each in variables.items() if each.value is None}
 
 
-def _mounted(template: str) -> str:
+def _mount_source(template: str) -> str:
     """The variable that a mount takes its source from."""
     for part in template.split(","):
         key, _, value = part.partition("=")
@@ -124,7 +126,7 @@ def _mounted(template: str) -> str:
     return ""
 
 
-def _key(template: Template, name: str, keys: set[str]) -> str:
+def _key(template: ArgumentTemplate, name: str, keys: set[str]) -> str:
     hint = template.value_hint if isinstance(template, Argument) else ""
     return _free(name.lstrip("-").rstrip("=") or hint or "argument", keys)
 

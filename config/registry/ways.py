@@ -22,7 +22,15 @@ from config.registry.packages import (
     refuse_unseen,
     refuse_variable,
 )
-from config.registry.server_json import Argument, KeyValue, Package, Server, Template, Transport, one_line
+from config.registry.server_json import (
+    Argument,
+    ArgumentTemplate,
+    KeyValue,
+    Package,
+    PublishedServer,
+    Transport,
+    one_line,
+)
 from config.registry.slots import Slot, slots_of, slots_of_remote
 
 KINDS: Final = ("npm", "pypi", "oci", "mcpb")
@@ -62,19 +70,19 @@ class Way(Struct, frozen=True, kw_only=True):
         )
 
 
-def ways_of(server: Server, engine: str = "docker") -> list[Way]:
+def ways_of(server: PublishedServer, engine: str = "docker") -> list[Way]:
     """All ways, those that can be taken and those that cannot. `engine` runs containers where no hint says which."""
-    found = [_tried(package.registry_type, partial(_of_package, package, engine)) for package in server.packages]
-    return [*found, *(_tried("remote", partial(_of_remote, remote)) for remote in server.remotes)]
+    found = [_try(package.registry_type, partial(_of_package, package, engine)) for package in server.packages]
+    return [*found, *(_try("remote", partial(_of_remote, remote)) for remote in server.remotes)]
 
 
-def kinds_of(server: Server) -> list[str]:
+def kinds_of(server: PublishedServer) -> list[str]:
     """The kinds it runs as, in few words, without a closer look."""
     kinds = [package.registry_type for package in server.packages] + ["remote"] * bool(server.remotes)
     return list(dict.fromkeys(kind[:16] for kind in kinds))
 
 
-def _tried(kind: str, make: Callable[[], Way]) -> Way:
+def _try(kind: str, make: Callable[[], Way]) -> Way:
     try:
         return make()
     except NotRunnable as error:
@@ -100,7 +108,7 @@ def _of_package(package: Package, engine: str) -> Way:
         known = {each.name for each in variables}
         variables += [each for each in more if each.name not in known]
     for each in variables:
-        fixed = each.value is not None or each.default is not None or any(_fixed(each))
+        fixed = each.value is not None or each.default is not None or any(_is_each_fixed(each))
         refuse_variable(each.name, fixed=fixed)
     if len({each.name for each in variables}) < len(variables):
         raise NotRunnable("it sets a variable twice")
@@ -127,7 +135,7 @@ def _of_remote(remote: Transport) -> Way:
     return Way(kind="remote", transport=transport, slots=slots_of_remote(remote))
 
 
-def _refuse_unseen_texts(templates: Sequence[Template]) -> None:
+def _refuse_unseen_texts(templates: Sequence[ArgumentTemplate]) -> None:
     for each in templates:
         name = each.name if isinstance(each, Argument | KeyValue) else ""
         refuse_unseen(name, "the name of an option, variable or header")
@@ -140,7 +148,7 @@ def _refuse_unseen_texts(templates: Sequence[Template]) -> None:
             refuse_unseen(variable, "the name of a variable")
 
 
-def _fixed(template: Template) -> Iterator[bool]:
+def _is_each_fixed(template: ArgumentTemplate) -> Iterator[bool]:
     return (each.value is not None or each.default is not None for each in template.variables.values())
 
 

@@ -56,7 +56,7 @@ def secret_arguments(arguments: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Positions of arguments that hold a secret, and where in the argument it starts, behind a name that it has."""
     option = ""
     for at, word in enumerate(arguments):
-        named = _named(word)
+        named = _innermost_name(word)
         if named and looks_secret(named["name"].strip("-=: "), named["value"]):
             yield at, named.start("value")
         elif not word.startswith("-") and looks_secret(option, word):
@@ -75,7 +75,7 @@ def secrets_of_url(url: str) -> Iterator[str]:
         yield from (each, unquote_plus(each), quote(each, safe="%+"))
 
 
-def _named(word: str) -> re.Match[str] | None:
+def _innermost_name(word: str) -> re.Match[str] | None:
     """The innermost name and its value, since an option's value may have a name itself: `--header=Authorization: x`."""
     named = _NAMED.fullmatch(word)
     if named and named["name"].startswith("-"):
@@ -129,7 +129,7 @@ def masked_arguments(arguments: Sequence[str]) -> Iterator[str]:
     """A program's arguments without the secrets that they hold."""
     starts = dict(secret_arguments(arguments))
     for at, word in enumerate(arguments):
-        named = _named(word)
+        named = _innermost_name(word)
         start = named.start("value") if named else 0
         if "://" in word[start:]:
             yield word[:start] + masked_url(word[start:])

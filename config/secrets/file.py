@@ -58,10 +58,10 @@ def read_secrets(path: Path) -> dict[str, KeptSecret]:
     if found.st_mode & 0o077:
         todo = f"run `chmod 600 {shlex.quote(str(path))}`, and set anew what others may have read"
         raise SecretsUnreadable(f"other users may read {path}: {todo}")
-    return _decoded(path, data)
+    return _decode(path, data)
 
 
-def _decoded(path: Path, data: bytes) -> dict[str, KeptSecret]:
+def _decode(path: Path, data: bytes) -> dict[str, KeptSecret]:
     damaged = f"{path} is damaged: move it away, and set its secrets again with `hubd secret set`"
     try:
         file = msgspec.json.decode(data, type=_File)

@@ -64,15 +64,15 @@ class SystemKeyring:
         return f"<SystemKeyring {self._service}>"
 
     def get(self, name: str) -> str | None:
-        return self._asked("get", name)
+        return self._ask("get", name)
 
     def set(self, name: str, value: str) -> None:
-        self._asked("set", name, value)
+        self._ask("set", name, value)
 
     def delete(self, name: str) -> None:
-        self._asked("delete", name)
+        self._ask("delete", name)
 
-    def _asked(self, do: str, name: str, value: str | None = None) -> str | None:
+    def _ask(self, do: str, name: str, value: str | None = None) -> str | None:
         if importlib.util.find_spec("keyring") is None:
             raise NoKeyring("hubd was installed without its extra `keyring`")
         if self._silent is not None:

@@ -40,7 +40,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     if not is_real:
         return {"problem": "unusable", "why": "no keyring answers here"}
     try:
-        return {"backend": name, **_done(keyring, request)}
+        return {"backend": name, **_carry_out(keyring, request)}
     except KeyringLocked:
         return {"problem": "refused", "why": "it is locked", "backend": name}
     except KeyringError as error:
@@ -49,7 +49,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         return {"problem": "refused", "why": f"{type(error).__name__}: {error}", "backend": name}
 
 
-def _done(keyring: Any, request: dict[str, Any]) -> dict[str, Any]:
+def _carry_out(keyring: Any, request: dict[str, Any]) -> dict[str, Any]:
     place = (request["service"], request["name"])
     match request["do"]:
         case "set":

@@ -29,7 +29,7 @@ def secret_uses(named: Path | None, environ: Mapping[str, str]) -> dict[str, lis
     with suppress(SecretsUnreadable):
         kept = read_secrets(secrets_path())
     _add(found, gathered.sources, "", kept)
-    for profile, secret in _fixed({} if gathered.main is None else gathered.main.settings.get("profiles")):
+    for profile, secret in _uses_in_profiles({} if gathered.main is None else gathered.main.settings.get("profiles")):
         found.setdefault(secret, []).append(f"profile {profile}")
     for root, sources in _projects(environ):
         _add(found, sources, f" of {root}", kept)
@@ -55,7 +55,7 @@ def _add(found: dict[str, list[str]], sources: Iterable[Source], where: str, kep
             found.setdefault(secret, []).append(name + where)
 
 
-def _fixed(profiles: Any) -> Iterator[tuple[str, str]]:
+def _uses_in_profiles(profiles: Any) -> Iterator[tuple[str, str]]:
     """The profiles that fix arguments with a secret, and which."""
     for name, profile in profiles.items() if isinstance(profiles, dict) else ():
         overrides = profile.get("override") if isinstance(profile, dict) else None

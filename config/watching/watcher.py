@@ -193,7 +193,7 @@ class Watcher:
             return
         look = partial(inspect, self._files, self._directories)
         _, lookouts = await trio.to_thread.run_sync(look, abandon_on_cancel=True)
-        notify = self._told(await trio.to_thread.run_sync(_open, lookouts, abandon_on_cancel=True))
+        notify = self._say(await trio.to_thread.run_sync(_open, lookouts, abandon_on_cancel=True))
         looks = 0
         self._stirred_at = trio.current_time()
         while True:
@@ -214,7 +214,7 @@ class Watcher:
             elif trio.current_time() - self._stirred_at < QUIET_S or await self._is_stirred(look, lookouts):
                 wait = partial(_wait, notify, stop)
                 with trio.CancelScope() as self._waiting:
-                    notify = self._told(
+                    notify = self._say(
                         await trio.to_thread.run_sync(wait, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1))
                     )
             self._is_again = self._is_again and stop.is_set()
@@ -238,7 +238,7 @@ class Watcher:
             kernel.close()
         return False
 
-    def _told(self, notify: "RustNotify | str") -> "RustNotify | str":
+    def _say(self, notify: "RustNotify | str") -> "RustNotify | str":
         """Return `notify`, and log once that nothing can be watched, with the reason, and that watching works again."""
         if isinstance(notify, str) and not self._is_alone:
             log.warning("cannot watch configuration files (%s); they are looked at every %g s", notify, POLL_ALONE_S)

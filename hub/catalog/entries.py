@@ -370,7 +370,7 @@ class UpstreamEntries:
         if left_out:
             self.warnings.append(f"{self.name}: left out, their visible names are taken: {quote_some(left_out)}")
         if reserved:
-            self.warnings.append(f"{_reserved_names_warning(self.name, reserved)}; a prefix gives them other names")
+            self.warnings.append(f"{_warn_of_reserved_names(self.name, reserved)}; a prefix gives them other names")
         return tuple(shown.values())
 
     def _all_mirrors(self) -> Generator[int, None, dict[str, tuple[Mirror, ...]]]:
@@ -395,7 +395,7 @@ class UpstreamEntries:
         ]
         if reserved := [each.original for each in tools if each.original.startswith(HUB_TOOLS)]:
             self.warnings.append(
-                f"{_reserved_names_warning(self.name, reserved)}; its user interfaces cannot call them"
+                f"{_warn_of_reserved_names(self.name, reserved)}; its user interfaces cannot call them"
             )
         return tuple(
             VisibleEntry(each.original, each.original, each.fields, app_only=True, is_alias=True)
@@ -419,7 +419,7 @@ def quote_some(names: Sequence[str]) -> str:
     return quoted if len(names) <= 3 else f"{quoted} and {len(names) - 3} more"
 
 
-def _reserved_names_warning(upstream: str, names: Sequence[str]) -> str:
+def _warn_of_reserved_names(upstream: str, names: Sequence[str]) -> str:
     """The warning of an upstream's tools whose names are the hub's."""
     return f"{upstream}: left out, since names that begin with {HUB_TOOLS} are the hub's: {quote_some(names)}"
 

@@ -96,14 +96,14 @@ Ask = Callable[[str], Any]
 def completions(parser: Parser, words: Sequence[str], ask: Ask) -> list[tuple[str, str]]:
     """The words that the last of `words` may become, with descriptions."""
     *before, last = words or [""]
-    found, start = _found(parser, *_joined(before, last), ask)
+    found, start = _find(parser, *_join(before, last), ask)
     short = ((name, text.strip().partition("\n")[0][:DESCRIPTION_CHARS]) for name, text in found)
     is_option = start.startswith("-")  # a name that begins so would be taken for one
     found = ((name, text) for name, text in short if name.startswith(start) and name.startswith("-") is is_option)
     return [(name, text) for name, text in found if len(name) <= NAME_CHARS and SAFE.fullmatch(name)]
 
 
-def _joined(before: list[str], last: str) -> tuple[list[str], str]:
+def _join(before: list[str], last: str) -> tuple[list[str], str]:
     """The words as the program will get them: bash cuts them at `=`, and wants what follows it."""
     if last == "=" and before:
         return before, ""
@@ -112,7 +112,7 @@ def _joined(before: list[str], last: str) -> tuple[list[str], str]:
     return before, last
 
 
-def _found(parser: Parser, before: Sequence[str], last: str, ask: Ask) -> tuple[Found, str]:
+def _find(parser: Parser, before: Sequence[str], last: str, ask: Ask) -> tuple[Found, str]:
     """The words that may stand behind `before`, and their beginning."""
     position, option, positionals = 0, None, [""]
     if "--" in before:

@@ -91,7 +91,7 @@ def _machine(options: argparse.Namespace) -> int:
             config=options.config,
             status_at=partial(_status_at, patience_s=STRANGER_S),
             root=is_root(),
-            lately=_connected_lately(),
+            lately=_was_connected_lately(),
             trials=_sign_in_trials,
         )
 
@@ -104,7 +104,7 @@ def _machine(options: argparse.Namespace) -> int:
     return _show(found, options)
 
 
-def _connected_lately() -> Callable[[UpstreamConfig], bool]:
+def _was_connected_lately() -> Callable[[UpstreamConfig], bool]:
     """True if a hub was connected to a server within a day, as the last one remembers."""
     remembered = LastConnected(Memory(Path(directories.state_dir(), "memory.json")), lambda: now().timestamp())
     return lambda config: remembered.ago_s(config) is not None

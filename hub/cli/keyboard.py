@@ -68,12 +68,12 @@ def keys(terminal: int) -> "Iterator[Callable[[], list[str]]]":
     mode[6][termios.VSUSP] = b"\0"  # nobody could give the terminal back
     termios.tcsetattr(terminal, termios.TCSAFLUSH, mode)
     try:
-        yield lambda: _pressed(terminal)
+        yield lambda: _read_keys(terminal)
     finally:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
-def _pressed(terminal: int) -> list[str]:
+def _read_keys(terminal: int) -> list[str]:
     if not readable([terminal], SLICE_S):
         return []
     got = os.read(terminal, 1 << 10)

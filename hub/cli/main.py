@@ -107,10 +107,10 @@ def _run(arguments: Sequence[str], words: Sequence[str], output: Output) -> int:
             raise
         return output.fail(EX_FAILED, f"{error.filename}: {error.strerror}")
     except Exception as error:  # noqa: BLE001 - the outermost level of a command: whatever it met is told in one line
-        return output.fail(EX_SOFTWARE, _unexpected(error))
+        return output.fail(EX_SOFTWARE, _describe_bug(error))
 
 
-def _unexpected(error: Exception) -> str:
+def _describe_bug(error: Exception) -> str:
     """The message for an error that no command expects. It names the line, since there is no traceback."""
 
     last = extract_tb(error.__traceback__)[-1]

@@ -249,7 +249,7 @@ def make_parser() -> Parser:
 
 def _family(title: str) -> str:
     rows = (row for rows in FAMILIES[title].values() for row in rows.items())
-    return "\n".join([f"{title}:", *(_listed(words.split()[0], text) for words, text in rows)])
+    return "\n".join([f"{title}:", *(_row_of(words.split()[0], text) for words, text in rows)])
 
 
 def add_commands(commands: Any) -> None:
@@ -275,11 +275,11 @@ def _first_page(known: Container[str]) -> int:
     """Print the commands that most people need. Nothing was asked for, so this is wrong usage."""
     lines = ["usage: hubd COMMAND ...", "", DESCRIPTION.partition("\n\n")[0], ""]
     for title, commands in FIRST_PAGE.items():
-        lines += [f"{title}:", *(_listed(name, text) for name, text in commands.items() if name in known)]
+        lines += [f"{title}:", *(_row_of(name, text) for name, text in commands.items() if name in known)]
     lines += ["", "`hubd help` lists all commands, `hubd help COMMAND` explains one."]
     print("\n".join(lines), file=sys.stderr)
     return EX_USAGE
 
 
-def _listed(name: str, text: str) -> str:
+def _row_of(name: str, text: str) -> str:
     return f"    {name.ljust(LISTED_CHARS)}{text}"

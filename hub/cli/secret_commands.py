@@ -33,7 +33,7 @@ def add_commands(commands: Any) -> None:
     """`secret`, with its commands `set`, `ls` and `rm`."""
     secret = add(commands, "secret", lambda options: _usage(secret))
     actions = secret.add_subparsers(metavar="COMMAND", parser_class=Parser, prog="hubd secret")
-    new = add(actions, "set", _set, "ask for a secret and keep it, in the keyring if one answers", json=_SET)
+    new = add(actions, "set", _keep, "ask for a secret and keep it, in the keyring if one answers", json=_SET)
     new.epilog = f"Without a terminal the secret is the first line of standard input.\n\n{new.epilog}"
     ls = add(
         actions,
@@ -55,12 +55,12 @@ def _usage(parser: Parser) -> int:
     raise UsageError("say what to do with secrets: set, ls or rm", parser.format_usage())
 
 
-def _set(options: argparse.Namespace) -> int:
+def _keep(options: argparse.Namespace) -> int:
 
     check_name(options.name)
     store = _store()
     output: Output = options.output
-    stored = store.set(options.name, _asked(options))
+    stored = store.set(options.name, _ask(options))
     servers = _uses(options).get(options.name, [])
     output.set(name=options.name, kept=stored.place, servers=servers)
     if stored.why:
@@ -104,7 +104,7 @@ def say_unused(names: Sequence[str], config: "Path | None", output: Output) -> N
             output.note(f"its secret {name} is kept; `hubd secret rm {name}` removes it")
 
 
-def _asked(options: argparse.Namespace) -> str:
+def _ask(options: argparse.Namespace) -> str:
     """The secret: asked for without showing it, or the first line of standard input.
 
     Raises:

@@ -90,12 +90,12 @@ def _install(options: argparse.Namespace) -> int:
                 f"{reason}; nothing was changed. What would be put in place is shown: give it to the service manager "
                 "that you have, or start `hubd serve` yourself. `hubd connect` starts the hub without any service",
             )
-        return _put_in_place(service, options)
+        return _place(service, options)
     except ServiceError as error:
         return output.fail(EX_FAILED, str(error))
 
 
-def _put_in_place(service: Service, options: argparse.Namespace) -> int:
+def _place(service: Service, options: argparse.Namespace) -> int:
     output: Output = options.output
     if not options.system:
         record_shell(None, output)
@@ -127,7 +127,7 @@ def _put_in_place(service: Service, options: argparse.Namespace) -> int:
     return EX_OK
 
 
-def _unlinked(path: str, flags: int) -> int:
+def _open_unlinked(path: str, flags: int) -> int:
     """Open a file of the hub's own, and follow no link."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
 
@@ -139,7 +139,7 @@ def _nobody_starts_a_hub(system: bool, output: Output) -> Iterator[None]:
         yield
         return
 
-    with open(runtime_dir() / "start.lock", "wb", opener=_unlinked) as turn:
+    with open(runtime_dir() / "start.lock", "wb", opener=_open_unlinked) as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         try:
             with client() as hub:

@@ -56,7 +56,7 @@ class Service(Struct, frozen=True, kw_only=True):
 def user_service(command: str, environ: Mapping[str, str]) -> Service:
     """Units of this user, for `systemctl --user`."""
     directory = Path(directories.config_dir()).parent / "systemd" / "user"
-    texts = {name: _filled(name, command, environ) for name in ("hubd.socket", "hubd.service")}
+    texts = {name: _fill(name, command, environ) for name in ("hubd.socket", "hubd.service")}
     return _systemd(("systemctl", "--user"), directory, texts)
 
 
@@ -101,14 +101,14 @@ def template(name: str) -> str:
     return (in_wheel if in_wheel.exists() else package.parent / "systemd" / name).read_text(encoding="utf-8")
 
 
-def _filled(name: str, command: str, environ: Mapping[str, str]) -> str:
+def _fill(name: str, command: str, environ: Mapping[str, str]) -> str:
     """A unit of this user, with the variables of the shell that a service would lack."""
     passed = carried(environ, Path.home())
     text = template(name).replace("@HUBD@", _word(command))
     if "HUBD_RUNTIME_DIR" in passed:
-        text = text.replace("%t/hubd", _specified(passed["HUBD_RUNTIME_DIR"]))
+        text = text.replace("%t/hubd", _specify(passed["HUBD_RUNTIME_DIR"]))
     if "XDG_CONFIG_HOME" in passed:
-        text = text.replace("%E/hubd", _specified(directories.config_dir()))
+        text = text.replace("%E/hubd", _specify(directories.config_dir()))
     if "PATH" in environ:  # servers are found where this shell finds them
         passed["PATH"] = environ["PATH"]
     lines = "".join(f"Environment={_word(f'{key}={value}')}\n" for key, value in passed.items())
@@ -117,13 +117,13 @@ def _filled(name: str, command: str, environ: Mapping[str, str]) -> str:
 
 def _word(text: str) -> str:
     """One word of a unit file that means `text`."""
-    text = _specified(text)
+    text = _specify(text)
     if not any(character in text for character in " \t'\"\\;"):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _specified(text: str) -> str:
+def _specify(text: str) -> str:
     return text.replace("%", "%%")
 
 
@@ -170,7 +170,7 @@ def refusal(service: Service) -> str | None:
     if shutil.which(program) is None:
         return f"there is no {program} on this machine"
     done = _run((*service.manager, *REACHABLE))
-    return None if done.returncode == 0 else f"`{' '.join(service.manager)}` does not work here: {_said(done)}"
+    return None if done.returncode == 0 else f"`{' '.join(service.manager)}` does not work here: {_say(done)}"
 
 
 def call(service: Service, arguments: Call) -> None:
@@ -181,7 +181,7 @@ def call(service: Service, arguments: Call) -> None:
     """
     done = _run((*service.manager, *arguments))
     if done.returncode != 0:
-        raise ServiceError(f"`{' '.join((*service.manager, *arguments))}` failed: {_said(done)}")
+        raise ServiceError(f"`{' '.join((*service.manager, *arguments))}` failed: {_say(done)}")
 
 
 def states(service: Service) -> dict[str, dict[str, str]]:
@@ -203,6 +203,6 @@ def _run(argv: Call) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(argv, 1, "", str(error))
 
 
-def _said(done: subprocess.CompletedProcess[str]) -> str:
+def _say(done: subprocess.CompletedProcess[str]) -> str:
     lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
     return lines[-1].strip() if lines else f"it ended with code {done.returncode} and said nothing"

@@ -155,7 +155,7 @@ class Parser(argparse.ArgumentParser):
         """The help, with no line wider than the terminal."""
         from shutil import get_terminal_size
 
-        return _fitted(super().format_help(), max(LEAST_COLUMNS, get_terminal_size().columns))
+        return _fit(super().format_help(), max(LEAST_COLUMNS, get_terminal_size().columns))
 
     def error(self, message: str) -> NoReturn:
         """Raises: UsageError, which argparse would end the process for."""
@@ -187,7 +187,7 @@ class Parser(argparse.ArgumentParser):
         self.error(f"there is no option {name}; {meant or f'`{self.prog} --help` lists them'}")
 
 
-def _fitted(text: str, width: int) -> str:
+def _fit(text: str, width: int) -> str:
     """`text` with no line wider than `width`: paragraphs are filled anew, parts of a list go on below their texts."""
     from itertools import groupby
 
@@ -196,11 +196,11 @@ def _fitted(text: str, width: int) -> str:
         found = list(group)
         if is_prose and max(map(len, found)) > width:
             found = [" ".join(found)]
-        lines += (line if len(line) <= width else _folded(line, width) for line in found)
+        lines += (line if len(line) <= width else _fold(line, width) for line in found)
     return "\n".join(lines)
 
 
-def _folded(line: str, width: int) -> str:
+def _fold(line: str, width: int) -> str:
     from textwrap import fill
 
     listed = LISTED.match(line)

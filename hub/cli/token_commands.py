@@ -91,23 +91,23 @@ def _new(options: argparse.Namespace) -> int:
 
     output: Output = options.output
     name = options.name
-    profiles = _loaded(options).config.profiles
+    profiles = _load(options).config.profiles
     problem = token_problem(name, options.principal, options.host, "", options.profile, profiles)
     if problem is not None:
         return output.fail(EX_FAILED, f"{problem.keys[0]}: {problem}; nothing was made")
-    if (where := _configured(options).get(name)) is not None:
+    if (where := _places_of_tokens(options).get(name)) is not None:
         return output.fail(EX_FAILED, f"{where} has a token {name} already; take another name")
     expires = None if options.expires is None else now().timestamp() + options.expires
     profile = options.profile
     token = _store().make(name, principal=options.principal, host=options.host, expires=expires, profile=profile)
     output.set(name=name, principal=options.principal or OWNER, host=options.host or name, expires=_moment(expires))
     output.set(profile=profile or None)
-    return _shown(token, output, profile)
+    return _show(token, output, profile)
 
 
 def _rotate(options: argparse.Namespace) -> int:
     output: Output = options.output
-    if (where := _configured(options).get(options.name)) is not None:
+    if (where := _places_of_tokens(options).get(options.name)) is not None:
         return output.fail(EX_FAILED, f"{options.name} is a token of {where}: change it there")
 
     store = _store()
@@ -120,10 +120,10 @@ def _rotate(options: argparse.Namespace) -> int:
         expires=_moment(kept.expires),
         profile=kept.profile or None,
     )
-    return _shown(token, output, kept.profile)
+    return _show(token, output, kept.profile)
 
 
-def _shown(token: str, output: Output, profile: str) -> int:
+def _show(token: str, output: Output, profile: str) -> int:
     output.set(token=token)
     _tell_hub()
     if not output.json:
@@ -135,7 +135,7 @@ def _shown(token: str, output: Output, profile: str) -> int:
 
 def _revoke(options: argparse.Namespace) -> int:
     output: Output = options.output
-    if (where := _configured(options).get(options.name)) is not None:
+    if (where := _places_of_tokens(options).get(options.name)) is not None:
         return output.fail(EX_FAILED, f"{options.name} is a token of {where}: take it out there")
     _store().revoke(options.name)
     _tell_hub()
@@ -169,7 +169,7 @@ def _list(options: argparse.Namespace) -> int:
             "former_until": None,
             "configured": True,
         }
-        for token in _configured_tokens(options)
+        for token in _tokens_of_configuration(options)
     ]
     output.set(tokens=rows)
     if not rows:
@@ -200,18 +200,18 @@ def _store() -> "HostTokens":
     return HostTokens(tokens_path(), time.time)  # noqa: TID251  # it is kept, and shown to people
 
 
-def _loaded(options: argparse.Namespace) -> "Loaded":
+def _load(options: argparse.Namespace) -> "Loaded":
 
     return load_all(options.config, os.environ, partly=True)
 
 
-def _configured_tokens(options: argparse.Namespace) -> "tuple[AccessToken, ...]":
-    return _loaded(options).config.access.tokens
+def _tokens_of_configuration(options: argparse.Namespace) -> "tuple[AccessToken, ...]":
+    return _load(options).config.access.tokens
 
 
-def _configured(options: argparse.Namespace) -> dict[str, str]:
+def _places_of_tokens(options: argparse.Namespace) -> dict[str, str]:
     """File and line of each configured token by its name."""
-    loaded = _loaded(options)
+    loaded = _load(options)
     found = {}
     for number, token in enumerate(loaded.config.access.tokens):
         origin = loaded.origins.get(("access", "tokens", str(number), "name"))

@@ -42,7 +42,7 @@ def _tools(options: argparse.Namespace) -> int:
     if options.pick is not None:
         return on_main_file(pick)(options)
     if options.unused:
-        return _unused(options)
+        return _list_unused(options)
     if options.cost and options.name is None and options.profile is None:
         return _costs(options)
 
@@ -56,7 +56,7 @@ def _tools(options: argparse.Namespace) -> int:
         with client() as control:
             found = _tools_of(options.name, found, control.request(STATUS).upstreams, options.profile)
     output: Output = options.output
-    if options.profile is not None and not output.json and (searched := _searched(options.profile)):
+    if options.profile is not None and not output.json and (searched := _note_search(options.profile)):
         output.note(searched)
     if options.cost:
         return _costs_of(options, found, instructions if options.name is None else "")
@@ -83,7 +83,7 @@ def _none(profile: str | None) -> str:
     )
 
 
-def _searched(profile: str) -> str:
+def _note_search(profile: str) -> str:
     """The note on the tools that the hosts of a profile are shown in place of these; "": they are shown these."""
 
     with client() as control:
@@ -119,7 +119,7 @@ def _costs(options: argparse.Namespace) -> int:
     return EX_OK
 
 
-def _unused(options: argparse.Namespace) -> int:
+def _list_unused(options: argparse.Namespace) -> int:
 
     status, uses = status_and_uses(options)
     if options.name is not None and all(each.name != options.name for each in status.upstreams):

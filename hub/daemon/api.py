@@ -58,7 +58,7 @@ from hub.wire.jsonrpc import Request, Result, own_items
 from hub.wire.mcp import HUBD_VERSION, L4, LIST_METHOD, Kind
 from upstreams.journal.journal import Follower, Journal, merge_tails
 from upstreams.lifecycle import State
-from upstreams.upstream import Upstream
+from upstreams.upstream import ManagedUpstream
 
 log = logging.getLogger("hubd")
 
@@ -121,7 +121,7 @@ class DaemonApi:
             all_tokens=hub.live.everything.shown_cost.tokens,
         )
 
-    def _upstream(self, upstream: Upstream) -> UpstreamRow:
+    def _upstream(self, upstream: ManagedUpstream) -> UpstreamRow:
         status, cost = upstream.status(), self._hub.live.cost_of(upstream.name)
         if cost is not None and status.counts is not None and upstream.config.tools != ALL:
             status = structs.replace(status, counts=structs.replace(status.counts, tools=cost.tools))
@@ -135,7 +135,7 @@ class DaemonApi:
             largest=None if cost is None or not cost.tools else LargestTool(cost.largest, cost.largest_tokens),
         )
 
-    def _since_connection_s(self, upstream: Upstream) -> float | None:
+    def _since_connection_s(self, upstream: ManagedUpstream) -> float | None:
         if upstream.state is State.CONNECTED:
             return 0.0
         ago_s = self._hub.supervisor.last_connected.ago_s(upstream.config)

@@ -42,7 +42,7 @@ async def _plainly() -> AsyncIterator[None]:
     yield
 
 
-class Outcome(Struct, frozen=True):
+class ReloadResult(Struct, frozen=True):
     """The outcome of a reload."""
 
     difference: Difference = Difference()
@@ -117,7 +117,7 @@ class Reloader:
         self._wanted = DirtyFlag()
         self._asked = False
         self._last: str | None = None
-        self._waiting: list[Promise[Outcome]] = []
+        self._waiting: list[Promise[ReloadResult]] = []
         self._watcher = Watcher(self._wanted.set)
 
     def __repr__(self) -> str:
@@ -133,9 +133,9 @@ class Reloader:
         self._asked = True
         self._wanted.set()
 
-    async def reload(self) -> Outcome:
+    async def reload(self) -> ReloadResult:
         """Read the configuration again; the outcome. Cancellation: it is read all the same."""
-        waiter: Promise[Outcome] = Promise()
+        waiter: Promise[ReloadResult] = Promise()
         self._waiting.append(waiter)
         self.request()
         return await waiter.wait()
@@ -179,7 +179,7 @@ class Reloader:
 
     # --- one reload ---------------------------------------------------------------------------------------------------
 
-    async def _reload(self) -> Outcome:
+    async def _reload(self) -> ReloadResult:
         """One reload. Never raises."""
         asked, self._asked = self._asked, False
         if asked:
@@ -187,7 +187,7 @@ class Reloader:
                 return await self._try()
         return await self._try(around=self._around)
 
-    async def _try(self, around: Callable[[], AbstractAsyncContextManager[None]] = _plainly) -> Outcome:
+    async def _try(self, around: Callable[[], AbstractAsyncContextManager[None]] = _plainly) -> ReloadResult:
         try:
             # A keyring may have the thread wait for a person; the hub can stop all the same
             loaded = await trio.to_thread.run_sync(self._read_all, abandon_on_cancel=True)
@@ -232,14 +232,14 @@ class Reloader:
         directories = (*self._loaded.directories, *getattr(error, "directories", ()))
         self._watcher.watch(dict.fromkeys(files), dict.fromkeys(directories))
 
-    def _fail(self, problem: str) -> Outcome:
+    def _fail(self, problem: str) -> ReloadResult:
         if problem != self.problem:
             log.error("the configuration has errors, the previous one is still in use: %s", problem)
             self._watcher.look_again()
         self.problem = problem
-        return Outcome(problem=problem, pending=self._pending())
+        return ReloadResult(problem=problem, pending=self._pending())
 
-    def _succeed(self, loaded: Loaded, found: Difference) -> Outcome:
+    def _succeed(self, loaded: Loaded, found: Difference) -> ReloadResult:
         variables = loaded.environ != self._loaded.environ
         told = _sentence(found, variables=variables)
         if self.problem is not None or found or variables:
@@ -257,4 +257,4 @@ class Reloader:
         warnings = tuple(str(warning) for warning in loaded.warnings)
         changed = bool(found) or variables
         last, self._last = self._last, told if changed else self._last
-        return Outcome(found, None, self._pending(), warnings, None if changed else last, variables)
+        return ReloadResult(found, None, self._pending(), warnings, None if changed else last, variables)

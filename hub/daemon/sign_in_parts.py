@@ -24,7 +24,7 @@ from hub.net.http_server import HttpRequest, HttpResponse
 
 if TYPE_CHECKING:
     from hub.sign_in.authorization_url import Listening
-    from hub.sign_in.sign_ins import SignIns, Visit
+    from hub.sign_in.sign_ins import SignIns, SignInVisit
     from upstreams.fetch.fetcher import Fetcher
     from upstreams.oauth.accounts import Accounts
     from upstreams.oauth.credential import UpstreamCredential
@@ -117,7 +117,7 @@ class SignInParts:
         await self.ready()
         await self.sign_ins.look(upstream, caller)
 
-    def visit(self, upstream: str, caller: Caller) -> "Visit | None":
+    def visit(self, upstream: str, caller: Caller) -> "SignInVisit | None":
         """The page on which the person behind `caller` signs in; None: there is none that would work now."""
         return self.sign_ins.visit(upstream, caller)
 

@@ -15,7 +15,7 @@ import trio
 from cache.interfaces import StoreUnreachable
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
-from hub.downstream.http.refusal import RETRY_AFTER, Refused, is_modern_notification, no_session, refuse
+from hub.downstream.http.refusal import RETRY_AFTER, RequestRefused, is_modern_notification, no_session, refuse
 from hub.downstream.http.request import Inbound
 from hub.fleet.membership import TRIES, Membership, Registration
 from hub.fleet.ownership import Elsewhere, Ownership, SessionOver
@@ -127,7 +127,7 @@ class FleetGate:
                 if elsewhere.session:
                     await self._take_over(elsewhere.session, inbound)
             await self._endpoint.answer(inbound)
-        except Refused as error:
+        except RequestRefused as error:
             error.reply(response)
 
     def _find(self, inbound: Inbound) -> Elsewhere | None:
@@ -222,9 +222,9 @@ def _begins(message: Message) -> bool:
     return isinstance(message, Request) and message.method == INITIALIZE
 
 
-def _later(text: str) -> Refused:
+def _later(text: str) -> RequestRefused:
     failure = Failure(INTERNAL_ERROR, text, raw({"hub": "replicas", "executed": "no", "retryable": True}))
-    return Refused(503, failure, headers=RETRY_AFTER)
+    return RequestRefused(503, failure, headers=RETRY_AFTER)
 
 
 def _fail(request: HttpRequest) -> bytes | None:

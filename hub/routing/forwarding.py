@@ -29,7 +29,7 @@ from hub.wire.request_meta import params_for_upstream, split_meta
 from hub.wire.translate.errors import failure_for_host
 from hub.wire.translate.results import UnknownResultType, result_for_host
 from hub.wire.value_limits import TooManyItems
-from upstreams.upstream import Upstream
+from upstreams.upstream import ManagedUpstream
 
 
 class OperationForwarder:
@@ -112,7 +112,13 @@ class OperationForwarder:
         return await trio.to_thread.run_sync(partial(untag_arguments, arguments, untag), limiter=self._untagging)
 
     def _send(
-        self, operation: Operation, upstream: Upstream, exchange: HostExchange, request: Request, *, signs_in: bool
+        self,
+        operation: Operation,
+        upstream: ManagedUpstream,
+        exchange: HostExchange,
+        request: Request,
+        *,
+        signs_in: bool,
     ) -> Awaitable[Reply]:
         """Send `operation` across the seam: reads by way of the cache, and at the log level that the host wants.
         `signs_in`: it is for the hub's own tool, in front of the upstream."""

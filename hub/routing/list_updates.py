@@ -17,7 +17,7 @@ from hub.link.hub_errors import UpstreamUnavailable
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.view_catalogs import ListChange
 from hub.wire.mcp import CAPABILITY, Kind, Snapshot
-from upstreams.upstream import Upstream
+from upstreams.upstream import ManagedUpstream
 
 COALESCE_S: Final = 0.02
 """Seconds for which changes are gathered before one rebuild."""
@@ -108,7 +108,7 @@ class ListUpdates:
     async def wait_for_first(self, names: Iterable[str], kind: Kind) -> None:
         """Wait, within reason, for the first lists of those of the upstreams `names` that neither listed nor failed."""
 
-        async def refresh(upstream: Upstream) -> None:
+        async def refresh(upstream: ManagedUpstream) -> None:
             with suppress(UpstreamUnavailable):  # disabled meanwhile
                 await upstream.refresh(kind)
 

@@ -30,7 +30,7 @@ from hub.link.sealing import Sealer
 from hub.link.waiting import Bell
 from hub.routing.shown_servers import ShownServers
 from hub.routing.view_catalogs import ListChange, ShownProfiles, ViewCatalogs
-from upstreams.upstream import Upstream
+from upstreams.upstream import ManagedUpstream
 
 log = logging.getLogger("hubd.notify")
 
@@ -44,7 +44,7 @@ class LiveCatalog:
 
     def __init__(
         self,
-        upstreams: Mapping[str, Upstream],
+        upstreams: Mapping[str, ManagedUpstream],
         rules: Rules,
         claims: UriClaims,
         sealer: Sealer,

@@ -22,7 +22,7 @@ from hub.routing.resource_reads import DivertedUpstream
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.mcp import HUB_TOOL, INVALID_PARAMS, RESULT_TYPE, Era, Kind, era_of
 from hub.wire.value_limits import TooManyItems, open_result, peek_limited
-from upstreams.upstream import Upstream
+from upstreams.upstream import ManagedUpstream
 
 WORDS_PER_STEP: Final = 1_000
 """Work between two checkpoints, as `SearchIndex.add` counts it; the last tool of a step may pass it."""
@@ -62,7 +62,7 @@ class ToolSearch:
                     if work >= WORDS_PER_STEP:
                         await trio.lowlevel.checkpoint()
                         work = 0
-                    work += index.add(_found_tool(part.server_id, each), title)
+                    work += index.add(_found_of(part.server_id, each), title)
             catalog.keep_index(index)
             return index
 
@@ -117,7 +117,7 @@ def explain(reply: Reply, name: str, route: Route, catalog: Catalog) -> Reply:
     tool, part = _entry(route, catalog), catalog.part(route.upstream)
     if tool is None or part is None:
         return reply
-    return refuse(f"{reply.message}\nThe definition of {quote(name)}:\n{definition(_found_tool(part.server_id, tool))}")
+    return refuse(f"{reply.message}\nThe definition of {quote(name)}:\n{definition(_found_of(part.server_id, tool))}")
 
 
 def _is_of_the_hub(failure: Failure) -> bool:
@@ -130,11 +130,11 @@ def _entry(route: Route, catalog: Catalog) -> VisibleEntry | None:
     return None if part is None else next((x for x in part.shown[Kind.TOOL] if x.original == route.original), None)
 
 
-def _found_tool(server: str, shown: VisibleEntry) -> FoundTool:
+def _found_of(server: str, shown: VisibleEntry) -> FoundTool:
     return FoundTool(shown.visible, shown.original, server, shown.fields)
 
 
-def sign_in_door(upstream: Upstream) -> DivertedUpstream:
+def sign_in_door(upstream: ManagedUpstream) -> DivertedUpstream:
     """The hub's own tool of `upstream`, at which a person has to sign in, as something that operations are sent to."""
 
     async def answer(operation: Operation, exchange: Exchange) -> Reply:

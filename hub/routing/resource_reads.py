@@ -24,7 +24,7 @@ from hub.wire.jsonrpc import Reply, Request, Result, encode, peek_object
 from hub.wire.mcp import HOP_KEYS, RESOURCES_READ, Era, Snapshot, era_of
 from hub.wire.translate.results import UnknownResultType, result_for_host
 from hub.wire.value_limits import TooManyItems
-from upstreams.upstream import Upstream
+from upstreams.upstream import ManagedUpstream
 
 _HARMLESS = HARMLESS | HOP_KEYS
 
@@ -47,7 +47,7 @@ class ResourceReads:
         return f"<ResourceReads by way of {self._reads!r}>"
 
     def find_cached(
-        self, upstream: Upstream, original: str, asked: str, caller: Caller, catalog: Catalog
+        self, upstream: ManagedUpstream, original: str, asked: str, caller: Caller, catalog: Catalog
     ) -> Result | None:
         """The cached copy of the resource `original`, which `caller` wrote as `asked`; None: there is none."""
         hit = self._reads.peek(upstream, original, caller)
@@ -85,7 +85,7 @@ class ResourceReads:
         self._reads.keep_form(hit, key, form, 0 if text is entry.value else memoryview(text).nbytes)
         return form
 
-    def by_way_of(self, upstream: Upstream) -> "DivertedUpstream":
+    def by_way_of(self, upstream: ManagedUpstream) -> "DivertedUpstream":
         """`upstream`, whose resources are read by way of the cache."""
         return DivertedUpstream(upstream, partial(self._reads.call, upstream))
 
@@ -97,7 +97,7 @@ class ResourceReads:
 class DivertedUpstream:
     """An upstream whose calls are answered by `call`. Satisfies `hub.link.interface.Upstream`."""
 
-    def __init__(self, upstream: Upstream, call: Callable[[Operation, Exchange], Awaitable[Reply]]) -> None:
+    def __init__(self, upstream: ManagedUpstream, call: Callable[[Operation, Exchange], Awaitable[Reply]]) -> None:
         self.name = upstream.name
         self.config: UpstreamConfig = upstream.config
         self._upstream = upstream

@@ -16,7 +16,7 @@ from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view import EVERYTHING, View
 from hub.link.sealing import Sealer
 from hub.routing.view_catalogs import ViewCatalogs
-from upstreams.upstream import Upstream
+from upstreams.upstream import ManagedUpstream
 
 
 class ShownProject:
@@ -48,7 +48,7 @@ class ShownServers:
 
     def __init__(
         self,
-        upstreams: Mapping[str, Upstream],
+        upstreams: Mapping[str, ManagedUpstream],
         rules: Rules,
         claims: UriClaims,
         sealer: Sealer,

@@ -103,14 +103,14 @@ def judge(parameters: Mapping[str, str], expected: Expected) -> str:
         )
     error = parameters.get("error")
     if error is not None:
-        raise RefusedResponse(_told(expected.issuer, error, parameters.get("error_description", "")), code=error)
+        raise RefusedResponse(_say(expected.issuer, error, parameters.get("error_description", "")), code=error)
     code = parameters.get("code")
     if not code:
         raise RefusedResponse(f"{expected.issuer} sent the browser back without a code")
     return code
 
 
-def _told(issuer: str, error: str, description: str) -> str:
+def _say(issuer: str, error: str, description: str) -> str:
     shown = printable(error[:MAX_ERROR])
     if error == "access_denied" and not description:
         return f"{issuer} says that access was denied"

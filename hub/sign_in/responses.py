@@ -15,7 +15,7 @@ from hub.sign_in.callback import Expected, RefusedResponse, judge
 from hub.sign_in.prospects import Prospects
 from hub.sign_in.return_address import ReturnAddresses
 from hub.sign_in.surroundings import Code, Surroundings
-from hub.sign_in.tickets import Outcome, Record, Ticket, Tickets, target_of
+from hub.sign_in.tickets import Outcome, SignInRecord, Ticket, Tickets, target_of
 from upstreams.oauth.model import Grant, GrantKey, OAuthProblem, OAuthUnavailable
 
 log = logging.getLogger("hubd")
@@ -35,7 +35,7 @@ class Responses:
         self._prospects = prospects
         self._addresses = addresses
 
-    async def answered(self, record: Record, parameters: dict[str, str]) -> Outcome:
+    async def answered(self, record: SignInRecord, parameters: dict[str, str]) -> Outcome:
         """Carry on with the response that a record waits for, which is spent by that.
 
         Cancellation: it goes on all the same, since a code works once.
@@ -46,7 +46,7 @@ class Responses:
 
         async def carry_on() -> None:
             try:
-                done.append(await self._answered(record, parameters))
+                done.append(await self._answer(record, parameters))
             finally:
                 over.set()
 
@@ -55,7 +55,7 @@ class Responses:
         await over.wait()
         return done[0] if done else self._failure(record, "The hub failed at it; its log says more")
 
-    async def _answered(self, record: Record, parameters: dict[str, str]) -> Outcome:
+    async def _answer(self, record: SignInRecord, parameters: dict[str, str]) -> Outcome:
         ticket, server = record.ticket, record.discovery.server
         try:
             code = judge(parameters, Expected(server.issuer, server.sends_issuer))
@@ -75,7 +75,7 @@ class Responses:
         ticket.tell(outcome)
         return outcome
 
-    async def _redeem(self, record: Record, code: str) -> Grant:
+    async def _redeem(self, record: SignInRecord, code: str) -> Grant:
         """Get the tokens for a code.
 
         Raises:
@@ -111,7 +111,7 @@ class Responses:
         if ticket.agreed == grant.key.issuer:
             await self._around.keeper().agree(ticket.upstream, ticket.principal, grant.key.issuer)
 
-    def _success(self, record: Record, grant: Grant) -> Outcome:
+    def _success(self, record: SignInRecord, grant: Grant) -> Outcome:
         """End the ticket, start the upstream, and tell everybody."""
         ticket = record.ticket
         self._tickets.end(ticket)
@@ -132,7 +132,7 @@ class Responses:
             renewable=grant.refresh_token is not None,
         )
 
-    def _failure(self, record: Record, text: str, state: str = "failed") -> Outcome:
+    def _failure(self, record: SignInRecord, text: str, state: str = "failed") -> Outcome:
         ticket, issuer = record.ticket, record.discovery.server.issuer
         return Outcome(upstream=ticket.upstream, principal=ticket.principal, state=state, text=text, issuer=issuer)
 

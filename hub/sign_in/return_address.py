@@ -80,7 +80,7 @@ class ReturnAddresses:
         number = await self._number(server)
         if (base := self._lasting_base()) is not None:
             return taken_apart(callback_at(base, number))
-        return await self._kept(number, for_s)
+        return await self._keep_port(number, for_s)
 
     async def expected(self, config: UpstreamConfig, server: AuthorizationServer) -> str:
         """The redirect URI that a sign-in at `server` would use. Nothing listens there for that.
@@ -121,7 +121,7 @@ class ReturnAddresses:
         if before != issuer:
             raise OAuthProblem(texts.used_at_another(uri, before, issuer))
 
-    async def _kept(self, number: int, for_s: float) -> RedirectUri:
+    async def _keep_port(self, number: int, for_s: float) -> RedirectUri:
         """At the port that is kept for this, or at another one if that is taken."""
         keeper = self._around.keeper()
         known = await keeper.port() or 0
@@ -235,7 +235,7 @@ class CallbackListeners:
         """Find a port of 127.0.0.1 that is free, `port` if that is."""
         for wanted in (port, 0):
             try:
-                with _bound("127.0.0.1", wanted) as found:
+                with _bind("127.0.0.1", wanted) as found:
                     return int(found.getsockname()[1])
             except OSError:
                 continue
@@ -303,7 +303,7 @@ def bind(host: str, port: int) -> socket.socket | None:
         PortTaken: another program has it.
     """
     try:
-        found = _bound(host, port)
+        found = _bind(host, port)
     except OSError as error:
         if error.errno in NO_ADDRESS:
             return None
@@ -317,7 +317,7 @@ def bind(host: str, port: int) -> socket.socket | None:
     return found
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -26,7 +26,7 @@ from hub.sign_in.prospects import Prospects, asked_for, check_scope
 from hub.sign_in.responses import Responses
 from hub.sign_in.return_address import ReturnAddresses
 from hub.sign_in.surroundings import Surroundings
-from hub.sign_in.tickets import RECORD_S, Invitation, Outcome, Record, Ticket, Tickets, record_of, target_of
+from hub.sign_in.tickets import RECORD_S, Invitation, Outcome, SignInRecord, Ticket, Tickets, record_of, target_of
 from upstreams.oauth.model import Challenge, NoSignIn, OAuthProblem, OAuthUnavailable
 from upstreams.oauth.registration.trial import SignInProspect
 
@@ -34,7 +34,7 @@ LOOK_S: Final = 5.0
 """Time that a host's call waits for what a sign-in would begin with."""
 
 
-class Visit(Struct, frozen=True):
+class SignInVisit(Struct, frozen=True):
     """A page that a host may send its user to."""
 
     url: str
@@ -94,7 +94,7 @@ class SignIns:
             if looking.cancelled_caught:
                 self.prospects.note_slow(upstream, config, principal)
 
-    def visit(self, upstream: str, caller: Caller) -> Visit | None:
+    def visit(self, upstream: str, caller: Caller) -> SignInVisit | None:
         """The page on which the user of a host signs in; None: there is none that would work now."""
         config = self._around.upstream(upstream)
         principal = None if config is None else self._account(config, caller)
@@ -114,7 +114,7 @@ class SignIns:
             ticket = self.tickets.obtain(upstream, principal)
         invitation = self.tickets.invite(ticket, caller.identity.host)
         code = invitation.shown_code if tells else ""
-        return Visit(
+        return SignInVisit(
             f"{base}/oauth/begin/{invitation.id}",
             ticket.visit,
             texts.visit(upstream, self._server(upstream, principal), code),
@@ -178,7 +178,7 @@ class SignIns:
         Raises:
             HubError: it cannot begin; the text says why.
         """
-        config = self._configured(upstream)
+        config = self._load_configured(upstream)
         try:
             check_scope(upstream, config, scope)
             discovery = await self.prospects.discover(upstream, config, principal, anew=True)
@@ -218,7 +218,7 @@ class SignIns:
         Raises:
             HubError: no sign-in is made there.
         """
-        config = self._configured(upstream)
+        config = self._load_configured(upstream)
         credential = self._around.credential(upstream, config, OWNER)
         challenge = Challenge() if credential is None else credential.challenge
         with trio.move_on_after(LOOK_S):
@@ -229,7 +229,7 @@ class SignIns:
             return found
         return SignInProspect(problem=f"{texts.too_slow(upstream)}.", is_passing=True)
 
-    def _configured(self, upstream: str) -> UpstreamConfig:
+    def _load_configured(self, upstream: str) -> UpstreamConfig:
         config = self._around.upstream(upstream)
         if config is None and not upstream:
             raise UpstreamUnavailable("There is no identity provider; set issuer and client_id below [oauth.idp]")
@@ -287,7 +287,7 @@ class SignIns:
 
     async def prepare(
         self, ticket: Ticket, invitation: Invitation, *, on_terminal: bool, cookie: str = ""
-    ) -> tuple[Record, str]:
+    ) -> tuple[SignInRecord, str]:
         """Make an authorization request: its record and its URL.
 
         Raises:
@@ -296,7 +296,7 @@ class SignIns:
             HubError: no sign-in is made there.
         """
         upstream, principal = ticket.upstream, ticket.principal
-        config = self._configured(upstream)
+        config = self._load_configured(upstream)
         async with ticket.lock:
             discovery = await self.prospects.discover(upstream, config, principal)
             why = self.prospects.unusual(upstream, principal)
@@ -358,7 +358,7 @@ class SignIns:
 
     # --- the response -------------------------------------------------------------------------------------------------
 
-    async def answered(self, record: Record, parameters: dict[str, str]) -> Outcome:
+    async def answered(self, record: SignInRecord, parameters: dict[str, str]) -> Outcome:
         """Carry on with the response that a record waits for, which is spent by that.
 
         Cancellation: it goes on all the same, since a code works once.

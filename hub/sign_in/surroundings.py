@@ -13,7 +13,7 @@ from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, Gra
 from upstreams.oauth.registration.trial import SignInProspect
 
 
-class Credential(Protocol):
+class SignInCredential(Protocol):
     """The credential of a principal at an upstream (`upstreams.oauth.credential`)."""
 
     @property
@@ -36,7 +36,7 @@ class Credential(Protocol):
         ...
 
 
-class Keeper(Protocol):
+class SignInKeeper(Protocol):
     """The records of sign-ins (`upstreams.oauth.store`).
 
     Every method raises OAuthProblem if it cannot be read or kept.
@@ -137,9 +137,9 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """The settings of an upstream, references filled in; None: there is no such upstream."""
     listening: Callable[[], Listening | None]
     """The hub's HTTP listener; None: it has none."""
-    credential: Callable[[str, UpstreamConfig, str], Credential | None]
+    credential: Callable[[str, UpstreamConfig, str], SignInCredential | None]
     """The credential of a principal at an upstream; None: none is used there."""
-    keeper: Callable[[], Keeper]
+    keeper: Callable[[], SignInKeeper]
     keep: Callable[[Grant], Awaitable[Grant]]
     """Keeps the grant of a sign-in, durably, and has it used from then on. Raises OAuthProblem, OAuthUnavailable."""
     servers: Servers

@@ -68,7 +68,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     renewable: bool = False
 
 
-class Record(Struct, frozen=True, eq=False, kw_only=True):
+class SignInRecord(Struct, frozen=True, eq=False, kw_only=True):
     """One authorization request that was made, and waits for its response."""
 
     state: bytes
@@ -148,7 +148,7 @@ class Ticket(Struct, eq=False, kw_only=True):
     have forgotten."""
     with_scope: bool = False
     """The hub is to register with the scopes that it wants."""
-    records: deque[Record] = field(default_factory=lambda: deque(maxlen=PER_TICKET))
+    records: deque[SignInRecord] = field(default_factory=lambda: deque(maxlen=PER_TICKET))
     outcome: Outcome | None = None
     """The latest one; after a failure another try may follow."""
     changed: trio.Event = field(default_factory=trio.Event)
@@ -182,7 +182,7 @@ class Tickets:
         self._wall = wall
         self._of: Recent[tuple[str, str], Ticket] = Recent(MAX_TICKETS)
         self._asked: Recent[tuple[str, str], deque[float]] = Recent(MAX_TICKETS)
-        self._records: Recent[bytes, Record] = Recent(MAX_RECORDS)
+        self._records: Recent[bytes, SignInRecord] = Recent(MAX_RECORDS)
         self._done: Recent[str, tuple[float, Outcome, str]] = Recent(MAX_DONE)
         self._unanswered: Recent[tuple[str, str], bool] = Recent(MAX_TICKETS)
 
@@ -265,7 +265,7 @@ class Tickets:
 
     # --- records
 
-    def keep(self, record: Record) -> None:
+    def keep(self, record: SignInRecord) -> None:
         """Wait for the response to a request; of one ticket the last three count."""
         ticket = record.ticket
         if len(ticket.records) == PER_TICKET:
@@ -273,12 +273,12 @@ class Tickets:
         ticket.records.append(record)
         self._records.put(record.state, record)
 
-    def awaited(self, state: str) -> Record | None:
+    def awaited(self, state: str) -> SignInRecord | None:
         """The record of a state, which stays what it is."""
         record = self._records.get(state_hash(state))
         return None if record is None or record.ends_at <= self._now() or record.ticket.over else record
 
-    def spend(self, record: Record) -> None:
+    def spend(self, record: SignInRecord) -> None:
         """Forget a record: its response has come."""
         self._records.pop(record.state, None)
         if record in record.ticket.records:
@@ -321,9 +321,9 @@ def record_of(
     on_terminal: bool,
     ends_at: float,
     cookie: str = "",
-) -> Record:
+) -> SignInRecord:
     """The record of a request with these secrets."""
-    return Record(
+    return SignInRecord(
         state=state_hash(tied.state),
         verifier=tied.verifier,
         nonce=tied.nonce,

@@ -25,7 +25,7 @@ from hub.sign_in.pages import CODE, HEADERS, HTML, begin_page, code_page, page
 from hub.sign_in.return_address import PROXIED
 from hub.sign_in.sign_ins import SignIns
 from hub.sign_in.surroundings import Surroundings
-from hub.sign_in.tickets import IDENTITY_PROVIDER, MAX_TRIES, Invitation, Record, Ticket
+from hub.sign_in.tickets import IDENTITY_PROVIDER, MAX_TRIES, Invitation, SignInRecord, Ticket
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
 
 BEGIN: Final = "/oauth/begin/"
@@ -81,7 +81,7 @@ class Browsers:
         elif (code := _code(request)) and found[1].admits(code):
             await self._go_on(request, response, *found, is_known=True)
         else:
-            _show(response, 200, code_page(found[0].server_name, _asked(found[1]), is_wrong=bool(code)))
+            _show(response, 200, code_page(found[0].server_name, _ask(found[1]), is_wrong=bool(code)))
 
     def _is_for_code(self, request: HttpRequest, ticket: Ticket, refusal: str) -> bool:
         """True if whoever is not let go on for this reason may show by the code that the sign-in is theirs."""
@@ -116,14 +116,14 @@ class Browsers:
         else:
             _show(response, 200, self._page(ticket, invitation, record, url), more)
 
-    def _page(self, ticket: Ticket, invitation: Invitation, record: Record, url: str) -> bytes:
+    def _page(self, ticket: Ticket, invitation: Invitation, record: SignInRecord, url: str) -> bytes:
         server, resource = record.discovery.server, record.discovery.resource
         return begin_page(
             ticket.server_name,
             host_of(server.issuer),
             host_of(server.authorization_endpoint),
             record.scope,
-            _asked(invitation),
+            _ask(invitation),
             url,
             for_all=resource.resource if resource.is_parent else "",
         )
@@ -157,7 +157,7 @@ class Browsers:
 
     # --- who ----------------------------------------------------------------------------------------------------------
 
-    async def _refusal(self, request: HttpRequest, ticket: Ticket, record: Record | None = None) -> str:
+    async def _refusal(self, request: HttpRequest, ticket: Ticket, record: SignInRecord | None = None) -> str:
         """The reason why the browser is not let go on; "": it is that of the person who is to sign in."""
         unknown = texts.unknown_browser(ticket.server_name)
         if record is not None and record.cookie:
@@ -199,7 +199,7 @@ class Browsers:
         response.reply(200, body, (("Cache-Control", "max-age=300"), ("X-Content-Type-Options", "nosniff")))
 
 
-def _came_to(request: HttpRequest, record: Record) -> bool:
+def _came_to(request: HttpRequest, record: SignInRecord) -> bool:
     """True if the request came to the very address that was named in the authorization request."""
     redirect = record.redirect
     if request.path != redirect.path:
@@ -208,7 +208,7 @@ def _came_to(request: HttpRequest, record: Record) -> bool:
     return not redirect.is_loopback or request.headers.get("host", "").lower() == netloc
 
 
-def _asked(invitation: Invitation) -> str:
+def _ask(invitation: Invitation) -> str:
     """A sentence on who asked, and when."""
     return f"{invitation.by} asked for it at {time.strftime('%H:%M', time.localtime(invitation.asked_at))}."
 

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from cache.interfaces import Ticket
+from cache.interfaces import ReadTicket
 from hub.wire.jsonrpc import Result
 from hub.wire.mcp import MODERN
 from tests.support.cache_upstream import Host, Served, read_of, reads_of
@@ -26,7 +26,7 @@ class Faulty:
     async def look_up(self, source, uri, owner, abilities=""):
         await trio.lowlevel.checkpoint()
         self._do("look")
-        return None, Ticket("1")
+        return None, ReadTicket("1")
 
     async def put(self, ticket, source, uri, owner, entry, abilities=""):
         await trio.lowlevel.checkpoint()

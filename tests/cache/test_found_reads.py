@@ -5,7 +5,7 @@ import trio.testing
 from msgspec import Raw
 
 from cache.entry import Entry
-from cache.interfaces import Ticket
+from cache.interfaces import ReadTicket
 from cache.statistics import StoreStatistics
 from hub.wire.mcp import MODERN
 from tests.support.cache_upstream import Host, Served, read_of, reads_of
@@ -27,7 +27,7 @@ class Full:
 
     async def look_up(self, source, uri, owner, abilities=""):
         await trio.lowlevel.checkpoint()
-        return FOUND, Ticket("t")
+        return FOUND, ReadTicket("t")
 
     def statistics(self):
         return StoreStatistics(state="connected", since_s=0)

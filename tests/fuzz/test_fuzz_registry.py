@@ -10,7 +10,7 @@ from config.loading.variables import Variables
 from config.registry.carrying import answers_in
 from config.registry.entry import Answers, about, checked, default_of, entry, words_without_answers
 from config.registry.filled_templates import Piece
-from config.registry.names import Source
+from config.registry.names import RegistrySource
 from config.registry.packages import NotRunnable
 from config.registry.server_json import Unreadable, read_page
 from config.registry.slots import all_asked
@@ -55,7 +55,7 @@ def test_pages(tmp_path):
         except Unreadable:
             continue
         for listed in page.servers:
-            source = Source("official", listed.server.name, listed.server.version)
+            source = RegistrySource("official", listed.server.name, listed.server.version)
             for way in ways_of(listed.server):
                 if way.why:
                     continue

@@ -8,7 +8,7 @@ import trio
 
 from cache.entry import EVERYONE, Entry
 from cache.index import is_trackable
-from cache.interfaces import StoreListener, Ticket
+from cache.interfaces import ReadTicket, StoreListener
 from hub.wire.uri_parents import parents
 
 
@@ -65,7 +65,7 @@ class Member:
 
     async def look_up(
         self, source: str, uri: str, owner: str, abilities: str = ""
-    ) -> tuple[Entry | None, Ticket | None]:
+    ) -> tuple[Entry | None, ReadTicket | None]:
         if self.unwritten.get(source):
             return None, None
         before = self.looking.get(source, 0)
@@ -75,14 +75,16 @@ class Member:
             since, entry = board.entries.get((source, uri, each, abilities), (0, None))
             if entry is not None and board.is_good(since, source, uri):
                 found = entry
-        ticket = Ticket(str(len(board.said)), 0.0)
+        ticket = ReadTicket(str(len(board.said)), 0.0)
         await self._wait()
         if before != self.looking.get(source, 0):
             return None, None
         board.found += found is not None
         return found, ticket
 
-    async def put(self, ticket: Ticket, source: str, uri: str, owner: str, entry: Entry, abilities: str = "") -> None:
+    async def put(
+        self, ticket: ReadTicket, source: str, uri: str, owner: str, entry: Entry, abilities: str = ""
+    ) -> None:
         await self._wait()
         self.board.entries[source, uri, owner, abilities] = int(ticket.stamp), entry
 

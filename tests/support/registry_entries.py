@@ -6,8 +6,8 @@ from typing import Any
 
 from config.registry.entry import Answers, checked, default_of, entry
 from config.registry.filled_templates import Piece
-from config.registry.names import Source
-from config.registry.server_json import Server, read_server
+from config.registry.names import RegistrySource
+from config.registry.server_json import PublishedServer, read_server
 from config.registry.slots import all_asked
 from config.registry.ways import Way, ways_of
 
@@ -16,7 +16,7 @@ EXAMPLES: dict[str, Any] = json.loads(
 )["servers"]
 
 
-def example(name: str) -> Server:
+def example(name: str) -> PublishedServer:
     return read_server(EXAMPLES[name])
 
 
@@ -24,7 +24,7 @@ def absolute(path: str) -> str:
     return path if path.startswith("/") else f"/home/me/{path.removeprefix('~/')}"
 
 
-def way_of(server: Server, at: int = 0, engine: str = "docker") -> Way:
+def way_of(server: PublishedServer, at: int = 0, engine: str = "docker") -> Way:
     way = ways_of(server, engine)[at]
     assert not way.why, way.why
     return way
@@ -43,9 +43,11 @@ def answers_of(way: Way, said: dict[str, str | list[str]]) -> Answers:
     return Answers(values)
 
 
-def made(server: Server, said: dict[str, str | list[str]], at: int = 0, engine: str = "docker") -> dict[str, Any]:
+def made(
+    server: PublishedServer, said: dict[str, str | list[str]], at: int = 0, engine: str = "docker"
+) -> dict[str, Any]:
     """The settings that come of a server and answers."""
     way = way_of(server, at, engine)
-    found = entry(way, answers_of(way, said), Source("official", server.name, server.version))
+    found = entry(way, answers_of(way, said), RegistrySource("official", server.name, server.version))
     assert found.pop("source") == f"official:{server.name}@{server.version}"
     return found

@@ -57,7 +57,7 @@ def insert(shape: Shape, text: str, key: str, value: dict[str, Any]) -> Edit:
         edit = yaml.insert(text, shape.root, key, value, listed=shape.listed)
     else:
         edit = _MODULES[shape.format].insert(text, shape.root, key, value)
-    return _checked(shape, text, edit, _with(shape, document, key, value))
+    return _check(shape, text, edit, _with(shape, document, key, value))
 
 
 def remove(shape: Shape, text: str, key: str, *, comments: bool = True) -> Edit:
@@ -70,7 +70,7 @@ def remove(shape: Shape, text: str, key: str, *, comments: bool = True) -> Edit:
         edit = jsonc.remove(text, shape.root, key, comments=comments)
     else:
         edit = _MODULES[shape.format].remove(text, shape.root, key)
-    return _checked(shape, text, edit, without(shape, read(shape, text), key))
+    return _check(shape, text, edit, without(shape, read(shape, text), key))
 
 
 def assign(shape: Shape, text: str, key: str, setting: str, value: Any, *, table: str = "") -> Edit:
@@ -87,10 +87,10 @@ def assign(shape: Shape, text: str, key: str, setting: str, value: Any, *, table
         raise EditRefused(f'"{key}" has no table "{table}"')
     below = (table,) if table else ()
     edit = _MODULES[shape.format].assign(text, (*shape.root, key, *below), setting, value)
-    changed = _opened(shape, document)
+    changed = _open(shape, document)
     place = _entries(shape, changed)[key]
     (place[table] if table else place)[setting] = value
-    return _checked(shape, text, edit, changed)
+    return _check(shape, text, edit, changed)
 
 
 def snippet(shape: Shape, key: str, value: dict[str, Any]) -> str:
@@ -107,7 +107,7 @@ def snippet(shape: Shape, key: str, value: dict[str, Any]) -> str:
 
 def without(shape: Shape, document: Any, key: str) -> Any:
     """The document as it is without the entry; if it was the last one, nothing is said about where entries stand."""
-    document = _opened(shape, document)
+    document = _open(shape, document)
     if shape.listed:
         (root,) = shape.root
         document[root] = [item for item in document.get(root) or [] if _name(item) != key]
@@ -118,7 +118,7 @@ def without(shape: Shape, document: Any, key: str) -> Any:
 
 def plain(shape: Shape, document: Any) -> Any:
     """The document without empty containers where the entries should be: to a host they say the same."""
-    document = _opened(shape, document)
+    document = _open(shape, document)
     for depth in range(len(shape.root), 0, -1):
         holder = document
         for name in shape.root[: depth - 1]:
@@ -128,7 +128,7 @@ def plain(shape: Shape, document: Any) -> Any:
     return document
 
 
-def _opened(shape: Shape, document: Any) -> Any:
+def _open(shape: Shape, document: Any) -> Any:
     """A copy in which the entries, and what stands on the way to them, may be changed; all else is shared."""
     document = holder = copy.copy(document)
     for name in shape.root[:-1]:
@@ -141,7 +141,7 @@ def _opened(shape: Shape, document: Any) -> Any:
 
 
 def _with(shape: Shape, document: Any, key: str, value: dict[str, Any]) -> Any:
-    document = _opened(shape, document)
+    document = _open(shape, document)
     if shape.listed:
         (root,) = shape.root
         document[root] = [*(document.get(root) or []), value]
@@ -154,7 +154,7 @@ def _with(shape: Shape, document: Any, key: str, value: dict[str, Any]) -> Any:
     return document
 
 
-def _checked(shape: Shape, text: str, edit: Edit, meant: Any) -> Edit:
+def _check(shape: Shape, text: str, edit: Edit, meant: Any) -> Edit:
     try:
         if plain(shape, read(shape, edit.apply(text))) == plain(shape, meant):
             return edit

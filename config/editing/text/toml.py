@@ -200,15 +200,15 @@ def _inline(value: Any) -> str:
 
 def text_of(value: str) -> str:
     """A basic string of TOML: as in JSON, but what cannot be seen is escaped, and other characters are not."""
-    return _UNSEEN.sub(_escaped, json.dumps(value, ensure_ascii=False))
+    return _UNSEEN.sub(_escape, json.dumps(value, ensure_ascii=False))
 
 
 def comment_of(text: str) -> str:
     """A comment of one line: what would end it, and what cannot be seen, is escaped."""
-    return f"# {_UNSEEN.sub(_escaped, text)}"
+    return f"# {_UNSEEN.sub(_escape, text)}"
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
 

@@ -59,13 +59,13 @@ def insert(text: str, path: Sequence[str], key: str, value: dict[str, Any], *, l
         if node.flow_style:
             raise EditRefused(f'"{name}" is written in one line, with brackets')
         indent = _column(text, node.start_mark.index)
-        return _after(text, _end(text, holder, node), _indented(_lines(key, value, listed=listed), indent))
+        return _after(text, _end(text, holder, node), _indent(_lines(key, value, listed=listed), indent))
     if isinstance(node, yaml.ScalarNode) and node.value not in ("", "~", "null"):
         raise EditRefused(f'"{name}" is not a {"list" if listed else "mapping"}')
     colon = text.index(":", holder.end_mark.index) + 1
     end = line_end(text, max(colon, node.end_mark.index))
     rest = text[max(colon, node.end_mark.index) : end].rstrip()
-    lines = _indented(_lines(key, value, listed=listed), _column(text, holder.start_mark.index) + "  ")
+    lines = _indent(_lines(key, value, listed=listed), _column(text, holder.start_mark.index) + "  ")
     return Edit(colon, text[colon:end], rest + newline(text) + newline(text).join(lines))
 
 
@@ -75,7 +75,7 @@ def remove(text: str, path: Sequence[str], key: str) -> Edit:
     Raises:
         EditRefused: it is not there, or is not on lines of its own.
     """
-    holder, node, start, end = _located(text, path, key)
+    holder, node, start, end = _locate(text, path, key)
     first = line_start(text, start)
     if text[first:start].strip(" \ufeff"):
         raise EditRefused(f'"{key}" is not on lines of its own')
@@ -97,7 +97,7 @@ def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
     Raises:
         EditRefused: the mapping is not there, or not in block style.
     """
-    _, node, _, _ = _located(text, path[:-1], path[-1])
+    _, node, _, _ = _locate(text, path[:-1], path[-1])
     entry = _entry(node, path[-1])
     if not isinstance(entry, yaml.MappingNode) or entry.flow_style:
         raise EditRefused(f'"{path[-1]}" is not a mapping on lines of its own')
@@ -115,7 +115,7 @@ def assign(text: str, path: Sequence[str], key: str, value: Any) -> Edit:
 
 def render(path: Sequence[str], key: str, value: dict[str, Any], *, listed: bool) -> str:
     """The text that `insert` would put into an empty file."""
-    return "\n".join([f"{path[0]}:", *_indented(_lines(key, value, listed=listed), "  ")])
+    return "\n".join([f"{path[0]}:", *_indent(_lines(key, value, listed=listed), "  ")])
 
 
 # --- where things are -------------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def _member(node: yaml.MappingNode, name: str) -> tuple[yaml.Node, yaml.Node] | 
     return found[0] if found else None
 
 
-def _located(text: str, path: Sequence[str], key: str) -> tuple[yaml.Node, Any, int, int]:
+def _locate(text: str, path: Sequence[str], key: str) -> tuple[yaml.Node, Any, int, int]:
     """The container's key, the container, and where the member `key` of it starts and ends."""
     root = _compose(text)
     (name,) = path
@@ -201,7 +201,7 @@ def _lines(key: str, value: dict[str, Any], *, listed: bool) -> list[str]:
     return dumped.splitlines()
 
 
-def _indented(lines: list[str], indent: str) -> list[str]:
+def _indent(lines: list[str], indent: str) -> list[str]:
     return [indent + line for line in lines]
 
 
@@ -217,7 +217,7 @@ def _new_root(text: str, root: yaml.MappingNode | None, name: str, lines: list[s
         raise EditRefused("it is written in one line, with brackets")
     indent = "" if root is None else _column(text, root.start_mark.index)
     line = newline(text)
-    body = line.join(_indented([f"{name}:", *_indented(lines, "  ")], indent))
+    body = line.join(_indent([f"{name}:", *_indent(lines, "  ")], indent))
     if text and not text.endswith("\n"):
         return Edit(len(text), "", line + body)
     return Edit(len(text), "", body + line)

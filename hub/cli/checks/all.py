@@ -56,11 +56,11 @@ def findings(examined: Examined, *, strict: bool = False) -> list[Finding]:
             found.append(unreadable(error.filename or check.__name__, error.strerror or str(error)))
     causes = (each for each in found if each.level == "problem" and each.check != "upstream")
     explained = {name for each in causes for name in each.names}
-    found = [rest for each in found if (rest := _unexplained(each, explained)) is not None]
+    found = [rest for each in found if (rest := _without_explained(each, explained)) is not None]
     return sorted(found, key=lambda finding: ("problem", "warning", "note").index(finding.level))
 
 
-def _unexplained(finding: Finding, explained: set[str]) -> Finding | None:
+def _without_explained(finding: Finding, explained: set[str]) -> Finding | None:
     """A finding without the servers whose cause another one tells; None: nothing is left of it."""
     if finding.check != "upstream" or explained.isdisjoint(finding.names):
         return finding

@@ -139,7 +139,7 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
             command = "" if upstream.account is None else upstream.account.command
             trials = (examined.trials() if trials is None else trials) if command else {}
             if name in trials and trials[name].problem:
-                yield _stopped_sign_in(trials[name])
+                yield _sign_in_problem(trials[name])
                 continue
             causes.setdefault((SIGN_IN, command and "by a person"), []).append(name)
         elif upstream.state == "unresolved":  # of others the configuration is told of, with the same reason
@@ -170,7 +170,7 @@ def upstreams(examined: Examined) -> Iterator[Finding]:
         yield Finding("upstream", "problem", f"{listed(names)}: {what}", why, fix, **about(names))
 
 
-def _stopped_sign_in(trial: SignInTrial) -> Finding:
+def _sign_in_problem(trial: SignInTrial) -> Finding:
     """A sign-in that a server waits for, and that cannot begin."""
     name = trial.upstream
     fix = f"do what it says (`hubd edit`), then run `hubd auth {name}`"

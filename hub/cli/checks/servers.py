@@ -74,7 +74,7 @@ def commands(examined: Examined) -> Iterator[Finding]:
     known = {} if examined.loaded is None else examined.loaded.environ
     recorded = examined.loaded is not None and "PATH" in examined.loaded.own_lines
     path = known.get("PATH", shell)
-    missed = _missed_by_the_hub(examined)
+    missed = _find_missed_by_the_hub(examined)
     causes: dict[tuple[str, str, str], list[str]] = {}
     for name, upstream in examined.upstreams():
         if upstream.command is None or NUL in upstream.command:  # a reference, which is read at the start
@@ -99,7 +99,7 @@ def commands(examined: Examined) -> Iterator[Finding]:
         yield _about_command(cause, command, found, names)
 
 
-def _missed_by_the_hub(examined: Examined) -> set[str]:
+def _find_missed_by_the_hub(examined: Examined) -> set[str]:
     """Servers whose command the running hub has looked for in vain."""
     rows = () if examined.status is None else examined.status.upstreams
     return {row.name for row in rows if row.state != "connected" and "was not found" in (row.last_error or "")}
@@ -149,7 +149,7 @@ def unpinned_packages(examined: Examined) -> Iterator[Finding]:
     """Package runners that take the newest version at every start."""
     found: dict[str, tuple[str, str]] = {}
     for name, upstream in examined.upstreams():
-        package = _unpinned([upstream.command or "", *upstream.args])
+        package = _find_unpinned([upstream.command or "", *upstream.args])
         if package is not None:
             sign = "==" if os.path.basename(upstream.command or "") == "pipx" else "@"
             found[name] = package, f"{bare(package)}{sign}VERSION"
@@ -165,7 +165,7 @@ def unpinned_packages(examined: Examined) -> Iterator[Finding]:
     yield Finding("version", "warning", what, why, f"write {pinned} in args", **about(list(found)))
 
 
-def _unpinned(words: list[str]) -> str | None:
+def _find_unpinned(words: list[str]) -> str | None:
     """The package without a version that a command runs; None: it runs none, or a pinned one."""
     found = package_of(words)
     if found is None:

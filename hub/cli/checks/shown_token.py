@@ -78,27 +78,27 @@ class Judge:
         if config.auth == "none":
             return _let_in("whoever shows it, or none, is the hub's owner", 'auth = "none" asks nobody for a token')
         if not _TOKEN.fullmatch(token):
-            return _refused("the file is empty, or holds more than one word", "write the token alone into the file")
+            return _refuse("the file is empty, or holds more than one word", "write the token alone into the file")
         if (own := _own_token(config)) is not None and hmac.compare_digest(own.encode(), token.encode()):
             return _let_in("whoever shows it is the hub's owner", "it is the hub's own token")
-        if isinstance(named := self._named(token), Finding):
+        if isinstance(named := self._find_host_token(token), Finding):
             return named
         if named is not None:
             return _of_named(named)
         if config.auth != "oauth":
             why = f'it is not the hub\'s own and of no host, or has ended; with auth = "{config.auth}" no other counts'
-            return _refused(why, '`hubd token` prints the hub\'s own; auth = "oauth" has tokens of others count')
+            return _refuse(why, '`hubd token` prints the hub\'s own; auth = "oauth" has tokens of others count')
         return await self._of_issuer(token)
 
-    def _named(self, token: str) -> Named | Finding | None:
+    def _find_host_token(self, token: str) -> Named | Finding | None:
         """The token, if it is one of a host."""
         tokens = NamedTokens(Path(directories.state_dir(), "tokens.json"), _wall)
         tokens.configure(self._config.access.tokens)
         if (named := tokens.find(token)) is not None or not token.startswith(PREFIX):
             return named
         if tokens.problem:
-            return _refused(tokens.problem, "do what it says")
-        return _refused(
+            return _refuse(tokens.problem, "do what it says")
+        return _refuse(
             "it looks like a token of `hubd token new`, and there is none like it: it was revoked or replaced, has "
             "ended, or is of another hub",
             "`hubd token list` shows what there is; `hubd token rotate NAME` replaces one",
@@ -108,54 +108,54 @@ class Judge:
 
     async def _of_issuer(self, token: str) -> Finding:
         if token.count(".") != 2:
-            return await self._asked(token)
+            return await self._ask(token)
         jwt = read_jwt(token)
         if isinstance(jwt, Unfit):
-            return _refused(jwt.why, "have the authorization server make one as RFC 9068 says")
+            return _refuse(jwt.why, "have the authorization server make one as RFC 9068 says")
         settings = next((each for each in self._config.access.issuers if each.issuer == jwt.issuer), None)
         if settings is None:
             known = listed([each.issuer for each in self._config.access.issuers])
             fix = "get a token from there, or write that issuer below [[access.issuers]], to the letter"
-            return _refused(f"it says that its issuer is {_shown(jwt.issuer)}, and the hub knows {known}", fix)
+            return _refuse(f"it says that its issuer is {_show(jwt.issuer)}, and the hub knows {known}", fix)
         issuer = self._issuer(settings)
         await issuer.read_keys()
         if issuer.problem:
             return _nobody_can_say(issuer.problem)
-        return self._judged(issuer.judge(jwt), settings)
+        return self._judge(issuer.judge(jwt), settings)
 
-    async def _asked(self, token: str) -> Finding:
+    async def _ask(self, token: str) -> Finding:
         settings = next((each for each in self._config.access.issuers if each.introspection.client_id), None)
         if settings is None:
             fix = "have the issuer make JWTs, or set `introspection` below [[access.issuers]], so that it can be asked"
-            return _refused("it is no JWT, and the hub knows no issuer that it could ask what it is worth", fix)
+            return _refuse("it is no JWT, and the hub knows no issuer that it could ask what it is worth", fix)
         try:
-            return self._judged(await self._issuer(settings).ask(token), settings)
+            return self._judge(await self._issuer(settings).ask(token), settings)
         except CannotAsk as error:
             return _nobody_can_say(str(error))
 
     def _issuer(self, settings: AccessIssuer) -> Issuer:
         return Issuer(settings, self._fetch, _wall, lambda: None)
 
-    def _judged(self, verdict: Verdict | Unfit, settings: AccessIssuer) -> Finding:
+    def _judge(self, verdict: Verdict | Unfit, settings: AccessIssuer) -> Finding:
         if isinstance(verdict, Unfit):
-            return _refused(verdict.why, f"get another one from {settings.issuer}, or correct what it says there")
+            return _refuse(verdict.why, f"get another one from {settings.issuer}, or correct what it says there")
         place = self._place(verdict, settings)
         if place is None:
-            whom = listed([_shown(each) for each in sorted(verdict.audiences)], 4)
+            whom = listed([_show(each) for each in sorted(verdict.audiences)], 4)
             fix = f"ask {settings.issuer} for one for the resource {self._metadata.resource}, to the letter"
             fix += "; where it knows no resources, set `audiences` below [[access.issuers]]"
-            return _refused(f"it is for {whom} (`aud`), and not for this hub, {self._metadata.resource}", fix)
+            return _refuse(f"it is for {whom} (`aud`), and not for this hub, {self._metadata.resource}", fix)
         required = self._config.access.required_scopes
         if lacking(required, verdict.scopes):
             missing = [each for each in required if lacking((each,), verdict.scopes)]
-            has = listed([_shown(each) for each in sorted(verdict.scopes)]) if verdict.scopes else "none"
-            return _refused(
+            has = listed([_show(each) for each in sorted(verdict.scopes)]) if verdict.scopes else "none"
+            return _refuse(
                 f"it lacks the scope {listed(missing)} of required_scopes; it has {has}",
                 f"ask {settings.issuer} for a token with it",
                 status=403,
             )
         identity = verdict.identity
-        who = f"whoever shows it is {_shown(identity.principal)}, as the host {_shown(identity.host)}"
+        who = f"whoever shows it is {_show(identity.principal)}, as the host {_show(identity.host)}"
         return _let_in(f"{who}, at {place}", f"it counts until {_moment(verdict.until)}")
 
     def _place(self, verdict: Verdict, settings: AccessIssuer) -> str | None:
@@ -181,7 +181,7 @@ def _own_token(config: HubConfig) -> str | None:
 def _of_named(named: Named) -> Finding:
     identity = named.identity
     until = "for ever" if named.until == float("inf") else f"until {_moment(named.until)}"
-    who = f"whoever shows it is {_shown(identity.principal)}, as the host {_shown(identity.host)}"
+    who = f"whoever shows it is {_show(identity.principal)}, as the host {_show(identity.host)}"
     return _let_in(who, f"it is a token of this hub's own making, or of its configuration, and counts {until}")
 
 
@@ -189,7 +189,7 @@ def _let_in(what: str, why: str) -> Finding:
     return Finding("token", "note", f"the token opens the hub: {what}", why, "nothing")
 
 
-def _refused(why: str, fix: str, *, status: int = 401) -> Finding:
+def _refuse(why: str, fix: str, *, status: int = 401) -> Finding:
     return Finding("token", "problem", f"the hub refuses the token ({status})", why, fix)
 
 
@@ -198,7 +198,7 @@ def _nobody_can_say(why: str) -> Finding:
     return Finding("token", "problem", "nobody can say now what the token is worth (503)", why, fix)
 
 
-def _shown(text: str) -> str:
+def _show(text: str) -> str:
     """A text of a token, as far as it is fit to be shown."""
     return printable(text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}...")
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from hub.cli.client.answers import completion, prompt, prompts, result, titles
 from hub.cli.client.arguments import depends_on_schema, split, typed
-from hub.cli.client.connection import HubSession, Refused, session
+from hub.cli.client.connection import CallRefused, HubSession, session
 from hub.cli.client.starting import anyone, once_connected, owns, why_away
 from hub.cli.profiles.session import renamed_by, say_refused_file, session_as, why_refused
 from hub.cli.render.screen import Table
@@ -81,7 +81,7 @@ def _call(options: argparse.Namespace) -> int:
         try:
             # a profile may have given the tool a name that does not say whose it is
             answer = once_connected(act, owns(options.name) if options.profile is None else anyone)
-        except Refused as refused:
+        except CallRefused as refused:
             why = _why(refused, tool, hub) if options.profile is None else why_refused(refused, tool, hub, options)
             failed = refused.error, why
             if refused.error.get("code") == INVALID_PARAMS:
@@ -138,7 +138,7 @@ def _tools(hub: "HubSession") -> list[Object]:
     return hub.items("tools/list", "tools")
 
 
-def _why(refused: "Refused", name: str, hub: "HubSession") -> str:
+def _why(refused: "CallRefused", name: str, hub: "HubSession") -> str:
     """The reason why a call was refused, and what can be done."""
 
     code, message = refused.error.get("code"), str(refused)
@@ -282,7 +282,7 @@ def _prompt(options: argparse.Namespace) -> int:
         try:
             params = {"name": options.name, "arguments": _texts(options)}
             result = once_connected(lambda: hub.request("prompts/get", params), owns(options.name))
-        except Refused as refused:
+        except CallRefused as refused:
             known = [str(each.get("name")) for each in hub.items("prompts/list", "prompts")]
             if options.name in known:
                 raise

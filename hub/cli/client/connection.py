@@ -25,7 +25,7 @@ NOTIFICATIONS: Final = "notifications/"
 Object = dict[str, Any]
 
 
-class Refused(ControlFailed):
+class CallRefused(ControlFailed):
     """The hub, or the server behind it, answered a request with an error."""
 
     def __init__(self, error: Mapping[str, Any]) -> None:
@@ -89,7 +89,7 @@ class HubSession:
                 break
         self._running = None
         if isinstance(error := message.get("error"), dict):
-            raise Refused(error)
+            raise CallRefused(error)
         return _object(message.get("result"))
 
     def items(self, method: str, member: str) -> list[Object]:

@@ -24,7 +24,7 @@ class Invalid(ValueError):
     """A text is no answer to a field; says what is expected."""
 
 
-class Choice(NamedTuple):
+class FormChoice(NamedTuple):
     """One of the values that a field takes."""
 
     value: str
@@ -39,7 +39,7 @@ class Field(NamedTuple):
     description: str
     kind: str
     """string, number, integer, boolean, or array (many of `choices`)."""
-    choices: Sequence[Choice]
+    choices: Sequence[FormChoice]
     required: bool
     default: Any
     """None: there is none."""
@@ -147,17 +147,19 @@ def _field(name: str, schema: Any, required: bool) -> Field:
     )
 
 
-def _choices(schema: Mapping[str, Any]) -> Iterator[Choice]:
+def _choices(schema: Mapping[str, Any]) -> Iterator[FormChoice]:
     """The values of `enum` (with `enumNames`), or of `oneOf` or `anyOf` with titles."""
     values = schema.get("enum")
     if isinstance(values, list):
         names = schema.get("enumNames")
         titles = names if isinstance(names, list) and len(names) == len(values) else values
-        yield from (Choice(value, str(title)) for value, title in zip(values, titles, strict=True) if _is_text(value))
+        yield from (
+            FormChoice(value, str(title)) for value, title in zip(values, titles, strict=True) if _is_text(value)
+        )
         return
     for branch in schema.get("oneOf") or schema.get("anyOf") or ():
         if isinstance(branch, dict) and _is_text(branch.get("const")):
-            yield Choice(branch["const"], str(branch.get("title") or branch["const"]))
+            yield FormChoice(branch["const"], str(branch.get("title") or branch["const"]))
 
 
 def _is_text(value: object) -> bool:

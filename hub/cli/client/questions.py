@@ -69,7 +69,7 @@ class Terminal:
         content: Object = {}
         for question in questions:
             self._fill(question, content)
-        return self._decided({"content": content})
+        return self._decide({"content": content})
 
     def _fill(self, question: Field, content: Object) -> None:
         """Ask one question of a form until its answer is valid; nothing at all leaves out what is not required."""
@@ -99,9 +99,9 @@ class Terminal:
         self._show(f"A server asks: {_text(params.get('message'))}")
         self._show("It wants you to open this page, and will not see what you enter there, nor will the hub:")
         self._show(f"  {url}")
-        return self._decided({})
+        return self._decide({})
 
-    def _decided(self, accepted: Object) -> Object:
+    def _decide(self, accepted: Object) -> Object:
         """The person's decision: send it, decline, or cancel."""
         while True:
             answer = self._answer("[a]ccept, [d]ecline or [c]ancel? ").lower()[:1]

@@ -21,7 +21,7 @@ PLACEHOLDERS: Final[Mapping[str, str]] = {"integer": "1", "number": "1", "boolea
 Schema = Mapping[str, Any]
 
 
-class Argument(NamedTuple):
+class ToolArgument(NamedTuple):
     """One argument of a tool."""
 
     name: str
@@ -30,11 +30,13 @@ class Argument(NamedTuple):
     description: str
 
 
-def arguments(schema: Schema) -> list[Argument]:
+def arguments(schema: Schema) -> list[ToolArgument]:
     """The arguments of a tool, those required first."""
-    properties, required = _properties(schema), _required(schema)
+    properties, required = _properties(schema), _list_required(schema)
     found = [
-        Argument(name, kind_of(each, schema), name in required, _first_line(_resolved(each, schema).get("description")))
+        ToolArgument(
+            name, kind_of(each, schema), name in required, _first_line(_resolve(each, schema).get("description"))
+        )
         for name, each in properties.items()
     ]
     return sorted(found, key=lambda argument: not argument.required)
@@ -55,20 +57,20 @@ def example(name: str, schema: Schema) -> str:
 
 def kind_of(schema: Any, root: Schema, depth: int = 0) -> str:
     """The values that a schema takes, in a few words: `string`, `list[integer]`, `"a" | "b"`."""
-    schema = _resolved(schema, root)
+    schema = _resolve(schema, root)
     if depth > MAX_BREADTH:
         return "any"
     if "const" in schema:
-        return _shown(schema["const"])
+        return _show(schema["const"])
     if isinstance(values := schema.get("enum"), list) and values:
-        return _joined([_shown(value) for value in values])
+        return _join([_show(value) for value in values])
     for member in ("anyOf", "oneOf"):
         if isinstance(branches := schema.get(member), list) and branches:
-            return _joined([kind_of(branch, root, depth + 1) for branch in branches[: MAX_BRANCHES + 1]])
+            return _join([kind_of(branch, root, depth + 1) for branch in branches[: MAX_BRANCHES + 1]])
     kinds = schema.get("type")
     names = [kinds] if isinstance(kinds, str) else kinds if isinstance(kinds, list) else []
     named = [_kind(str(kind), schema, root, depth) for kind in names]
-    return _joined(named) if named else "object" if "properties" in schema else "any"
+    return _join(named) if named else "object" if "properties" in schema else "any"
 
 
 def _kind(kind: str, schema: Schema, root: Schema, depth: int) -> str:
@@ -77,25 +79,25 @@ def _kind(kind: str, schema: Schema, root: Schema, depth: int) -> str:
     return "list" if kind == "array" else kind
 
 
-def _joined(kinds: list[str]) -> str:
+def _join(kinds: list[str]) -> str:
     kinds = list(dict.fromkeys(kinds))
     return " | ".join(kinds[:MAX_BRANCHES] + (["..."] if len(kinds) > MAX_BRANCHES else []))
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= MAX_VALUE_CHARS else text[: MAX_VALUE_CHARS - 1] + "…"
 
 
 def _words(schema: Schema, root: Schema, within: str, depth: int) -> Iterator[str]:
     """The words of an example, for everything required."""
-    required = _required(schema)
+    required = _list_required(schema)
     for name, each in _properties(schema).items():
         if name not in required:
             continue
-        each = _resolved(each, root)
+        each = _resolve(each, root)
         key = f"{within}{name}"
-        if _properties(each) and _required(each) and depth < MAX_DEPTH:
+        if _properties(each) and _list_required(each) and depth < MAX_DEPTH:
             yield from _words(each, root, f"{key}.", depth + 1)
         else:
             yield _word(key, each, root)
@@ -116,7 +118,7 @@ def _sample(schema: Schema) -> Any:
     examples = schema.get("examples")
     given = [*(examples[:1] if isinstance(examples, list) else []), schema.get("default"), schema.get("const")]
     given += schema["enum"][:1] if isinstance(schema.get("enum"), list) else []
-    return next((each for each in given if each is not None and len(_shown(each)) < MAX_VALUE_CHARS), None)
+    return next((each for each in given if each is not None and len(_show(each)) < MAX_VALUE_CHARS), None)
 
 
 def _placeholder(kind: str, key: str) -> str:
@@ -131,12 +133,12 @@ def _properties(schema: Schema) -> Mapping[str, Any]:
     return dict(list(found.items())[:MAX_ARGUMENTS]) if isinstance(found, dict) else {}
 
 
-def _required(schema: Schema) -> set[str]:
+def _list_required(schema: Schema) -> set[str]:
     found = schema.get("required")
     return {name for name in found if isinstance(name, str)} if isinstance(found, list) else set()
 
 
-def _resolved(schema: Any, root: Schema) -> Schema:
+def _resolve(schema: Any, root: Schema) -> Schema:
     """The schema that a local `$ref` names; anything that is no schema takes everything."""
     for _ in range(MAX_DEPTH):
         if not isinstance(schema, dict):

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.settings import Timeouts
-from hub.cli.client.connection import Refused
+from hub.cli.client.connection import CallRefused
 from hub.cli.clock import now_s
 from hub.cli.render.tables import duration
 from hub.cli.server_watch import PAUSE_S, is_starting
@@ -53,7 +53,7 @@ def once_connected(act: Callable[[], Result], concerns: Concerns) -> Result:
     while True:
         try:
             return act()
-        except (Refused, UsageError):
+        except (CallRefused, UsageError):
             if not starting.wait_for_one():
                 raise
 

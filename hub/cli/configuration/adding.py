@@ -81,7 +81,7 @@ def _add(options: argparse.Namespace) -> int:
     if option := says_options(options):
         raise UsageError(f"{option} is for a server of a registry, such as `hubd add io.github.someone/something`")
     options = argparse.Namespace(**{**vars(options), **_name_and_url(options)})
-    values, new = _moved(options, _settings_of(options))
+    values, new = _move(options, _settings_of(options))
 
     def change(draft: Draft) -> tuple[str, str]:
         draft.add(options.name, values)
@@ -181,7 +181,7 @@ def _own_settings(options: argparse.Namespace, found: dict[str, Any]) -> dict[st
     return found
 
 
-def _moved(options: argparse.Namespace, values: dict[str, Any]) -> tuple[dict[str, Any], NewSecrets | None]:
+def _move(options: argparse.Namespace, values: dict[str, Any]) -> tuple[dict[str, Any], NewSecrets | None]:
     """The settings with references in the places of secrets, and the secrets; None: they stay where they are."""
     spots = spots_of(values)
     where = ", ".join(f"{setting}.{at}" if at else setting for setting, at in spots)
@@ -223,10 +223,10 @@ def _set(values: dict[str, Any], path: str, text: str) -> None:
             raise UsageError(f"--set {path}: {key} has a value already")
     if last in values:
         raise UsageError(f"--set {path}: it has a value already")
-    values[last] = _typed(text)
+    values[last] = _type(text)
 
 
-def _typed(text: str) -> Any:
+def _type(text: str) -> Any:
     """The text as a TOML value; if it is none, the text itself."""
     try:
         value = tomllib.loads(f"value = {text}")

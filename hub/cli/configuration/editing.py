@@ -231,19 +231,19 @@ def reload_hub(
             signed_in = offered(found.values(), output) if offers else None
             return say_outcomes(found.values(), output) if signed_in is None else signed_in
     output.set(hub="refused")
-    own = Path(_watched(config)[0]).with_name("hubd.env")
+    own = Path(_list_watched(config)[0]).with_name("hubd.env")
     text = f"saved, but the running hub refuses it and keeps its configuration: {problem}. That hub does not have the"
     return output.fail(EX_CONFIG, f"{text} variables of this shell: write those it needs into {own}")
 
 
-def _watched(config: ConfigStatus) -> Sequence[str]:
+def _list_watched(config: ConfigStatus) -> Sequence[str]:
     """The paths that a hub of this configuration reads, the main file first."""
     return config.watched or config.files
 
 
 def _is_watched(changed: Sequence[Path], config: ConfigStatus) -> bool:
     """True if a hub of this configuration reads any of the changed files."""
-    watched = [path for path in _watched(config) if os.path.exists(path)]
+    watched = [path for path in _list_watched(config) if os.path.exists(path)]
     return any(os.path.samefile(place, path) for each in changed for place in (each, each.parent) for path in watched)
 
 

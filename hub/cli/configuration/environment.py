@@ -123,11 +123,11 @@ def _capture(options: argparse.Namespace) -> int:
     if path is None:
         return output.fail(EX_FAILED, f"{options.config} is a host's own file, beside which no hubd.env counts")
     with locked(state_dir()):
-        planned = capture(path, os.environ, _configured(options.config))
+        planned = capture(path, os.environ, _load_configured(options.config))
         did, backup = "unchanged", None
         if planned.changes:
             did = "would be written" if options.dry_run else "written"
-            backup = None if options.dry_run else _written(planned)
+            backup = None if options.dry_run else _write(planned)
     output.set(**_as_object(planned, did), backup=backup and str(backup))
     _say_capture(planned, did, output)
     if not options.dry_run:
@@ -149,7 +149,7 @@ def _have_it_read(output: Output) -> None:
         output.note(f"the running hub keeps the environment of before, since its configuration has errors: {problem}")
 
 
-def _configured(named: Path | None) -> HubConfig:
+def _load_configured(named: Path | None) -> HubConfig:
     """The configuration; what is wrong with it keeps no shell from being recorded."""
     try:
         return load_all(named, os.environ, partly=True).config
@@ -157,7 +157,7 @@ def _configured(named: Path | None) -> HubConfig:
         return HubConfig()
 
 
-def _written(planned: Capture) -> Path | None:
+def _write(planned: Capture) -> Path | None:
     return write_capture(planned, now(), backup_dir())
 
 
@@ -204,7 +204,7 @@ def unasked_capture(named: Path | None, more: Mapping[str, UpstreamConfig] | Non
     path = environment_file((named or config_file()).expanduser().absolute())
     if path is None:
         return None, ""
-    config = _configured(named)
+    config = _load_configured(named)
     if more:
         config = structs.replace(config, upstreams={**config.upstreams, **more})
     planned = capture(path, os.environ, config)
@@ -222,7 +222,7 @@ def record_shell(named: Path | None, output: Output) -> None:
         with locked(state_dir()):
             planned, why = unasked_capture(named)
             if planned is not None:
-                _written(planned)
+                _write(planned)
     except EditError as error:
         output.note(f"the environment of this shell was not recorded: {error}")
         return

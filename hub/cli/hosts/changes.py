@@ -16,7 +16,7 @@ from config.editing.text import serverfile
 from config.errors import EditError
 from config.files import locked
 from config.hosts.entry import KEY
-from config.hosts.facts import Host, Machine, Place
+from config.hosts.facts import KnownHost, Machine, Place
 from config.hosts.install import Plan, carry_out
 from config.hosts.installed import Records
 from config.hosts.originals import Original, Originals
@@ -37,7 +37,7 @@ class HostChanges:
         self,
         options: argparse.Namespace,
         machine: Machine,
-        by_hand: Callable[[Host], Mapping[str, Any]] | None = None,
+        by_hand: Callable[[KnownHost], Mapping[str, Any]] | None = None,
     ) -> None:
         """`by_hand`: the entry for people to write into a file where the change is refused."""
         self._options = options
@@ -142,13 +142,13 @@ def as_object(planned: Plan, backup: Path | None) -> dict[str, Any]:
         "did": planned.did,
         "backup": backup and str(backup),
         "diff": host_diff(planned.place, planned.before or b"", planned.after or b"") if by_us else None,
-        "commands": [_masked_words(command) for command in planned.program],
+        "commands": [_mask_words(command) for command in planned.program],
         "restored": [each.key for each in planned.restored],
         "note": (planned.changes and planned.place.host.note) or None,
     }
 
 
-def say_refused(planned: Plan, by_hand: Callable[[Host], Mapping[str, Any]] | None, output: Output) -> int:
+def say_refused(planned: Plan, by_hand: Callable[[KnownHost], Mapping[str, Any]] | None, output: Output) -> int:
     """Say why a file was left alone, and which entry to put there `by_hand`; the exit code."""
     place, refused = planned.place, {**of_place(planned.place), "did": "refused", "why": planned.why}
     output.fail(EX_FAILED, f"{place.title}: {place.path}: {planned.why}; it was left as it is")
@@ -183,12 +183,12 @@ def show(planned: Plan, output: Output) -> None:
     if not planned.changes:
         output.say(as_sentence(planned))
     for command in planned.program:
-        output.say(f"would run: {_masked_words(command)}")
+        output.say(f"would run: {_mask_words(command)}")
     if planned.changes and not planned.program:
         output.say(host_diff(planned.place, planned.before or b"", planned.after or b""))
 
 
-def _masked_words(command: Sequence[str]) -> str:
+def _mask_words(command: Sequence[str]) -> str:
     text = shlex.join(command)
     for word in command:
         if word.startswith("{"):

@@ -68,7 +68,7 @@ def settle_near_duplicates(
     for group in groups:
         output.append("near_duplicates", {"names": list(group.names), "why": group.why})
         if options.yes or options.dry_run or not output.is_attended():
-            output.note(f"{_listed(group.names)} are probably the same ({group.why}); all are kept")
+            output.note(f"{_join_names(group.names)} are probably the same ({group.why}); all are kept")
         else:
             for name, kept in keep_which(group, config, output, costs).items():
                 result.merge(name, kept)
@@ -114,7 +114,7 @@ def _difference(name: str, group: NearDuplicates) -> str:
     alone = [key for key in own if key not in others]
     unlike = [key for key in own if any(key in table and table[key] != own[key] for table in settings.values())]
     found = (("also sets", alone), ("has another value of", unlike))
-    texts = [f"{does} {_listed(keys)}" for does, keys in found if keys]
+    texts = [f"{does} {_join_names(keys)}" for does, keys in found if keys]
     return ", and ".join(texts)
 
 
@@ -135,7 +135,7 @@ def _brief(values: Mapping[str, Any]) -> str:
     return masked(text, list(secrets_in(dict(values))))
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
 

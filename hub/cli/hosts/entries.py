@@ -17,7 +17,7 @@ from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import EditError
 from config.hosts.entry import KEY, carried, http_entry, stdio_entry
-from config.hosts.facts import Host, Machine, Place
+from config.hosts.facts import KnownHost, Machine, Place
 from config.hosts.host_servers import Identity, folders, survey
 from config.hosts.import_writing import imported_dir, known
 from config.hosts.install import text_at
@@ -62,7 +62,7 @@ class HostEntries:
         names = self._each.keys(place, originals)
         return {key: self._entry(place, name, key) for name, key in names.items()}
 
-    def by_hand(self, host: Host) -> Mapping[str, Any]:
+    def by_hand(self, host: KnownHost) -> Mapping[str, Any]:
         """The hub's entry for people to write where it could not be put."""
         return stdio_entry(host, self._hubd, self._variables)
 

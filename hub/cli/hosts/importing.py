@@ -123,7 +123,7 @@ def _import(options: argparse.Namespace) -> int:
             result.add(server)
         return result
 
-    result, stores = _decided(options, take, directory)
+    result, stores = _decide(options, take, directory)
     settle_near_duplicates(options, result, config)
     held = [secret for _, server in result.taken for secret in secrets_in(server.values)]
     variables, unkept = settle_of_import(options, result, present.own_lines)
@@ -211,7 +211,7 @@ def _places(options: argparse.Namespace, machine: Machine) -> Iterator[Place]:
 # --- questions --------------------------------------------------------------------------------------------------------
 
 
-def _decided(options: argparse.Namespace, take: Callable[[Secrets], Import], directory: Path) -> tuple[Import, bool]:
+def _decide(options: argparse.Namespace, take: Callable[[Secrets], Import], directory: Path) -> tuple[Import, bool]:
     """The import, after the decision about secrets; True if they go to the store. A trial asks nothing, and says so.
 
     Raises:
@@ -222,7 +222,7 @@ def _decided(options: argparse.Namespace, take: Callable[[Secrets], Import], dir
         return result, False
     if options.dry_run and options.secrets is None:
         trial = "It is shown as if they were kept; an import without --secrets asks what becomes of them."
-        options.output.note(f"{_held(result)}\n{trial}")
+        options.output.note(f"{_list_held(result)}\n{trial}")
     chosen = _secrets(options, result, directory)
     return take(chosen), chosen == "store"
 
@@ -238,7 +238,7 @@ def _secrets(options: argparse.Namespace, result: Import, directory: Path) -> Se
         return chosen
     if options.dry_run:
         return "keep"
-    text = _held(result)
+    text = _list_held(result)
     if not options.output.is_attended():
         raise UsageError(f"{text}\nsay what becomes of them: --secrets store, keep, reference or skip")
     print(text, file=sys.stderr)
@@ -252,7 +252,7 @@ def _secrets(options: argparse.Namespace, result: Import, directory: Path) -> Se
             return answers[answer]
 
 
-def _held(result: Import) -> str:
+def _list_held(result: Import) -> str:
     """The servers with values that look like secrets, and where."""
     lines = [
         f"  {name} ({server.place.title}): {', '.join(f'{setting}.{at}' if at else setting for setting, at in spots)}"

@@ -13,7 +13,7 @@ from config.editing.text.change import EditRefused
 from config.editing.text.serverfile import entries
 from config.errors import ConfigError, EditError
 from config.hosts.entry import KEY
-from config.hosts.facts import Host, Machine, Place, all_hosts, is_found, project_place, user_places
+from config.hosts.facts import KnownHost, Machine, Place, all_hosts, is_found, project_place, user_places
 from config.hosts.import_writing import imported_dir, known
 from config.hosts.install import Plan, own_program, plan_entries, plan_restore, plan_uninstall, text_at
 from config.hosts.installed import Records, our_entries
@@ -202,7 +202,7 @@ def _list(options: argparse.Namespace, machine: Machine, output: Output) -> int:
     return EX_OK
 
 
-def _of_project(host: Host, project: Path) -> list[Place]:
+def _of_project(host: KnownHost, project: Path) -> list[Place]:
     place = project_place(host, project)
     return [] if place is None else [place]
 

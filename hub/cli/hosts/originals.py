@@ -58,12 +58,12 @@ class ImportedOriginals:
         self._unkept = unkept
         self._forced: frozenset[str] = frozenset()
         if options.disable_originals:
-            self._forced = self._named_by_force()
+            self._forced = self._names_by_force()
             self._refuse_damage()
         elif options.force:
             raise UsageError("--force belongs to --disable-originals")
 
-    def _named_by_force(self) -> frozenset[str]:
+    def _names_by_force(self) -> frozenset[str]:
         known = list(dict.fromkeys(name for name, _ in (*self._result.taken, *self._result.known)))
         found: set[str] = set()
         for pattern in self._options.force:
@@ -81,7 +81,7 @@ class ImportedOriginals:
         """The files of hosts that change if the hub serves everything."""
         if not self._options.disable_originals:
             return []
-        plan = self._plan(self._hoped())
+        plan = self._plan(self._hope())
         paths = [*(write.path for write in plan.writes), *(call.path for call in plan.programs)]
         return list(dict.fromkeys(map(str, paths)))
 
@@ -89,7 +89,7 @@ class ImportedOriginals:
         """Show what would be taken out, as far as that is known without starting anything; the exit code."""
         if not self._options.disable_originals:
             return EX_OK
-        hoped = self._hoped()
+        hoped = self._hope()
         told, running = self._as_running()
         unknown = [name for name in hoped if name not in told]
         plan = self._plan({**hoped, **told})
@@ -112,7 +112,7 @@ class ImportedOriginals:
         """
         if not self._options.disable_originals:
             return EX_OK
-        served = self._served()
+        served = self._ask_what_is_served()
         if served is None:
             return EX_FAILED
         plan = self._plan(served)
@@ -132,13 +132,13 @@ class ImportedOriginals:
             without_hub=self._options.without_hub,
         )
 
-    def _hoped(self) -> dict[str, str]:
+    def _hope(self) -> dict[str, str]:
         """As if the hub served everything."""
         return dict.fromkeys(candidates(self._result, self._forced), "")
 
-    def _asked(self) -> list[str]:
+    def _ask(self) -> list[str]:
         """The servers that need to be served: not those that stay for another reason."""
-        plan, hoped = self._plan(self._hoped()), self._hoped()
+        plan, hoped = self._plan(self._hope()), self._hope()
         stay = {(each.place.path, each.place.kept.root, each.key) for each in plan.stays}
         leave = {
             name
@@ -154,12 +154,12 @@ class ImportedOriginals:
         except (HubNotRunning, ControlFailed, UsageError):
             return {}, False
         there = {row.name for row in status.upstreams}
-        return reasons([name for name in self._hoped() if name in there], status), True
+        return reasons([name for name in self._hope() if name in there], status), True
 
-    def _served(self) -> dict[str, str] | None:
+    def _ask_what_is_served(self) -> dict[str, str] | None:
         """Of each server whether the hub serves it; None: that cannot be told, and was said."""
         try:
-            asked, of_projects = self._asked(), self._of_projects()
+            asked, of_projects = self._ask(), self._of_projects()
             own = [name for name in asked if name not in of_projects]
             projects = {name: of_projects[name] for name in asked if name in of_projects}
             can_start = self._options.config is None

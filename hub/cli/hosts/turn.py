@@ -16,7 +16,16 @@ from typing import Final
 
 from config.errors import EditError
 from config.files import locked, open_lock
-from config.hosts.facts import Host, Machine, Place, all_hosts, every_user_file, is_found, project_place, user_places
+from config.hosts.facts import (
+    KnownHost,
+    Machine,
+    Place,
+    all_hosts,
+    every_user_file,
+    is_found,
+    project_place,
+    user_places,
+)
 from config.hosts.import_writing import imported_dir
 from config.hub_paths import (
     backup_dir,
@@ -141,7 +150,7 @@ def project_of(options: argparse.Namespace) -> Path | None:
     return project
 
 
-def chosen_hosts(options: argparse.Namespace, machine: Machine) -> list[Host]:
+def chosen_hosts(options: argparse.Namespace, machine: Machine) -> list[KnownHost]:
     """The named hosts, else all that are here.
 
     Raises:

@@ -7,10 +7,10 @@ A host is shown the profile that its token names, else the one that its entry na
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from config.hosts.facts import Host
+from config.hosts.facts import KnownHost
 from config.loading.check_profiles import OWN_LABEL
 from config.tables.profiles import DEFAULT_PROFILE
-from hub.cli.profiles.ways_in import Entry, WaysIn
+from hub.cli.profiles.ways_in import HostWays, WrittenEntry
 from hub.cli.render.costs import known_of
 from hub.control.answers import HostRow, Status
 
@@ -19,7 +19,13 @@ MAX_SAID: Final = 6
 
 
 def arrivals(
-    name: str, labels: Sequence[str], status: Status, ways: WaysIn, hosts: Mapping[str, Host], *, changed: bool = True
+    name: str,
+    labels: Sequence[str],
+    status: Status,
+    ways: HostWays,
+    hosts: Mapping[str, KnownHost],
+    *,
+    changed: bool = True,
 ) -> list[str]:
     """The sentences about the hosts of the profile `name`, which lists these labels. `hosts`: those that are known,
     by label; `changed`: the profile has just been written."""
@@ -38,7 +44,7 @@ def _without_labels(name: str, status: Status) -> str:
     """The way in which a profile without labels gets a host."""
     named = [each for each in status.hosts if each.profile == name]
     if named:
-        return f"it is shown to {_attached(len(named))} whose entry or token names it, and lists no label of a host"
+        return f"it is shown to {_say_attached(len(named))} whose entry or token names it, and lists no label of a host"
     labels = sorted({each.label for each in status.hosts if each.label not in ("", OWN_LABEL)})
     example = f", such as {labels[0]}" if labels else ""
     return (
@@ -47,11 +53,11 @@ def _without_labels(name: str, status: Status) -> str:
     )
 
 
-def _attached(number: int) -> str:
+def _say_attached(number: int) -> str:
     return "the attached host" if number == 1 else f"the {number} attached hosts"
 
 
-def _of_label(name: str, label: str, status: Status, ways: WaysIn, hosts: Mapping[str, Host]) -> Iterator[str]:
+def _of_label(name: str, label: str, status: Status, ways: HostWays, hosts: Mapping[str, KnownHost]) -> Iterator[str]:
     title = hosts[label].title if label in hosts else label
     attached = [each for each in status.hosts if each.label == label]
     yield from dict.fromkeys(text for each in attached if (text := _why_other_view(name, title, each)))
@@ -73,7 +79,7 @@ def _why_other_view(name: str, title: str, row: HostRow) -> str:
     return ""
 
 
-def _when_detached(name: str, label: str, title: str, status: Status, ways: WaysIn, *, known: bool) -> Iterator[str]:
+def _when_detached(name: str, label: str, title: str, status: Status, ways: HostWays, *, known: bool) -> Iterator[str]:
     """The way in which a host without an attached one comes to be shown the profile."""
     for row in status.hosts:
         if row.label != label and row.profile != name and (found := known_of(row)) is not None and found.id == label:
@@ -103,7 +109,7 @@ def _when_detached(name: str, label: str, title: str, status: Status, ways: Ways
         )
 
 
-def _when_entry_starts(name: str, label: str, title: str, entry: Entry) -> str:
+def _when_entry_starts(name: str, label: str, title: str, entry: WrittenEntry) -> str:
     if entry.profile == name or (entry.label == label and not entry.profile and not entry.server):
         return f"{title} is not attached now; it will be shown the profile {name} when it starts"
     if entry.profile:

@@ -116,7 +116,7 @@ def _suggest(options: argparse.Namespace) -> int:
     if kept:
         said.append(f"not connected now, and shown with all their tools once they are: {', '.join(kept)}")
     if not options.write:
-        return _printed(output, name, {"hosts": hosts, **choice.settings()}, said, host)
+        return _print(output, name, {"hosts": hosts, **choice.settings()}, said, host)
     output.show(*said)
     settings = new_settings(evidence, name, [host], choice)
     if not settings:
@@ -131,7 +131,7 @@ def _suggest(options: argparse.Namespace) -> int:
     return write(options, name, settings, [host])
 
 
-def _printed(output: Output, name: str, settings: dict[str, Any], said: Sequence[str], host: str) -> int:
+def _print(output: Output, name: str, settings: dict[str, Any], said: Sequence[str], host: str) -> int:
     """Print a suggestion to paste into hubd.toml."""
 
     output.set(did="suggested")

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from config.errors import EditError
-from config.hosts.facts import Host, all_hosts
+from config.hosts.facts import KnownHost, all_hosts
 from config.hosts.remembered import HadBefore
 from config.hub_paths import had_before_path
 from config.loading.assemble import load_all
@@ -77,7 +77,7 @@ class Evidence(Struct, frozen=True):
         found = self.away(profile) if self.is_open(profile) else ()
         return {each.server: each.start for each in found if each.is_shown}
 
-    def known(self, label: str) -> Host | None:
+    def known(self, label: str) -> KnownHost | None:
         """The host that `hubd install` gives this label."""
         return all_hosts().get(label)
 

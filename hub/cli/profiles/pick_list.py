@@ -122,7 +122,7 @@ def picked(text: str, tools: Sequence[ToolUse], away: Sequence[Away] = ()) -> Pi
     known = {each.name for each in tools if can_be_named(each.name)} | {each.word for each in away}
     found: set[str] = set()
     mistakes: list[str] = []
-    for number, word in _named(text):
+    for number, word in _lines_of_names(text):
         if word in known:
             found.add(word)
         else:
@@ -130,11 +130,11 @@ def picked(text: str, tools: Sequence[ToolUse], away: Sequence[Away] = ()) -> Pi
     if len(mistakes) > MAX_MISTAKES:
         mistakes = [*mistakes[:MAX_MISTAKES], f"{len(mistakes) - MAX_MISTAKES} more lines name no tool"]
     names = tuple(each.name for each in tools if each.name in found)
-    left_out = not found and any(word in known for word in _left_out(text))
+    left_out = not found and any(word in known for word in _texts_left_out(text))
     return Picked(names, tuple(each.word for each in away if each.word in found), left_out, tuple(mistakes))
 
 
-def _named(text: str) -> Iterator[tuple[int, str]]:
+def _lines_of_names(text: str) -> Iterator[tuple[int, str]]:
     """The lines that are to name a tool that is shown, by number, and their first words."""
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.split()
@@ -142,7 +142,7 @@ def _named(text: str) -> Iterator[tuple[int, str]]:
             yield number, words[0]
 
 
-def _left_out(text: str) -> Iterator[str]:
+def _texts_left_out(text: str) -> Iterator[str]:
     """The texts that may be names of tools that are left out."""
     for line in text.splitlines():
         if (comment := line.lstrip()).startswith("#") and (words := comment[1:].split()):

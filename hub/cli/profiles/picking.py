@@ -47,23 +47,23 @@ def pick(options: argparse.Namespace) -> int:
         return output.fail(EX_FAILED, "no server has any tools; `hubd status` shows how they are")
     meant = _profile(evidence, options.pick, output)
     if meant is None:
-        return _unchanged(output, "nothing was changed")
+        return _leave(output, "nothing was changed")
     name, hosts = meant
     away = evidence.away(name)
     shown = {each.word for each in away if each.is_shown}
-    listed = Listed(name, hosts, tools, away, set() if options.empty else _before(evidence, name, hosts) | shown)
+    listed = ListToPick(name, hosts, tools, away, set() if options.empty else _before(evidence, name, hosts) | shown)
     if not at_terminal:
         return _in_editor(options, evidence, listed, editor)
     found = _with_arrows(listed, output)
     if found is None:
-        return _unchanged(output, "nothing was changed")
+        return _leave(output, "nothing was changed")
     try:
         return _write(options, evidence, listed, found)
     except EditError as error:
         return output.fail(EX_FAILED, str(error))
 
 
-class Listed(Struct, frozen=True):
+class ListToPick(Struct, frozen=True):
     """All that a list offers to choose."""
 
     name: str
@@ -88,7 +88,7 @@ def _has_arrows(output: Output) -> bool:
     return not named and output.is_attended() and output.progress.live
 
 
-def _with_arrows(listed: Listed, output: Output) -> Picked | None:
+def _with_arrows(listed: ListToPick, output: Output) -> Picked | None:
     """Have the user choose at the terminal; None: everything is to be as it is."""
 
     texts = listed.texts()
@@ -104,7 +104,7 @@ def _with_arrows(listed: Listed, output: Output) -> Picked | None:
     return picked("\n".join(each.name for each in rows if each.name in chooser.chosen), listed.tools, listed.away)
 
 
-def _in_editor(options: argparse.Namespace, evidence: Evidence, listed: Listed, editor: list[str]) -> int:
+def _in_editor(options: argparse.Namespace, evidence: Evidence, listed: ListToPick, editor: list[str]) -> int:
     """Have the user choose in an editor, and write what was chosen; the exit code."""
 
     output: Output = options.output
@@ -122,10 +122,10 @@ def _in_editor(options: argparse.Namespace, evidence: Evidence, listed: Listed, 
                 return output.fail(EX_FAILED, f"{main} was left as it is; your list is in {copy}")
             saved = edited_text(editor, copy, main, output)
         if saved == text:
-            code = _unchanged(output, "the list was closed as it was, so nothing was changed")
+            code = _leave(output, "the list was closed as it was, so nothing was changed")
         elif not found.names and not found.away and not found.left_out:
             why = "the list has no line of a tool any more, as if it was given up, so nothing was changed"
-            code = _unchanged(output, f"{why}; to leave all tools out, put `#` before each")
+            code = _leave(output, f"{why}; to leave all tools out, put `#` before each")
         else:
             code = _write(options, evidence, listed, found)
     except EditError as error:
@@ -140,7 +140,7 @@ def _in_editor(options: argparse.Namespace, evidence: Evidence, listed: Listed, 
     return code
 
 
-def _write(options: argparse.Namespace, evidence: Evidence, listed: Listed, found: Picked) -> int:
+def _write(options: argparse.Namespace, evidence: Evidence, listed: ListToPick, found: Picked) -> int:
     """Write what was chosen, or say why nothing is written; the exit code.
 
     Raises:
@@ -153,16 +153,16 @@ def _write(options: argparse.Namespace, evidence: Evidence, listed: Listed, foun
     was = set() if before is None else {e.name for e in shown_by(choice_in(before), tools) if can_be_named(e.name)}
     was |= {each.word for each in listed.away if each.is_shown}
     if before is not None and {*found.names, *found.away} == was:
-        return _unchanged(output, f"the profile {name} shows these tools already; nothing was changed")
+        return _leave(output, f"the profile {name} shows these tools already; nothing was changed")
     choice, away = _choice(evidence, listed, found)
     settings = new_settings(evidence, name, hosts, choice, {each.word for each in listed.away} - set(found.away))
     if not settings:
         text = f"all tools were chosen, which is what hosts without a profile are shown: no profile {name} was written"
-        return _unchanged(output, text)
+        return _leave(output, text)
     if not found.names and not found.away and output.is_attended():
         question = f"No tool is left: hosts of {name} would be shown none. Write that?"
         if not agreed(question, default=False):
-            return _unchanged(output, "nothing was changed")
+            return _leave(output, "nothing was changed")
     taken = [each for each in tools if each.name in set(found.names)]
     output.set(**choice.settings(), shown=len(taken), tokens=tokens_together(taken), away=away)
     code = write(options, name, settings, hosts)
@@ -171,7 +171,7 @@ def _write(options: argparse.Namespace, evidence: Evidence, listed: Listed, foun
     return code
 
 
-def _choice(evidence: Evidence, listed: Listed, found: Picked) -> tuple[Choice, list[str]]:
+def _choice(evidence: Evidence, listed: ListToPick, found: Picked) -> tuple[Choice, list[str]]:
     """The choice, and the servers in it that are not connected."""
     kept = {each.server: each.start for each in listed.away if each.server and each.word in found.away}
     left = {each.server for each in listed.away if each.server and each.server not in kept}
@@ -183,7 +183,7 @@ def _choice(evidence: Evidence, listed: Listed, found: Picked) -> tuple[Choice, 
     return Choice(choice.servers, (*choice.tools, *starts)), [*kept]
 
 
-def _unchanged(output: Output, why: str) -> int:
+def _leave(output: Output, why: str) -> int:
     output.set(did="unchanged")
     output.say(why)
     return EX_OK

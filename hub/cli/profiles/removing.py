@@ -12,7 +12,7 @@ from config.hub_paths import state_dir
 from config.loading.assemble import load_all
 from config.tables.profiles import DEFAULT_PROFILE
 from hub.cli.configuration.editing import reload_hub, save, say_problems, show
-from hub.cli.profiles.ways_in import WaysIn, ways_in
+from hub.cli.profiles.ways_in import HostWays, ways_in
 from hub.cli.profiles.writing import status_now
 from hub.cli.render.tables import about
 from hub.cli.subcommand import Output, UsageError, nearest
@@ -79,16 +79,16 @@ def left_with(name: str, labels: Sequence[str], before: Status, after: Status, h
 
 def _extent(labels: Sequence[str], after: Status) -> str:
     """The extent of the view of the attached ones, where it is the same for all."""
-    found = {_shown(each) for each in after.hosts if each.label in labels and each.tools is not None}
+    found = {_show(each) for each in after.hosts if each.label in labels and each.tools is not None}
     return f" ({found.pop()})" if len(found) == 1 else ""
 
 
-def _shown(host: HostRow) -> str:
+def _show(host: HostRow) -> str:
     how = "in search mode: " if host.search else ""
     return f"{how}{host.tools} tools, {about(host.tokens or 0)} tokens"
 
 
-def named_by(name: str, before: Status, ways: WaysIn) -> Iterator[str]:
+def named_by(name: str, before: Status, ways: HostWays) -> Iterator[str]:
     """The things that still name a profile that is gone. Pure."""
     for entry in dict.fromkeys(entry for found in ways.entries.values() for entry in found if entry.profile == name):
         yield f"the entry of a host in {entry.path} names {name} and is refused now: `hubd install` writes it anew"

@@ -40,10 +40,10 @@ def profiles(status: Status, configured: Mapping[str, Profile]) -> list[Block]:
     if all(each.name != "default" for each in status.profiles):
         others = ["", styled(f"all other hosts: {whole}", "dim")]
     warnings = [styled("warning: ", "warning") + text for each in status.profiles for text in each.warnings]
-    return [table, *others, *(["", *searching] if searching else []), *warnings, *_unused_names(configured)]
+    return [table, *others, *(["", *searching] if searching else []), *warnings, *_hints_at_names(configured)]
 
 
-def _unused_names(configured: Mapping[str, Profile]) -> list[Block]:
+def _hints_at_names(configured: Mapping[str, Profile]) -> list[Block]:
     """Hints at profiles that are named like a known host, and list it as little as any other does."""
     labels = {label for profile in configured.values() for label in profile.hosts}
     found = [name for name in configured if name in all_hosts() and name not in labels]
@@ -106,12 +106,12 @@ def comments(host: str, why: str, taken: Sequence[ToolUse], tools: Sequence[Tool
     """The comments of a suggestion on itself, in lines above it."""
     takes = f"; {host} takes {limits}" if str(limits) else ""
     found = [f"for {host}: {why}{takes}", extent(taken, tools)]
-    if left_out := _left_out(taken, tools):
+    if left_out := _servers_left_out(taken, tools):
         found.append(f"left out: {left_out}")
     return found
 
 
-def _left_out(taken: Sequence[ToolUse], tools: Sequence[ToolUse]) -> str:
+def _servers_left_out(taken: Sequence[ToolUse], tools: Sequence[ToolUse]) -> str:
     """The servers of which tools are left out."""
     names = {each.name for each in taken}
     count: dict[str, tuple[int, int]] = {}

@@ -10,7 +10,7 @@ from config.errors import ConfigError
 from config.hosts.facts import all_hosts
 from config.loading.assemble import load_all
 from config.tables.profiles import DEFAULT_PROFILE, Profile
-from hub.cli.client.connection import HubSession, Refused, session
+from hub.cli.client.connection import CallRefused, HubSession, session
 from hub.cli.profiles.writing import status_now
 from hub.cli.subcommand import Output, client, nearest
 from hub.control.errors import ControlFailed
@@ -29,7 +29,7 @@ def session_as(options: argparse.Namespace, name: str | None) -> "Iterator[HubSe
     with ExitStack() as stack:
         try:
             hub = stack.enter_context(session(options, name))
-        except Refused as refused:
+        except CallRefused as refused:
             if name is None:
                 raise
             hub = stack.enter_context(session(options, _profile_of(options, name, refused)))
@@ -76,7 +76,7 @@ def _profiles_of_hub() -> "Mapping[str, Profile]":
         return {}
 
 
-def _profile_of(options: argparse.Namespace, name: str, refused: "Refused") -> str:
+def _profile_of(options: argparse.Namespace, name: str, refused: "CallRefused") -> str:
     """The profile of the hosts with the label `name`.
 
     Raises:
@@ -111,7 +111,7 @@ def _without(label: str, profiles: "Mapping[str, Profile]", *, searches: bool) -
     return f"{label} has no profile of its own, so it {how} {shown}; `hubd tools --pick {label}` makes one"
 
 
-def why_refused(refused: "Refused", tool: str, hub: "HubSession", options: argparse.Namespace) -> str:
+def why_refused(refused: "CallRefused", tool: str, hub: "HubSession", options: argparse.Namespace) -> str:
     """The answer to a host of the profile whose call is refused; for people also whether the profile is why."""
 
     if options.raw or refused.error.get("code") != INVALID_PARAMS:

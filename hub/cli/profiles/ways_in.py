@@ -25,7 +25,7 @@ from hub.catalog.view import PROFILE_MARK
 from hub.downstream.access.host_tokens import TokensUnreadable, read_tokens
 
 
-class Entry(Struct, frozen=True):
+class WrittenEntry(Struct, frozen=True):
     """An entry of the hub in a file of a host."""
 
     path: Path
@@ -47,24 +47,24 @@ class TokenWay(Struct, frozen=True):
     """The profile that it opens, and nothing else; "": it chooses none."""
 
 
-class WaysIn(Struct, frozen=True):
+class HostWays(Struct, frozen=True):
     """All that is written down."""
 
-    entries: dict[str, tuple[Entry, ...]] = {}
+    entries: dict[str, tuple[WrittenEntry, ...]] = {}
     """By the host whose file it is."""
     tokens: tuple[TokenWay, ...] = ()
 
 
-def ways_in(options: argparse.Namespace, hosts: list[str]) -> WaysIn:
+def ways_in(options: argparse.Namespace, hosts: list[str]) -> HostWays:
     """The entries of these hosts, and all tokens. What cannot be read is passed over: a sentence less is said."""
 
     configured: Sequence[AccessToken] = ()
     with suppress(ConfigError):
         configured = load_all(options.config, os.environ, partly=True).config.access.tokens
-    return WaysIn({host: tuple(_entries(host)) for host in hosts}, tuple(tokens(configured)))
+    return HostWays({host: tuple(_entries(host)) for host in hosts}, tuple(tokens(configured)))
 
 
-def _entries(label: str) -> Iterator[Entry]:
+def _entries(label: str) -> Iterator[WrittenEntry]:
 
     host = all_hosts().get(label)
     if host is None:
@@ -78,15 +78,15 @@ def _entries(label: str) -> Iterator[Entry]:
                     yield entry_of(place.path, entries[key])
 
 
-def entry_of(path: Path, entry: Any) -> Entry:
+def entry_of(path: Path, entry: Any) -> WrittenEntry:
     """The words of an entry of the hub in this file about the view of its host. Pure."""
 
     if (url := url_of(entry)) is not None:
         last = _behind_mcp(url)
         profile = last.removeprefix(PROFILE_MARK) if last.startswith(PROFILE_MARK) else ""
-        return Entry(path, profile=profile, server="" if profile else last, opens_url=True)
+        return WrittenEntry(path, profile=profile, server="" if profile else last, opens_url=True)
     words = command_of(entry)
-    return Entry(path, _said(words, "--host"), _said(words, "--profile"), _said(words, "--upstream"))
+    return WrittenEntry(path, _say(words, "--host"), _say(words, "--profile"), _say(words, "--upstream"))
 
 
 def _behind_mcp(url: str) -> str:
@@ -98,7 +98,7 @@ def _behind_mcp(url: str) -> str:
     return path.rpartition("/mcp/")[2] if "/mcp/" in path else ""
 
 
-def _said(words: list[str], option: str) -> str:
+def _say(words: list[str], option: str) -> str:
     """The value of an option of `hubd connect`; the last one counts."""
     found = ""
     for at, word in enumerate(words):

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from config.editing.draft import Draft
 from config.hosts.secret_literals import NewSecrets
 from config.registry.entry import Answers, entry
-from config.registry.names import Source, id_of, source_of, split
+from config.registry.names import RegistrySource, id_of, source_of, split
 from config.registry.packages import NotRunnable
 from config.registry.ways import Way
 from config.secrets.store import SecretStore
@@ -55,7 +55,7 @@ def add_listed(options: argparse.Namespace, own: Mapping[str, Any]) -> int:
         output.warn(f"{name}: {said}")
     new = NewSecrets(SecretStore.open())
     got = answers(way, options, id, new)
-    settings = settings_of(found, way, got, Source(found.registry.name, name, server.version))
+    settings = settings_of(found, way, got, RegistrySource(found.registry.name, name, server.version))
     settings = with_own(settings, own)
     for line in as_written(settings) if got.values else ():
         output.say(line)
@@ -92,7 +92,7 @@ def with_own(settings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, A
     return joined
 
 
-def settings_of(found: Found, way: Way, got: Answers, source: Source) -> dict[str, Any]:
+def settings_of(found: Found, way: Way, got: Answers, source: RegistrySource) -> dict[str, Any]:
     """The settings, if its address may be reached.
 
     Raises:

@@ -76,9 +76,9 @@ def answers(
         if not texts and asked.key in values:
             continue
         if not texts and asks and (asked.required or not (default or asked.key in asked_before)):
-            texts = _asked(slot, asked, default)
+            texts = _ask(slot, asked, default)
         if texts:
-            values[asked.key] = tuple(_kept(text, asked, server, new) for text in texts)
+            values[asked.key] = tuple(_keep(text, asked, server, new) for text in texts)
         elif default:
             values[asked.key] = (Piece(default),)
             if _is_path(slot, asked, default) and not os.path.lexists(default):
@@ -101,7 +101,7 @@ def _why(asked: Asked) -> str:
     return f" ({printable(text)})" if text else ""
 
 
-def _kept(text: str, asked: Asked, server: str, new: "NewSecrets") -> Piece:
+def _keep(text: str, asked: Asked, server: str, new: "NewSecrets") -> Piece:
     """An answer, or the reference to it if it is a secret that is no reference already. One that the publisher offered
     is the publisher's text, though somebody typed or chose it."""
     if text in (asked.input.default, *asked.input.choices):
@@ -112,7 +112,7 @@ def _kept(text: str, asked: Asked, server: str, new: "NewSecrets") -> Piece:
     return Piece(f"${{secret:{new.name_for(wanted, text)}}}", typed=True)
 
 
-def _asked(slot: Slot, asked: Asked, default: str) -> list[str]:
+def _ask(slot: Slot, asked: Asked, default: str) -> list[str]:
     """The answers of somebody at the terminal; none if it may be left out, or has a default, and is left out.
 
     Raises:
@@ -121,7 +121,7 @@ def _asked(slot: Slot, asked: Asked, default: str) -> list[str]:
     found: list[str] = []
     failures = 0
     while len(found) < MAX_REPEATED and failures < MAX_ASKED:
-        text = _typed(asked, default if not found else "", again=bool(found))
+        text = _type(asked, default if not found else "", again=bool(found))
         if not text and (found or default or not asked.required):
             return found  # without one the default counts, which is the publisher's text
         try:
@@ -143,7 +143,7 @@ def _say_again(key: str, why: str) -> None:
     print(f"{key}: {printable(why)}", file=sys.stderr)
 
 
-def _typed(asked: Asked, default: str, *, again: bool) -> str:
+def _type(asked: Asked, default: str, *, again: bool) -> str:
     shown = f" [{printable(default)}]" if default else "" if asked.required and not again else " [Enter: none]"
     question = f"{asked.key}{_why(asked) if not again else ' (another one)'}{shown}:"
     if not asked.secret:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from config.registry.server_json import (
     Listed,
-    Page,
+    RegistryPage,
     Unreadable,
     list_path,
     read_listed,
@@ -194,7 +194,7 @@ class Client:
             code = EX_FAILED if error.refused else EX_UNAVAILABLE
             raise RegistryFailed(f"{text}; `hubd add NAME URL` adds it by hand", code) from None
 
-    async def _page(self, registry: Registry, text: str, cursor: str = "") -> Page:
+    async def _page(self, registry: Registry, text: str, cursor: str = "") -> RegistryPage:
         """A page of the list of servers whose names hold `text`."""
         answer = await self._get(registry, list_path(text, cursor))
         if answer is None:
@@ -203,28 +203,28 @@ class Client:
 
     async def _get(self, registry: Registry, path: str) -> dict[str, Any] | None:
         """The object at a path; None: there is nothing."""
-        fetched = await self._followed(registry, registry.url.rstrip("/") + path)
+        fetched = await self._follow(registry, registry.url.rstrip("/") + path)
         if fetched.status in _GONE:
             return None
         if fetched.status != 200:
-            raise registry.failed(_told(fetched))
+            raise registry.failed(_say(fetched))
         found = fetched.json_object()
         if found is None:
             raise registry.failed("its answer is no JSON object")
         return found
 
-    async def _followed(self, registry: Registry, url: str) -> Fetched:
+    async def _follow(self, registry: Registry, url: str) -> Fetched:
         """The answer, also where the registry sends on to another place of the same host."""
         begin = _origin(url)
         if (silent := self._silent.get(registry.name)) is not None:
             raise silent
         self.asked.append(registry.name)
         try:
-            return await self._moved(registry, url, begin)
+            return await self._move(registry, url, begin)
         finally:
             self.asked.remove(registry.name)
 
-    async def _moved(self, registry: Registry, url: str, begin: tuple[str, str, int | None]) -> Fetched:
+    async def _move(self, registry: Registry, url: str, begin: tuple[str, str, int | None]) -> Fetched:
         for _ in range(MAX_REDIRECTS + 1):
             try:
                 fetched = await self._fetcher.get(url, registry.allowed, headers=registry.headers)
@@ -244,7 +244,7 @@ class Client:
         raise registry.failed("it sends on again and again")
 
 
-def _read_page(registry: Registry, answer: Mapping[str, Any]) -> Page:
+def _read_page(registry: Registry, answer: Mapping[str, Any]) -> RegistryPage:
     try:
         return read_page(answer)
     except Unreadable as error:
@@ -256,7 +256,7 @@ def _origin(url: str) -> tuple[str, str, int | None]:
     return parts.scheme, (parts.hostname or "").lower(), parts.port
 
 
-def _told(fetched: Fetched) -> str:
+def _say(fetched: Fetched) -> str:
     """The meaning of a status for who asked."""
     if fetched.status in (401, 403):
         return f"it refuses access (status {fetched.status}); say who you are with `headers` of the registry"

@@ -34,13 +34,13 @@ class Known:
             UsageError: there is none.
             ConfigError: a reference in its settings leads nowhere.
         """
-        return self._opened(name, one_of(self._registries, name))
+        return self._open(name, one_of(self._registries, name))
 
     def chosen(self, name: str | None) -> Sequence[Registry]:
         """The one of that name, or all. Raises as `get`."""
         return [self.get(each) for each in ([name] if name is not None else self._registries)]
 
-    def _opened(self, name: str, registry: RegistryConfig) -> Registry:
+    def _open(self, name: str, registry: RegistryConfig) -> Registry:
         url = self._text(f"registries.{name}.url", registry.url)
         if flaw := flaw_of_url(url):
             raise ConfigError(f"registries.{name}.url: {flaw}")

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from config.errors import ConfigError
-from config.registry.names import Source, is_older, source_of
+from config.registry.names import RegistrySource, is_older, source_of
 from config.registry.server_json import Listed, one_line
 from hub.cli.registry.choosing import report_failures
 from hub.cli.registry.client import Client, Registry, RegistryFailed, run
@@ -19,11 +19,11 @@ from hub.cli.subcommand import Output, UsageError
 GONE = "gone"
 
 
-class State(Struct, frozen=True, kw_only=True):
+class UpdateState(Struct, frozen=True, kw_only=True):
     """The standing of a server with its registry."""
 
     name: str
-    source: Source
+    source: RegistrySource
     newest: str = ""
     status: str = "active"
     message: str = ""
@@ -63,7 +63,7 @@ def outdated(options: argparse.Namespace) -> int:
     return EX_UNAVAILABLE if failed else EX_OK
 
 
-def _states(asked: dict[str, Source], known: Known, output: Output) -> list[State]:
+def _states(asked: dict[str, RegistrySource], known: Known, output: Output) -> list[UpdateState]:
     registries: dict[str, Registry | str] = {}
     for source in asked.values():
         if source.registry not in registries:
@@ -72,27 +72,27 @@ def _states(asked: dict[str, Source], known: Known, output: Output) -> list[Stat
             except (UsageError, ConfigError) as error:
                 registries[source.registry] = str(error)
 
-    async def ask(client: Client) -> list[State]:
+    async def ask(client: Client) -> list[UpdateState]:
         found = []
         for name, source in asked.items():
             registry = registries[source.registry]
             if isinstance(registry, str):
-                found.append(State(name=name, source=source, problem=registry))
+                found.append(UpdateState(name=name, source=source, problem=registry))
                 continue
             try:
                 found.append(_state(name, source, await client.versions(registry, source.name)))
             except RegistryFailed as error:
-                found.append(State(name=name, source=source, problem=str(error)))
+                found.append(UpdateState(name=name, source=source, problem=str(error)))
         return found
 
     return run(ask, output.progress)
 
 
-def _state(name: str, source: Source, versions: Sequence[Listed]) -> State:
+def _state(name: str, source: RegistrySource, versions: Sequence[Listed]) -> UpdateState:
     there = [each for each in versions if each.status != "deleted"]
     newest = next((each for each in there if each.is_latest), there[0] if there else None)
     own = next((each for each in versions if each.server.version == source.version), None)
-    return State(
+    return UpdateState(
         name=name,
         source=source,
         newest=newest.server.version if newest else "",
@@ -101,7 +101,7 @@ def _state(name: str, source: Source, versions: Sequence[Listed]) -> State:
     )
 
 
-def _show(states: Sequence[State], asked: int, output: Output) -> None:
+def _show(states: Sequence[UpdateState], asked: int, output: Output) -> None:
     if not states:
         which = "the server that" if asked == 1 else f"any of {asked} servers that"
         output.say(f"there is nothing newer of {which} came from a registry")
@@ -111,7 +111,7 @@ def _show(states: Sequence[State], asked: int, output: Output) -> None:
     output.say("`hubd update NAME` shows what would change, and asks.")
 
 
-def _about(state: State) -> str:
+def _about(state: UpdateState) -> str:
     if state.status == "active":
         return ""
     if state.status == GONE:
@@ -120,7 +120,7 @@ def _about(state: State) -> str:
     return f"{state.status}{f': {message}' if message else ''}"
 
 
-def _as_object(state: State) -> dict[str, Any]:
+def _as_object(state: UpdateState) -> dict[str, Any]:
     return {
         "name": state.name,
         "source": str(state.source),

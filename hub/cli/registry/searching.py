@@ -26,7 +26,7 @@ def search(options: argparse.Namespace) -> int:
     if not words or any(not word.isprintable() for word in words):
         raise UsageError("say what to look for: a part of a server's name")
     registries = Known(options.config).chosen(options.registry)
-    found, failed = _asked(registries, words, output.progress)
+    found, failed = _ask(registries, words, output.progress)
     if len(failed) == len(registries):
         return output.fail(EX_UNAVAILABLE, f"{_together(failed)}{failed[0].advice}")
     for error in failed:
@@ -43,9 +43,7 @@ def search(options: argparse.Namespace) -> int:
     return EX_OK
 
 
-def _asked(
-    registries: Sequence[Registry], words: Sequence[str], screen: Screen
-) -> tuple[Results, list[RegistryFailed]]:
+def _ask(registries: Sequence[Registry], words: Sequence[str], screen: Screen) -> tuple[Results, list[RegistryFailed]]:
     """The finds of each registry, and the reasons why some do not say; all are asked at once. Registries look for one
     text; it is the longest word."""
     longest = max(words, key=len)

@@ -15,7 +15,7 @@ from config.hosts.secret_literals import NewSecrets
 from config.registry.carrying import answers_in
 from config.registry.entry import checked
 from config.registry.filled_templates import Piece
-from config.registry.names import LATEST, Source, is_older, source_of
+from config.registry.names import LATEST, RegistrySource, is_older, source_of
 from config.registry.server_json import Listed
 from config.registry.slots import all_asked
 from config.registry.ways import ENGINES, Way, ways_of
@@ -58,7 +58,7 @@ def update(options: argparse.Namespace) -> int:
     source = source_of(str(settings.get("source", "")))
     if source is None:
         raise NotAdded(f"{options.name} did not come from a registry, so nothing says what its newest version is")
-    found, old = _asked(known.get(source.registry), source, output.progress)
+    found, old = _ask(known.get(source.registry), source, output.progress)
     version = found.listed.server.version
     output.set(source=str(source), newest=version)
     if version == source.version:
@@ -81,7 +81,7 @@ def update(options: argparse.Namespace) -> int:
     return _write(options, change, new, disabled=settings.get("disabled") is True)
 
 
-def _asked(registry: Registry, source: Source, screen: Screen) -> tuple[Found, Listed | None]:
+def _ask(registry: Registry, source: RegistrySource, screen: Screen) -> tuple[Found, Listed | None]:
     """The newest version, and the one that there is, if the registry still has it.
 
     Raises:
@@ -118,7 +118,7 @@ def _change(
         output.warn(f"{options.name} was changed by hand, or its old version is gone: what runs is made anew")
     asked_before = {asked.key for _, asked in all_asked(before.slots)} if isinstance(before, Way) else set()
     got = answers(way, options, options.name, new, dict(_still_good(way, before, carried, settings)), asked_before)
-    source = Source(found.registry.name, found.listed.server.name, found.listed.server.version)
+    source = RegistrySource(found.registry.name, found.listed.server.name, found.listed.server.version)
     made = settings_of(found, way, got, source)
     for table in ("env", "headers"):
         theirs = {slot.name for slot in before.slots} if isinstance(before, Way) else set()
@@ -134,7 +134,7 @@ def _change(
         names = ", ".join(made["headers"])
         output.warn(f"{_host(made)} would get what {_host(settings)} gets now: {names}")
     changes = {name: made[name] for name in SETTINGS if name in made and made[name] != settings.get(name)}
-    return Change(changes, tuple(_told(settings, changes)))
+    return Change(changes, tuple(_say(settings, changes)))
 
 
 def _still_good(
@@ -206,19 +206,19 @@ def _table(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _told(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> Iterator[str]:
+def _say(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> Iterator[str]:
     """The differences, each command, argument, variable and header by its name; no values of variables."""
     for name, value in changes.items():
         before = settings.get(name)
         if name == "args":
-            yield from _told_words([str(word) for word in before or ()], value)
+            yield from _say_words([str(word) for word in before or ()], value)
         elif name in ("env", "headers"):
-            yield from _told_table("variable" if name == "env" else "header", _table(settings, name), value)
+            yield from _say_table("variable" if name == "env" else "header", _table(settings, name), value)
         elif name != "source":
             yield f"{name}: {before} becomes {value}" if before is not None else f"{name}: {value}, new"
 
 
-def _told_words(before: list[str], after: list[str]) -> Iterator[str]:
+def _say_words(before: list[str], after: list[str]) -> Iterator[str]:
     for what, one, two, three, four in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if what == "replace":
             yield f"argument: {' '.join(before[one:two])} becomes {' '.join(after[three:four])}"
@@ -227,7 +227,7 @@ def _told_words(before: list[str], after: list[str]) -> Iterator[str]:
             yield f"argument: {words}, {'gone' if what == 'delete' else 'new'}"
 
 
-def _told_table(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+def _say_table(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     for name in {**before, **after}:
         if name not in after:
             yield f"{kind} {name}: gone"

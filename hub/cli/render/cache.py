@@ -61,10 +61,10 @@ def _whole(data: CacheStatistics) -> list[str]:
         (data.evicted, "evicted to make room"),
     ]
     rest = ", ".join(f"{count} {what}" for count, what in told if count)
-    return [_kept(data), _read(data), *([rest] if rest else [])]
+    return [_amount_kept(data), _read(data), *([rest] if rest else [])]
 
 
-def _kept(data: CacheStatistics) -> str:
+def _amount_kept(data: CacheStatistics) -> str:
     text = f"{_resources(data.entries)} of at most {data.max_entries}, {size(data.bytes)} of {size(data.max_bytes)}"
     if data.oldest_s is not None and data.newest_s is not None:
         text += f"; the oldest was read {duration(data.oldest_s)} ago, the newest {duration(data.newest_s)} ago"

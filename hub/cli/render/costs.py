@@ -14,7 +14,7 @@ from hub.cli.render.unused import by_server, counted_days, span
 from hub.control.answers import HostRow, Status, ToolUses, UpstreamRow
 
 if TYPE_CHECKING:
-    from config.hosts.facts import Host
+    from config.hosts.facts import KnownHost
 
 OF_ONE: Final = "leave tools of it out with its setting `tools` in hubd.toml"
 """The remedy where a host is shown one server, which no profile chooses from."""
@@ -24,7 +24,7 @@ def costs(data: Status, uses: ToolUses) -> list[Block]:
     """`hubd tools --cost`: servers, the most expensive first, and below them hosts."""
     unused = None if uses.since is None else by_server(uses)
     servers: list[tuple[Cell, ...]] = [
-        (styled(each.name, "name"), _tools(each), _about(each.tokens), *_unused(each, unused), _largest(each))
+        (styled(each.name, "name"), _tools(each), _about(each.tokens), *_unused_cells(each, unused), _largest(each))
         for each in _servers(data)
     ]
     nothing = () if unused is None else (None,)
@@ -52,7 +52,7 @@ def _together(data: Status) -> str:
     return "together" if all("@" not in each.name for each in _servers(data)) else "outside of projects"
 
 
-def _unused(upstream: UpstreamRow, unused: Mapping[str, tuple[int, int]] | None) -> tuple[Cell, ...]:
+def _unused_cells(upstream: UpstreamRow, unused: Mapping[str, tuple[int, int]] | None) -> tuple[Cell, ...]:
     if unused is None:
         return ()
     if (found := unused.get(upstream.name)) is None:  # a server of a project, whose use is not told
@@ -176,7 +176,7 @@ def over_limit(host: HostRow) -> str:
     return ""
 
 
-def known_of(host: HostRow) -> "Host | None":
+def known_of(host: HostRow) -> "KnownHost | None":
     """The host as `hosts.toml` knows it: by the label that `hubd install` gave it, else by the name it gives itself."""
     from config.hosts.facts import all_hosts
 

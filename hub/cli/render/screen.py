@@ -141,7 +141,7 @@ class Screen:
         width = self.width
         lines: list[Text] = []
         for block in blocks:
-            lines += block.lines(width) if isinstance(block, Table) else _wrapped(_text(block), width)
+            lines += block.lines(width) if isinstance(block, Table) else _wrap(_text(block), width)
         return lines
 
     @cached_property
@@ -230,7 +230,7 @@ class Table:
         for row, notes in zip(lines[heads:], self._notes, strict=True) if self._notes else ():
             shown += row
             for note in notes:
-                shown += _wrapped(_indented(_text(note), self._indent + NOTE_INDENT), width)
+                shown += _wrap(_indent(_text(note), self._indent + NOTE_INDENT), width)
         return shown
 
     def _fit(self, natural: list[int], width: int) -> list[int]:
@@ -272,7 +272,7 @@ class Table:
         if not self._wrap:
             yield self._line(row, widths, right)
             return
-        cells = [_folded(cell, width) for cell, width in zip(row, widths, strict=True)]
+        cells = [_fold(cell, width) for cell, width in zip(row, widths, strict=True)]
         for at in range(max(map(len, cells), default=0)):
             yield self._line([cell[at] if at < len(cell) else Text() for cell in cells], widths, right)
 
@@ -313,7 +313,7 @@ def _text(value: "str | Text", keep: str = "\n\t") -> "Text":
     return value if safe == value.plain else Text(safe)
 
 
-def _folded(text: "Text", width: int) -> "list[Text]":
+def _fold(text: "Text", width: int) -> "list[Text]":
     """`text` in lines of `width` cells: between words, but not within numbers such as `~2 000`; behind the parts of a
     path; and elsewhere only where nothing else is possible."""
     from rich.cells import get_character_cell_size
@@ -335,13 +335,13 @@ def _folded(text: "Text", width: int) -> "list[Text]":
     return lines
 
 
-def _indented(text: "Text", cells: int) -> "Text":
+def _indent(text: "Text", cells: int) -> "Text":
     from rich.text import Text
 
     return Text("\n").join(Text(" " * cells) + line for line in text.split("\n", allow_blank=True))
 
 
-def _wrapped(text: "Text", width: int) -> "list[Text]":
+def _wrap(text: "Text", width: int) -> "list[Text]":
     """The lines of `text`; those too wide are wrapped, further in than they begin."""
     from rich.text import Text
 

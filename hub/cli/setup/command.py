@@ -31,8 +31,8 @@ from hub.cli.setup.plan import SetupPlan, plan_capture, plan_installs, upstreams
 from hub.cli.setup.probe import probe
 from hub.cli.setup.running_hub import Way, refuse_other_hub
 from hub.cli.setup.survey import (
+    ServerVerdict,
     Survey,
-    Verdict,
     as_left,
     keep_what_works,
     renamed,
@@ -120,7 +120,7 @@ class _Journey:
             output.note(f"{place.title} has the same file as {first.title}, {first.path}: it is changed once, for both")
         survey = without_refused(survey, plan_installs(survey.places, self._machine, self._records))
         result = self._take(survey.servers)
-        verdicts = self._settled(self._tried(result, survey), result)
+        verdicts = self._settle(self._try(result, survey), result)
         verdicts, new = questions.keep_variables(options, result, verdicts, self._own_variables)
         new = self._secrets(result, new)
         way = running_hub.way_to_start(options)
@@ -151,7 +151,7 @@ class _Journey:
         imported_files(result, self._directory, self._environ)
         return result
 
-    def _tried(self, result: Import, survey: Survey) -> list[Verdict]:
+    def _try(self, result: Import, survey: Survey) -> list[ServerVerdict]:
         """Try the servers; the verdict on each. What is left in `result` is what the hub is to have."""
         servers = [(name, server) for name, server in result.taken if not server.off]
         head = f"Trying {screens.counted(len(servers), 'server')}. Nothing is changed yet; Ctrl-C leaves all as it is."
@@ -168,7 +168,7 @@ class _Journey:
             return capture.after
         return read_file(self._directory.with_name(OWN_VARIABLES), trusted=True) or b""
 
-    def _settled(self, found: list[Verdict], result: Import) -> list[Verdict]:
+    def _settle(self, found: list[ServerVerdict], result: Import) -> list[ServerVerdict]:
         """Ask about servers that are probably the same; the verdicts then.
 
         Raises:
@@ -198,7 +198,7 @@ class _Journey:
         result.store_literals(new)
         return new
 
-    def _imported(self, result: Import, new: NewSecrets | None) -> list[Write]:
+    def _import(self, result: Import, new: NewSecrets | None) -> list[Write]:
         imported = imported_files(result, self._directory, self._environ)
         if new is not None:
             new.forget_unused([write.after for write in imported])
@@ -206,7 +206,7 @@ class _Journey:
         return imported
 
     def _plan(self, result: Import, new: NewSecrets | None, survey: Survey, way: Way) -> SetupPlan:
-        imported = self._imported(result, new)
+        imported = self._import(result, new)
         names = [name for name, _ in (*result.taken, *result.known)]
         served = dict.fromkeys(names, "")
         if (status := running_hub.status()) is not None:
@@ -231,10 +231,10 @@ class _Journey:
 
     # --- doing
 
-    def _carry_out(self, plan: SetupPlan, result: Import, survey: Survey, verdicts: Sequence[Verdict]) -> int:
+    def _carry_out(self, plan: SetupPlan, result: Import, survey: Survey, verdicts: Sequence[ServerVerdict]) -> int:
         output, code = self._output, EX_OK
         if stays := leave_changed(result):
-            plan = structs.replace(plan, imported=self._imported(result, plan.secrets))
+            plan = structs.replace(plan, imported=self._import(result, plan.secrets))
             verdicts = as_left(verdicts, stays)
             output.set(servers=[each.as_object() for each in verdicts])
             for each in stays:

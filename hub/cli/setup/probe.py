@@ -142,7 +142,7 @@ def private_hub(configuration: str, variables: bytes = b"") -> Iterator[ControlC
             # Python ignores an interruption that comes within a fork.
             with (directory / "log").open("wb") as log, held_back():
                 process = _start(directory, log.fileno(), lock)
-            with _connected(directory, process) as client:
+            with _connect(directory, process) as client:
                 yield client
         finally:
             if process is not None:
@@ -175,7 +175,7 @@ def _start(directory: Path, log: int, lock: int) -> subprocess.Popen[bytes]:
     )
 
 
-def _connected(directory: Path, process: subprocess.Popen[bytes]) -> ControlClient:
+def _connect(directory: Path, process: subprocess.Popen[bytes]) -> ControlClient:
     """Its control client, once it listens.
 
     Raises:

@@ -10,7 +10,7 @@ from config.secrets.store import SecretStore
 from hub.cli.configuration.shell_variables import asked_to_keep, keep_in, only_here, unkept, why_not_kept
 from hub.cli.render.screen import Block
 from hub.cli.setup import screens
-from hub.cli.setup.survey import Verdict, leave
+from hub.cli.setup.survey import ServerVerdict, leave
 from hub.cli.subcommand import Output, UsageError, ask
 
 
@@ -21,8 +21,8 @@ def may_ask(options: argparse.Namespace) -> bool:
 
 
 def keep_variables(
-    options: argparse.Namespace, result: Import, found: list[Verdict], own: Collection[str]
-) -> tuple[list[Verdict], NewSecrets | None]:
+    options: argparse.Namespace, result: Import, found: list[ServerVerdict], own: Collection[str]
+) -> tuple[list[ServerVerdict], NewSecrets | None]:
     """Ask which variables that only this shell has are kept; servers that lack one then are left with their hosts. The
     verdicts, and what is to be kept. `own`: variables that `hubd.env` sets.
 

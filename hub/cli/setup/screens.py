@@ -20,7 +20,7 @@ from hub.cli.render.screen import Block, Cell, Table, styled
 from hub.cli.render.tables import about
 from hub.cli.server_watch import UP
 from hub.cli.setup.plan import SetupPlan
-from hub.cli.setup.survey import Survey, Verdict
+from hub.cli.setup.survey import ServerVerdict, Survey
 from hub.control.answers import HostRow
 from hub.wire.printable import printable
 
@@ -53,9 +53,9 @@ def found(survey: Survey, home: Path) -> Iterator[Block]:
         yield styled(f"{each.place.title}: {where} is left as it is: {each.why}", "warning")
 
 
-def tried(found: Sequence[Verdict]) -> Iterator[Block]:
+def tried(found: Sequence[ServerVerdict]) -> Iterator[Block]:
     """Each server once: what became of it, and the hosts that have it."""
-    hosts: dict[tuple[str, str], list[Verdict]] = {}
+    hosts: dict[tuple[str, str], list[ServerVerdict]] = {}
     for each in found:
         hosts.setdefault((each.name or each.key, each.did if each.name else each.host), []).append(each)
     rows: list[list[Cell]] = []
@@ -75,14 +75,14 @@ def tried(found: Sequence[Verdict]) -> Iterator[Block]:
         yield Table(("SERVER", "RESULT", "OFFERS", "IN"), rows, wrap=wrap, notes=notes)  # type: ignore[arg-type]
 
 
-def stay(found: Sequence[Verdict], why: Mapping[str, str]) -> Iterator[Block]:
+def stay(found: Sequence[ServerVerdict], why: Mapping[str, str]) -> Iterator[Block]:
     """The servers that stay with their hosts after all. `why`: by the hub's name."""
     for name, reason in why.items():
         titles = listed(list(dict.fromkeys(each.title for each in found if each.name == name)))
         yield styled(f"{name} stays with {titles}: {reason}", "warning")
 
 
-def _short(each: Verdict) -> str:
+def _short(each: ServerVerdict) -> str:
     """The reason, without advice on what to write into the hub's files: it is not there yet."""
     if each.did == "sign-in needed":
         then = f"after this {each.sign_in}, then `hubd setup` again takes it over"
@@ -90,7 +90,7 @@ def _short(each: Verdict) -> str:
     return each.why.partition(": set it in")[0]
 
 
-def offer(each: Verdict) -> str:
+def offer(each: ServerVerdict) -> str:
     """`12 tools, ~3 100 tokens`."""
     return ", ".join(each.outcome.offers) if each.outcome is not None and each.outcome.works else ""
 
@@ -106,7 +106,7 @@ def secrets(held: Sequence[tuple[str, Server]]) -> Iterator[Block]:
 # --- what would be written --------------------------------------------------------------------------------------------
 
 
-def costs(result: Import, verdicts: Sequence[Verdict], places: Sequence[Place]) -> Iterator[Block]:
+def costs(result: Import, verdicts: Sequence[ServerVerdict], places: Sequence[Place]) -> Iterator[Block]:
     """The tools that every host would be shown, as far as they were seen now, and the hosts that take fewer."""
     names = {name for name, _ in (*result.taken, *result.known)}
     seen = {each.name: each.outcome for each in verdicts if each.outcome is not None and each.name in names}
@@ -150,7 +150,7 @@ def all_changes(plan: SetupPlan, home: Path) -> Iterator[Block]:
         where = below_home(each.place.path, home)
         yield styled(f"  {each.place.title}: {where} is left as it is: {each.why}", "warning")
     for stays in plan.leaving.stays:
-        yield f"  {_kept(stays)}"
+        yield f"  {_say_kept(stays)}"
     if plan.start == "service":
         yield "  The hub becomes a service of systemd, and is started now."
     elif plan.start == "background":
@@ -159,7 +159,7 @@ def all_changes(plan: SetupPlan, home: Path) -> Iterator[Block]:
     yield from _undone(plan)
 
 
-def _kept(stays: Stays) -> str:
+def _say_kept(stays: Stays) -> str:
     if stays.why == SIGN_IN:
         then = f"`hubd auth {stays.name}`, then `hubd setup` again takes it over"
         return f"{stays.place.title} keeps {stays.key} until you have signed in: {then}"
@@ -231,7 +231,9 @@ def _without(installed: Plan, write: Write | None) -> str:
 # --- what came of it --------------------------------------------------------------------------------------------------
 
 
-def all_is_well(verdicts: Sequence[Verdict], states: Mapping[str, str], sign_ins: Mapping[str, str]) -> Iterator[Block]:
+def all_is_well(
+    verdicts: Sequence[ServerVerdict], states: Mapping[str, str], sign_ins: Mapping[str, str]
+) -> Iterator[Block]:
     """There was nothing to do. `sign_ins`: of servers that wait for a person, what that one runs."""
     works = sum(state in UP for state in states.values())
     others = [name for name, state in states.items() if state not in (*UP, "disabled") and name not in sign_ins]
@@ -253,7 +255,7 @@ def _staying(number: int) -> str:
 
 def done(
     plan: SetupPlan,
-    verdicts: Sequence[Verdict],
+    verdicts: Sequence[ServerVerdict],
     served: Mapping[str, str],
     left: Leaving,
     changed: Sequence[Place],
@@ -264,7 +266,7 @@ def done(
     yield styled(f"Done: {counted(works, 'server')} through the hub{_staying(staying)}.", "good")
     for stays in left.stays:
         if stays.kind != "changed":  # which is said as a failure
-            yield styled(f"  {_kept(stays)}", "warning")
+            yield styled(f"  {_say_kept(stays)}", "warning")
     notes: list[str] = []
     for place in changed:
         note = place.host.note or f"restart {place.title}"

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.errors import EditError
-from config.hosts.facts import Host, Machine, Place, every_user_file, user_places
+from config.hosts.facts import KnownHost, Machine, Place, every_user_file, user_places
 from config.hosts.host_servers import Server, Skipped, survey
 from config.hosts.import_choice import Import
 from config.hosts.install import Plan, text_at
@@ -24,7 +24,7 @@ from hub.cli.server_watch import ServerOutcome
 from hub.control.answers import Status
 
 
-class Unreadable(Struct, frozen=True):
+class UnreadableFile(Struct, frozen=True):
     """A file of a host that cannot be read, and is left alone."""
 
     place: Place
@@ -40,7 +40,7 @@ class Survey(Struct, frozen=True):
     """In the order of the hosts."""
     skipped: list[Skipped]
     """Entries that are no servers to take over."""
-    unreadable: list[Unreadable]
+    unreadable: list[UnreadableFile]
     shared: list[tuple[Place, Place]]
     """Files that are links to the one of another host, and that one: it is changed once, for both."""
 
@@ -50,7 +50,7 @@ class Survey(Struct, frozen=True):
         return list(dict.fromkeys(place.title for place in self.places))
 
 
-def survey_hosts(hosts: Sequence[Host], machine: Machine, records: Records) -> Survey:
+def survey_hosts(hosts: Sequence[KnownHost], machine: Machine, records: Records) -> Survey:
     """Read the user's files of these hosts."""
     found = Survey([], [], [], [], [])
     firsts: dict[tuple[str, tuple[str, ...]], Place] = {}
@@ -66,7 +66,7 @@ def survey_hosts(hosts: Sequence[Host], machine: Machine, records: Records) -> S
             try:
                 servers, skipped = _servers(place, machine, records)
             except (EditError, EditRefused) as error:
-                found.unreadable.append(Unreadable(place, str(error).removeprefix(f"{place.path}: ")))
+                found.unreadable.append(UnreadableFile(place, str(error).removeprefix(f"{place.path}: ")))
                 passed_over.add(place.path)
                 continue
             found.servers.extend(servers)
@@ -101,7 +101,7 @@ def _servers(place: Place, machine: Machine, records: Records) -> tuple[list[Ser
 Did = Literal["works", "in the hub", "sign-in needed", "does not work", "left"]
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
+class ServerVerdict(Struct, frozen=True, kw_only=True):
     """The verdict on one server of one host."""
 
     host: str
@@ -147,7 +147,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 def verdicts(
     result: Import, skipped: Collection[Skipped], ours: Collection[str], outcomes: Mapping[str, ServerOutcome]
-) -> list[Verdict]:
+) -> list[ServerVerdict]:
     """The verdict on each server, in the order of the hosts' files. `ours`: names of servers that the hub has already;
     `outcomes`: of those that were tried."""
     found = [
@@ -155,7 +155,7 @@ def verdicts(
         for name, server in (*result.taken, *result.known)
     ]
     found += [
-        Verdict(host=each.place.host.id, title=each.place.title, key=each.key, did="left", why=each.why)
+        ServerVerdict(host=each.place.host.id, title=each.place.title, key=each.key, did="left", why=each.why)
         for each in (*result.skipped, *skipped)
     ]
     return found
@@ -168,7 +168,7 @@ def _verdict(
     outcomes: Mapping[str, ServerOutcome],
     about_tools: str,
     doubt: str,
-) -> Verdict:
+) -> ServerVerdict:
     did: Did = "does not work"
     why, tried = server.off, outcomes.get(name)
     if doubt:
@@ -183,7 +183,9 @@ def _verdict(
         did = "sign-in needed" if tried.state == "unauthorized" else "does not work"
         why = tried.why or tried.summary
     place = server.place
-    return Verdict(host=place.host.id, title=place.title, key=server.key, did=did, name=name, why=why, outcome=tried)
+    return ServerVerdict(
+        host=place.host.id, title=place.title, key=server.key, did=did, name=name, why=why, outcome=tried
+    )
 
 
 def keep_what_works(result: Import, ours: Collection[str], outcomes: Mapping[str, ServerOutcome]) -> None:
@@ -197,7 +199,7 @@ def keep_what_works(result: Import, ours: Collection[str], outcomes: Mapping[str
         found[:] = [each for each in found if is_kept(*each)]
 
 
-def leave(result: Import, found: Sequence[Verdict], why: Mapping[str, str]) -> list[Verdict]:
+def leave(result: Import, found: Sequence[ServerVerdict], why: Mapping[str, str]) -> list[ServerVerdict]:
     """Take servers out of `result` that do not work for these reasons, by the hub's names; the verdicts then."""
     for all in (result.taken, result.known, result.unsure, result.had):
         all[:] = [each for each in all if each[0] not in why]
@@ -206,13 +208,13 @@ def leave(result: Import, found: Sequence[Verdict], why: Mapping[str, str]) -> l
     ]
 
 
-def renamed(found: Sequence[Verdict], result: Import) -> list[Verdict]:
+def renamed(found: Sequence[ServerVerdict], result: Import) -> list[ServerVerdict]:
     """The verdicts, with the names under which the hub has the servers after some were merged."""
     names = {(server.place.host.id, server.place.title, server.key): name for name, server in result.known}
     return [structs.replace(each, name=names.get((each.host, each.title, each.key), each.name)) for each in found]
 
 
-def as_left(found: Sequence[Verdict], stays: Collection[Stays]) -> list[Verdict]:
+def as_left(found: Sequence[ServerVerdict], stays: Collection[Stays]) -> list[ServerVerdict]:
     """The verdicts, where these servers are left with their hosts after all."""
     why = {(each.place.title, each.key): each.why for each in stays}
     return [

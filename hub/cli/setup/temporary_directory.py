@@ -35,7 +35,7 @@ def temporary_directory() -> Iterator[tuple[Path, int]]:
     _remove_what_was_left(place)
     directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
     try:
-        lock = _locked(directory)
+        lock = _lock(directory)
         try:
             yield directory, lock
         finally:
@@ -50,7 +50,7 @@ def _place() -> str:
     return usual if len(os.fsencode(usual)) <= LONGEST_PLACE else "/tmp"
 
 
-def _locked(directory: Path) -> int:
+def _lock(directory: Path) -> int:
     """The descriptor of a lock, which has its name only once it is held."""
     new = directory / f"{LOCK}.new"
     descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -154,7 +154,7 @@ def sign_in(wishes: Any, output: Output) -> int:
 
     try:
         with client() as hub:
-            return _ended(sign_in(hub, wishes, output), output, is_wanted=not wishes.within_s)
+            return _end(sign_in(hub, wishes, output), output, is_wanted=not wishes.within_s)
     except TokenWanted:
         if not output.is_attended():
             raise
@@ -170,10 +170,10 @@ def _finish(options: argparse.Namespace) -> int:
     if not line:
         raise UsageError("standard input has no line with the address of the page that did not load")
     with client() as hub:
-        return _ended(hub.request(SIGN_IN_FINISH, address=line), options.output)
+        return _end(hub.request(SIGN_IN_FINISH, address=line), options.output)
 
 
-def _ended(outcome: "SignInOutcome", output: Output, *, is_wanted: bool = False) -> int:
+def _end(outcome: "SignInOutcome", output: Output, *, is_wanted: bool = False) -> int:
     """Say how a sign-in ended, and what became of the server; the exit code. `is_wanted`: that it is open still is what
     the command is for."""
 
@@ -244,13 +244,13 @@ def _logout(options: argparse.Namespace) -> int:
         accounts = hub.request(SIGN_OUT, name=options.name, forget=options.forget).accounts
     output.set(accounts=[asdict(each) for each in accounts])
     for each in accounts:
-        output.say(_signed_out(each))
+        output.say(_say_signed_out(each))
     if not accounts:
         output.say(f"nobody is signed in at {options.name}" if options.name else "nobody is signed in anywhere")
     return EX_OK
 
 
-def _signed_out(account: "SignedOutAccount") -> str:
+def _say_signed_out(account: "SignedOutAccount") -> str:
 
     title = account.upstream or WHO
     also = "; the hub's registration there is forgotten" if account.forgot_client else ""

@@ -54,7 +54,7 @@ class Wishes:
         return self.name or WHO
 
 
-class Refused(ControlFailed):
+class SignInRefused(ControlFailed):
     """The sign-in was not begun, since nobody agreed to what is unusual about it."""
 
 
@@ -73,7 +73,7 @@ def sign_in(
         HubNotRunning, ControlFailed, NotUnderstood: as `ControlClient`; the hub says why it cannot begin.
         KeyboardInterrupt: the sign-in stands as it is, and its page still works.
     """
-    step = _begun(hub, wishes, output)
+    step = _begin(hub, wishes, output)
     _say_where(step, wishes, output)
     why_not = (
         wishes.why_not or why_elsewhere(environ) or ("" if step.url else "the hub cannot tell whose browser it is")
@@ -94,10 +94,10 @@ def sign_in(
             output.say(f"  {url}")
             _say_code(step, output)
             output.say(f"Waiting {_patience(wishes, step)}. On another machine: {PASTE}")
-        return _waited(hub, wishes, step, pasted, output)
+        return _wait(hub, wishes, step, pasted, output)
 
 
-def _begun(hub: "ControlClient", wishes: Wishes, output: Output) -> SignInStep:
+def _begin(hub: "ControlClient", wishes: Wishes, output: Output) -> SignInStep:
     """The first step. A person is asked, if that is necessary."""
 
     step = hub.request(SIGN_IN, **wishes.params, yes=wishes.yes)
@@ -107,15 +107,17 @@ def _begun(hub: "ControlClient", wishes: Wishes, output: Output) -> SignInStep:
         return step
     about, _, advice = step.unusual.partition(" If you ")
     if wishes.yes:  # it was agreed to, and something else is unusual by now
-        raise Refused(step.unusual)
+        raise SignInRefused(step.unusual)
     if not output.is_attended():
-        raise Refused(f"{step.unusual} There is no terminal here; with --yes nothing is asked." if advice else about)
+        raise SignInRefused(
+            f"{step.unusual} There is no terminal here; with --yes nothing is asked." if advice else about
+        )
     output.say(about)
     if not agreed("Sign in there?", default=False):
-        raise Refused("nothing was changed")
+        raise SignInRefused("nothing was changed")
     step = hub.request(SIGN_IN, **wishes.params, yes=True)
     if step.unusual:
-        raise Refused(step.unusual)
+        raise SignInRefused(step.unusual)
     return step
 
 
@@ -170,9 +172,7 @@ def forwarding(port: int, environ: Mapping[str, str]) -> str:
     return f"ssh -L {port}:127.0.0.1:{port}{other} {user}@{host}"
 
 
-def _waited(
-    hub: "ControlClient", wishes: Wishes, step: SignInStep, pasted: PastedLines, output: Output
-) -> SignInOutcome:
+def _wait(hub: "ControlClient", wishes: Wishes, step: SignInStep, pasted: PastedLines, output: Output) -> SignInOutcome:
     """The outcome: of the browser that came back, or of an address that was pasted.
 
     Raises:

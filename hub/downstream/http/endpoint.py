@@ -24,7 +24,7 @@ from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.refusal import (
     NEITHER,
     RETRY_AFTER,
-    Refused,
+    RequestRefused,
     admit,
     check_arguments,
     is_modern_notification,
@@ -36,8 +36,8 @@ from hub.downstream.http.refusal import (
 from hub.downstream.http.reply import (
     SSE_AFTER_S,
     Accepted,
-    Answer,
     BatchAnswer,
+    HttpAnswer,
     LegacyAnswer,
     ModernAnswer,
     read_accept,
@@ -79,7 +79,7 @@ LARGE_BYTES: Final = 1 << 20
 SESSION_HEADER: Final = "Mcp-Session-Id"
 
 
-class Access(Protocol):
+class EndpointAccess(Protocol):
     """The part of `hub.downstream.access.access.Access` that the endpoint needs."""
 
     def check(self, request: HttpRequest) -> Identity | EarlyReply | Undecided: ...
@@ -90,7 +90,7 @@ class Access(Protocol):
 class Endpoint:
     """MCP over HTTP. `handle` answers one request, `guard` checks its head before that; `run` must be running."""
 
-    def __init__(self, access: Access, router: Router, hosts: Hosts, durable: DurableSessions) -> None:
+    def __init__(self, access: EndpointAccess, router: Router, hosts: Hosts, durable: DurableSessions) -> None:
         self.guard = access.guard
         self.sessions = HttpSessions(router, hosts, durable)
         self._durable = durable
@@ -100,7 +100,7 @@ class Endpoint:
         self._posts = Posts()
         self._asleep: trio.Event | None = None
         """Set by the next answer to wait for, while none is pending."""
-        self._soon: dict[Answer, float] = {}
+        self._soon: dict[HttpAnswer, float] = {}
         """Pending answers and when each one turns into an SSE stream, soonest first."""
 
     def __repr__(self) -> str:
@@ -111,7 +111,7 @@ class Endpoint:
         """Number of answers that wait, without those to subscriptions."""
         return sum(since > 0 for since in self._soon.values())
 
-    def admit_by(self, access: Access) -> None:
+    def admit_by(self, access: EndpointAccess) -> None:
         """Check requests by `access` from now on."""
         self.guard = access.guard
         self._access = access
@@ -160,7 +160,7 @@ class Endpoint:
             inbound = await self.read(request, response)
             if inbound is not None:
                 await self.answer(inbound)
-        except Refused as refused:
+        except RequestRefused as refused:
             refused.reply(response)
 
     async def read(self, request: HttpRequest, response: HttpResponse) -> Inbound | None:
@@ -190,7 +190,7 @@ class Endpoint:
         except RemoteProtocolError as error:
             if is_batch(request.body):
                 return Inbound(request, response, identity, view)
-            raise Refused(400, error.failure, id=error.id) from None
+            raise RequestRefused(400, error.failure, id=error.id) from None
 
     def _view_at(self, path: str) -> View | None:
         """The view that a path names; None: there is none."""
@@ -311,11 +311,11 @@ class Endpoint:
         session = self.sessions.mint(inbound.identity, inbound.view)
         if session is None:
             failure = overload(Overloaded("There are too many sessions; end one with DELETE, or try again later"))
-            raise Refused(503, failure, id=request.id, headers=RETRY_AFTER)
+            raise RequestRefused(503, failure, id=request.id, headers=RETRY_AFTER)
         try:
             result = session.initialize(self._router, request.params)
         except RemoteProtocolError as error:
-            raise Refused(400, error.failure, id=request.id) from None
+            raise RequestRefused(400, error.failure, id=request.id) from None
         self.sessions.add(session)
         inbound.response.reply(200, encode_response(request.id, result), ((SESSION_HEADER, session.id),))
 
@@ -381,7 +381,7 @@ class Endpoint:
         try:
             messages = await read_batch(request.body, session.version, session.pace)
         except RemoteProtocolError as error:
-            raise Refused(400, error.failure) from None
+            raise RequestRefused(400, error.failure) from None
         if session.returning is not None:
             await self._returned(session)
         session.seen = trio.current_time()

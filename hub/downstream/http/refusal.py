@@ -55,7 +55,7 @@ def nothing_here(profile: str, *, is_own: bool = False) -> bytes:
     return encode({"error": why, "error_description": f"{why}. {what}."})
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is answered with an HTTP error and a JSON-RPC one."""
 
     def __init__(
@@ -110,25 +110,25 @@ def admit(
     try:
         return take_on(host, router, request, caller)
     except RemoteProtocolError as error:
-        raise Refused(400, error.failure, id=request.id) from None
+        raise RequestRefused(400, error.failure, id=request.id) from None
     except Overloaded as error:
-        raise Refused(429, overload(error), id=request.id, headers=RETRY_AFTER) from None
+        raise RequestRefused(429, overload(error), id=request.id, headers=RETRY_AFTER) from None
 
 
-def refuse(status: int, text: str, *, id: RequestId | None = None, code: int = INVALID_REQUEST) -> Refused:
+def refuse(status: int, text: str, *, id: RequestId | None = None, code: int = INVALID_REQUEST) -> RequestRefused:
     """To raise: an answer of this HTTP status, with a JSON-RPC error that says `text`."""
-    return Refused(status, Failure(code, text), id=id)
+    return RequestRefused(status, Failure(code, text), id=id)
 
 
-def no_session() -> Refused:
+def no_session() -> RequestRefused:
     """To raise: the session that a request names is not there, so the host begins anew (404)."""
     return refuse(404, "There is no such session; start one with initialize")
 
 
-def not_allowed() -> Refused:
+def not_allowed() -> RequestRefused:
     """To raise: nothing is served by this method (405)."""
     failure = Failure(INVALID_REQUEST, "This method is not possible here; POST messages, GET and DELETE need a session")
-    return Refused(405, failure, headers=ALLOW)
+    return RequestRefused(405, failure, headers=ALLOW)
 
 
 NEITHER: Final = (

@@ -55,7 +55,7 @@ def is_json(content_type: str | None) -> bool:
     return name.strip() == "application/json" and charsets <= {"charset=utf-8", ""}
 
 
-class Answer(Protocol):
+class HttpAnswer(Protocol):
     """Answer of either era: `open` a stream now, `send` a message before the response. Neither blocks nor raises."""
 
     def open(self) -> None: ...

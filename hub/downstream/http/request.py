@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from hub.catalog.view import View
-from hub.downstream.http.refusal import Refused, refuse
+from hub.downstream.http.refusal import RequestRefused, refuse
 from hub.downstream.http.reply import Accepted, is_json, read_accept
 from hub.link.interface import Identity
 from hub.net.http_server import HttpRequest, HttpResponse
@@ -109,5 +109,5 @@ def _metadata_of(request: Request, headers: Mapping[str, str]) -> Metadata | Non
         if metadata is not None:
             check_headers(headers, request.method, request.params, metadata.version)
     except RequestRefusal as refusal:
-        raise Refused(refusal.status, refusal.failure, id=request.id) from None
+        raise RequestRefused(refusal.status, refusal.failure, id=request.id) from None
     return metadata

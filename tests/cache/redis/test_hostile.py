@@ -4,13 +4,13 @@ import msgspec
 import pytest
 import trio
 
-from cache.interfaces import Ticket
+from cache.interfaces import ReadTicket
 from tests.support.redis_server import SEALER, RedisServer, Store, entry, stores
 
 pytestmark = pytest.mark.real
 
 
-async def kept(store: Store, server: RedisServer) -> tuple[str, Ticket]:
+async def kept(store: Store, server: RedisServer) -> tuple[str, ReadTicket]:
     """The name of an entry that is kept now, and the ticket of its read."""
     ticket = await store.ticket()
     await store.put(ticket, "s", "a://x/y", "ann", entry())

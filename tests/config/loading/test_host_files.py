@@ -11,7 +11,7 @@ from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.loading.document import parse
 from config.loading.host_entry import HOSTS_OWN, OUR_SETTINGS, command_of, is_hub
-from config.loading.host_files import Table, servers
+from config.loading.host_files import FieldTable, servers
 from config.loading.safe_reading import Findings
 from config.setting import Secret
 from config.settings import UpstreamConfig
@@ -33,7 +33,7 @@ HOSTS = {
 }  # fmt: skip
 
 
-def found(text: str, name: str = "servers.json") -> tuple[list[Table], Findings]:
+def found(text: str, name: str = "servers.json") -> tuple[list[FieldTable], Findings]:
     findings = Findings(Path(name))
     document = parse(text, Path(name))
     findings.line = document.line

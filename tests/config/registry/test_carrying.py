@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from config.registry.carrying import answers_in
 from config.registry.entry import Answers, entry
 from config.registry.filled_templates import Piece
-from config.registry.names import Source
+from config.registry.names import RegistrySource
 from config.registry.server_json import read_server
 from tests.config.registry.test_examples import GOLDEN
 from tests.support.registry_entries import answers_of, example, made, way_of
@@ -27,7 +27,7 @@ def test_the_answers_of_every_example_are_found_again(name, at, said, settings):
 
 
 def made_of(way, values):
-    found = entry(way, Answers(values), Source("official", "a/b", "1"))
+    found = entry(way, Answers(values), RegistrySource("official", "a/b", "1"))
     del found["source"]
     return found
 

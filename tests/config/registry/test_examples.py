@@ -7,7 +7,7 @@ import jsonschema_rs
 import pytest
 
 from config.registry.entry import missing, words_without_answers
-from config.registry.names import LATEST, Source, id_of, is_older, source_of, split
+from config.registry.names import LATEST, RegistrySource, id_of, is_older, source_of, split
 from config.registry.ways import kinds_of, ways_of
 from tests.support.registry_entries import EXAMPLES, example, made, way_of
 from tests.support.registry_server import registry_server
@@ -203,7 +203,7 @@ def test_other_versions_are_not_compared():
 
 
 def test_where_an_upstream_comes_from():
-    source = Source("official", "io.github.x/y", "1.2.0")
+    source = RegistrySource("official", "io.github.x/y", "1.2.0")
     assert str(source) == "official:io.github.x/y@1.2.0"
     assert source_of(str(source)) == source
     for text in ("", "official", "official:x@1", "official:a/b", "official:a/b@", "official:a/b@1.x", "O:a/b@1"):

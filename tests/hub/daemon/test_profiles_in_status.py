@@ -7,7 +7,7 @@ from msgspec import structs
 
 from config.tables.profiles import Profile
 from hub.daemon.api import DaemonApi
-from hub.daemon.reload import Outcome
+from hub.daemon.reload import ReloadResult
 from hub.link.interface import Identity
 from hub.wire.jsonrpc import Failure
 from tests.support.fakes import FakeUpstream
@@ -27,7 +27,7 @@ class Reloads:
         config = structs.replace(self.house.hub.config, profiles=self.profiles)
         await self.house.hub.prepare(config)
         self.house.hub.apply(config)
-        return Outcome()
+        return ReloadResult()
 
 
 @pytest.mark.covers("EP-8")

@@ -6,7 +6,7 @@ import pytest
 
 from config.hosts.facts import all_hosts
 from hub.cli.profiles.arrival import MAX_SAID, arrivals
-from hub.cli.profiles.ways_in import Entry, TokenWay, WaysIn, entry_of
+from hub.cli.profiles.ways_in import HostWays, TokenWay, WrittenEntry, entry_of
 from hub.control.answers import HostRow, Status
 
 pytestmark = pytest.mark.covers("EP-10")
@@ -19,20 +19,20 @@ def host(label="", profile=None, name="x", endpoint="/mcp"):
 
 
 def said(label, *hosts, entries=(), tokens=(), changed=True):
-    ways = WaysIn({label: tuple(entries)}, tuple(tokens))
+    ways = HostWays({label: tuple(entries)}, tuple(tokens))
     return arrivals("mine", [label], Status(hosts=hosts), ways, all_hosts(), changed=changed)
 
 
 def test_a_host_that_is_shown_it_needs_nothing():
     assert said("windsurf", host("windsurf", "mine")) == []
-    assert said("windsurf", host("windsurf", "mine"), entries=[Entry(FILE, "windsurf", "other")]) == []
+    assert said("windsurf", host("windsurf", "mine"), entries=[WrittenEntry(FILE, "windsurf", "other")]) == []
 
 
 def test_a_host_that_never_asks_again_is_restarted_after_a_change():
     assert said("codex", host("codex", "mine")) == ["restart Codex: it asks for its tools only when it starts"]
     assert said("codex", host("codex", "mine"), changed=False) == []
     status = Status(hosts=(host("codex", "default"), host("codex", "default"), host("cursor", "default")))
-    (found,) = arrivals("default", [], status, WaysIn(), all_hosts())
+    (found,) = arrivals("default", [], status, HostWays(), all_hosts())
     assert found.startswith("restart Codex")
 
 
@@ -57,18 +57,24 @@ def test_a_host_in_a_project_is_shown_it_too():
 @pytest.mark.parametrize(
     ("entry", "text"),
     [
-        (Entry(FILE, "windsurf"), "Windsurf is not attached now; it will be shown the profile mine when it starts"),
-        (Entry(FILE, profile="mine"), "Windsurf is not attached now; it will be shown the profile mine when it starts"),
         (
-            Entry(FILE, profile="mine", opens_url=True),
+            WrittenEntry(FILE, "windsurf"),
             "Windsurf is not attached now; it will be shown the profile mine when it starts",
         ),
-        (Entry(FILE, "windsurf", "other"), "names that by `--profile other`"),
-        (Entry(FILE, profile="other", opens_url=True), "names that by its URL, /mcp/~other"),
-        (Entry(FILE, "windsurf", server="files"), "is for one server, and no profile chooses from that"),
-        (Entry(FILE, opens_url=True), "end it with /mcp/~mine, or run `hubd install windsurf`"),
-        (Entry(FILE, "other"), "has the label other: `hubd install windsurf`"),
-        (Entry(FILE), "has no label: `hubd install windsurf`"),
+        (
+            WrittenEntry(FILE, profile="mine"),
+            "Windsurf is not attached now; it will be shown the profile mine when it starts",
+        ),
+        (
+            WrittenEntry(FILE, profile="mine", opens_url=True),
+            "Windsurf is not attached now; it will be shown the profile mine when it starts",
+        ),
+        (WrittenEntry(FILE, "windsurf", "other"), "names that by `--profile other`"),
+        (WrittenEntry(FILE, profile="other", opens_url=True), "names that by its URL, /mcp/~other"),
+        (WrittenEntry(FILE, "windsurf", server="files"), "is for one server, and no profile chooses from that"),
+        (WrittenEntry(FILE, opens_url=True), "end it with /mcp/~mine, or run `hubd install windsurf`"),
+        (WrittenEntry(FILE, "other"), "has the label other: `hubd install windsurf`"),
+        (WrittenEntry(FILE), "has no label: `hubd install windsurf`"),
     ],
 )
 def test_a_host_that_is_away_by_its_entry(entry, text):
@@ -89,15 +95,15 @@ def test_tokens_come_before_labels():
 
 
 def test_a_profile_without_labels():
-    (found,) = arrivals("mine", [], Status(hosts=(host("cursor"), host("hubd"))), WaysIn(), all_hosts())
+    (found,) = arrivals("mine", [], Status(hosts=(host("cursor"), host("hubd"))), HostWays(), all_hosts())
     assert "no host is shown it yet: list labels of hosts, such as cursor as `hosts`" in found
-    (found,) = arrivals("mine", [], Status(hosts=(host("cursor", "mine"),)), WaysIn(), all_hosts())
+    (found,) = arrivals("mine", [], Status(hosts=(host("cursor", "mine"),)), HostWays(), all_hosts())
     assert "it is shown to the attached host whose entry or token names it" in found
-    assert arrivals("default", [], Status(), WaysIn(), all_hosts()) == []
+    assert arrivals("default", [], Status(), HostWays(), all_hosts()) == []
 
 
 def test_of_many_hosts_some_are_told():
-    found = arrivals("mine", [f"h{number}" for number in range(900)], Status(), WaysIn(), all_hosts())
+    found = arrivals("mine", [f"h{number}" for number in range(900)], Status(), HostWays(), all_hosts())
     assert len(found) == MAX_SAID + 1
     assert found[-1].startswith("and 894 more hosts")
 
@@ -105,13 +111,13 @@ def test_of_many_hosts_some_are_told():
 @pytest.mark.parametrize(
     ("entry", "read"),
     [
-        ({"command": "/x/hubd", "args": ["connect", "--host", "a"]}, Entry(FILE, "a")),
-        ({"command": "hubd", "args": ["connect", "--host=a", "--profile=p"]}, Entry(FILE, "a", "p")),
-        ({"command": ["hubd", "connect", "--upstream", "s", "--host"]}, Entry(FILE, server="s")),
-        ({"url": "http://127.0.0.1:8765/mcp"}, Entry(FILE, opens_url=True)),
-        ({"url": "http://[x/mcp/~p"}, Entry(FILE, opens_url=True)),
-        ({"url": "http://127.0.0.1:8765/mcp/~p"}, Entry(FILE, profile="p", opens_url=True)),
-        ({"serverUrl": "http://127.0.0.1:8765/mcp/files?x=1"}, Entry(FILE, server="files", opens_url=True)),
+        ({"command": "/x/hubd", "args": ["connect", "--host", "a"]}, WrittenEntry(FILE, "a")),
+        ({"command": "hubd", "args": ["connect", "--host=a", "--profile=p"]}, WrittenEntry(FILE, "a", "p")),
+        ({"command": ["hubd", "connect", "--upstream", "s", "--host"]}, WrittenEntry(FILE, server="s")),
+        ({"url": "http://127.0.0.1:8765/mcp"}, WrittenEntry(FILE, opens_url=True)),
+        ({"url": "http://[x/mcp/~p"}, WrittenEntry(FILE, opens_url=True)),
+        ({"url": "http://127.0.0.1:8765/mcp/~p"}, WrittenEntry(FILE, profile="p", opens_url=True)),
+        ({"serverUrl": "http://127.0.0.1:8765/mcp/files?x=1"}, WrittenEntry(FILE, server="files", opens_url=True)),
     ],
 )
 def test_entries_are_read(entry, read):
