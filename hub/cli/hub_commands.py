@@ -18,7 +18,6 @@ from hub.cli.render.answers import record
 from hub.cli.render.cache import cache
 from hub.cli.render.status import status
 from hub.cli.server_watch import say_outcomes, watch
-from hub.cli.start_hub import start_hub, start_service
 from hub.cli.subcommand import Output, UsageError, add, add_no_wait, as_json, as_line, client, load_when_run
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NothingListens
 from hub.control.methods import CACHE, CACHE_CLEAR, LOGS, RELOAD, RESTART, STATUS, read
@@ -73,6 +72,8 @@ def _add_cache(commands: Any) -> None:
 def _start(options: argparse.Namespace) -> int:
 
     output: Output = options.output
+    from hub.cli.start_hub import start_hub, start_service  # other commands do without service managers
+
     by_service = start_service(output)
     started = start_hub()
     by = "service" if by_service else "command" if started else None

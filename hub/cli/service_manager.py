@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from config import directories
 from config.files import locked, read_file, remove_file, replace_file
-from config.hosts.entry import carried
 from config.hub_paths import backup_dir, state_dir
 
 MARK: Final = "hubd service install"
@@ -103,6 +102,8 @@ def template(name: str) -> str:
 
 def _fill(name: str, command: str, environ: Mapping[str, str]) -> str:
     """A unit of this user, with the variables of the shell that a service would lack."""
+    from config.hosts.entry import carried  # it edits files: commands that only ask the hub do without
+
     passed = carried(environ, Path.home())
     text = template(name).replace("@HUBD@", _word(command))
     if "HUBD_RUNTIME_DIR" in passed:

@@ -76,7 +76,7 @@ async def upstream_request(directory: Path) -> Work:
                 pass
             else:
                 raise AssertionError("it waits for something")
-        fields.sent()
+        fields.current()
 
     return work
 

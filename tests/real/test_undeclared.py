@@ -9,6 +9,7 @@ import pytest
 
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, MODERN, VERSION_KEY
 from tests.real.recorded import SERVERS, table
+from tests.support.looking import until_connected
 from tests.support.processes import HUBD, PYTHON_1, running_hub
 
 LIMIT_S = 60
@@ -24,6 +25,7 @@ def hub(tmp_path_factory):
         table("asking", command=str(PYTHON_1), args=args, session_mode="per_host"),  # whose question it is, is certain
     ]
     with running_hub(tmp_path_factory.mktemp("hub"), "\n".join(["startup_grace_s = 60.0", *servers])) as hub:
+        until_connected(hub.env, "old", "asking")
         yield hub
 
 

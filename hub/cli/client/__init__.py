@@ -1,7 +1,7 @@
 """The command line as a host of the hub: what any MCP host can do, from a shell.
 
-`commands` are `call`, `read`, `prompt` and their like; `connection` is the session with the hub, which it starts;
-`starting` waits for servers that are not connected yet; `questions` asks the person at the terminal what servers ask,
-by a `form` (pure); `arguments` (pure) makes arguments of
-words, `signature` (pure) shows how a tool is called, `answers` what came of it.
+`commands` has the words of `call`, `read`, `prompt` and their like, `requests` carries them out; `connection` is the
+session with the hub, which it starts; `starting` waits for servers that are not connected yet; `questions` asks the
+person at the terminal what servers ask, by a `form` (pure); `arguments` (pure) makes arguments of words, `signature`
+(pure) shows how a tool is called, `answers` what came of it.
 """

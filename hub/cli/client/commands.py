@@ -1,50 +1,31 @@
-"""`hubd tools`, `call`, `resources`, `read`, `prompts`, `prompt` and `complete`: what a host can do, from a shell."""
+"""The words of `hubd call`, `read`, `prompt` and their like; `requests` carries them out."""
 
-import argparse
-import base64
-import binascii
-import json
-import os
-import sys
-from functools import cache
-from os import EX_OK
 from typing import Any, Final
 
-from hub.cli.client.answers import completion, prompt, prompts, result, titles
-from hub.cli.client.arguments import depends_on_schema, split, typed
-from hub.cli.client.connection import CallRefused, HubSession, session
-from hub.cli.client.starting import anyone, once_connected, owns, why_away
-from hub.cli.profiles.session import renamed_by, say_refused_file, session_as, why_refused
-from hub.cli.render.screen import Table
-from hub.cli.subcommand import EX_FAILED, Output, Parser, UsageError, add, as_json, nearest
-from hub.control.errors import ControlFailed
-from hub.wire.printable import printable
-from hub.wire.vocabulary import INVALID_PARAMS
+from hub.cli.subcommand import Parser, add
 
-MAX_FILE_BYTES: Final = 16 << 20
-"""The largest file that an argument may be read from."""
-Object = dict[str, Any]
+RUN: Final = "hub.cli.client.requests"
 
 
 def add_commands(commands: Any) -> None:
     """`tools`, `call` and their like."""
     _add_call(commands)
-    resources = add(commands, "resources", _resources, json=True)
+    resources = add(commands, "resources", f"{RUN}:run_resources", json=True)
     resources.add_argument("name", metavar="NAME", nargs="?", help="part of a URI, or of a resource's name")
-    read = add(commands, "read", _read, json=True)
+    read = add(commands, "read", f"{RUN}:run_read", json=True)
     read.add_argument("uri", metavar="URI", help="as `hubd resources` shows it, or made of one of its templates")
-    prompts = add(commands, "prompts", _prompts, json=True)
+    prompts = add(commands, "prompts", f"{RUN}:run_prompts", json=True)
     prompts.add_argument("name", metavar="NAME", nargs="?", help="a server name or a prompt-name prefix")
-    prompt = add(commands, "prompt", _prompt, json=True)
+    prompt = add(commands, "prompt", f"{RUN}:run_prompt", json=True)
     prompt.add_argument("name", metavar="NAME", help="the prompt's name as `hubd prompts` shows it")
     _add_words(prompt, "an argument of the prompt")
-    complete = add(commands, "complete", _complete, json=True)
+    complete = add(commands, "complete", f"{RUN}:run_complete", json=True)
     complete.add_argument("name", metavar="NAME", help="a prompt's name, or a template as `hubd resources` shows it")
     _add_words(complete, "arguments; the last one is completed")
 
 
 def _add_call(commands: Any) -> None:
-    call = add(commands, "call", _call)
+    call = add(commands, "call", f"{RUN}:run_call")
     call.add_argument("name", metavar="NAME", help="the tool's name as `hubd tools` shows it")
     text = (
         "an argument; parsed as JSON unless the tool expects a string. a.b=1 sets b within a, a[]=x adds to a list, "
@@ -61,276 +42,3 @@ def _add_call(commands: Any) -> None:
 
 def _add_words(parser: Parser, text: str) -> None:
     parser.add_argument("arguments", metavar="KEY=VALUE", nargs="*", default=[], help=text)
-
-
-# --- tools ------------------------------------------------------------------------------------------------------------
-
-
-def _call(options: argparse.Namespace) -> int:
-
-    output: Output = options.output
-    failed: tuple[Object, str] | None = None
-    with session_as(options, options.profile) as hub:
-        tool = options.name
-
-        def act() -> Object:
-            nonlocal tool
-            tool, arguments = _tool_and_arguments(options, hub)
-            return _called(tool, arguments, hub, quiet=output.json)
-
-        try:
-            # a profile may have given the tool a name that does not say whose it is
-            answer = once_connected(act, owns(options.name) if options.profile is None else anyone)
-        except CallRefused as refused:
-            why = _why(refused, tool, hub) if options.profile is None else why_refused(refused, tool, hub, options)
-            failed = refused.error, why
-            if refused.error.get("code") == INVALID_PARAMS:
-                say_refused_file(output)
-    if failed is not None:
-        error, why = failed
-        if options.raw:
-            print(as_json({"error": {**error, "message": why}}))
-            return EX_FAILED
-        return output.fail(EX_FAILED, printable(why, keep="\n"))
-    if options.raw:
-        print(as_json(answer))
-    else:
-        print(result(answer), file=sys.stderr if answer.get("isError") is True else sys.stdout)
-    return EX_FAILED if answer.get("isError") is True else EX_OK
-
-
-def _called(tool: str, arguments: Object, hub: "HubSession", *, quiet: bool) -> Object:
-    """The result of a call. `quiet`: without what servers log meanwhile.
-
-    Raises:
-        Refused: the hub or the server refused it.
-    """
-    if not quiet and "logging" in hub.capabilities:
-        hub.request("logging/setLevel", {"level": "info"})
-    return hub.request("tools/call", {"name": tool, "arguments": arguments, "_meta": {"progressToken": "call"}})
-
-
-def _tool_and_arguments(options: argparse.Namespace, hub: "HubSession") -> tuple[str, Object]:
-    """The tool that is meant and its arguments, from `--json` or from words. `SERVER TOOL` is a tool's name, too.
-
-    Raises:
-        UsageError: the arguments are not right.
-    """
-
-    name, words = options.name, list(options.arguments)
-    if words and "=" not in words[0] and any(tool.get("name") == f"{name}__{words[0]}" for tool in _tools(hub)):
-        name = f"{name}__{words.pop(0)}"
-    if options.object is not None:
-        if words:
-            raise UsageError("give arguments either as KEY=VALUE or with --json, not both")
-        return name, _object(_file("-") if options.object == "-" else options.object)
-    try:
-        pairs = split(words)
-        schema: Any = {}
-        if depends_on_schema(pairs) or any(text.startswith("@") for _, text in pairs):
-            schema = next((tool.get("inputSchema") for tool in _tools(hub) if tool.get("name") == name), {})
-        return name, typed(pairs, schema if isinstance(schema, dict) else {}, _file)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-
-
-def _tools(hub: "HubSession") -> list[Object]:
-    return hub.items("tools/list", "tools")
-
-
-def _why(refused: "CallRefused", name: str, hub: "HubSession") -> str:
-    """The reason why a call was refused, and what can be done."""
-
-    code, message = refused.error.get("code"), str(refused)
-    known = [str(tool.get("name")) for tool in _tools(hub)] if code == INVALID_PARAMS else [name]
-    if name in known:
-        return message
-    if away := why_away(owns(name)):
-        return f"{name} cannot be called: {away}"
-    if profile := renamed_by(name):
-        return f"only the profile {profile} has a tool {name}: `hubd call --profile {profile} {name}`"
-    ends = [each for each in known if each.endswith(f"__{name}")]
-    meant = f'did you mean "{ends[0]}"?' if len(ends) == 1 else nearest(name, known)
-    if len(ends) > 1:
-        meant = f"there are {', '.join(ends[:10])}"
-    return f"there is no tool {name}; {meant or '`hubd tools` lists all'}"
-
-
-def _object(text: str) -> Object:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"--json: not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise UsageError("--json: the arguments of a tool are a JSON object")
-    return value
-
-
-def _file(path: str) -> str:
-    """The text of a file; `-` is standard input.
-
-    Raises:
-        UsageError: it is no text, too large or cannot be read.
-    """
-    try:
-        if path == "-":
-            data = _standard_input()
-        else:
-            with open(os.path.expanduser(path), "rb") as file:
-                data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
-    if len(data) > MAX_FILE_BYTES:
-        raise UsageError(f"{path}: larger than {MAX_FILE_BYTES >> 20} MiB")
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise UsageError(f"{path}: not UTF-8, so it is no text that a tool can be given") from None
-
-
-@cache
-def _standard_input() -> bytes:
-    """Standard input as far as it is taken: once, for a call may be tried again."""
-    return sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
-
-
-# --- resources --------------------------------------------------------------------------------------------------------
-
-
-def _resources(options: argparse.Namespace) -> int:
-
-    output: Output = options.output
-    with session(options) as hub:
-        found = hub.items("resources/list", "resources")
-        templates = hub.items("resources/templates/list", "resourceTemplates")
-    if options.name is not None:
-        found = _matching(found, options.name, "uri", "name")
-        templates = _matching(templates, options.name, "uriTemplate", "name")
-    output.set(resources=found, resourceTemplates=templates)
-    if output.json:
-        return EX_OK
-    rows = [*titles(found, "uri"), *titles(templates, "uriTemplate")]
-    if not rows:
-        output.note("no server has resources" if options.name is None else f"no resource has {options.name} in its URI")
-    output.screen.show(Table((), rows, shorten=(1,)))
-    return EX_OK
-
-
-def _read(options: argparse.Namespace) -> int:
-
-    output: Output = options.output
-    with session(options) as hub:
-        result = once_connected(lambda: hub.request("resources/read", {"uri": options.uri}), anyone)
-    if output.json:
-        output.set(**result)
-        return EX_OK
-    for part in result.get("contents") or ():
-        if isinstance(part, dict):
-            _write(part)
-    return EX_OK
-
-
-def _write(part: Object) -> None:
-    """Write one content of a resource: as it is into a file or pipe, made safe on a terminal.
-
-    Raises:
-        ControlFailed: it is binary and would go to a terminal, or is no base64.
-    """
-    terminal = sys.stdout.isatty()
-    if isinstance(text := part.get("text"), str):
-        if terminal:
-            print(text, end="" if text.endswith("\n") else "\n")
-            return
-        data = text.encode(errors="surrogatepass")
-    else:
-        try:
-            data = base64.b64decode(str(part.get("blob", "")), validate=True)
-        except (binascii.Error, ValueError):
-            raise ControlFailed("the server sent content that is neither text nor base64") from None
-        if terminal:
-            kind = part.get("mimeType", "binary")
-            raise ControlFailed(
-                f"{len(data)} bytes of {kind}: send them to a file, `hubd read {part.get('uri')} > FILE`"
-            )
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-
-
-# --- prompts ----------------------------------------------------------------------------------------------------------
-
-
-def _prompts(options: argparse.Namespace) -> int:
-
-    output: Output = options.output
-    with session(options) as hub:
-        found = hub.items("prompts/list", "prompts")
-    if options.name is not None:
-        found = [each for each in found if str(each.get("name")).startswith(options.name)]
-    output.set(prompts=found)
-    if output.json:
-        return EX_OK
-    if not found:
-        output.note("no server has prompts" if options.name is None else f"no prompt begins with {options.name}")
-    output.screen.show(Table((), prompts(found), shorten=(1,)))
-    return EX_OK
-
-
-def _prompt(options: argparse.Namespace) -> int:
-
-    output: Output = options.output
-    with session(options) as hub:
-        try:
-            params = {"name": options.name, "arguments": _texts(options)}
-            result = once_connected(lambda: hub.request("prompts/get", params), owns(options.name))
-        except CallRefused as refused:
-            known = [str(each.get("name")) for each in hub.items("prompts/list", "prompts")]
-            if options.name in known:
-                raise
-            if away := why_away(owns(options.name)):
-                raise ControlFailed(f"{options.name} cannot be filled in: {away}") from refused
-            meant = nearest(options.name, known) or "`hubd prompts` lists all"
-            raise ControlFailed(f"there is no prompt {options.name}; {meant}") from refused
-    if output.json:
-        output.set(**result)
-    else:
-        print(prompt(result))
-    return EX_OK
-
-
-def _complete(options: argparse.Namespace) -> int:
-
-    output: Output = options.output
-    texts = _texts(options)
-    if not texts:
-        raise UsageError("say which argument to complete: KEY=BEGINNING", options.parser.format_usage())
-    name = options.arguments[-1].partition("=")[0]
-    params: Object = {"ref": _reference(options.name), "argument": {"name": name, "value": texts.pop(name)}}
-    if texts:
-        params["context"] = {"arguments": texts}
-    with session(options) as hub:
-        result = hub.request("completion/complete", params)
-    if output.json:
-        output.set(**result)
-    elif shown := completion(result):
-        print(shown)
-    return EX_OK
-
-
-def _reference(name: str) -> Object:
-    """The reference that is completed: a template of URIs, or a prompt."""
-    if "{" in name or "://" in name:
-        return {"type": "ref/resource", "uri": name}
-    return {"type": "ref/prompt", "name": name}
-
-
-def _texts(options: argparse.Namespace) -> dict[str, str]:
-    """KEY=VALUE words; arguments of prompts are texts."""
-
-    try:
-        return dict(split(options.arguments))
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-
-
-def _matching(items: list[Object], part: str, *members: str) -> list[Object]:
-    return [item for item in items if any(part in str(item.get(member)) for member in members)]

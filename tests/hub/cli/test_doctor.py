@@ -957,7 +957,7 @@ def test_a_server_that_does_not_let_the_hub_in(tmp_path):
 
 
 def test_servers_that_a_dead_hub_left_behind(case, monkeypatch):
-    monkeypatch.setattr(orphans, "orphans", lambda: [orphans.Orphan(41, 40, "node")])
+    monkeypatch.setattr(daemons, "orphans", lambda: [orphans.Orphan(41, 40, "node")])
     finding = case.one(daemons.left_behind)
     assert "process 41 (node)" in finding.what
     assert "kill 41" in finding.fix

@@ -142,7 +142,7 @@ BROKEN = """if True:
                 else:
                     raise trio.TrioInternalError("a bug of trio's")
 
-    daemon.Hub = stdio_host.Hub = Broken
+    daemon.Hub = Broken
     from pathlib import Path
     options = daemon.ServeOptions(config=Path(arguments[0]), listen="127.0.0.1:0", stdio=bool(stdio))
     sys.exit(daemon.run_serve(options))
