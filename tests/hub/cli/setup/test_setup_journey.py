@@ -79,7 +79,7 @@ def test_the_whole_journey(home):
         screen.see(r"^filesystem +works +[0-9]+ tools, ~[0-9 ]+ tokens")
         screen.see(r"^time +works +[0-9]+ tools?, ~[0-9 ]+ tokens +Copilot CLI,\s+Kiro")
         screen.see(r"^sentry +sign-in needed +- +Claude Code\n +stays there: after this\s+`hubd import")
-        screen.see(r"^linear +does not work +- +Claude Desktop\n +stays there: [^+]*cannot be reached")
+        screen.see(r"^linear +does not work +- +Claude\s+Desktop\n +stays there: [^+]*cannot be reached")
         screen.see(r"probably the same \(the package @modelcontextprotocol/server-memory\):\n +1 +memory: npx .*Junie")
         screen.see(r" +2 +knowledge: npx .*Kiro")
         screen.see(r"Keep which\?")
