@@ -4,7 +4,7 @@
 
     peek            an entry in memory, at once
     call            otherwise one read of the upstream for all hosts that want the same (`flight`, `fetch`)
-    listener_for    the listener that an upstream reports changes and ended sessions to (`invalidation`)
+    listener_for    the listener that an upstream reports changes and ended sessions to (`CacheListener`)
 
 No host gets a result that was read before a change of which the hub had heard when the host asked. Two rules ensure it:
 an entry is dropped as soon as it may be stale, and a read during which that happened is neither kept nor joined later.

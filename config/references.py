@@ -4,7 +4,7 @@ In a loaded configuration such a reference stands in the text of its setting bet
 text of a server can hold: whatever else looks like a reference there, from a variable or behind `$${`, is plain text.
 A reference to a secret carries the version that the secret had, so that a changed secret is a changed setting.
 
-Whoever starts a server asks `references_of` what it needs, reads that, and starts `resolve`.
+Whoever starts a server asks `references_of` what it needs, reads that, and starts `resolved`.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Our entry in the file of a host: making it, and recognizing it. Pure.
 
 A host that the desktop started knows nothing of what a shell has set. So whatever leads this shell's hub elsewhere than
-to the usual directories has to stand in the entry (`directories_of`):
+to the usual directories has to stand in the entry (`carried`):
 
 - `HUBD_RUNTIME_DIR`, where the sockets are, also in place of an `XDG_RUNTIME_DIR` that is not the usual one: that means
   more to more programs, and the login sets it for hosts and shells alike;
