@@ -92,7 +92,7 @@ class Case:
 
     def status_at(self, path: Path) -> Status | None:
         """What a hub says, if it has not ended meanwhile: the machine may have hubs that are none of this test's."""
-        with contextlib.suppress(OSError, HubNotRunning, ControlFailed), ControlClient(path) as hub:
+        with contextlib.suppress(OSError, HubNotRunning, ControlFailed), ControlClient(path, 5) as hub:
             return hub.request(STATUS)
         return None
 

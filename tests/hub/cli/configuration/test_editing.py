@@ -17,6 +17,7 @@ from config.json_schema import schema
 from hub.cli.configuration.editor import EDITORS
 from tests.support import attached
 from tests.support.commands import run_hubd
+from tests.support.looking import until, until_connected
 from tests.support.processes import HUBD, own_directories, running, running_hub
 from tests.support.terminal import Terminal
 
@@ -276,6 +277,7 @@ def test_the_file_of_the_hub_that_runs_is_edited_where_none_is_named(home, tmp_p
     if usual is not None:
         home.write(usual)
     with running_hub(tmp_path, attached.DEMO) as hub, attached.ready(hub):
+        until_connected(hub.env, "demo")
         note = f"this is about {hub.config}, which the running hub uses; --config names another file"
 
         def states():
@@ -291,7 +293,7 @@ def test_the_file_of_the_hub_that_runs_is_edited_where_none_is_named(home, tmp_p
             own = editor(tmp_path, '[upstreams.y]\ncommand = "sh"\ndisabled = true\n')
             told = home.told(*command, VISUAL=own)
             assert (told["files"][0]["file"], told["hub"], told["notes"]) == (str(hub.config), "running", [note])
-            assert states() == found
+            until(hub.env, lambda rows: {name: row["state"] for name, row in rows.items()} == found)  # noqa: B023
         said = home.run("add", "z", "--disabled", "--", "sh")
         assert note in " ".join(said.split())
         assert f"added z: {hub.config}" in said

@@ -140,7 +140,7 @@ from config import files
 from hub.cli.main import main
 
 number, place = int(sys.argv[1]), sys.argv[2]
-replaced, once = files._replaced, [None]
+replaced, once = files._replace, [None]
 
 
 def then_a_signal(path, *rest):
@@ -152,7 +152,7 @@ def then_a_signal(path, *rest):
     return backup
 
 
-files._replaced = then_a_signal
+files._replace = then_a_signal
 sys.exit(main(["setup", "--yes", "--no-service"]))
 """
 """The command, which gets a signal after its first write of a file whose path ends like this."""
