@@ -32,6 +32,7 @@ from msgspec import Struct
 from config.loading.safe_reading import read_plain
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
+from hub.linux.processes import PROC, pids
 from upstreams.cold_start.gate import command_key
 from upstreams.remembered import RememberedFacts
 
@@ -271,15 +272,11 @@ async def mend(name: str, config: UpstreamConfig, breakage: Breakage, memory: Re
 def user_of(folder: Path) -> int:
     """The id of a living process whose command line names the folder; 0: there is none that can be seen. Blocks."""
     needle = os.fsencode(f"/{folder.parent.name}/{folder.name}/")
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return 0
-    for name in [name for name in names if name.isdigit()][:MAX_PROCESSES]:
+    for pid in pids()[:MAX_PROCESSES]:
         try:
-            with open(f"/proc/{name}/cmdline", "rb") as file:
+            with open(PROC / str(pid) / "cmdline", "rb") as file:
                 if needle in file.read(MAX_COMMAND_BYTES):
-                    return int(name)
+                    return pid
         except OSError:  # it has ended, or is another user's
             continue
     return 0

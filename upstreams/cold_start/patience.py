@@ -4,12 +4,13 @@ Its processes are at work if, within some seconds, they used processor time, wai
 was started. Only `look_at_session` reads anything (proc_pid_stat(5)).
 """
 
-import os
 from collections.abc import Callable, Mapping
 from math import inf
 from typing import Final, NamedTuple
 
 import trio
+
+from hub.linux.processes import find_stat, pids
 
 LOOK_S: Final = 1.0
 """Interval of looks at a package runner."""
@@ -85,22 +86,12 @@ def look_at_session(session: int) -> dict[int, Use]:
 
     Blocks for some milliseconds. Empty where there is no /proc.
     """
-    found = {}
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return {}
-    for name in names:
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-            if int(fields[3]) == session:
-                found[int(name)] = Use(sum(map(int, fields[11:15])), fields[0] in (b"R", b"D"))
-        except (OSError, ValueError, IndexError):  # it has ended
-            continue
-    return found
+    processes = (find_stat(pid) for pid in pids())
+    return {
+        each.pid: Use(each.ticks, each.state in ("R", "D"))
+        for each in processes
+        if each is not None and each.session == session
+    }
 
 
 class BusyWatch:
