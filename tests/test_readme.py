@@ -66,8 +66,7 @@ def test_every_package_has_a_map():
 
 
 @pytest.mark.parametrize(
-    ("heading", "struct"),
-    [("Servers", UpstreamConfig), ("The hub", HubConfig), ("The cache", CacheConfig)],
+    ("heading", "struct"), [("Servers", UpstreamConfig), ("The hub", HubConfig), ("The cache", CacheConfig)]
 )
 def test_the_reference_has_every_setting_and_its_default(heading: str, struct: type[Struct]) -> None:
     section = (ROOT / "config" / "README.md").read_text(encoding="utf-8")

@@ -58,11 +58,7 @@ class Event(Enum):
 
 
 _COMMANDS: Final = {Event.RESTART: State.CONNECTING}
-_ENDS: Final = {
-    Event.LOST: State.RECONNECTING,
-    Event.GAVE_UP: State.FAILED,
-    Event.REFUSED: State.UNAUTHORIZED,
-}
+_ENDS: Final = {Event.LOST: State.RECONNECTING, Event.GAVE_UP: State.FAILED, Event.REFUSED: State.UNAUTHORIZED}
 _UNRESOLVED: Final = {Event.UNRESOLVED: State.UNRESOLVED}
 _REST: Final = {Event.UNUSED: State.IDLE}
 

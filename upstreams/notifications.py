@@ -17,12 +17,7 @@ from upstreams.session import Exit
 
 log = logging.getLogger(__name__)
 
-SEVERITY: Final = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "notice": logging.INFO,
-    "warning": logging.WARNING,
-}
+SEVERITY: Final = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
 LOGS_PER_S: Final = 20
 LOG_CHARS: Final = 2_000
 TELL_REFUSED_S: Final = 60.0

@@ -150,10 +150,7 @@ class Supervisor:
         return f"<Supervisor {list(self.upstreams.values())}>"
 
     async def run(
-        self,
-        configs: Mapping[str, UpstreamConfig],
-        *,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+        self, configs: Mapping[str, UpstreamConfig], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """Start all upstreams that are not disabled, and keep them running until cancelled.
 

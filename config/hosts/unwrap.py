@@ -138,10 +138,7 @@ def _sign_in(given: Mapping[str, str], port: str) -> dict[str, Any] | None:
         client = _members(given["--static-oauth-client-info"], "client_id")
         if client is None or not port:  # a secret needs its issuer, and a registration its redirect URI
             return None
-        found |= {
-            **client,
-            "redirect_uri": f"http://{given.get('--host', 'localhost')}:{port}/oauth/callback",
-        }
+        found |= {**client, "redirect_uri": f"http://{given.get('--host', 'localhost')}:{port}/oauth/callback"}
     if "--static-oauth-client-metadata" in given:
         metadata = _members(given["--static-oauth-client-metadata"], "scope")
         if metadata is None:

@@ -36,11 +36,7 @@ from config.registry.slots import Slot, slots_of, slots_of_remote
 KINDS: Final = ("npm", "pypi", "oci", "mcpb")
 """Values of `--package`."""
 ENGINES: Final = ("docker", "podman")
-_BY_HAND: Final = {
-    "nuget": "dnx {0}@{1}",
-    "cargo": "cargo install {0} --version {1}",
-    "go": "go install {0}@{1}",
-}
+_BY_HAND: Final = {"nuget": "dnx {0}@{1}", "cargo": "cargo install {0} --version {1}", "go": "go install {0}@{1}"}
 _SAFE: Final = re.compile(r"[A-Za-z0-9@][A-Za-z0-9@._/+-]{0,199}")
 """Text that may be pasted into a shell."""
 _HARMLESS: Final = frozenset({"-i", "--interactive", "--rm", "--init"})

@@ -22,14 +22,7 @@ from config.errors import EditError
 from config.files import locked, replace_private
 from config.hub_paths import secrets_path
 from config.references import NAME_RULE, NUL, is_name
-from config.secrets.file import (
-    MAX_FILE_BYTES,
-    MAX_VALUE_BYTES,
-    KeptSecret,
-    SecretsUnreadable,
-    encoded,
-    read_secrets,
-)
+from config.secrets.file import MAX_FILE_BYTES, MAX_VALUE_BYTES, KeptSecret, SecretsUnreadable, encoded, read_secrets
 from config.secrets.keyring import Keyring, KeyringRefused, NoKeyring, system_keyring
 
 Place = Literal["keyring", "file"]

@@ -32,24 +32,8 @@ from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError
 from hub.link.interface import Caller, Upstream
 from hub.link.recent import Recent
 from hub.wire.capabilities import URL, elicitation_modes
-from hub.wire.jsonrpc import (
-    Failure,
-    RemoteProtocolError,
-    Reply,
-    Request,
-    peek_array,
-    peek_object,
-    peek_str,
-    raw,
-)
-from hub.wire.mcp import (
-    ELICIT,
-    L4,
-    MISSING_CAPABILITY,
-    MODERN,
-    URL_ELICITATION_REQUIRED,
-    Era,
-)
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, peek_array, peek_object, peek_str, raw
+from hub.wire.mcp import ELICIT, L4, MISSING_CAPABILITY, MODERN, URL_ELICITATION_REQUIRED, Era
 from hub.wire.questions.question import (
     Question,
     QuestionRefusal,

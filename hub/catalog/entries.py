@@ -100,12 +100,7 @@ class UpstreamEntries:
         return made
 
     def _begin(
-        self,
-        snapshot: Snapshot,
-        rule: UpstreamRule,
-        budget: int,
-        claims: UriClaims,
-        scoped: "UpstreamEntries | None",
+        self, snapshot: Snapshot, rule: UpstreamRule, budget: int, claims: UriClaims, scoped: "UpstreamEntries | None"
     ) -> None:
         self.snapshot = snapshot
         self.name = snapshot.upstream

@@ -12,15 +12,7 @@ from typing import TextIO, cast
 
 from config.errors import ConfigError, EditError
 from hub.cli.parser import make_parser
-from hub.cli.subcommand import (
-    EX_FAILED,
-    EX_INTERRUPTED,
-    EX_USAGE,
-    Command,
-    Output,
-    UsageError,
-    load_when_run,
-)
+from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, EX_USAGE, Command, Output, UsageError, load_when_run
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NotUnderstood
 from hub.wire.printable import Printable
 

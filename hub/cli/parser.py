@@ -24,7 +24,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
             "cache": "the cache of resources: what is in it, how often it is used, why entries were dropped",
         },
         "hub.cli.token_commands": {
-            "token": "print the token that hosts send over HTTP, or deal with those of single hosts",
+            "token": "print the token that hosts send over HTTP, or deal with those of single hosts"
         },
         "hub.cli.service": {"service": "keep the hub running, by systemd"},
         "hub.cli.doctor": {"doctor": "find what is wrong between hosts, hub and servers, with the fixes"},
@@ -73,7 +73,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
     },
     "hosts": {
         "hub.cli.setup.command": {
-            "setup": "put the hub between your hosts and their servers: find, try, ask once, done",
+            "setup": "put the hub between your hosts and their servers: find, try, ask once, done"
         },
         "hub.cli.hosts.install": {
             "install": "put the hub into the configuration of hosts; without a name, list them",

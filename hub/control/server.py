@@ -51,10 +51,7 @@ MAX_CONNECTIONS: Final = 64
 
 
 async def serve_control(
-    listener: trio.SocketListener,
-    api: object,
-    *,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    listener: trio.SocketListener, api: object, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
     """Answer everyone who connects, until cancelled; `api` has the methods of `METHODS`. Closes the listener.
 

@@ -93,23 +93,13 @@ class Daemon:
             own_log.running_in(trio.lowlevel.current_trio_token())
         own = None if own_log is None else own_log.journal
         self._api = DaemonApi(
-            hub,
-            listener,
-            self._reloader,
-            self._watch,
-            faults,
-            own,
-            SignInRequests(sign_ins, lambda: self._lines.shims),
+            hub, listener, self._reloader, self._watch, faults, own, SignInRequests(sign_ins, lambda: self._lines.shims)
         )
         self._asked = trio.Event()
         self._patience = trio.CancelScope()
 
     async def run(
-        self,
-        signals: AsyncIterator[int],
-        lines: trio.SocketListener,
-        control: trio.SocketListener,
-        own: Iterable[Path],
+        self, signals: AsyncIterator[int], lines: trio.SocketListener, control: trio.SocketListener, own: Iterable[Path]
     ) -> None:
         """Serve until the first signal, or until one of its `own` files is gone; then drain, stop in order, return."""
         keep_large_blocks()

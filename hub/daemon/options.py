@@ -64,9 +64,7 @@ class FixedReferences:
             if problem.keys not in told
         ]
         return structs.replace(
-            loaded,
-            config=structs.replace(loaded.config, profiles=filled),
-            warnings=(*loaded.warnings, *warnings),
+            loaded, config=structs.replace(loaded.config, profiles=filled), warnings=(*loaded.warnings, *warnings)
         )
 
 

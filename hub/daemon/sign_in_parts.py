@@ -31,11 +31,7 @@ if TYPE_CHECKING:
     from upstreams.oauth.store.grant_store import GrantStore
 
 
-OF_CREDENTIALS: Final = (
-    "upstreams.fetch.fetcher",
-    "upstreams.oauth.accounts",
-    "upstreams.oauth.store.folder",
-)
+OF_CREDENTIALS: Final = ("upstreams.fetch.fetcher", "upstreams.oauth.accounts", "upstreams.oauth.store.folder")
 OF_THE_FLOW: Final = (
     "hub.daemon.oauth_key",
     "hub.sign_in.browser_end",

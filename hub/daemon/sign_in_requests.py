@@ -137,10 +137,7 @@ class SignInRequests:
                 found[name] = SignInTrial(upstream=name, problem=str(error))
             else:
                 found[name] = SignInTrial(
-                    upstream=name,
-                    problem=trial.problem,
-                    is_passing=trial.is_passing,
-                    wants_token=trial.wants_token,
+                    upstream=name, problem=trial.problem, is_passing=trial.is_passing, wants_token=trial.wants_token
                 )
 
         async with trio.open_nursery() as nursery:

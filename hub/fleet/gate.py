@@ -67,11 +67,7 @@ class FleetGate:
     """
 
     def __init__(
-        self,
-        endpoint: Endpoint,
-        fleet: Fleet,
-        durable: DurableSessions,
-        runs_of: Callable[[Request], tuple[str, ...]],
+        self, endpoint: Endpoint, fleet: Fleet, durable: DurableSessions, runs_of: Callable[[Request], tuple[str, ...]]
     ) -> None:
         self.membership = fleet.membership
         self.forwarder = Forwarder()

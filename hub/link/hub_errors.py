@@ -43,11 +43,7 @@ class HubError(Exception):
 
     def facts(self) -> dict[str, object]:
         """The object that tells hub-made failures from an upstream's own."""
-        facts: dict[str, object] = {
-            "hub": self.kind,
-            "executed": self.executed.value,
-            "retryable": self.retryable,
-        }
+        facts: dict[str, object] = {"hub": self.kind, "executed": self.executed.value, "retryable": self.retryable}
         if self.upstream is not None:
             facts["upstream"] = self.upstream
         if self.retry_after_ms is not None:

@@ -18,11 +18,7 @@ class ExponentialBackoff:
     """Pauses that double each time until a connection lasts for `healthy_s`. `jitter` returns a number from -1 to 1."""
 
     def __init__(
-        self,
-        jitter: Callable[[], float] = lambda: 0.0,
-        *,
-        first_s: float = FIRST_PAUSE_S,
-        healthy_s: float = HEALTHY_S,
+        self, jitter: Callable[[], float] = lambda: 0.0, *, first_s: float = FIRST_PAUSE_S, healthy_s: float = HEALTHY_S
     ) -> None:
         self._jitter = jitter
         self._first_s = self._next_s = first_s

@@ -132,14 +132,7 @@ class OperationForwarder:
         return reply if caller.log_level is None else self._levels.hold(caller, reply)
 
     def reply_for_host(
-        self,
-        reply: Reply,
-        method: str,
-        upstream: str,
-        version: str,
-        exchange: Viewer,
-        *,
-        asked: str | None = None,
+        self, reply: Reply, method: str, upstream: str, version: str, exchange: Viewer, *, asked: str | None = None
     ) -> Reply:
         """`reply` as the host of `exchange` may see it: in its revision, with the names and URIs of its view.
 

@@ -59,11 +59,7 @@ def _modern(texts: tuple[bytes | None, ...], may_ask: bool, absorbs_tasks: bool)
 
 def capabilities_of_shared_session() -> dict[str, Raw]:
     """Capabilities declared by `initialize` on a session shared by all hosts: all the hub can bridge, never roots."""
-    return {
-        "sampling": raw({"tools": {}}),
-        "elicitation": raw({FORM: {}, URL: {}}),
-        "extensions": PASSIVE,
-    }
+    return {"sampling": raw({"tools": {}}), "elicitation": raw({FORM: {}, URL: {}}), "extensions": PASSIVE}
 
 
 def capabilities_of_session(host_capabilities: Mapping[str, Raw]) -> dict[str, Raw]:

@@ -214,10 +214,7 @@ def test_what_is_small_needs_no_second_setting(file):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (
-            "[cache]\nmax_byte = 1",
-            '2: cache.max_byte: ignored: unknown setting; did you mean "max_bytes"?',
-        ),
+        ("[cache]\nmax_byte = 1", '2: cache.max_byte: ignored: unknown setting; did you mean "max_bytes"?'),
         ('[replica]\nnam = "x"', '2: replica.nam: ignored: unknown setting; did you mean "name"?'),
         ("[cache]\nca = 1", '2: cache.ca: ignored: unknown setting; did you mean "tls_ca"?'),
         ("[redis]\nx = 1", '1: redis: ignored: unknown setting; did you mean "cache"?'),

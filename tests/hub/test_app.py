@@ -41,11 +41,7 @@ async def test_status_shows_upstreams_hosts_and_warnings(autojump_clock):
         await trio.sleep(1)
         status = await house.api.status()
         states = {row.name: (row.state, row.version) for row in status.upstreams}
-        assert states == {
-            "one": ("connected", MODERN),
-            "two": ("connected", L4),
-            "gone": ("reconnecting", None),
-        }
+        assert states == {"one": ("connected", MODERN), "two": ("connected", L4), "gone": ("reconnecting", None)}
         assert status.settled is True
         assert sorted(row.transport for row in status.hosts) == ["http", "unix"]
         assert len(status.warnings) == 1

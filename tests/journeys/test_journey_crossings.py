@@ -202,8 +202,7 @@ async def test_not_everything_is_remembered_for_a_host_that_listens_nowhere(auto
 @pytest.mark.covers("F-I-01", "R-5")
 @pytest.mark.parametrize("version", [L4, MODERN])
 @pytest.mark.parametrize(
-    ("terms", "method"),
-    [({"client_features": "none"}, "elicitation/create"), ({"roots": "none"}, "roots/list")],
+    ("terms", "method"), [({"client_features": "none"}, "elicitation/create"), ({"roots": "none"}, "roots/list")]
 )
 async def test_what_the_configuration_keeps_back_is_asked_of_no_host(autojump_clock, version, terms, method):
     fake = FakeUpstream(version=MODERN)

@@ -47,11 +47,7 @@ def faulty(handler, n):
 
 
 def server(pair):
-    fake = pair.fake(
-        tools=["echo"],
-        prompts=[{"name": "greet"}],
-        resources=[{"uri": "file:///a", "name": "a"}],
-    )
+    fake = pair.fake(tools=["echo"], prompts=[{"name": "greet"}], resources=[{"uri": "file:///a", "name": "a"}])
     fake.capabilities = {"tools": {}, "prompts": {}, "resources": {}, "completions": {}}
     text = {"type": "text", "text": "hi"}
     fake.on["prompts/get"] = lambda message, _: pair.whole(messages=[{"role": "user", "content": text}])

@@ -25,11 +25,7 @@ def careful():
     def tell(message, conversation):
         return {"content": [{"type": "text", "text": " ".join(known.get(id(conversation), ["nothing"]))}]}
 
-    fake.on |= {
-        "notifications/initialized": learn,
-        "notifications/roots/list_changed": learn,
-        "tools/call": tell,
-    }
+    fake.on |= {"notifications/initialized": learn, "notifications/roots/list_changed": learn, "tools/call": tell}
     return fake
 
 

@@ -27,11 +27,7 @@ MODERN_META = {
 HOSTS = 5
 OFFICIAL = PACKAGES / "@modelcontextprotocol"
 SERVERS = TESTS / "real" / "servers"
-INITIALIZE = {
-    "protocolVersion": "2025-11-25",
-    "capabilities": {},
-    "clientInfo": {"name": "host", "version": "1"},
-}
+INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "host", "version": "1"}}
 
 
 class Taken(NamedTuple):
@@ -98,11 +94,7 @@ def taken(roots: Sequence[psutil.Process], commands: dict[str, list[str]], tools
     found = [each for each in everyone if any(each.cmdline()[1:] == script for script in scripts)]
     memory = [each.memory_full_info() for each in everyone]
     return Taken(
-        len(everyone),
-        len(found),
-        sum(each.pss for each in memory) / 1e6,
-        sum(each.rss for each in memory) / 1e6,
-        tools,
+        len(everyone), len(found), sum(each.pss for each in memory) / 1e6, sum(each.rss for each in memory) / 1e6, tools
     )
 
 

@@ -13,17 +13,7 @@ from tests.real.recorded import table
 from tests.support.everything import everything_but
 from tests.support.oauth.rig import INTROSPECTION_CLIENT, PUBLIC_CLIENT
 from tests.support.oauth.sign_in import Walker
-from tests.support.processes import (
-    NODE,
-    NODE_ENV,
-    PACKAGES,
-    PYTHON_1,
-    PYTHON_2,
-    ROOT,
-    free_port,
-    running,
-    running_hub,
-)
+from tests.support.processes import NODE, NODE_ENV, PACKAGES, PYTHON_1, PYTHON_2, ROOT, free_port, running, running_hub
 
 HOSTS = Path(__file__).parent / "hosts"
 ECHO = ROOT / "tests" / "guard" / "echo_server.py"
@@ -123,11 +113,7 @@ def test_mcp_remote_signs_in_and_passes_calls_on(oauth, tmp_path, kind):
             assert walker.follow(back).status == 200, remote.said
             remote.wait_for("Proxy established")
             call = {"name": "echo__echo", "arguments": {"text": "hello from mcp-remote"}}
-            begin = {
-                "protocolVersion": "2025-11-25",
-                "capabilities": {},
-                "clientInfo": {"name": "t", "version": "1"},
-            }
+            begin = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
             for message in (
                 {"id": 1, "method": "initialize", "params": begin},
                 {"method": "notifications/initialized"},

@@ -148,10 +148,7 @@ def test_what_is_hidden_cannot_be_reached(hub, folder):
         for name in {*everything} - {*cursor.names()}:
             error = cursor.call(name)["error"]
             assert (error["code"], error["message"].replace(name, "nobody__x")) == (unknown["code"], unknown["message"])
-        completed = {
-            "ref": {"type": "ref/prompt", "name": "files__none"},
-            "argument": {"name": "a", "value": ""},
-        }
+        completed = {"ref": {"type": "ref/prompt", "name": "files__none"}, "argument": {"name": "a", "value": ""}}
         assert cursor.ask("completion/complete", completed)["error"]["code"] == -32602
         assert all("files" not in name for name in cursor.names())
         assert not [each for each in cursor.ask("resources/list")["result"]["resources"] if "note.txt" in each["uri"]]

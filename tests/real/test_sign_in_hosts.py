@@ -14,15 +14,11 @@ from tests.support.processes import HUBD, NODE, NODE_ENV, PYTHON_2, running
 from tests.support.signing_hub import signing_hub
 
 HOSTS = SERVERS.parent / "hosts"
-SDKS = {
-    "python-2": ([PYTHON_2, HOSTS / "visiting2.py"], {}),
-    "npm-1": ([NODE, HOSTS / "visiting.cjs"], NODE_ENV),
-}
+SDKS = {"python-2": ([PYTHON_2, HOSTS / "visiting2.py"], {}), "npm-1": ([NODE, HOSTS / "visiting.cjs"], NODE_ENV)}
 
 
 @pytest.mark.parametrize(
-    ("sdk", "carrier"),
-    everything_but([("python-2", "stdio"), ("npm-1", "http")], product(SDKS, ("stdio", "http"))),
+    ("sdk", "carrier"), everything_but([("python-2", "stdio"), ("npm-1", "http")], product(SDKS, ("stdio", "http")))
 )
 def test_a_host_sends_its_user_to_the_page(oauth, tmp_path, sdk, carrier):
     """The modern one waits with its retry; that of 2025-11-25 calls again when it is told that the page is done."""

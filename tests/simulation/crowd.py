@@ -23,12 +23,7 @@ from tests.simulation.successors import Street
 from tests.simulation.world import World
 from tests.support.house import ALICE, BOB
 
-SETTINGS: dict[str, Any] = {
-    "park_ttl_s": 20.0,
-    "park_total_s": 60.0,
-    "synthetic_progress_s": 5.0,
-    "drain_s": 10.0,
-}
+SETTINGS: dict[str, Any] = {"park_ttl_s": 20.0, "park_total_s": 60.0, "synthetic_progress_s": 5.0, "drain_s": 10.0}
 BRIEF = Timeouts(session_idle=60.0)
 PLAIN: dict[str, dict[str, Any]] = {
     "rock": {"command": "rock", "timeouts": BRIEF},

@@ -22,12 +22,7 @@ def _name(text: str) -> x509.Name:
 
 
 def _certificate(
-    subject: str,
-    key: ec.EllipticCurvePrivateKey,
-    issuer: str,
-    issuers_key: ec.EllipticCurvePrivateKey,
-    *,
-    ca: bool,
+    subject: str, key: ec.EllipticCurvePrivateKey, issuer: str, issuers_key: ec.EllipticCurvePrivateKey, *, ca: bool
 ) -> bytes:
     now = datetime.datetime.now(datetime.UTC)
     builder = (

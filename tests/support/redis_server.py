@@ -227,12 +227,7 @@ class Store(RedisStore):
 
 
 def entry(
-    text: str = "value",
-    *,
-    fresh_s: float = 100.0,
-    stale_s: float = 0.0,
-    public: bool = False,
-    observed: bool = False,
+    text: str = "value", *, fresh_s: float = 100.0, stale_s: float = 0.0, public: bool = False, observed: bool = False
 ) -> Entry:
     now = trio.current_time()
     return Entry(Raw(text.encode()), "2026-07-28", public, now + fresh_s, now + fresh_s + stale_s, observed)

@@ -14,12 +14,7 @@ from hub.link.interface import OWNER
 from hub.link.sealing import Keys
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed
 from upstreams.oauth.accounts import Accounts
-from upstreams.oauth.model import (
-    AuthorizationServer,
-    Grant,
-    GrantKey,
-    OAuthClient,
-)
+from upstreams.oauth.model import AuthorizationServer, Grant, GrantKey, OAuthClient
 from upstreams.oauth.store.grant_store import GrantStore
 from upstreams.oauth.store.seal import KeySeal
 from upstreams.oauth.tokens.grants import origin_of

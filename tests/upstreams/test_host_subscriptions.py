@@ -190,11 +190,7 @@ async def test_the_other_side_of_a_server_of_both_eras_is_watched_when_it_is_use
     fake, upstream, _ = await an_upstream(nursery, MODERN)
     fake.judge = lambda line, method: None
     about = {"name": "both", "version": "1"}
-    fake.on["initialize"] = lambda *_: {
-        "protocolVersion": L4,
-        "capabilities": fake.capabilities,
-        "serverInfo": about,
-    }
+    fake.on["initialize"] = lambda *_: {"protocolVersion": L4, "capabilities": fake.capabilities, "serverInfo": about}
     fake.on["resources/subscribe"] = fake.answer_subscription
     one, plain = Reader("one"), Reader("plain")
     one.exchange.caller = msgspec.structs.replace(one.exchange.caller, capabilities={"elicitation": raw({})})

@@ -16,15 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from upstreams.oauth.discovery.discover import discover
-from upstreams.oauth.model import (
-    Challenge,
-    Grant,
-    GrantKey,
-    OAuthAccount,
-    OAuthProblem,
-    OAuthUnavailable,
-    same_issuer,
-)
+from upstreams.oauth.model import Challenge, Grant, GrantKey, OAuthAccount, OAuthProblem, OAuthUnavailable, same_issuer
 from upstreams.oauth.obtaining import obtaining_of
 from upstreams.oauth.parts import Shared
 from upstreams.oauth.state import IDENTITY_PROVIDER, RenewalOutcome, sign_in_command, sign_in_needed, time_until_due_s

@@ -35,13 +35,7 @@ _threads = trio.CapacityLimiter(THREADS)
 class ReferenceValues:
     """The values of one upstream's references. `mask` learns them before they are used."""
 
-    def __init__(
-        self,
-        name: str,
-        config: UpstreamConfig,
-        read: ReadReferences,
-        mask: Mask,
-    ) -> None:
+    def __init__(self, name: str, config: UpstreamConfig, read: ReadReferences, mask: Mask) -> None:
         self.mask = mask
         self._name = name
         self._config = config

@@ -197,11 +197,7 @@ class SessionConnector:
         return pooled
 
     async def _run_session(
-        self,
-        pooled: PooledSession,
-        started: Callable[[Session], None],
-        *,
-        on_ended: Callable[[], None] | None = None,
+        self, pooled: PooledSession, started: Callable[[Session], None], *, on_ended: Callable[[], None] | None = None
     ) -> None:
         parts, terms, configured = self._parts, pooled.terms, self.pool.config
         await parts.values.read_once()

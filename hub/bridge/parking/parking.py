@@ -18,15 +18,7 @@ from msgspec import Raw, Struct
 from hub.bridge.known_roots import KnownRoots
 from hub.bridge.parking.call import ParkedCall
 from hub.bridge.parking.phases import CallEvent, ParkedState, Phase
-from hub.bridge.request_state import (
-    ELSEWHERE,
-    EXPIRED,
-    LOST,
-    BadState,
-    RequestState,
-    RequestStates,
-    input_required,
-)
+from hub.bridge.request_state import ELSEWHERE, EXPIRED, LOST, BadState, RequestState, RequestStates, input_required
 from hub.link.budget import Budget
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Draining, Executed, HubError, UpstreamLost, without_frames

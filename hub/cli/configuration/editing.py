@@ -191,12 +191,7 @@ def _as_object(change: FileChange, backup: Path | None) -> dict[str, Any]:
 
 
 def reload_hub(
-    changed: Sequence[Path],
-    output: Output,
-    servers: Collection[str] = (),
-    *,
-    wait: bool = True,
-    offers: bool = False,
+    changed: Sequence[Path], output: Output, servers: Collection[str] = (), *, wait: bool = True, offers: bool = False
 ) -> int:
     """Have the running hub reload, and report whether it accepts the change; the exit code.
 

@@ -195,10 +195,7 @@ class ImportedOriginals:
         """Say which servers stay with their hosts, and why; the exit code."""
         output, code = self._output, EX_OK
         for each in plan.stays:
-            output.append(
-                "stay",
-                {"host": each.place.host.id, "server": each.key, "name": each.name, "why": each.why},
-            )
+            output.append("stay", {"host": each.place.host.id, "server": each.key, "name": each.name, "why": each.why})
         for sentence in plan.sentences:
             code = output.fail(EX_FAILED, sentence)
         unserved = _names(plan)

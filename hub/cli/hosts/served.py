@@ -35,12 +35,7 @@ LIMIT_S: Final = 45.0
 
 
 def served(
-    names: Sequence[str],
-    output: Output,
-    *,
-    main: Path,
-    can_start: bool = True,
-    projects: Mapping[str, Path] = {},
+    names: Sequence[str], output: Output, *, main: Path, can_start: bool = True, projects: Mapping[str, Path] = {}
 ) -> dict[str, str]:
     """Of each server the reason why the hub does not serve it; "": it does. If no hub runs one is started, and the
     servers are waited for.

@@ -103,13 +103,7 @@ def plan_installs(places: Sequence[Place], machine: Machine, records: Records) -
 
 
 def what_leaves(
-    result: Import,
-    config: HubConfig,
-    machine: Machine,
-    records: Records,
-    served: Served,
-    *,
-    without_hub: bool = True,
+    result: Import, config: HubConfig, machine: Machine, records: Records, served: Served, *, without_hub: bool = True
 ) -> Leaving:
     """The servers that hosts stop starting. `served`: why the hub does not serve a server, "": it does; `without_hub`:
     hosts count that do not have the hub yet.

@@ -130,12 +130,7 @@ class HostTokens:
             if len(known) >= MAX_TOKENS:
                 raise EditError(f"there are {MAX_TOKENS} tokens; `hubd token revoke` takes one back")
             kept = KeptToken(
-                hash=hash_of(token),
-                principal=principal,
-                host=host,
-                made=self._wall(),
-                expires=expires,
-                profile=profile,
+                hash=hash_of(token), principal=principal, host=host, made=self._wall(), expires=expires, profile=profile
             )
             self._write({**known, name: kept})
         return token

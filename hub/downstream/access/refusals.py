@@ -68,11 +68,7 @@ EXPOSED: Final = "WWW-Authenticate, Mcp-Session-Id"
 
 def fields_for(origin: str) -> Fields:
     """Header fields of each answer to a page of `origin`, which must be an allowed one."""
-    return (
-        ("Access-Control-Allow-Origin", origin),
-        ("Access-Control-Expose-Headers", EXPOSED),
-        ("Vary", "Origin"),
-    )
+    return (("Access-Control-Allow-Origin", origin), ("Access-Control-Expose-Headers", EXPOSED), ("Vary", "Origin"))
 
 
 PREFLIGHT: Final = EarlyReply(

@@ -7,11 +7,7 @@ from msgspec import Raw
 
 from hub.wire.http.mcp_headers import X_MCP_HEADER, InvalidMirror, mirrors_of
 from hub.wire.jsonrpc import peek_object, peek_str, raw
-from hub.wire.mcp import (
-    Era,
-    Kind,
-    era_of,
-)
+from hub.wire.mcp import Era, Kind, era_of
 
 _BOOLEANS: Final[Mapping[bytes, Raw]] = {b"true": Raw(b"{}"), b"false": Raw(b'{"not":{}}')}
 

@@ -22,9 +22,7 @@ from hub.wire.mcp import (
     era_of,
 )
 from hub.wire.questions.page_urls import ForbiddenUrl, host_of
-from hub.wire.value_limits import (
-    peek_limited,
-)
+from hub.wire.value_limits import peek_limited
 
 
 def failure_for_host(

@@ -25,12 +25,7 @@ from hub.wire.mcp import (
     era_of,
 )
 from hub.wire.request_meta import read_freshness
-from hub.wire.value_limits import (
-    SMALL_BYTES,
-    TooManyItems,
-    open_result,
-    refuse_too_many_items,
-)
+from hub.wire.value_limits import SMALL_BYTES, TooManyItems, open_result, refuse_too_many_items
 
 
 class UnknownResultType(ValueError):

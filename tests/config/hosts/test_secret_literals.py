@@ -44,10 +44,7 @@ def test_each_secret_has_a_name_of_its_server_and_place(store):
         "command": "x",
         "args": ["--api-key", "${secret:MY_SERVER_ARG_1}", "--token=Bearer ${secret:MY_SERVER_TOKEN_2}", "plain"],
         "env": {"API_KEY": "${secret:MY_SERVER_API_KEY}", "LEVEL": "debug"},
-        "headers": {
-            "Authorization": "Bearer ${secret:MY_SERVER_TOKEN}",
-            "X-Api-Key": "${secret:MY_SERVER_X_API_KEY}",
-        },
+        "headers": {"Authorization": "Bearer ${secret:MY_SERVER_TOKEN}", "X-Api-Key": "${secret:MY_SERVER_X_API_KEY}"},
         "url": "${secret:MY_SERVER_URL}",
     }
     assert set(kept.values()) == {CANARY, *(f"{CANARY}{n}" for n in range(1, 5)), f"https://x/?api_key={CANARY}5"}

@@ -208,10 +208,7 @@ def test_a_server_that_is_not_there_is_a_warning(tmp_path):
     found = warnings(tmp_path, f'{SERVER}[profiles.p]\nservers = ["gihub", "hub", "x"]\n')
     there_is_no = "4: there is no server"
     unless = "here, unless a project has one of that name"
-    assert found == [
-        f'{there_is_no} "gihub" {unless}; did you mean "github"?',
-        f'{there_is_no} "x" {unless}',
-    ]
+    assert found == [f'{there_is_no} "gihub" {unless}; did you mean "github"?', f'{there_is_no} "x" {unless}']
 
 
 def test_few_of_many_unknown_servers_are_told_and_nothing_unprintable(tmp_path):

@@ -66,18 +66,10 @@ GOLDEN = [
         "hybrid",
         1,
         {"X-API-Key": "${secret:KEY}", "X-Region": "eu-west-1"},
-        {
-            "url": "https://mcp.example.com/http",
-            "headers": {"X-API-Key": "${secret:KEY}", "X-Region": "eu-west-1"},
-        },
+        {"url": "https://mcp.example.com/http", "headers": {"X-API-Key": "${secret:KEY}", "X-Region": "eu-west-1"}},
     ),
     ("hybrid", 2, {}, {"url": "https://mcp.example.com/sse", "transport": "sse"}),
-    (
-        "inside_a_cli",
-        0,
-        {},
-        {"command": "npx", "args": ["-y", "examplecli@1.1298.0", "mcp", "-t", "stdio"]},
-    ),
+    ("inside_a_cli", 0, {}, {"command": "npx", "args": ["-y", "examplecli@1.1298.0", "mcp", "-t", "stdio"]}),
     (
         "tenant",
         0,
@@ -134,7 +126,7 @@ def test_what_has_to_be_said_is_known_before():
 
 def test_the_command_can_be_shown_before_anything_is_said():
     assert words_without_answers(way_of(example("filesystem"))) == [
-        *("npx", "-y", "@example/server-filesystem@1.0.2", "TARGET_DIR"),
+        *("npx", "-y", "@example/server-filesystem@1.0.2", "TARGET_DIR")
     ]
     assert words_without_answers(way_of(example("filesystem"), 1))[5:] == [
         *("--mount", "type=bind,src=SOURCE_PATH,dst=TARGET_PATH", "-e", "LOG_LEVEL"),

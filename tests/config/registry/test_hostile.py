@@ -218,7 +218,7 @@ def test_what_is_there_anyway_is_not_asked_for_twice():
         assert found["args"] == ["--from", "pkg==1.0.0", "pkg"]
         assert made(read_server(pypi(**run(named(f"--from={value}")))), {}) == found
     assert made(read_server(oci(**run(named("--rm"), named("-i", ""), positional("--init")))), {})["args"] == [
-        *("run", "--rm", "-i", "--init", "docker.io/x/y:1.0.0"),
+        *("run", "--rm", "-i", "--init", "docker.io/x/y:1.0.0")
     ]
 
 

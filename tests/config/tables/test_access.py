@@ -130,8 +130,7 @@ def test_mistakes_are_told_with_line_and_remedy(file, text, expected):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ['[policy]\nallow = ["x"]', "[access.policy]", "[upstreams.b.policy]", "[defaults.policy]"],
+    "text", ['[policy]\nallow = ["x"]', "[access.policy]", "[upstreams.b.policy]", "[defaults.policy]"]
 )
 def test_a_policy_is_refused_wherever_it_stands(file, text):
     [found, *_] = refusal(file(text))

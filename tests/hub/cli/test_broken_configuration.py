@@ -19,14 +19,7 @@ def home(tmp_path):
 
 @pytest.mark.parametrize(
     ("words", "code"),
-    [
-        (("serve",), 78),
-        (("start",), 78),
-        (("status",), 69),
-        (("tools",), 78),
-        (("connect",), 78),
-        (("doctor",), 1),
-    ],
+    [(("serve",), 78), (("start",), 78), (("status",), 69), (("tools",), 78), (("connect",), 78), (("doctor",), 1)],
 )
 def test_whatever_is_tried_says_where_and_what_to_do(home, words, code):
     said = home.run(*words, code=code)

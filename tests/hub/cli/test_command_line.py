@@ -430,8 +430,7 @@ def hostile(tmp_path: Path) -> Path:
 
 @pytest.mark.covers("SEC-50")
 @pytest.mark.parametrize(
-    "command",
-    ["serve --help", "connect --help", "status", "stop", "version", "token", "remove x", "service"],
+    "command", ["serve --help", "connect --help", "status", "stop", "version", "token", "remove x", "service"]
 )
 def test_every_command_is_our_own(hostile, tmp_path, command):
     env = processes.own_directories(tmp_path / "own")

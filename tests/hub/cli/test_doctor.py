@@ -420,12 +420,7 @@ def test_a_daemon_that_had_to_listen_elsewhere(case):
     command = stdio_entry(all_hosts()["cursor"], str(case.hubd), {})
     by_url = http_entry(all_hosts()["cursor"], "http://127.0.0.1:8765/mcp", "t")
     kept = http_entry(all_hosts()["cursor"], "http://127.0.0.1:40001/mcp", "t")
-    for entries, level in (
-        ({}, "note"),
-        ({KEY: command}, "note"),
-        ({KEY: kept}, "note"),
-        ({KEY: by_url}, "warning"),
-    ):
+    for entries, level in (({}, "note"), ({KEY: command}, "note"), ({KEY: kept}, "note"), ({KEY: by_url}, "warning")):
         case.host("cursor", json.dumps({"mcpServers": entries}))
         found = case.one(daemons.daemon)
         assert found.what == "the hub listens on http://127.0.0.1:40001/mcp instead of 127.0.0.1:8765"

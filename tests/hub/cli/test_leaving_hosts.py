@@ -63,10 +63,7 @@ def test_what_the_hub_cannot_serve_stays_in_its_host(home):
 
 
 def test_with_a_hub_that_runs_an_import_says_what_works(home, tmp_path):
-    with (
-        unauthorized_server() as url,
-        running([HUBD, "serve"], tmp_path / "hubd.log", env=home[1], cwd=home[0]) as hub,
-    ):
+    with unauthorized_server() as url, running([HUBD, "serve"], tmp_path / "hubd.log", env=home[1], cwd=home[0]) as hub:
         hub.wait_for(r"https?://")
         write(home, "claude-code", sentry={"type": "http", "url": url}, clock=DEMO)
         found = told(home, "import", "claude-code", "--yes")

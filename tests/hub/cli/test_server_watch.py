@@ -266,10 +266,7 @@ def test_without_a_hub_the_file_is_written_and_that_is_said(tmp_path):
         (ServerOutcome(name="x", state="absent"), "x: the hub does not have it"),
         (ServerOutcome(name="x", state="failed", why="it is out"), "x: failed: it is out"),
         (ServerOutcome(name="x", state="connecting", waited_s=10), "x: still connecting after 10 s"),
-        (
-            ServerOutcome(name="x", state="connecting", waited_s=40, installing=True),
-            "x: still installing after 40 s",
-        ),
+        (ServerOutcome(name="x", state="connecting", waited_s=40, installing=True), "x: still installing after 40 s"),
         (
             ServerOutcome(name="x", state="connecting", waited_s=40, queued=True),
             "x: waiting for other installs after 40 s",

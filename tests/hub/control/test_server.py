@@ -80,17 +80,13 @@ async def test_names_of_files_need_not_be_utf_8(tmp_path):
         for method in (STATUS, RELOAD):
             assert (await in_thread(tmp_path / "c", lambda client, method=method: client.request_json(method)))[
                 "config"
-            ] == {
-                "files": ["/caf\\udce9/hubd.toml"],
-                "caf\\udce9": 1,
-            }
+            ] == {"files": ["/caf\\udce9/hubd.toml"], "caf\\udce9": 1}
 
 
 async def test_several_requests_on_one_connection(tmp_path):
     async with serving(tmp_path / "c"):
         found = await in_thread(
-            tmp_path / "c",
-            lambda client: [tools(client), client.request(CACHE_CLEAR), tools(client)],
+            tmp_path / "c", lambda client: [tools(client), client.request(CACHE_CLEAR), tools(client)]
         )
         assert found == [echo_daemon.TOOLS, Cleared(1), echo_daemon.TOOLS]
 

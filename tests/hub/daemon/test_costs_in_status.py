@@ -17,10 +17,7 @@ def tokens(tools):
 
 @pytest.mark.covers("ET-2")
 async def test_servers_and_hosts_have_their_tokens(autojump_clock):
-    fakes = {
-        "files": FakeUpstream(tools=["read", "write_everything"]),
-        "other": FakeUpstream(tools=["echo"]),
-    }
+    fakes = {"files": FakeUpstream(tools=["read", "write_everything"]), "other": FakeUpstream(tools=["echo"])}
     fakes["files"].instructions = "Read before you write."
     async with a_house(fakes, upstreams={"files": {"tools": ("!write*",)}}) as house:
         host = await house.host("lines", L4)

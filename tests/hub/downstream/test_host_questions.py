@@ -235,11 +235,7 @@ async def test_other_answers_that_are_none_count_as_a_no(asker):
 @pytest.mark.covers("F-I-07")
 @pytest.mark.parametrize(
     ("asked", "reply"),
-    [
-        (question(), {"action": "cancel"}),
-        (question(SAMPLE, PROMPT), -1),
-        (question(LIST_ROOTS, {}), INTERNAL_ERROR),
-    ],
+    [(question(), {"action": "cancel"}), (question(SAMPLE, PROMPT), -1), (question(LIST_ROOTS, {}), INTERNAL_ERROR)],
 )
 async def test_nobody_answers(asker, autojump_clock, asked, reply):
     wire, _ = await asker.ask("a", asked)
@@ -434,10 +430,7 @@ async def test_progress_on_a_question_reaches_who_asked_if_it_wants_it(asker, au
     await report("hub-2", 3)
     await report(7, 3)
     await report("hub-1", 2)
-    assert reports == [
-        {"progress": raw(1), "total": raw(4), "message": raw("thinking")},
-        {"progress": raw(2)},
-    ]
+    assert reports == [{"progress": raw(1), "total": raw(4), "message": raw("thinking")}, {"progress": raw(2)}]
     for number in range(3, 100):
         asker.asking.progressed({"progressToken": raw("hub-1"), "progress": raw(number)})
     assert len(reports) == 3

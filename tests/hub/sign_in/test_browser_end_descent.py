@@ -35,15 +35,7 @@ USUAL = {
 
 @pytest.mark.parametrize(
     ("parent", "refused"),
-    [
-        (TERMINAL, False),
-        (MANAGER, False),
-        (HOST, True),
-        (SHELL, True),
-        (SERVER, True),
-        (DAEMON, True),
-        (0, False),
-    ],
+    [(TERMINAL, False), (MANAGER, False), (HOST, True), (SHELL, True), (SERVER, True), (DAEMON, True), (0, False)],
 )
 def test_who_asks(tmp_path, parent, refused):
     proc = tree(tmp_path, {**USUAL, 49: ("bash", parent), ASKER: ("hubd", 49)})

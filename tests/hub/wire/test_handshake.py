@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub.wire.handshake import (
-    ServerFacts,
-    UnsupportedVersion,
-    initialize_params,
-    negotiate,
-    read_initialize_result,
-)
+from hub.wire.handshake import ServerFacts, UnsupportedVersion, initialize_params, negotiate, read_initialize_result
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import HUBD_VERSION, L1, L2, L3, L4, MODERN
 
@@ -62,8 +56,7 @@ def test_their_answer() -> None:
 
 @pytest.mark.covers("V-15", "V-19", "F-P-12")
 @pytest.mark.parametrize(
-    "value",
-    [b"[]", b"{}", b'{"protocolVersion":20250326}', b'{"protocolVersion":"2025-03-26","capabilities":[]}'],
+    "value", [b"[]", b"{}", b'{"protocolVersion":20250326}', b'{"protocolVersion":"2025-03-26","capabilities":[]}']
 )
 def test_an_answer_that_makes_no_sense(value: bytes) -> None:
     with pytest.raises(RemoteProtocolError):

@@ -10,19 +10,7 @@ from msgspec.structs import replace
 
 from config.setting import Secret
 from hub.link.hub_errors import UpstreamUnauthorized
-from tests.support.token_world import (
-    ISSUER,
-    KEY,
-    LOST,
-    NOT_SENT,
-    PUBLIC,
-    URL,
-    answer,
-    error,
-    running,
-    together,
-    tokens,
-)
+from tests.support.token_world import ISSUER, KEY, LOST, NOT_SENT, PUBLIC, URL, answer, error, running, together, tokens
 
 
 async def test_without_a_grant_requests_go_without_a_token(tmp_path, autojump_clock):

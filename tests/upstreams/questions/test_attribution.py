@@ -81,8 +81,7 @@ def test_a_call_of_another_program_that_is_over_here_is_still_suspected(call):
 
 @pytest.mark.covers("G-4", "R-17")
 @pytest.mark.parametrize(
-    ("running", "found"),
-    [([], None), ([ONE, TWO], TWO), ([TWO, ONE, COMPLETE], ONE), ([COMPLETE], None)],
+    ("running", "found"), [([], None), ([ONE, TWO], TWO), ([TWO, ONE, COMPLETE], ONE), ([COMPLETE], None)]
 )
 def test_what_one_host_has_alone_asks_in_its_newest_call(running, found):
     assert owner({}, running, exclusive=True) is found

@@ -34,10 +34,7 @@ def test_what_a_program_prints_is_the_value_without_one_line_end(printed, expect
 @pytest.mark.parametrize(
     ("code", "why"),
     [
-        (
-            f"print({HIDDEN}); import sys; sys.exit('not signed in: run `op signin`')",
-            "not signed in: run `op signin`",
-        ),
+        (f"print({HIDDEN}); import sys; sys.exit('not signed in: run `op signin`')", "not signed in: run `op signin`"),
         (f"print({HIDDEN}); import sys; sys.exit(4)", "exited with status 4$"),
         (f"print({HIDDEN}, flush=True); import os; os.kill(os.getpid(), 15)", "was killed by signal 15"),
         (f"import sys\nwhile True: sys.stdout.write({HIDDEN})", "printed more than 64 KB"),

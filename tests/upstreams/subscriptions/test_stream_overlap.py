@@ -66,10 +66,7 @@ async def world(nursery):
     fake = FakeUpstream(version=MODERN, resources=[{"uri": A, "name": "r"}])
     ears = Watcher()
     supervisor = Supervisor(
-        Memory(None),
-        lambda name: None,
-        run_session=opener({"files": fake}),
-        listener_for=lambda name, config: ears,
+        Memory(None), lambda name: None, run_session=opener({"files": fake}), listener_for=lambda name, config: ears
     )
     await nursery.start(supervisor.run, {"files": UpstreamConfig(command="files")})
     await trio.sleep(1)

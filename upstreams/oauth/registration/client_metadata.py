@@ -51,11 +51,7 @@ def client_document(base_url: str, config: OAuthConfig, redirect_uris: Collectio
     """The document that a hub at `base_url` serves at `PATH`; by default with the redirect URIs of that hub."""
     base = base_url.removesuffix("/")
     uris = redirect_uris or [base + CALLBACK]
-    return {
-        "client_id": base + PATH,
-        "client_uri": base + "/",
-        **description(config.client_name, uris, "none"),
-    }
+    return {"client_id": base + PATH, "client_uri": base + "/", **description(config.client_name, uris, "none")}
 
 
 def has_redirect_uri(document_url: str, redirect_uri: str) -> bool:

@@ -33,9 +33,7 @@ def test_whole_servers():
 
 def test_a_server_with_few_exceptions_and_one_with_many():
     chosen = {"files__read", "files__write", "files__move", "mail__send", "time__now"}
-    assert choice_of(chosen, FILES).settings() == {
-        "tools": ["files__*", "time__now", "mail__*", "!files__delete"],
-    }
+    assert choice_of(chosen, FILES).settings() == {"tools": ["files__*", "time__now", "mail__*", "!files__delete"]}
 
 
 def test_names_without_a_prefix_are_listed():

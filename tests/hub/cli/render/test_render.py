@@ -113,10 +113,7 @@ def test_a_server_that_is_being_installed_says_so_and_for_how_long():
 
 def test_who_waits_for_a_call_says_so():
     assert notes(state="idle") == ["started by the first call that needs it"]
-    assert notes(state="failed", last_error="no") == [
-        "no",
-        "retried on the next call; `hubd restart time` retries now",
-    ]
+    assert notes(state="failed", last_error="no") == ["no", "retried on the next call; `hubd restart time` retries now"]
 
 
 @pytest.mark.covers("F-P-28")
@@ -138,10 +135,7 @@ def test_what_is_wrong_with_the_configuration_comes_first():
         "settings that need a restart of the hub: listen",
     ]
     assert "    still runs with its old settings: it does not start" in shown
-    assert shown[-2:] == [
-        "warning: odd \\x1b[31mkey",
-        "warning: the hub itself failed 2 times; see `hubd logs`",
-    ]
+    assert shown[-2:] == ["warning: odd \\x1b[31mkey", "warning: the hub itself failed 2 times; see `hubd logs`"]
 
 
 def test_projects_are_shown_if_there_are_any():

@@ -726,14 +726,7 @@ async def test_status_rows(host, hosts):
 
 
 @pytest.mark.covers("F-H-05")
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"1",
-        b'{"jsonrpc":"2.0","method":"n"}',
-        b'{"jsonrpc":"2.0","id":5,"result":{}}',
-    ],
-)
+@pytest.mark.parametrize("line", [b"1", b'{"jsonrpc":"2.0","method":"n"}', b'{"jsonrpc":"2.0","id":5,"result":{}}'])
 async def test_a_host_that_floods_is_read_in_turns_and_no_faster_than_it_should(
     autojump_clock, monkeypatch, router, hosts, line
 ):

@@ -79,12 +79,7 @@ def test_between_modern_peers_identity_is_replaced_and_caching_kept(method: str)
     assert after == {
         **RESULTS[method],
         **MODERN_MARKS,
-        "_meta": {
-            PREFIX + "serverInfo": HUB,
-            "dev.hubd/server": "up",
-            "dev.hubd/serverInfo": theirs,
-            "vendor/x": 1,
-        },
+        "_meta": {PREFIX + "serverInfo": HUB, "dev.hubd/server": "up", "dev.hubd/serverInfo": theirs, "vendor/x": 1},
     }
     assert translated(RESULTS[method], MODERN, MODERN, method)["resultType"] == "complete"
 

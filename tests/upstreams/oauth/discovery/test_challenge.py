@@ -29,10 +29,7 @@ FULL = Challenge(resource_metadata=URL, scope="a b", error="invalid_token")
         [f'Basic realm="Bearer a=\\"c\\", x", Bearer resource_metadata="{URL}", scope="a b", error="invalid_token"'],
         [f'Negotiate YWJj==, Bearer resource_metadata="{URL}", scope="a b", error="invalid_token", DPoP algs="ES256"'],
         [f'DPoP algs=ES256, Bearer resource_metadata="{URL}", scope="a b", error=invalid_token, Bearer scope="c"'],
-        [
-            'Basic realm="open, Bearer scope="c',
-            f'Bearer resource_metadata="{URL}", scope="a b", error="invalid_token"',
-        ],
+        ['Basic realm="open, Bearer scope="c', f'Bearer resource_metadata="{URL}", scope="a b", error="invalid_token"'],
         [f'@@ "a, b" @, Bearer resource_metadata="{URL}", scope="a b", error="invalid_token"'],
         [f',Bearer resource_metadata="{URL}" , scope="a b a" , error="invalid_token" , realm=""'],
     ],

@@ -24,10 +24,7 @@ def test_the_document_that_is_hosted_for_all_hubs():
         "client_name": "hubd",
         "client_uri": "https://hub.example/",
         "application_type": "native",
-        "redirect_uris": [
-            "http://127.0.0.1:8765/oauth/callback",
-            "http://localhost:8765/oauth/callback",
-        ],
+        "redirect_uris": ["http://127.0.0.1:8765/oauth/callback", "http://localhost:8765/oauth/callback"],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
         "token_endpoint_auth_method": "none",

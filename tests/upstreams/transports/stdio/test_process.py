@@ -74,12 +74,7 @@ async def test_a_child_knows_only_what_it_should():
     await child.stop()
     assert known.pop(MARKER) == child.marker
     assert child.marker.startswith(f"{os.getpid()}.")
-    assert known == {
-        "HOME": "/home/me",
-        "PATH": os.environ["PATH"],
-        "LC_ALL": "C.UTF-8",
-        "TOKEN": "declared",
-    }
+    assert known == {"HOME": "/home/me", "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "TOKEN": "declared"}
 
 
 def test_what_is_declared_wins():
