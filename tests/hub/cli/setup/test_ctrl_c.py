@@ -19,20 +19,24 @@ CTRL_C, CTRL_S = "\x03", "\x13"
 WRITE = {"x86_64": "1", "aarch64": "64"}
 """The number of the system call, by machine."""
 QUESTION = r"Write this\?.*d shows the changes\] "
-LONG_S = 600
-HELD = f"""
-import importlib, sys, time
+HELD = """
+import importlib, os, signal, sys
 from hub.cli.main import main
 
 def held(*_, **__):
+    until, wakes = os.pipe()
+    os.set_blocking(wakes, False)
+    signal.set_wakeup_fd(wakes)
     print("it is held here", flush=True)
-    time.sleep({LONG_S})
+    while True:
+        os.read(until, 1)
 
 module, name = sys.argv[1].rsplit(".", 1)
 setattr(importlib.import_module(module), name, held)
 sys.exit(main(["setup", "--no-service"]))
 """
-"""The command, which never comes back from the function of this name."""
+"""The command, which never comes back from the function of this name. A sleep would be too little: a signal that comes
+just before it begins is acted on when it ends."""
 SEARCHING = {
     "its own configuration": "config.loading.assemble.load_all",
     "hosts": "hub.cli.hosts.turn.chosen_hosts",
