@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
 from os import EX_OK
@@ -35,6 +36,9 @@ from hub.cli.subcommand import EX_FAILED, Output
 
 SETTINGS = ("command", "args", "env", "url", "headers", "transport", "source")
 """The settings that an entry of a registry has, in the order in which a change of them is told."""
+
+_VERSION = re.compile(r"(?<=.)(?:@|==).*|:[^/]*$")
+"""The end of `ID@VERSION`, `ID==VERSION` and `IMAGE:TAG`."""
 
 
 class Change(Struct, frozen=True):
@@ -114,6 +118,11 @@ def _change(
     fits = False
     if isinstance(before, Way):
         carried, fits = answers_in(before, settings)
+    if options.yes and (other := _other_program(way, settings)):
+        raise NotAdded(
+            f"{options.name} would run {other}, which it does not run now: if you trust that, run `hubd update "
+            f"{options.name}` at a terminal, without --yes"
+        )
     if not fits:
         output.warn(f"{options.name} was changed by hand, or its old version is gone: what runs is made anew")
     asked_before = {asked.key for _, asked in all_asked(before.slots)} if isinstance(before, Way) else set()
@@ -189,8 +198,16 @@ def _way(listed: Listed, kind: str, settings: Mapping[str, Any]) -> Way | str:
         key=lambda way: bool(way.why) + 2 * (kind == "remote" and (way.transport == "sse") != (transport == "sse"))
     )
     if not ways:
-        return f"it does not run as {kind} any more"
+        again = f"`hubd remove` takes it out, and then `hubd add {listed.server.name}` adds what it is now"
+        return f"it does not run as {kind} any more; {again}"
     return ways[0].why or ways[0]
+
+
+def _other_program(way: Way, settings: Mapping[str, Any]) -> str:
+    """The packages and programs of a way, without versions, that the entry's command line does not have; "": none."""
+    there = {_VERSION.sub("", str(word)) for word in settings.get("args") or ()}
+    words = (_VERSION.sub("", word) for word in (*way.command[1:], way.image))
+    return " ".join(word for word in words if word not in there and not word.startswith("-"))
 
 
 def _host(settings: Mapping[str, Any]) -> str:

@@ -116,6 +116,9 @@ class _Journey:
         if not survey.places and not survey.unreadable:
             return output.fail(EX_FAILED, "no hosts are found on this machine; name one to set it up anyway")
         self._show(*screens.found(survey, self._machine.home))
+        if not survey.places:
+            files = ", ".join(f"{each.place.path}: {each.why}" for each in survey.unreadable)
+            return output.fail(EX_FAILED, f"{files}; mend that, then run this again; nothing was changed")
         for place, first in survey.shared:
             output.note(f"{place.title} has the same file as {first.title}, {first.path}: it is changed once, for both")
         survey = without_refused(survey, plan_installs(survey.places, self._machine, self._records))

@@ -580,6 +580,31 @@ def test_an_update_to_something_hostile_is_refused(home, recorded):
     assert home.file.read_text() == before
 
 
+@pytest.mark.parametrize(
+    ("add", "change", "why"),
+    [
+        (
+            (FILES, "--package", "npm", "--input", "target_dir=/a"),
+            ("@example/server-", "@other/server-"),
+            "run @other/",
+        ),
+        ((FILES, "--package", "npm", "--input", "target_dir=/a"), ('"npm"', '"pypi"'), f"then `hubd add {FILES}`"),
+    ],
+)
+def test_another_package_is_never_run_unasked(home, recorded, add, change, why):
+    home.run("add", *add, "--yes", "--disabled")
+    recorded.add(newer("filesystem", "2.0.0", lambda text: text.replace(*change)))
+    before = home.file.read_text()
+    said = " ".join(home.run("update", "filesystem", "--yes", code=1).split())
+    assert why in said
+    assert home.file.read_text() == before
+    if "other" in why:
+        assert "without --yes" in said
+        said, code = at_terminal(home, "update", "filesystem", answers=[("Update filesystem?", "y")])
+        assert (code, "@other/server-filesystem@2.0.0" in said) == (0, True)
+        assert home.upstreams()["filesystem"]["args"][1] == "@other/server-filesystem@2.0.0"
+
+
 def test_what_was_changed_by_hand_is_made_anew_and_that_is_said(home, recorded):
     home.run("add", "io.example/everything", "--yes", "--disabled")
     home.write(home.file.read_text().replace('"@example/everything@0.6.2"', '"@example/everything@0.6.2", "--mine"'))

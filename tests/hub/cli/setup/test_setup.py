@@ -249,6 +249,17 @@ def test_files_that_cannot_be_read_are_left_alone_and_named(home):
 
 
 @pytest.mark.covers("FH-1")
+def test_where_no_file_can_be_read_nothing_is_done_and_that_is_a_failure(home):
+    (file := home.paths["cursor"]).write_text('{"mcpServers": {')
+    told = home.told("setup", "cursor", "--yes", "--no-service", code=1)
+    error = told["error"]["message"]
+    assert error.startswith(f"{file}: is not JSON")
+    assert error.endswith("; mend that, then run this again; nothing was changed")
+    assert not home.hub_files()
+    assert "no hub is running" in home.run("status", code=69)
+
+
+@pytest.mark.covers("FH-1")
 def test_a_host_that_cannot_get_the_hub_keeps_its_servers_and_the_hub_does_not_have_them(home):
     home.fetch()
     own = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-everything", "only-here"]}
