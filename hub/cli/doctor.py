@@ -31,7 +31,7 @@ from hub.cli.checks.evidence import (
     examine,
 )
 from hub.cli.checks.shown_token import findings_on
-from hub.cli.configuration.editing import reload_hub, save
+from hub.cli.configuration.saving import reload_hub, save
 from hub.cli.configuration.shell_variables import keep_of_hub
 from hub.cli.render.findings import findings_blocks
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, as_json, client, now, own_command

@@ -25,7 +25,7 @@ from config.loading.assemble import Loaded, load_all, loaded
 from config.loading.precedence import Origin, stacks
 from config.projects import PROJECT_FILES, Project, Trust, find_project, load_project, read_project
 from config.settings import HubConfig
-from hub.cli.configuration.editing import diagnostic_object
+from hub.cli.configuration.saving import diagnostic_object
 from hub.cli.doctor import unresolved_in_hub, unresolved_texts
 from hub.cli.profiles.ways_in import tokens
 from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, agreed, as_json

@@ -11,7 +11,7 @@ from config.hosts.facts import hosts_that_list_once
 from config.hub_paths import state_dir
 from config.loading.assemble import load_all
 from config.tables.profiles import DEFAULT_PROFILE
-from hub.cli.configuration.editing import reload_hub, save, say_problems, show
+from hub.cli.configuration.saving import reload_hub, save, say_problems, show
 from hub.cli.profiles.ways_in import HostWays, ways_in
 from hub.cli.profiles.writing import status_now
 from hub.cli.render.tables import about

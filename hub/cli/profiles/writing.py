@@ -10,7 +10,7 @@ from config.editing.draft import Draft
 from config.editing.text import toml
 from config.hosts.facts import all_hosts
 from config.tables.profiles import Profile
-from hub.cli.configuration.editing import reload_hub, save, say_problems
+from hub.cli.configuration.saving import reload_hub, save, say_problems
 from hub.cli.profiles.arrival import arrivals
 from hub.cli.profiles.choice import Choice, with_unknown
 from hub.cli.profiles.evidence import Evidence

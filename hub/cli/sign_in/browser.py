@@ -35,13 +35,8 @@ def opener(environ: Mapping[str, str], platform: str = sys.platform) -> str | No
     path = environ.get("PATH", os.defpath)
     wanted = environ.get("BROWSER", "")
     known = OPENERS.get(platform, ())
-    candidates = (wanted, *known) if is_one_word(wanted) else known
+    candidates = (wanted, *known) if ONE_WORD.fullmatch(wanted) else known
     return next((found for name in candidates if (found := shutil.which(name, path=path))), None)
-
-
-def is_one_word(text: str) -> bool:
-    """True if this is the name of a program and nothing else."""
-    return ONE_WORD.fullmatch(text) is not None
 
 
 def is_openable(url: str) -> bool:

@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from collections.abc import Collection
 from math import inf
 from os import EX_OK, EX_TEMPFAIL
 from typing import Any, Final
@@ -13,10 +14,11 @@ from config.errors import ConfigError
 from config.loading.assemble import load_all
 from hub.cli.hosts.served import hosts_that_start
 from hub.cli.render.sign_ins import accounts_blocks
-from hub.cli.server_watch import watch
-from hub.cli.sign_in.conversation import WHO, Wishes, how_long
+from hub.cli.server_watch import ServerOutcome, watch
+from hub.cli.sign_in.conversation import WHO, TokenWanted, Wishes, converse, how_long
+from hub.cli.sign_in.token import ask_token
 from hub.cli.start_hub import start_hub
-from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, client, now
+from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, agreed, client, now
 from hub.control.methods import SIGN_IN_FINISH, SIGN_IN_STATUS, SIGN_OUT
 from hub.control.sign_ins import SignedOutAccount, SignInOutcome
 from hub.wire.printable import printable
@@ -144,23 +146,37 @@ def why_no_browser() -> str:
     return 'open_browser = "never"' if config.oauth.open_browser == "never" else ""
 
 
-def sign_in(wishes: Any, output: Output) -> int:
+def sign_in(wishes: Wishes, output: Output) -> int:
     """Carry out a sign-in, and say what came of it and of the server; the exit code.
 
     Raises:
-        HubNotRunning, ControlFailed, NotUnderstood: as `conversation.sign_in`.
+        HubNotRunning, ControlFailed, NotUnderstood: as `converse`.
     """
-    from hub.cli.sign_in.conversation import TokenWanted, sign_in
-
     try:
         with client() as hub:
-            return _end(sign_in(hub, wishes, output), output, is_wanted=not wishes.within_s)
+            return _end(converse(hub, wishes, output), output, is_wanted=not wishes.within_s)
     except TokenWanted:
         if not output.is_attended():
             raise
-    from hub.cli.sign_in.token import ask_token
-
     return ask_token(wishes.name, output)
+
+
+def offer_sign_in(found: Collection[ServerOutcome], output: Output) -> int | None:
+    """Ask whoever sits at the terminal to sign in at the one server that wants it; the exit code of that. None: nobody
+    was asked, or wants to.
+
+    Raises:
+        HubNotRunning, ControlFailed, NotUnderstood: as `converse`.
+    """
+    wanting = [each for each in found if each.sign_in]
+    if len(wanting) != 1 or not output.is_attended():
+        return None
+    name = wanting[0].name
+    output.say(printable(f"{name} wants you to sign in."))
+    if not agreed("Sign in now?", default=True):
+        return None
+
+    return sign_in(Wishes(name, why_not=why_no_browser()), output)
 
 
 def _finish(options: argparse.Namespace) -> int:
@@ -173,7 +189,7 @@ def _finish(options: argparse.Namespace) -> int:
         return _end(hub.request(SIGN_IN_FINISH, address=line), options.output)
 
 
-def _end(outcome: "SignInOutcome", output: Output, *, is_wanted: bool = False) -> int:
+def _end(outcome: SignInOutcome, output: Output, *, is_wanted: bool = False) -> int:
     """Say how a sign-in ended, and what became of the server; the exit code. `is_wanted`: that it is open still is what
     the command is for."""
 
@@ -202,7 +218,9 @@ def _with_server(name: str, said: str, output: Output) -> int:
     if found.works or found.state == "disabled":
         summary = found.summary
         output.say(f"{said} {printable(summary[:1].upper() + summary[1:])}.")
-        _say_hosts(name, output)
+        if titles := list(dict.fromkeys(place.title for place in hosts_that_start(name))):
+            starts = "starts" if len(titles) == 1 else "start"
+            output.note(f"{' and '.join(titles)} still {starts} {name} without the hub: `hubd setup` takes it over")
         return EX_OK
     output.say(said)
     text = f"{printable(str(found))}; `hubd logs {name}` shows all of it"
@@ -210,14 +228,6 @@ def _with_server(name: str, said: str, output: Output) -> int:
         return output.fail(EX_FAILED, text)
     output.warn(text)
     return EX_OK
-
-
-def _say_hosts(name: str, output: Output) -> None:
-    """Say which hosts still start the server by themselves, and how the hub takes it over."""
-
-    if titles := list(dict.fromkeys(place.title for place in hosts_that_start(name))):
-        starts = "starts" if len(titles) == 1 else "start"
-        output.note(f"{' and '.join(titles)} still {starts} {name} without the hub: `hubd setup` takes it over")
 
 
 # --- what there is, and logout ----------------------------------------------------------------------------------------
@@ -250,7 +260,7 @@ def _logout(options: argparse.Namespace) -> int:
     return EX_OK
 
 
-def _say_signed_out(account: "SignedOutAccount") -> str:
+def _say_signed_out(account: SignedOutAccount) -> str:
 
     title = account.upstream or WHO
     also = "; the hub's registration there is forgotten" if account.forgot_client else ""

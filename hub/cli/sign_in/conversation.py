@@ -48,11 +48,6 @@ class Wishes:
         self.why_not = why_not
         self.within_s = within_s
 
-    @property
-    def title(self) -> str:
-        """The server, for people."""
-        return self.name or WHO
-
 
 class SignInRefused(ControlFailed):
     """The sign-in was not begun, since nobody agreed to what is unusual about it."""
@@ -62,8 +57,8 @@ class TokenWanted(ControlFailed):
     """There is no sign-in: the server wants a token, which a person has to have from elsewhere."""
 
 
-def sign_in(
-    hub: "ControlClient", wishes: Wishes, output: Output, environ: Mapping[str, str] = os.environ
+def converse(
+    hub: ControlClient, wishes: Wishes, output: Output, environ: Mapping[str, str] = os.environ
 ) -> SignInOutcome:
     """Carry out one sign-in. `hub`: a connection for this alone.
 
@@ -74,7 +69,10 @@ def sign_in(
         KeyboardInterrupt: the sign-in stands as it is, and its page still works.
     """
     step = _begin(hub, wishes, output)
-    _say_where(step, wishes, output)
+    at = f" ({step.server_url})" if step.server_url else ""
+    output.say(f"{wishes.name or WHO}{at} asks you to sign in at {step.issuer}")
+    if step.scope:
+        output.say(f"scopes: {step.scope}")
     why_not = (
         wishes.why_not or why_elsewhere(environ) or ("" if step.url else "the hub cannot tell whose browser it is")
     )
@@ -86,18 +84,19 @@ def sign_in(
     if not wishes.within_s:
         _say_address(step, why_not, output)
         return _still_open(wishes, step)
+    patience = duration(min(wishes.within_s, step.expires_s))
     with PastedLines.of_stdin() as pasted:
         if why_not:
-            _say_elsewhere(step, why_not, _patience(wishes, step), output, environ)
+            _say_elsewhere(step, why_not, patience, output, environ)
         else:
             output.say("Opened in your browser. If nothing happens, open")
             output.say(f"  {url}")
             _say_code(step, output)
-            output.say(f"Waiting {_patience(wishes, step)}. On another machine: {PASTE}")
+            output.say(f"Waiting {patience}. On another machine: {PASTE}")
         return _wait(hub, wishes, step, pasted, output)
 
 
-def _begin(hub: "ControlClient", wishes: Wishes, output: Output) -> SignInStep:
+def _begin(hub: ControlClient, wishes: Wishes, output: Output) -> SignInStep:
     """The first step. A person is asked, if that is necessary."""
 
     step = hub.request(SIGN_IN, **wishes.params, yes=wishes.yes)
@@ -119,13 +118,6 @@ def _begin(hub: "ControlClient", wishes: Wishes, output: Output) -> SignInStep:
     if step.unusual:
         raise SignInRefused(step.unusual)
     return step
-
-
-def _say_where(step: SignInStep, wishes: Wishes, output: Output) -> None:
-    at = f" ({step.server_url})" if step.server_url else ""
-    output.say(f"{wishes.title}{at} asks you to sign in at {step.issuer}")
-    if step.scope:
-        output.say(f"scopes: {step.scope}")
 
 
 def _say_address(step: SignInStep, why: str, output: Output) -> None:
@@ -152,10 +144,6 @@ def _say_elsewhere(step: SignInStep, why: str, patience: str, output: Output, en
     output.say(f"Waiting {patience}.")
 
 
-def _patience(wishes: Wishes, step: SignInStep) -> str:
-    return duration(min(wishes.within_s, step.expires_s))
-
-
 def _still_open(wishes: Wishes, step: SignInStep) -> SignInOutcome:
     """The outcome as far as this command waits for it."""
     text = "nobody has signed in yet" if wishes.within_s else "the sign-in is open"
@@ -172,7 +160,7 @@ def forwarding(port: int, environ: Mapping[str, str]) -> str:
     return f"ssh -L {port}:127.0.0.1:{port}{other} {user}@{host}"
 
 
-def _wait(hub: "ControlClient", wishes: Wishes, step: SignInStep, pasted: PastedLines, output: Output) -> SignInOutcome:
+def _wait(hub: ControlClient, wishes: Wishes, step: SignInStep, pasted: PastedLines, output: Output) -> SignInOutcome:
     """The outcome: of the browser that came back, or of an address that was pasted.
 
     Raises:
@@ -195,11 +183,11 @@ def _wait(hub: "ControlClient", wishes: Wishes, step: SignInStep, pasted: Pasted
                 return outcome
         elif ready:
             for line in pasted.lines():
-                if (found := finished(line, output, wishes.name)) is not None:
+                if (found := hand_over(line, output, wishes.name)) is not None:
                     return found
 
 
-def finished(address: str, output: Output, name: str | None = None) -> SignInOutcome | None:
+def hand_over(address: str, output: Output, name: str | None = None) -> SignInOutcome | None:
     """Hand an address that was pasted to the hub; the outcome, or None: the hub did not take it, or it was for another
     server than `name`, which is said."""
 

@@ -7,6 +7,13 @@ from getpass import getpass
 from os import EX_CONFIG
 from typing import Final
 
+from config.editing.draft import Draft
+from config.files import locked
+from config.hosts.secret_literals import NewSecrets
+from config.hub_paths import state_dir
+from config.secrets.store import SecretStore
+from hub.cli.configuration.saving import reload_hub, save, say_problems
+from hub.cli.secret_commands import say_kept
 from hub.cli.subcommand import EX_FAILED, Output
 
 SCHEME: Final = "Bearer "
@@ -18,14 +25,6 @@ def ask_token(name: str, output: Output) -> int:
     Raises:
         EditError: it cannot be kept, or the file with the server cannot be edited.
     """
-    from config.editing.draft import Draft
-    from config.files import locked
-    from config.hosts.secret_literals import NewSecrets
-    from config.hub_paths import state_dir
-    from config.secrets.store import SecretStore
-    from hub.cli.configuration.editing import reload_hub, save, say_problems
-    from hub.cli.secret_commands import say_kept
-
     output.say(f"{name} wants a token and has no sign-in; whoever runs it has tokens for you.")
     try:
         token = getpass("its token (it is not shown): ").strip().removeprefix(SCHEME).strip()

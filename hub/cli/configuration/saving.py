@@ -1,0 +1,115 @@
+"""Saving of a changed configuration, and its report: problems, diffs, and whether the running hub takes it up."""
+
+import os
+import sys
+from collections.abc import Callable, Collection, Sequence
+from os import EX_CONFIG, EX_OK
+from pathlib import Path
+from typing import Any
+
+from config.editing.draft import Draft, FileChange
+from config.errors import Diagnostic
+from config.hub_paths import backup_dir
+from hub.cli.hosts.changes import configuration_diff
+from hub.cli.server_watch import ServerOutcome, say_outcomes, watch
+from hub.cli.subcommand import Output, client, now
+from hub.control.answers import ConfigStatus
+from hub.control.errors import HubNotRunning
+from hub.control.methods import RELOAD, STATUS
+
+Offer = Callable[[Collection[ServerOutcome], Output], int | None]
+
+
+def diagnostic_object(diagnostic: Diagnostic) -> dict[str, Any]:
+    """A remark about a place in a file, for programs."""
+    return {
+        "file": str(diagnostic.file),
+        "line": diagnostic.line,
+        "key": list(diagnostic.keys),
+        "text": diagnostic.text,
+    }
+
+
+def say_problems(problems: Sequence[Diagnostic], output: Output) -> None:
+    """Report the problems of a draft."""
+    output.set(problems=[diagnostic_object(each) for each in problems])
+    for problem in problems:
+        print(f"hubd: {problem}", file=sys.stderr)
+
+
+def show(draft: Draft, did: str, output: Output) -> None:
+    """Show the changes of a draft, without making them."""
+    files = [_as_object(change, None) for change in draft.changes()]
+    output.set(did=did, dry_run=True, files=files)
+    output.say("\n".join(each["diff"] for each in files) if files else "nothing would be changed")
+
+
+def save(draft: Draft, did: str, done: str, output: Output) -> list[Path]:
+    """Save a draft and report it; the files that were changed."""
+    changes = draft.changes()
+    saved = draft.save(now(), backup_dir())
+    files = [_as_object(change, each.backup) for each, change in zip(saved, changes, strict=True)]
+    output.set(did=did, dry_run=False, files=files)
+    for each in saved:
+        output.say(f"{done}: {each.path}" + (f" (before: in {each.backup.parent})" if each.backup else " (new)"))
+    if not saved:
+        output.say(f"{done} already; nothing was changed")
+    return [each.path for each in saved]
+
+
+def _as_object(change: FileChange, backup: Path | None) -> dict[str, Any]:
+    """The change of one file, for programs."""
+    diff = configuration_diff(change.path, change.before or "", change.after)
+    return {"file": str(change.path), "backup": backup and str(backup), "diff": diff}
+
+
+def reload_hub(
+    changed: Sequence[Path],
+    output: Output,
+    servers: Collection[str] = (),
+    *,
+    wait: bool = True,
+    offer: Offer | None = None,
+) -> int:
+    """Have the running hub reload, and report whether it accepts the change; the exit code.
+
+    `servers`: those that should run then. They are waited for, and reported, unless `wait` is false. `offer`: asks
+    whoever sits at the terminal to sign in at once where that is wanted; its exit code, None: it comes to nothing.
+    """
+    if not changed:
+        return EX_OK
+
+    try:
+        hub = client()
+    except HubNotRunning:
+        output.set(hub="none")
+        output.say("no hub is running; the next one will read it")
+        if servers:
+            output.note(f"`hubd start` starts one, and `hubd status` shows then how {' and '.join(servers)} does")
+        return EX_OK
+    with hub:
+        config = hub.request(STATUS).config
+        if not _is_watched(changed, config):
+            output.set(hub="elsewhere")
+            output.say(f"the running hub reads other files: {', '.join(config.files)}")
+            return EX_OK
+        reloaded = hub.request(RELOAD)
+        problem = reloaded.problem
+        if problem is None:
+            output.set(hub="running")
+            output.say("applied by the running hub")
+            if not (wait and servers):
+                return EX_OK
+            found = watch(hub, servers, output)
+            signed_in = offer(found.values(), output) if offer else None
+            return say_outcomes(found.values(), output) if signed_in is None else signed_in
+    output.set(hub="refused")
+    own = Path((config.watched or config.files)[0]).with_name("hubd.env")
+    text = f"saved, but the running hub refuses it and keeps its configuration: {problem}. That hub does not have the"
+    return output.fail(EX_CONFIG, f"{text} variables of this shell: write those it needs into {own}")
+
+
+def _is_watched(changed: Sequence[Path], config: ConfigStatus) -> bool:
+    """True if a hub of this configuration reads any of the changed files."""
+    watched = [path for path in config.watched or config.files if os.path.exists(path)]
+    return any(os.path.samefile(place, path) for each in changed for place in (each, each.parent) for path in watched)
