@@ -55,9 +55,6 @@ class Availability:
         """The same while it refuses the hub."""
         self._news = Bell()
 
-    def __repr__(self) -> str:
-        return f"<Availability of {self._name}: {self.state.value}, {self.backoff!r}>"
-
     # --- for those who need it ----------------------------------------------------------------------------------------
 
     async def news(self) -> None:

@@ -53,9 +53,6 @@ class NotificationSink:
         self._second = 0
         self._told_refused = float("-inf")
 
-    def __repr__(self) -> str:
-        return f"<NotificationSink of {self._name}: {self.unattributed_count} unattributed>"
-
     def follow(self, old: "NotificationSink") -> None:
         """Go on where the sink of the predecessor ends."""
         self.elicitations = old.elicitations

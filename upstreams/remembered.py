@@ -41,9 +41,6 @@ class LastConnected:
         self._memory = memory
         self._wall = wall
 
-    def __repr__(self) -> str:
-        return f"<LastConnected of {len(self._memory.keys(SECTION))} servers>"
-
     def note(self, config: UpstreamConfig) -> None:
         """A server that is configured so is connected now, and has listed what it offers."""
         key = config_key(config)

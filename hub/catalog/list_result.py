@@ -90,9 +90,6 @@ class Cursors:
         self._purpose = f"cursor\0{kind.value}\0{principal}\0{digest}"
         self._sealer = sealer
 
-    def __repr__(self) -> str:
-        return "<Cursors>"
-
     def cursor(self, offset: int) -> str:
         """The cursor of the page that begins at an entry."""
         return self._sealer.seal(self._purpose, b"%d" % offset)

@@ -27,9 +27,6 @@ class NameTable:
         for part in reversed(self._parts):  # of one name, the first one's
             self._mirrors.update(part.mirrors)
 
-    def __repr__(self) -> str:
-        return f"<NameTable of {sum(map(len, self._routes.values()))} names>"
-
     def route(self, kind: Kind, visible: str) -> Route | None:
         """The upstream whose entry is listed as `visible`, or was under a former name of the upstream."""
         return self._routes[kind].get(visible)

@@ -88,9 +88,6 @@ class DaemonApi:
         self._own_journal = own_journal or Journal(lambda: 0.0, OWN_NAME)
         self._is_root = is_root()
 
-    def __repr__(self) -> str:
-        return f"<DaemonApi of {self._hub.supervisor!r}>"
-
     # --- how it is ----------------------------------------------------------------------------------------------------
 
     async def status(self) -> Status:

@@ -99,9 +99,6 @@ class HttpListener:
         homes = partial(runs_of, states=self._hub.states, handles=self._hub.bridge.tasks.handles)
         return FleetGate(self.endpoint, fleet, durable, homes)
 
-    def __repr__(self) -> str:
-        return f"<HttpListener {self._site!r}, {len(self._others)} others>"
-
     @property
     def address(self) -> tuple[str, int]:
         """The host and port of the present listener."""
@@ -305,9 +302,6 @@ class _Site:
         self.host, self.port = tcp.getsockname()[:2]
         self.scope = trio.CancelScope()
         self._tcp = tcp
-
-    def __repr__(self) -> str:
-        return f"<{self.host} port {self.port}>"
 
     @property
     def url(self) -> str:

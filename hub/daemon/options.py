@@ -40,9 +40,6 @@ class FixedReferences:
         self._kept: dict[Reference, str] = {}
         self._patience_s = START_PATIENCE_S
 
-    def __repr__(self) -> str:
-        return f"<FixedReferences: {len(self._kept)} read>"
-
     def fill(self, loaded: Loaded) -> Loaded:
         """What was loaded, with the values of these references in their places. An argument without a value has its
         tool left out, and there is a warning."""

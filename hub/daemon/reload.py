@@ -120,9 +120,6 @@ class Reloader:
         self._waiting: list[Promise[ReloadResult]] = []
         self._watcher = Watcher(self._wanted.set)
 
-    def __repr__(self) -> str:
-        return f"<Reloader of {len(self._loaded.sources)} files{', which are wrong' if self.problem else ''}>"
-
     @property
     def loaded(self) -> Loaded:
         """The configuration that was read last, and is in effect."""

@@ -64,9 +64,6 @@ class FaultLog:
         self._what = what
         self._said: set[str] = set()
 
-    def __repr__(self) -> str:
-        return f"<FaultLog around {self._what}, {self.count} caught>"
-
     def log_once(self, error: Exception) -> str:
         """Log `error`, unless one of its kind was logged before; return a reason in a few words."""
         self.count += 1

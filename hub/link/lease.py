@@ -20,9 +20,6 @@ class Lease:
         self.is_over = False
         self._kept: set[trio.CancelScope] = set()
 
-    def __repr__(self) -> str:
-        return f"<Lease {'over' if self.is_over else f'until {self.ends_at}'}, {len(self._kept)} streams>"
-
     @property
     def is_held(self) -> bool:
         """True if something hangs on it."""

@@ -34,9 +34,6 @@ class ReadPace:
         self._in_turn = 0
         self._turns = trio.Lock()
 
-    def __repr__(self) -> str:
-        return f"<ReadPace [{self._in_window} of {MESSAGES_PER_S} since {self._window_at:g}]>"
-
     async def keep(self, size: int = 0, *, messages: int = 1) -> None:
         """Count `messages` of `size` bytes in all, and wait as the pace requires."""
         self._in_turn += messages + size // _COUNTS_AS

@@ -80,9 +80,6 @@ class Sealer:
             cipher = self._ciphers[kid] = AESGCM(self._keys[kid])
         return cipher
 
-    def __repr__(self) -> str:
-        return f"<Sealer {self._kid}, {len(self._keys)} keys>"
-
 
 class Signer:
     """Signs values that hosts carry for the hub, may read, but not change.
@@ -94,9 +91,6 @@ class Signer:
         current, other = keys if isinstance(keys, Keys) else Keys(keys)
         self._keys = {_kid(key): hmac.digest(key, b"hubd-sign", "sha256") for key in (other, current) if key}
         self._kid = _kid(current)
-
-    def __repr__(self) -> str:
-        return f"<Signer {self._kid}, {len(self._keys)} keys>"
 
     def sign(self, purpose: str, value: bytes, bound: bytes = b"") -> str:
         """Sign `value` as ASCII text that is safe in headers and URLs, valid only for `purpose` and together with

@@ -62,9 +62,6 @@ class ToolUsage:
         for server in memory.keys(_CALLS):
             memory.put(_CALLS, server, _sound(memory.get(_CALLS, server)))
 
-    def __repr__(self) -> str:
-        return f"<ToolUsage of {len(self.memory.keys(_CALLS))} servers{'' if self._keep else ', not kept'}>"
-
     def begin(self, called: Called) -> None:
         """Count the first call of a tool by a host since the last `fold`."""
         if len(self.calls) < MAX_CALLED and max(map(len, called)) <= MAX_NAME:

@@ -41,9 +41,6 @@ class Acceptor:
         """Connections that `serve` is serving."""
         self.failures = 0
 
-    def __repr__(self) -> str:
-        return f"<Acceptor of {self._what} [{self.connections} open, {self.failures} failures]>"
-
     async def accept(
         self, listener: trio.SocketListener, make_room: Callable[[], bool] = _nothing
     ) -> trio.SocketStream | None:

@@ -52,9 +52,6 @@ class OperationForwarder:
         self._untagging = trio.CapacityLimiter(1)
         """Threads that look through large arguments, so that nobody else waits: one, for the memory."""
 
-    def __repr__(self) -> str:
-        return f"<OperationForwarder to {len(self._live.upstreams)} upstreams>"
-
     async def forward(
         self,
         request: Request,

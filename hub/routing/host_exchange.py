@@ -242,9 +242,6 @@ class ProgressUpkeep:
         self._any = trio.Event()
         self._pause = trio.CancelScope()
 
-    def __repr__(self) -> str:
-        return f"<ProgressUpkeep [{len(self._running)} requests]>"
-
     def __len__(self) -> int:
         return len(self._running)
 

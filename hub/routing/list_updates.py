@@ -42,9 +42,6 @@ class ListUpdates:
         self._catching_up = 0
         """Tasks that rebuild, or wait for one that does."""
 
-    def __repr__(self) -> str:
-        return f"<ListUpdates of {len(self._live.upstreams)} upstreams>"
-
     async def run(self) -> None:
         """Rebuild whenever something changed, for ever."""
         while True:

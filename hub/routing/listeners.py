@@ -108,9 +108,6 @@ class ChangeListener:
         self._forms: dict[tuple[str, str], dict[str, None]] = {}
         """By upstream and its own URI: the forms in which the host writes that URI."""
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.host.identity.host}, {len(self.held)} resources>"
-
     def notify(self, subject: str, method: str, params: dict[str, Raw]) -> None:
         """Send a notification; an unsent one of the same subject is replaced. Never blocks."""
         raise NotImplementedError

@@ -70,9 +70,6 @@ class LiveCatalog:
         self._shown_early: set[View] = set()
         """Views of one server that hosts were shown before all upstreams had reported."""
 
-    def __repr__(self) -> str:
-        return f"<LiveCatalog {self.everything!r}, {len(self.servers.projects)} projects>"
-
     @property
     def everything(self) -> Catalog:
         """The catalogue of all servers of the user."""

@@ -35,9 +35,6 @@ class ToolSearch:
         self._live = live
         self._making = trio.Lock()
 
-    def __repr__(self) -> str:
-        return f"<ToolSearch in {self._live!r}>"
-
     async def find(self, request: Request, catalog: Catalog) -> Result:
         """The answer to a call of the tool that finds tools."""
         index = await self._index_of(catalog)

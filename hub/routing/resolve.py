@@ -35,9 +35,6 @@ class Resolver:
         self._removed: Recent[tuple[View, str], str] = Recent(MAX_REMOVED)
         """Upstreams that were removed lately, by their view and the server id that begins their names."""
 
-    def __repr__(self) -> str:
-        return f"<Resolver, {len(self._removed)} upstreams removed>"
-
     def removed(self, name: str, sid: str, view: View) -> None:
         """Note that an upstream is not configured any more; its names in `view` began with `sid`."""
         self._removed.put((view, sid), name)

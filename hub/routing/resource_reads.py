@@ -43,9 +43,6 @@ class ResourceReads:
     def __init__(self, reads: ResourceCache) -> None:
         self._reads = reads
 
-    def __repr__(self) -> str:
-        return f"<ResourceReads by way of {self._reads!r}>"
-
     def find_cached(
         self, upstream: ManagedUpstream, original: str, asked: str, caller: Caller, catalog: Catalog
     ) -> Result | None:
@@ -105,9 +102,6 @@ class DivertedUpstream:
         self.version_for = upstream.version_for
         self.expect = upstream.expect
         self.has_lost = upstream.has_lost
-
-    def __repr__(self) -> str:
-        return f"<DivertedUpstream of {self._upstream!r}>"
 
     @property
     def snapshot(self) -> Snapshot:

@@ -30,9 +30,6 @@ class ShownProject:
         self.reported = trio.Event()
         """Set once its servers have said what they offer, or took too long; until then its URIs are not claimed."""
 
-    def __repr__(self) -> str:
-        return f"<ShownProject of {len(self.rules)} servers>"
-
     def replace(self, rules: Sequence[UpstreamRule], hides: Collection[str]) -> None:
         """Have other servers from now on."""
         self.rules, self.hides = tuple(rules), hides
@@ -66,9 +63,6 @@ class ShownServers:
         self._claims_count = False
         """True if listed URIs are claimed for good, in configuration order."""
         self._shows_sign_ins = False
-
-    def __repr__(self) -> str:
-        return f"<ShownServers: {len(self.upstreams)}, of {len(self.projects)} projects>"
 
     @property
     def settling(self) -> bool:

@@ -35,9 +35,6 @@ class ViewCatalogs:
     def __init__(self, merged: Mapping[View, Catalog]) -> None:
         self._catalogs = dict(merged)
 
-    def __repr__(self) -> str:
-        return f"<ViewCatalogs of {len(self._catalogs)} views>"
-
     def __contains__(self, view: View) -> bool:
         return view in self._catalogs
 
@@ -106,9 +103,6 @@ class ShownProfiles:
         self.rules = _read(profiles, {})
         self._prepared: dict[View, tuple[ProfileRules, Catalog]] = {}
         """Catalogues of profiles that are about to be applied."""
-
-    def __repr__(self) -> str:
-        return f"<ShownProfiles {', '.join(self.rules)}>"
 
     def of(self, view: View) -> ProfileRules | None:
         """The rules of the profile that chooses what `view` shows; None: none does."""

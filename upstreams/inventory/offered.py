@@ -93,10 +93,6 @@ class Offered:
         self._on_change = on_change
         self._listener = listener
 
-    def __repr__(self) -> str:
-        counts = ", ".join(f"{len(self.snapshot.lists.get(kind, ()))} {kind.value}" for kind in Kind)
-        return f"<Offered by {self.snapshot.upstream}: {counts}>"
-
     def connected(self, facts: ServerFacts) -> None:
         """A session has opened; its lists have not been read."""
         self.listed = False

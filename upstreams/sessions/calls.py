@@ -42,9 +42,6 @@ class SessionSelector:
         self._legacy_sessions = legacy_sessions
         self.adjust(config)
 
-    def __repr__(self) -> str:
-        return f"<SessionSelector for {self._name} [{self.waiting} waiting]>"
-
     def adjust(self, config: UpstreamConfig) -> None:
         """Go by the limits of `config`."""
         self._start_s = config.timeouts.start
@@ -142,9 +139,6 @@ class Calls:
         self._name = name
         self._availability = availability
         self.adjust(config)
-
-    def __repr__(self) -> str:
-        return f"<Calls of {self._name} [{self.in_flight} in flight]>"
 
     def adjust(self, config: UpstreamConfig) -> None:
         """Use these limits for calls that begin from now on."""

@@ -118,9 +118,6 @@ class SessionConnector:
         self._pacing = Pacing(pool.name)
         self._nursery: trio.Nursery | None = None
 
-    def __repr__(self) -> str:
-        return f"<SessionConnector of {self.pool!r}, {self._pacing!r}>"
-
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Be ready to open sessions until cancelled, which closes them in order."""
         self._pacing.reset()

@@ -44,9 +44,6 @@ class LegacySessions:
         self.pool = Pool(name, structs.replace(config, era="legacy"), parts.memory, on_moved)
         self.connector = SessionConnector(self.pool, parts, severity=logging.INFO)  # there is always the modern side
 
-    def __repr__(self) -> str:
-        return f"<LegacySessions of {self._name}, {self.pool!r}>"
-
     def activate(self, era: Era, transport: str) -> None:
         """Serve hosts, if the server may have a legacy handshake: the upstream is connected."""
         wanted = era is Era.MODERN and self._config.era == "auto" and self._config.client_features == "auto"

@@ -37,9 +37,6 @@ class Pacing:
         """Crashes within the last `HEALTHY_S`, by owner."""
         self.reset()
 
-    def __repr__(self) -> str:
-        return f"<Pacing of {self._name} [{len(self._crashes)} crashed lately], {self._pauses!r}>"
-
     def reset(self) -> None:
         """Forget everything."""
         self.opened()

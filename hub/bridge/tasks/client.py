@@ -82,9 +82,6 @@ class TaskClient:
         self.session = session
         self._exchange = exchange
 
-    def __repr__(self) -> str:
-        return f"<TaskClient task of {self.upstream.name}>"
-
     @property
     def era(self) -> Era:
         """Era of the task."""

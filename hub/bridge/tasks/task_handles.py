@@ -122,9 +122,6 @@ class TaskHandles:
         """By upstream, session and the id of the task there."""
         self._told: dict[TaskListener, trio.CancelScope] = {}
 
-    def __repr__(self) -> str:
-        return f"<TaskHandles [{len(self._gatherings)} gatherings, {len(self._told)} streams]>"
-
     def adjust(self, ttl_s: float) -> None:
         """Let upstreams wait so long for answers from now on."""
         self.ttl_s = ttl_s

@@ -61,9 +61,6 @@ class Tasks:
         self._required: dict[str, tuple[Snapshot, frozenset[str]]] = {}
         """By upstream: the tools that can be called only as tasks, and the snapshot that says so."""
 
-    def __repr__(self) -> str:
-        return f"<Tasks, {self.handles!r}>"
-
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the tasks that outlive requests of hosts, until cancelled."""
         async with trio.open_nursery() as self._nursery:

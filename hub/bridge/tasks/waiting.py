@@ -82,9 +82,6 @@ class TaskWait:
         self._answered = list(answered)
         self._round = round
 
-    def __repr__(self) -> str:
-        return f"<TaskWait of {self._client!r}{', over' if self.over else ''}>"
-
     async def wait(self, answers: Mapping[str, Raw] | None = None) -> Reply:
         """Wait for the outcome of the call; or, for a modern host, for questions of the upstream.
 

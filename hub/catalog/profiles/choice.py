@@ -31,9 +31,6 @@ class ProfileChoice:
         """True if any profile is configured, or a host is in search mode; else all hosts see all."""
         self._by_label = {label: name for name, profile in self.profiles.items() for label in profile.hosts}
 
-    def __repr__(self) -> str:
-        return f"<ProfileChoice of {', '.join(self.profiles) or 'none'}>"
-
     def choose(self, place: View, label: str, named: str = "") -> View:
         """The view of a host with this label at `place`; `named`: the profile that its token or its user names.
 

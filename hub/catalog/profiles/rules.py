@@ -23,9 +23,6 @@ class ProfileRules:
         self.entries = EachGlob((*profile.tools, *profile.always), (*profile.rename, *profile.override))
         """Everything by which it means tools."""
 
-    def __repr__(self) -> str:
-        return f"<ProfileRules {self.name}>"
-
     def shows_server(self, running: str) -> bool:
         """True if the server that runs as `running` is shown; of a project's server its own name counts."""
         return not self._servers or home_of(running)[0] in self._servers

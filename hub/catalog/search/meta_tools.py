@@ -102,9 +102,6 @@ class HubTools:
     def __init__(self, tools: Sequence[ListEntry]) -> None:
         self.shown = tuple(VisibleEntry(tool.key, tool.key, tool.fields) for tool in tools)
 
-    def __repr__(self) -> str:
-        return f"<HubTools {', '.join(each.visible for each in self.shown)}>"
-
     def encode(self, kind: Kind, host_version: str, shown: VisibleEntry, *, ui: bool = False) -> bytes:
         """One entry as JSON."""
         return encode(entry_for_host(kind, shown.fields, host_version))

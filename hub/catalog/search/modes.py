@@ -52,9 +52,6 @@ class SearchModes:
         self._settings = settings or {}
         self._on = set(kept)
 
-    def __repr__(self) -> str:
-        return f"<SearchModes, on for {', '.join(sorted(self._on)) or 'nobody'}>"
-
     @property
     def in_use(self) -> bool:
         """True if some host may be shown search mode."""

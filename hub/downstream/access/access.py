@@ -151,9 +151,6 @@ class Credentials:
         self._issued = issued
         self._proxied = proxied
 
-    def __repr__(self) -> str:
-        return f"<Credentials {self._named!r}>"
-
     def check(self, request: HttpRequest) -> Identity | EarlyReply | Undecided:
         """The identity of the sender, or why there is none yet, or none at all."""
         if self._proxied is not None and (found := self._proxied.check(request)) is not None:

@@ -48,9 +48,6 @@ class AskedAgain:
         self._watched: dict[bytes, _Watched] = {}
         self._changed = trio.Event()
 
-    def __repr__(self) -> str:
-        return f"<AskedAgain: {len(self._watched)}>"
-
     def lease(self, digest: bytes, token: str, verdict: Verdict) -> Lease:
         """The lease of whoever shows `token`, of which the issuer has just said `verdict`."""
         now = trio.current_time()

@@ -100,9 +100,6 @@ class HostTokens:
         self.path = path
         self._wall = wall
 
-    def __repr__(self) -> str:
-        return f"<HostTokens {self.path}>"
-
     def all(self) -> dict[str, KeptToken]:
         """All tokens by name.
 

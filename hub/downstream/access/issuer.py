@@ -53,9 +53,6 @@ class Issuer:
         self.problem = ""
         """The reason why its keys could not be read the last time; "" if they could."""
 
-    def __repr__(self) -> str:
-        return f"<Issuer {self.settings.name}, {len(self.keys)} keys{', ' + self.problem if self.problem else ''}>"
-
     @property
     def has_keys(self) -> bool:
         """True if tokens can be judged by keys that are not too old."""

@@ -45,9 +45,6 @@ class NamedTokens:
         self.problem = ""
         """The reason why no token of the file counts; "" if they do."""
 
-    def __repr__(self) -> str:
-        return f"<NamedTokens: {len(self._known)}>"
-
     @property
     def profiles(self) -> frozenset[str]:
         """The profiles that single tokens open."""

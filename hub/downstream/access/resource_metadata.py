@@ -34,9 +34,6 @@ class ResourceMetadata:
         parts = urlsplit(resource)
         self._root = f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}"
 
-    def __repr__(self) -> str:
-        return f"<ResourceMetadata of {self.resource}>"
-
     def resource_at(self, path: str) -> str:
         """The resource that a path is, which tokens for it name as their audience."""
         return self.resource + self._below(path)

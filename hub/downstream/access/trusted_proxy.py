@@ -32,9 +32,6 @@ class ProxiedPersons:
         self._peers = frozenset(ip_address(peer) for peer in settings.peers)
         self._ends = ends
 
-    def __repr__(self) -> str:
-        return f"<ProxiedPersons by {self.header}>"
-
     def check(self, request: HttpRequest) -> Identity | EarlyReply | Undecided | None:
         """The person that the proxy names; None: the request names nobody."""
         person = request.headers.get(self.header)

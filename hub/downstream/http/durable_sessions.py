@@ -153,9 +153,6 @@ class DurableSessions:
             self.kept_chars += kept.chars if (kept := self._find(name)) else 0
         self._save_barrier = SaveBarrier()
 
-    def __repr__(self) -> str:
-        return f"<DurableSessions {self.run_id}, {len(self._journal.keys('kept'))} sessions kept>"
-
     # --- ids
 
     def mint(

@@ -23,9 +23,6 @@ class Odometer:
         self._ran = self._before
         self._began: float | None = None
 
-    def __repr__(self) -> str:
-        return f"<Odometer: {self._ran:.0f} s>"
-
     @property
     def _noted(self) -> float:
         noted = self._journal.get("clock", "ran")

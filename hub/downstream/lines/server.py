@@ -48,9 +48,6 @@ class LineServer:
         self._shims: Counter[Process] = Counter()
         self._acceptor = Acceptor("hosts on the unix socket", min(MAX_CONNECTIONS, share_of_descriptors(4)))
 
-    def __repr__(self) -> str:
-        return f"<LineServer [{self._acceptor.connections} connections]>"
-
     async def serve(
         self, listener: trio.SocketListener, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:

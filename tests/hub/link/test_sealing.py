@@ -190,4 +190,3 @@ def test_signed_texts_survive_a_rotation_and_need_no_heavy_library():
     code = "import sys; from hub.link.sealing import Signer; Signer(b'k' * 32).sign('p', b'')"
     code += "; assert 'cryptography' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
-    assert repr(Signer(KEY)).startswith("<Signer ")

@@ -98,9 +98,6 @@ class StreamableSession:
         self._checking = False
         self._suspected_at = float("-inf")
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name} {self.facts.version} at {self.poster.client.url.origin}>"
-
     # --- asking -------------------------------------------------------------------------------------------------------
 
     async def call(self, operation: Operation, exchange: Exchange, timeouts: CallTimeouts) -> Reply:
