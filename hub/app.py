@@ -112,7 +112,7 @@ class Hub:
         )
         self.bridge = self._make_bridge(self.states, config)
         self.subscriptions = Subscriptions(self.live, self.bridge.tasks.handles)
-        self.lists = ListUpdates(self.live, (self.subscriptions, self.hosts))  # these say at the end what lists are now
+        self.lists = ListUpdates(self.live, (self.subscriptions.list_changed, self.hosts.list_changed))
         shown = self.live, self.lists, self.subscriptions
         self.router = Router(*shown, self.levels, self.bridge, self.progress, self.usage, ResourceReads(self.reads))
         self.servers = RunningServers(config, self.supervisor, self.live, self.lists, self.router, self.reads)

@@ -1,16 +1,15 @@
-"""Remembered between runs of the hub: facts about upstreams, as their parts need them, and when servers were connected
-last.
+"""Remembered between runs of the hub: when servers were connected last.
 
 A server that is away for a moment is no reason to believe that it never works: `hubd import --disable-originals` takes
 out of hosts what was connected, and had listed what it offers, within a day.
 """
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from config.identity import config_key
+from config.saved_state import Memory
 from config.settings import UpstreamConfig
-from upstreams.session import EraMemory
 
 SECTION: Final = "last_connected"
 """The section of the memory: seconds since 1970 by `config_key`."""
@@ -20,24 +19,10 @@ NOTED_AGAIN_S: Final = 900.0
 """Time after which a server that is still connected is noted again, so that the memory is seldom written."""
 
 
-class RememberedFacts(Protocol):
-    """Facts by section and key, remembered between runs."""
-
-    def get(self, section: str, key: str) -> object: ...
-
-    def keys(self, section: str) -> list[str]: ...
-
-    def put(self, section: str, key: str, value: object) -> None: ...
-
-
-class UpstreamMemory(EraMemory, RememberedFacts, Protocol):
-    """All that is remembered of an upstream: facts, and the era that it spoke."""
-
-
 class LastConnected:
     """The times at which servers were connected last. `wall` is the time of day in seconds."""
 
-    def __init__(self, memory: RememberedFacts, wall: Callable[[], float]) -> None:
+    def __init__(self, memory: Memory, wall: Callable[[], float]) -> None:
         self._memory = memory
         self._wall = wall
 

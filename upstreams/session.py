@@ -219,14 +219,6 @@ class SessionEvents(UpstreamEvents, Protocol):
         ...
 
 
-class EraMemory(Protocol):
-    """Remembers which era upstreams spoke; `config.saved_state.Memory` is one."""
-
-    def era(self, config_key: str) -> str | None: ...
-
-    def remember_era(self, config_key: str, era: str | None) -> None: ...
-
-
 class Session(Protocol):
     """One live conversation with an upstream."""
 

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from config.diff import compare
 from config.identity import config_key
+from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.hub_errors import UpstreamUnavailable
@@ -32,7 +33,7 @@ from upstreams.inventory.last_known import LastKnown, LateReports
 from upstreams.journal.journal import Journals
 from upstreams.journal.redact import CommonSecrets
 from upstreams.lifecycle import State
-from upstreams.remembered import LastConnected, UpstreamMemory
+from upstreams.remembered import LastConnected
 from upstreams.resolution.sources import ReadReferences, read_references
 from upstreams.runner import UpstreamRunner
 from upstreams.session import NO_CREDENTIALS, CredentialSource
@@ -103,7 +104,7 @@ class Supervisor:
 
     def __init__(
         self,
-        memory: UpstreamMemory,
+        memory: Memory,
         on_change: Callable[[str], None],
         *,
         upstreams: Upstreams | None = None,

@@ -21,6 +21,7 @@ from math import inf
 import trio
 from msgspec import Struct, structs
 
+from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.completed_elicitations import Elicitations
 from hub.link.hub_errors import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
@@ -38,7 +39,6 @@ from upstreams.journal.journal import Journal
 from upstreams.journal.redact import CommonSecrets
 from upstreams.lifecycle import Event, State
 from upstreams.notifications import NotificationSink
-from upstreams.remembered import UpstreamMemory
 from upstreams.resolution.reference_values import ReferenceValues
 from upstreams.resolution.sources import ReadReferences, read_references
 from upstreams.session import NO_CREDENTIALS, CredentialSource
@@ -55,7 +55,7 @@ from upstreams.subscriptions.subscription import ResourceSubscriber
 class UpstreamParts(Struct, frozen=True):
     """The parts that all upstreams of a hub are made with."""
 
-    memory: UpstreamMemory
+    memory: Memory
     run_session: RunSession
     gate: StartGate
     """Lets sessions start in turns."""

@@ -5,9 +5,9 @@ asked at the same time, and no host waits for long: it gets the list as it was, 
 Changes travel one way: upstream, `LiveCatalog`, `ListUpdates`, audiences.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 
@@ -23,19 +23,11 @@ COALESCE_S: Final = 0.02
 """Seconds for which changes are gathered before one rebuild."""
 
 
-class Audience(Protocol):
-    """Hosts that want to hear of changes: `hub.downstream.hosts.Hosts`,
-    `hub.routing.subscriptions.Subscriptions`.
-    """
-
-    def list_changed(self, kinds: set[Kind], view: View) -> None: ...
-
-
 class ListUpdates:
     """The lists that `live` shows to hosts. `run` announces changes to `audiences`; a method that rebuilds announces
     them at once."""
 
-    def __init__(self, live: LiveCatalog, audiences: Iterable[Audience]) -> None:
+    def __init__(self, live: LiveCatalog, audiences: Iterable[Callable[[set[Kind], View], None]]) -> None:
         self._live = live
         self._audiences = tuple(audiences)
         self._turn = trio.Lock()
@@ -66,8 +58,8 @@ class ListUpdates:
 
     def _announce(self, changes: Iterable[ListChange]) -> None:
         for change in changes:
-            for audience in self._audiences:
-                audience.list_changed(change.kinds, change.view)
+            for announce in self._audiences:
+                announce(change.kinds, change.view)
 
     def settle(self) -> None:
         """Answer lists from now on: every upstream has reported, or start-up took too long."""

@@ -6,11 +6,12 @@
 Both become listeners (`hub.routing.listeners`), which are kept and counted here.
 """
 
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 from msgspec import Raw, Struct
 
+from hub.bridge.tasks.task_handles import TaskHandles
 from hub.catalog.view import View
 from hub.link.hub_errors import Overloaded
 from hub.link.interface import NOTHING, Tenant
@@ -36,18 +37,6 @@ MAX_LISTENS: Final = 64
 """Streams that one host listens to."""
 
 
-class TaskSide(Protocol):
-    """Changes of tasks, for streams that ask for them."""
-
-    async def listen(self, ids: list[str], stream: ListenStream) -> list[str]:
-        """Notify `stream` of changes of these tasks from now on; returns those its host may hear of."""
-        ...
-
-    def unlisten(self, stream: ListenStream) -> None:
-        """Stop notifying `stream`."""
-        ...
-
-
 class SubscriptionStatistics(Struct, frozen=True):
     """Numbers of listeners."""
 
@@ -58,9 +47,9 @@ class SubscriptionStatistics(Struct, frozen=True):
 
 
 class Subscriptions:
-    """All listeners. Satisfies `hub.routing.list_updates.Audience`. `tasks` tells of tasks; None: there are none."""
+    """All listeners. `tasks` tells of tasks; None: there are none."""
 
-    def __init__(self, live: LiveCatalog, tasks: TaskSide | None = None) -> None:
+    def __init__(self, live: LiveCatalog, tasks: TaskHandles | None = None) -> None:
         self._live = live
         self._tasks = tasks
         self._sessions: dict[Tenant, LegacySubscription] = {}

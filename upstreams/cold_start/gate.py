@@ -17,10 +17,10 @@ import trio
 from msgspec import structs
 
 from config.identity import config_key
+from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from upstreams.cold_start.package_runner import PackageRun, recognise
 from upstreams.cold_start.start import Start, StartLimits
-from upstreams.remembered import RememberedFacts
 
 INSTALLED_S: Final = 300.0
 """Seconds for which a package that a server was connected by counts as installed: later there may be a newer version,
@@ -34,7 +34,7 @@ class StartGate:
 
     def __init__(
         self,
-        memory: RememberedFacts,
+        memory: Memory,
         limits: StartLimits | None = None,
         is_found: Callable[[UpstreamConfig], bool] = lambda config: True,
     ) -> None:

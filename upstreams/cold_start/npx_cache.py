@@ -30,11 +30,11 @@ import trio
 from msgspec import Struct
 
 from config.loading.safe_reading import read_plain
+from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.linux.processes import PROC, pids
 from upstreams.cold_start.gate import command_key
-from upstreams.remembered import RememberedFacts
 
 HASH = re.compile(r"[0-9a-f]{16}\Z")
 _BELOW: Final = re.compile(r"(?P<cache>/[^\0\n'\"]*?)/_npx/(?P<hash>[0-9a-f]{16})(?=/|['\"\s]|$)")
@@ -232,17 +232,17 @@ def _read(path: Path, max_bytes: int) -> dict[str, Any]:
     return {}
 
 
-def is_mended(config: UpstreamConfig, memory: RememberedFacts) -> bool:
+def is_mended(config: UpstreamConfig, memory: Memory) -> bool:
     """True if the folder of this server was moved aside since it was connected last."""
     return memory.get(MENDED, command_key(config)) is not None
 
 
-def forget_mending(config: UpstreamConfig, memory: RememberedFacts) -> None:
+def forget_mending(config: UpstreamConfig, memory: Memory) -> None:
     """The server is connected."""
     memory.put(MENDED, command_key(config), None)
 
 
-async def mend(name: str, config: UpstreamConfig, breakage: Breakage, memory: RememberedFacts) -> BrokenNpxCache:
+async def mend(name: str, config: UpstreamConfig, breakage: Breakage, memory: Memory) -> BrokenNpxCache:
     """Move the broken folder of a server aside, if that has not been done; the error that says what became of it.
 
     The sentence is for hosts; paths are in the notes, for `hubd status`. Cancellation: it is moved all the same.

@@ -28,9 +28,9 @@ from config.files import replace_private
 from config.identity import config_key
 from config.loading.safe_reading import read_private
 from config.names import is_server_id, suggest_id
+from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.wire.mcp import Snapshot
-from upstreams.remembered import RememberedFacts
 from upstreams.status import is_local
 
 log = logging.getLogger(__name__)
@@ -241,7 +241,7 @@ def _first_line(path: Path) -> bytes:
 class LateReports:
     """Remembers upstreams that were late, until they list what they offer."""
 
-    def __init__(self, memory: RememberedFacts) -> None:
+    def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
     def __contains__(self, config: UpstreamConfig) -> bool:

@@ -15,6 +15,7 @@ from typing import Protocol
 import trio
 from msgspec import Struct, structs
 
+from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import OWNER, Caller, Exchange, Tenant
@@ -22,17 +23,8 @@ from upstreams.cold_start.gate import StartGate
 from upstreams.cold_start.npx_cache import BrokenNpxCache, forget_mending, mend
 from upstreams.cold_start.start import GUARD_S, Start
 from upstreams.invalidation import InvalidationListener
-from upstreams.remembered import UpstreamMemory
 from upstreams.resolution.reference_values import ReferenceValues
-from upstreams.session import (
-    NO_CREDENTIALS,
-    CredentialSource,
-    EraMemory,
-    Session,
-    SessionEvents,
-    SessionTerms,
-    UpstreamEvents,
-)
+from upstreams.session import NO_CREDENTIALS, CredentialSource, Session, SessionEvents, SessionTerms, UpstreamEvents
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.reopening_pace import Pacing
@@ -50,7 +42,7 @@ class RunSession(Protocol):
         config: UpstreamConfig,
         name: str,
         events: SessionEvents,
-        memory: EraMemory,
+        memory: Memory,
         terms: SessionTerms,
         started: Callable[[Session], None],
         /,
@@ -61,7 +53,7 @@ class SessionParts(Struct, frozen=True):
     """The parts that all sessions of one upstream are made with."""
 
     events: UpstreamEvents
-    memory: UpstreamMemory
+    memory: Memory
     run_session: RunSession
     gate: StartGate
     """Lets sessions of all upstreams start in turns."""

@@ -23,13 +23,13 @@ import trio
 from msgspec import Raw, Struct
 
 from config.identity import config_key
+from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, Overloaded, UpstreamUnavailable
 from hub.link.interface import OWNER, Caller, Tenant
 from hub.link.recent import Recent
 from hub.wire.handshake import detach_all
 from hub.wire.mcp import LIST_ROOTS, Era
-from upstreams.remembered import UpstreamMemory
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.sharing import EXCLUSIVE, Sharing, is_welcoming, sharing_of, terms_of, union
 
@@ -60,7 +60,7 @@ class PoolStatistics(Struct, frozen=True):
 class Pool:
     """The sessions of one upstream. `on_moved` is called whenever a host may have another session than before."""
 
-    def __init__(self, name: str, config: UpstreamConfig, memory: UpstreamMemory, on_moved: Callable[[], None]) -> None:
+    def __init__(self, name: str, config: UpstreamConfig, memory: Memory, on_moved: Callable[[], None]) -> None:
         self.name = name
         self.config = config
         self.retired = False

@@ -19,6 +19,7 @@ import trio
 from msgspec import Raw
 
 from config.identity import config_key
+from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamVersionError
 from hub.link.peer import Peer
@@ -38,7 +39,7 @@ from hub.wire.mcp import (
     era_of,
 )
 from hub.wire.request_meta import newest_mutual, read_discover_result
-from upstreams.session import OWN_CAPABILITIES, EraMemory, stamp_own
+from upstreams.session import OWN_CAPABILITIES, stamp_own
 
 SHOWN: Final = 200
 
@@ -47,13 +48,13 @@ class HandshakeRefused(UpstreamProtocolError):
     """The upstream answered `initialize` with an error."""
 
 
-def expect_era(config: UpstreamConfig, memory: EraMemory) -> Era | None:
+def expect_era(config: UpstreamConfig, memory: Memory) -> Era | None:
     """The era that the configuration fixes, or that the upstream spoke last time; None: unknown."""
     text = memory.era(config_key(config)) if config.era == "auto" else config.era
     return Era(text) if text in ("legacy", "modern") else None
 
 
-def remember(config: UpstreamConfig, memory: EraMemory, facts: ServerFacts) -> None:
+def remember(config: UpstreamConfig, memory: Memory, facts: ServerFacts) -> None:
     """Keep what was found, for the next start of this configuration."""
     if config.era == "auto":
         memory.remember_era(config_key(config), era_of(facts.version).value)

@@ -3,16 +3,17 @@
 import os
 from collections.abc import Callable, Mapping
 
+from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.budget import Budget
-from upstreams.session import EraMemory, Session, SessionEvents, SessionTerms
+from upstreams.session import Session, SessionEvents, SessionTerms
 
 
 async def run_session(
     config: UpstreamConfig,
     name: str,
     events: SessionEvents,
-    memory: EraMemory,
+    memory: Memory,
     terms: SessionTerms,
     started: Callable[[Session], None],
     *,

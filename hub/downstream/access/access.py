@@ -10,7 +10,7 @@ Credentials are judged in their order: what a trusted proxy says, tokens of host
 import hmac
 import re
 from collections.abc import Callable, Collection
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from hub.downstream.access.host_tokens import PREFIX
 from hub.downstream.access.named_tokens import NamedTokens
@@ -27,16 +27,14 @@ from hub.downstream.access.resource_metadata import LOOPBACK_NAMES, with_port
 from hub.link.interface import OWNER, Identity
 from hub.net.http_message import EarlyReply, HttpRequest, Undecided
 
+if TYPE_CHECKING:
+    from hub.downstream.access.issued_tokens import IssuedTokens
+    from hub.downstream.access.trusted_proxy import ProxiedPersons
+
 MCP_PATH: Final = "/mcp"
 MAX_SCHEME: Final = 64
 """Characters before a token, spaces included. Longer credentials are not the hub's own."""
 _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/-]+=*)")
-
-
-class Others(Protocol):
-    """Whatever lets somebody in beside the hub's own token (`Credentials`)."""
-
-    def check(self, request: HttpRequest) -> Identity | EarlyReply | Undecided: ...
 
 
 class _Anyway:
@@ -68,7 +66,7 @@ class Access:
         hosts: Collection[str] = (),
         origins: Collection[str] = (),
         token: str | None = None,
-        others: Others | None = None,
+        others: "Credentials | None" = None,
         named_by: str = "",
         public: Callable[[HttpRequest], EarlyReply | None] = lambda request: None,
     ) -> None:
@@ -129,24 +127,12 @@ class Access:
 SCHEME: Final = "bearer"
 
 
-class Issued(Protocol):
-    """Tokens of authorization servers (`issued_tokens.IssuedTokens`)."""
-
-    def check(self, request: HttpRequest, token: str) -> Identity | EarlyReply | Undecided: ...
-
-    def refusal(self, request: HttpRequest, *, with_token: bool) -> EarlyReply: ...
-
-
-class Proxied(Protocol):
-    """The words of a trusted proxy (`trusted_proxy.ProxiedPersons`)."""
-
-    def check(self, request: HttpRequest) -> Identity | EarlyReply | Undecided | None: ...
-
-
 class Credentials:
     """Everything by which somebody is let in who does not show the hub's own token."""
 
-    def __init__(self, named: NamedTokens, issued: Issued | None = None, proxied: Proxied | None = None) -> None:
+    def __init__(
+        self, named: NamedTokens, issued: "IssuedTokens | None" = None, proxied: "ProxiedPersons | None" = None
+    ) -> None:
         self._named = named
         self._issued = issued
         self._proxied = proxied

@@ -11,11 +11,12 @@ A modern host that closes the connection cancels its request. A legacy host does
 """
 
 from itertools import takewhile
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 
 from hub.catalog.view import EVERYTHING, View
+from hub.downstream.access.access import Access
 from hub.downstream.access.refusals import FORBIDDEN
 from hub.downstream.batch import read_batch, run_batch, wants_answer
 from hub.downstream.host import StatelessHost
@@ -48,7 +49,7 @@ from hub.downstream.request_pipeline import answer, overload
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Overloaded
 from hub.link.interface import Caller, Identity
-from hub.net.http_message import EarlyReply, Undecided
+from hub.net.http_message import EarlyReply
 from hub.net.http_server import HttpRequest, HttpResponse
 from hub.routing.host_exchange import HostExchange
 from hub.routing.router import Router
@@ -63,18 +64,10 @@ LARGE_BYTES: Final = 1 << 20
 SESSION_HEADER: Final = "Mcp-Session-Id"
 
 
-class EndpointAccess(Protocol):
-    """The part of `hub.downstream.access.access.Access` that the endpoint needs."""
-
-    def check(self, request: HttpRequest) -> Identity | EarlyReply | Undecided: ...
-
-    def guard(self, request: HttpRequest) -> EarlyReply | Undecided | None: ...
-
-
 class Endpoint:
     """MCP over HTTP. `handle` answers one request, `guard` checks its head before that; `run` must be running."""
 
-    def __init__(self, access: EndpointAccess, router: Router, hosts: Hosts, durable: DurableSessions) -> None:
+    def __init__(self, access: Access, router: Router, hosts: Hosts, durable: DurableSessions) -> None:
         self.guard = access.guard
         self.sessions = HttpSessions(router, hosts, durable)
         self._durable = durable
@@ -95,7 +88,7 @@ class Endpoint:
         """Number of answers that wait, without those to subscriptions."""
         return sum(since > 0 for since in self._soon.values())
 
-    def admit_by(self, access: EndpointAccess) -> None:
+    def admit_by(self, access: Access) -> None:
         """Check requests by `access` from now on."""
         self.guard = access.guard
         self._access = access
@@ -127,6 +120,15 @@ class Endpoint:
                 self._asleep = None
             await trio.sleep(TICK_S)
             self._open_slow(trio.current_time())
+
+    def _expect(self, pending: HttpAnswer, since: float | None) -> None:
+        """Have a pending answer open its stream if it takes long, counted from `since`; None: at the next tick."""
+        if since is None:
+            self._soon = {pending: 0.0, **self._soon}
+        else:
+            self._soon[pending] = since + SSE_AFTER_S
+        if self._asleep is not None:
+            self._asleep.set()
 
     def _open_slow(self, now: float) -> None:
         for pending in list(takewhile(lambda pending: self._soon[pending] <= now, self._soon)):
@@ -273,12 +275,7 @@ class Endpoint:
         """Wait for the answer to a modern request; None: the host left."""
         token = progress_token(request.params)
         exchange = HostExchange(caller, reply_to.send, progress_token=token, view=host.view, named=inbound.view.profile)
-        if request.method == LISTEN:
-            self._soon = {reply_to: 0.0, **self._soon}
-        else:
-            self._soon[reply_to] = trio.current_time() + SSE_AFTER_S
-        if self._asleep is not None:
-            self._asleep.set()
+        self._expect(reply_to, None if request.method == LISTEN else trio.current_time())
         inbound.response.when_gone(cancel.cancel)
         try:
             if request.method == LISTEN and inbound.request.lease is not None:
@@ -348,9 +345,7 @@ class Endpoint:
         if isinstance(reply, trio.CancelScope):
             token = progress_token(request.params)
             exchange = HostExchange(caller, reply_to.send, progress_token=token, view=session.view, host=reply_to)
-            self._soon[reply_to] = session.seen + SSE_AFTER_S
-            if self._asleep is not None:
-                self._asleep.set()
+            self._expect(reply_to, session.seen)
             try:
                 reply = await answer(session, self._router, request, exchange, reply)
             finally:
@@ -370,9 +365,7 @@ class Endpoint:
             await self._returned(session)
         session.seen = trio.current_time()
         reply_to = BatchAnswer(session, response, read_accept(request.headers.get("accept")))
-        self._soon[reply_to] = session.seen + SSE_AFTER_S
-        if self._asleep is not None:
-            self._asleep.set()
+        self._expect(reply_to, session.seen)
         try:
             await run_batch(session, self._router, messages, notify=reply_to.send, asked=reply_to, reply=reply_to.add)
         finally:

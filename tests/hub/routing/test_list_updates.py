@@ -40,7 +40,7 @@ class World:
         rules = Rules(tuple(UpstreamRule(name, "" if name == bare else None) for name in names))
         self.live = LiveCatalog(self.upstreams, rules, UriClaims(), Sealer(b"k" * 32), lambda: None)
         self.told = []
-        self.lists = ListUpdates(self.live, [self])
+        self.lists = ListUpdates(self.live, [self.list_changed])
 
     def list_changed(self, kinds, view):
         self.told.append((kinds, view.name))

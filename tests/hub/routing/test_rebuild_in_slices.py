@@ -53,7 +53,7 @@ class World:
         self.rules = Rules(tuple(map(UpstreamRule, names)), profiles=self.profiles)
         self.live = LiveCatalog(self.upstreams, self.rules, UriClaims(), Sealer(b"k" * 32), lambda: None)
         self.told = []
-        self.lists = ListUpdates(self.live, [self])
+        self.lists = ListUpdates(self.live, [self.list_changed])
         self.lists.settle()
         self.lists.rebuild()
         self.told.clear()

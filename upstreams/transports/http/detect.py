@@ -16,6 +16,7 @@ from functools import partial
 from typing import Final
 
 from config.identity import config_key
+from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.budget import Budget
 from hub.link.hub_errors import (
@@ -30,7 +31,7 @@ from hub.wire.jsonrpc import Reply, encode_request
 from hub.wire.mcp import DISCOVER, MODERN, Era
 from hub.wire.request_meta import request_headers
 from upstreams.fetch.proxies import ProxyUnusable
-from upstreams.session import COMMON, EraMemory, Session, SessionEvents, SessionTerms, stamp_own
+from upstreams.session import COMMON, Session, SessionEvents, SessionTerms, stamp_own
 from upstreams.transports.http.client import HttpClient
 from upstreams.transports.http.connection import on_its_way, parse_url
 from upstreams.transports.http.legacy import LegacyHttp
@@ -50,7 +51,7 @@ async def run_http_session(
     config: UpstreamConfig,
     name: str,
     events: SessionEvents,
-    memory: EraMemory,
+    memory: Memory,
     terms: SessionTerms,
     started: Callable[[Session], None],
     budget: Budget,
@@ -84,7 +85,7 @@ class Detection:
     """One attempt to find out what a server speaks."""
 
     def __init__(
-        self, poster: Poster, config: UpstreamConfig, events: SessionEvents, memory: EraMemory, terms: SessionTerms
+        self, poster: Poster, config: UpstreamConfig, events: SessionEvents, memory: Memory, terms: SessionTerms
     ) -> None:
         self._poster = poster
         self._config = config

@@ -12,6 +12,7 @@ from typing import Final
 
 import trio
 
+from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.budget import Budget
 from hub.link.channel import ChannelClosed
@@ -24,7 +25,7 @@ from hub.wire.mcp import Era, era_of
 from upstreams.cold_start.npx_cache import BrokenNpxCache, find_breakage
 from upstreams.cold_start.package_runner import is_failure_of_npm, recognise
 from upstreams.cold_start.patience import Patience
-from upstreams.session import EraMemory, Exit, Session, SessionEvents, SessionTerms
+from upstreams.session import Exit, Session, SessionEvents, SessionTerms
 from upstreams.transports.negotiation import about, expect_era, remember, shake_hands
 from upstreams.transports.peer_session import PeerSession
 from upstreams.transports.stdio.process import Child, child_environment, signal_name
@@ -54,7 +55,7 @@ class StdioSession(PeerSession):
         config: UpstreamConfig,
         name: str,
         events: SessionEvents,
-        memory: EraMemory,
+        memory: Memory,
         terms: SessionTerms,
         budget: Budget,
         environ: Mapping[str, str] = os.environ,
