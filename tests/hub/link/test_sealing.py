@@ -64,11 +64,6 @@ def test_a_previous_key_opens_but_does_not_seal():
         Sealer(OTHER).open("p", text)
 
 
-def test_its_repr_shows_no_key():
-    assert repr(Sealer(Keys(OTHER, KEY))).endswith("2 keys>")
-    assert KEY.hex() not in repr(Sealer(KEY))
-
-
 def test_cryptography_is_loaded_at_the_first_use_only():
     code = (
         "import sys; from hub.link.sealing import Sealer; sealer = Sealer(bytes(32));"
