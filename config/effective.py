@@ -13,7 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from config.environment.passing import Patterns, passing
-from config.errors import dotted, quoted
+from config.errors import dot_keys, quote_toml
 from config.loading.all_files import Gathered
 from config.loading.assemble import Loaded
 from config.loading.precedence import Origin, Stack, stacks
@@ -76,7 +76,7 @@ def _of_hub(keys: Keys, values: Mapping[str, Any], declared: Declaration, gather
     elif main is not None and keys[-1] in values:
         for path, each in [(keys, value)] if not isinstance(value, dict) else _each_below(keys, value):
             origin = Origin(main.path, main.findings.line(path), main.layer)
-            yield ShownSetting(path, masked_setting(path[-1], declared, each), origin)
+            yield ShownSetting(path, mask_setting(path[-1], declared, each), origin)
     elif declared.default not in (None, {}):
         yield ShownSetting(keys, _plain(declared.default), None)
 
@@ -94,10 +94,10 @@ def _each_table(keys: Keys, values: Any) -> list[tuple[Keys, Any]]:
 
 def upstreams(gathered: Gathered, *, defaults: bool) -> list[ShownUpstream]:
     """All upstreams in their order; `defaults`: also with settings that no file has."""
-    return [shown_upstream(name, stack, defaults=defaults) for name, stack in stacks(gathered.sources).items()]
+    return [show_upstream(name, stack, defaults=defaults) for name, stack in stacks(gathered.sources).items()]
 
 
-def shown_upstream(name: str, stack: Stack, *, defaults: bool = False, foreign: bool = False) -> ShownUpstream:
+def show_upstream(name: str, stack: Stack, *, defaults: bool = False, foreign: bool = False) -> ShownUpstream:
     """One upstream as it may be shown. `foreign`: another person wrote it, and the user is to judge its environment."""
     settings: list[ShownSetting] = []
     for setting, declared in declarations(UpstreamConfig).items():
@@ -121,9 +121,9 @@ def shown_upstream(name: str, stack: Stack, *, defaults: bool = False, foreign: 
 def _notes(stack: Stack) -> Iterator[str]:
     for entry in stack.used:
         if entry.table.env_file:
-            yield f"env: also the variables of the file {quoted(entry.table.env_file)}"
+            yield f"env: also the variables of the file {quote_toml(entry.table.env_file)}"
         if entry.table.env_vars:
-            yield f"env: also {', '.join(map(quoted, entry.table.env_vars))} of the environment of hubd"
+            yield f"env: also {', '.join(map(quote_toml, entry.table.env_vars))} of the environment of hubd"
 
 
 def _say(name: str, declared: Declaration, stack: Stack, foreign: bool) -> Iterator[ShownSetting]:
@@ -136,7 +136,7 @@ def _say(name: str, declared: Declaration, stack: Stack, foreign: bool) -> Itera
         lists = [entry.table.values[name] for entry in (saying[0], stack.defaults) if entry in saying and entry]
         value = [each for values in dict.fromkeys(map(tuple, reversed(lists))) for each in values]
     if not isinstance(value, dict):
-        yield ShownSetting((name,), masked_setting(name, declared, value), saying[0].origin((name,)))
+        yield ShownSetting((name,), mask_setting(name, declared, value), saying[0].origin((name,)))
         return
     seen: set[str] = set()
     for entry in saying:
@@ -145,11 +145,11 @@ def _say(name: str, declared: Declaration, stack: Stack, foreign: bool) -> Itera
             if key not in seen:
                 seen.add(key)
                 is_open = foreign and name == "env" and not looks_secret(key, str(value))
-                as_shown = value if is_open else masked_setting(key, declared, value)
+                as_shown = value if is_open else mask_setting(key, declared, value)
                 yield ShownSetting((name, key), as_shown, entry.origin((name, key)))
 
 
-def masked_setting(name: str, declared: Declaration, value: Any) -> Any:
+def mask_setting(name: str, declared: Declaration, value: Any) -> Any:
     """The value of a setting, or of a key in it, as it may be shown. `value` is what a file says, perhaps of a wrong
     type."""
     mask = declared.setting.mask
@@ -164,7 +164,7 @@ def masked_setting(name: str, declared: Declaration, value: Any) -> Any:
     if mask == "guess" and isinstance(value, str) and looks_secret(name, value):
         return MASK
     if isinstance(value, dict):
-        return {key: masked_setting(key, declared, each) for key, each in value.items()}
+        return {key: mask_setting(key, declared, each) for key, each in value.items()}
     return value
 
 
@@ -187,9 +187,9 @@ def as_toml(value: Any) -> str:
         case list() | tuple():
             return f"[{', '.join(as_toml(each) for each in value)}]"
         case dict():
-            return f"{{ {', '.join(f'{dotted((key,))} = {as_toml(each)}' for key, each in value.items())} }}"
+            return f"{{ {', '.join(f'{dot_keys((key,))} = {as_toml(each)}' for key, each in value.items())} }}"
         case _:
-            return quoted(str(value))
+            return quote_toml(str(value))
 
 
 def lines(hub: Iterable[ShownSetting], each: Iterable[ShownUpstream]) -> Iterator[str]:
@@ -197,7 +197,7 @@ def lines(hub: Iterable[ShownSetting], each: Iterable[ShownUpstream]) -> Iterato
     yield from _align([(_assignment(setting), _whence(setting.origin)) for setting in hub])
     for upstream in each:
         yield ""
-        table = (f"[upstreams.{dotted((upstream.name,))}]", _whence(upstream.origin))
+        table = (f"[upstreams.{dot_keys((upstream.name,))}]", _whence(upstream.origin))
         yield from _align([table, *((_assignment(one), _whence(one.origin)) for one in upstream.settings)])
         yield from (f"# {note}" for note in upstream.notes)
         for origin in upstream.shadowed:
@@ -205,7 +205,7 @@ def lines(hub: Iterable[ShownSetting], each: Iterable[ShownUpstream]) -> Iterato
 
 
 def _assignment(setting: ShownSetting) -> str:
-    return f"{dotted(setting.keys)} = {as_toml(setting.value)}"
+    return f"{dot_keys(setting.keys)} = {as_toml(setting.value)}"
 
 
 def _whence(origin: Origin | None) -> str:
@@ -248,9 +248,7 @@ class ShownEnvironment(Struct, frozen=True, kw_only=True):
     withheld: tuple[WithheldVariable, ...]
 
 
-def shown_environment(
-    loaded: Loaded, name: str | None = None, config: UpstreamConfig | None = None
-) -> ShownEnvironment:
+def show_environment(loaded: Loaded, name: str | None = None, config: UpstreamConfig | None = None) -> ShownEnvironment:
     """The environment that the server `name` gets when it starts next. `config`: its settings, if they are not in
     `loaded`. Without a name: what a server gets of which only `[defaults]` say anything."""
     config = config or (None if name is None else loaded.config.upstreams.get(name))

@@ -26,16 +26,16 @@ class Diagnostic(NamedTuple):
 
     def __str__(self) -> str:
         where = str(self.file) if self.line is None else f"{self.file}, line {self.line}"
-        keys = dotted([key if len(key) <= MAX_KEY else f"{key[:MAX_KEY]}…" for key in self.keys])
+        keys = dot_keys([key if len(key) <= MAX_KEY else f"{key[:MAX_KEY]}…" for key in self.keys])
         return f"{where}: {keys}: {self.text}" if keys else f"{where}: {self.text}"
 
 
-def dotted(keys: Sequence[str]) -> str:
+def dot_keys(keys: Sequence[str]) -> str:
     """Keys as TOML writes them."""
-    return ".".join(key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else quoted(key) for key in keys)
+    return ".".join(key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else quote_toml(key) for key in keys)
 
 
-def quoted(text: str) -> str:
+def quote_toml(text: str) -> str:
     """Text as TOML writes it, on one line and without what a terminal would obey."""
     quoted = json.dumps(text, ensure_ascii=False)
     return quoted if quoted.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in quoted)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from config.references import Reference, filled, references_in
+from config.references import Reference, fill_references, references_in
 from config.setting import Secret
 from config.tables.profiles import Profile, ResolvedOverride, ToolOverride
 
@@ -132,4 +132,4 @@ def _fill(value: Any, values: Mapping[Reference, str]) -> Any:
         return {key: _fill(each, values) for key, each in value.items()}
     if isinstance(value, list):
         return [_fill(each, values) for each in value]
-    return filled(value, values) if isinstance(value, str) else value
+    return fill_references(value, values) if isinstance(value, str) else value

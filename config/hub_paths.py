@@ -111,7 +111,7 @@ def backup_dir() -> Path:
     return state_dir() / "backups"
 
 
-def installed_path() -> Path:
+def install_records_path() -> Path:
     """The records of what `config.hosts.install` put into files of hosts."""
     return state_dir() / "installed.json"
 

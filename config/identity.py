@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from config.references import references_of, shown
+from config.references import references_of, spell_references
 from config.setting import declarations, reveal
 from config.settings import UpstreamConfig
 
@@ -34,7 +34,7 @@ def config_key(config: UpstreamConfig) -> str:
 def _show(value: Any) -> Any:
     """A value as files write it: a server remains the same when a secret that it refers to changes."""
     if isinstance(value, str):
-        return shown(value)
+        return spell_references(value)
     return tuple(map(_show, value)) if isinstance(value, tuple) else value
 
 

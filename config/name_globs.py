@@ -55,7 +55,7 @@ class EachGlob:
         """`names`, too, but as they are: `*`, `?` and `!` are characters there."""
         bare = {glob.removeprefix("!") for glob in globs}
         self.plain = frozenset((*names, *(glob for glob in bare if not is_wild(glob))))
-        self.wild = {glob: fixed_start(glob) for glob in bare if is_wild(glob) and glob not in ALL}
+        self.wild = {glob: literal_start(glob) for glob in bare if is_wild(glob) and glob not in ALL}
         """The beginning of the names that each of the others means."""
         self.means = cache(lambda glob: re.compile(_pattern(glob), re.DOTALL).fullmatch)
         """The function that tells whether a glob means a name; made when it is first needed."""
@@ -90,7 +90,7 @@ class MetGlobs:
             self._met.add(glob)
             del self._left[glob]
 
-    def met(self) -> frozenset[str]:
+    def notes(self) -> frozenset[str]:
         """The notes so far."""
         return frozenset(self._met)
 
@@ -109,7 +109,7 @@ class NameStarts:
     def fit(self, glob: str) -> bool:
         """True if a glob may mean such a name, as far as its text up to the first `*` or `?` says."""
         glob = glob.removeprefix("!")
-        start = fixed_start(glob)
+        start = literal_start(glob)
         first, mark, _ = start.partition(_MARK)
         if self._any_name or mark:
             return self._any_name or first in self._firsts
@@ -128,7 +128,7 @@ def may_choose(globs: tuple[str, ...], start: str) -> bool:
 def _may(glob: str, start: str) -> bool:
     if not is_wild(glob):
         return glob.startswith(start)
-    literal = fixed_start(glob)
+    literal = literal_start(glob)
     return literal.startswith(start) or start.startswith(literal)
 
 
@@ -136,7 +136,7 @@ _MARK: Final = "__"
 """The mark between the id of a server and the name of its tool."""
 
 
-def fixed_start(glob: str) -> str:
+def literal_start(glob: str) -> str:
     """The text that every name begins with which a glob means."""
     return _WILD.split(glob, maxsplit=1)[0]
 

@@ -185,7 +185,9 @@ class Trust:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def allowed(self, root: Path, environ: Mapping[str, str], base: HubConfig) -> tuple[Project, list[Source]] | None:
+    def load_allowed(
+        self, root: Path, environ: Mapping[str, str], base: HubConfig
+    ) -> tuple[Project, list[Source]] | None:
         """The project of `root` and what its files say, if the user allowed exactly that; None: it is another content,
         and was not parsed.
 

@@ -76,7 +76,7 @@ def _refuse_command(inner: str, text: str) -> None:
         raise Malformed(f"`${{{inner}}}` names no program: write ${{cmd:PROGRAM ARGUMENT ...}}")
 
 
-def marked(reference: Reference) -> str:
+def mark_reference(reference: Reference) -> str:
     """The reference as it stands in a loaded configuration."""
     return f"{NUL}{reference.kind}:{reference.version}:{reference.text}{NUL}"
 
@@ -86,7 +86,7 @@ def references_in(text: str) -> list[Reference]:
     return [_reference(found) for found in _MARK.finditer(text)] if NUL in text else []
 
 
-def filled(text: str, values: Mapping[Reference, str]) -> str:
+def fill_references(text: str, values: Mapping[Reference, str]) -> str:
     """`text` with the value of each reference in its place.
 
     Raises:
@@ -95,12 +95,12 @@ def filled(text: str, values: Mapping[Reference, str]) -> str:
     return _MARK.sub(lambda found: values[_reference(found)], text) if NUL in text else text
 
 
-def shown(text: str) -> str:
+def spell_references(text: str) -> str:
     """`text` with each reference as files write it."""
     return _MARK.sub(lambda found: str(_reference(found)), text) if NUL in text else text
 
 
-def blanked(text: str) -> str:
+def blank_references(text: str) -> str:
     """`text` with a letter in place of each reference, so that all else of it can be checked."""
     return _MARK.sub("x", text) if NUL in text else text
 
@@ -126,7 +126,7 @@ def in_headers(config: UpstreamConfig) -> bool:
     return any(NUL in value.reveal() for value in config.headers.values())
 
 
-def resolved(config: UpstreamConfig, values: Mapping[Reference, str]) -> ResolvedConfig:
+def resolve_references(config: UpstreamConfig, values: Mapping[Reference, str]) -> ResolvedConfig:
     """The configuration with these values in the places of its references.
 
     Raises:
@@ -148,9 +148,9 @@ def _texts(config: Struct) -> Iterator[str]:
 
 def _fill(value: Any, values: Mapping[Reference, str]) -> Any:
     if isinstance(value, str):
-        return filled(value, values)
+        return fill_references(value, values)
     if isinstance(value, Secret):
-        return Secret(filled(value.reveal(), values))
+        return Secret(fill_references(value.reveal(), values))
     if isinstance(value, dict):
         return {name: _fill(each, values) for name, each in value.items()}
     if isinstance(value, Struct):

@@ -18,7 +18,7 @@ _CHECKSUM: Final = re.compile(r"# Checksum of what follows: ([0-9a-f]{64})\n")
 _REMOVED: Final = re.compile(r"# Removed by `hubd remove`, .* \(([0-9a-f]{16})\)")
 
 
-def imported_text(title: str, id: str, blocks: Iterable[str]) -> str:
+def compose_file(title: str, id: str, blocks: Iterable[str]) -> str:
     """The whole file of one host."""
     head = (
         f"# MCP servers of {title}. `hubd import {id}` wrote this file, and adds to it as long as nobody edits it.\n"
@@ -64,7 +64,7 @@ def without(text: str, name: str) -> Edit:
     raise EditRefused(f'there is no "{name}"')
 
 
-def removed_in(text: str) -> set[str]:
+def removed_marks(text: str) -> set[str]:
     """The marks in such a file: first lines of blocks, and digests."""
     found = set()
     lines = text.splitlines()

@@ -22,7 +22,7 @@ def is_kept(name: str) -> bool:
     return name == "HOME" or name.startswith(KEPT_PREFIXES)
 
 
-def joined(environ: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+def join_own(environ: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
     """`environ` with the variables of the file, `own`."""
     return {**environ, **{name: value for name, value in own.items() if name not in environ or not is_kept(name)}}
 
@@ -105,7 +105,7 @@ def assignments(text: str) -> Iterator[Assignment]:
 # --- the marked block -------------------------------------------------------------------------------------------------
 
 
-def written(name: str, value: str) -> str | None:
+def line_for(name: str, value: str) -> str | None:
     """The line that gives a variable this value, for hubd and systemd alike; None: there is none."""
     if not _NAME.fullmatch(name) or _UNWRITTEN.search(value):
         return None
@@ -123,7 +123,7 @@ def with_block(data: bytes, values: Mapping[str, str]) -> bytes:
     Raises:
         NotReadable: its marks do not fit together.
     """
-    lines = [line for name, value in values.items() if (line := written(name, value)) is not None]
+    lines = [line for name, value in values.items() if (line := line_for(name, value)) is not None]
     block = b"\n".join([BEGIN, _ABOUT, *(line.encode() for line in lines), END, b""]) if lines else b""
     found = _span(data)
     if found is None:

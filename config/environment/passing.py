@@ -63,7 +63,7 @@ class Passing(Struct, frozen=True):
     the hub itself."""
 
 
-def passed(environ: Mapping[str, str], patterns: Patterns = ()) -> dict[str, str]:
+def select_passed(environ: Mapping[str, str], patterns: Patterns = ()) -> dict[str, str]:
     """The variables of `environ` that a server with these patterns gets."""
     return passing(environ, patterns).passed
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from config.environment.own_file import written
+from config.environment.own_file import line_for
 from config.environment.passing import Patterns, passing
 from config.program import passing_place
 
@@ -66,7 +66,7 @@ def recording(
             value = ":".join(_lasting(value, environ, tuple(commands), left_out))
         if not value:
             continue
-        if written(name, value) is None:
+        if line_for(name, value) is None:
             left_out[name] = "its value cannot be written on one line that both hubd and systemd read alike"
         else:
             kept[name] = value

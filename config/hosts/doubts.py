@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from config.errors import quoted
+from config.errors import quote_toml
 from config.hosts.facts import all_hosts
 from config.hosts.host_servers import Server
 from config.hosts.unwrap import bare, package_of, unwrapped
@@ -184,5 +184,5 @@ def mistyped_labels(profiles: Mapping[str, Profile], in_use: Collection[str]) ->
                 continue
             near = get_close_matches(label, known, 1, LIKE)
             if near and not label.startswith(near[0]):  # as in `cursor-work`, which is meant
-                text = f"no host that hubd knows has the label {quoted(label)}"
+                text = f"no host that hubd knows has the label {quote_toml(label)}"
                 yield name, f'{text}; did you mean "{near[0]}"?'

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from config.editing.imported import blocks_of, imported_text, removed_in
+from config.editing.imported import blocks_of, compose_file, removed_marks
 from config.editing.text import toml
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError, EditError
@@ -111,7 +111,7 @@ def removed(directory: Path) -> set[str]:
     found: set[str] = set()
     for path in directory.glob("*.toml"):
         with suppress(Problem):
-            found |= removed_in(read(path))
+            found |= removed_marks(read(path))
     return found
 
 
@@ -147,7 +147,7 @@ def _plan_file(result: Import, host: KnownHost, directory: Path, environ: Mappin
         mine = _of(result, host)
         if not mine:
             return None
-        after = imported_text(host.title, host.id, [*old, *(block(name, server) for name, server in mine)])
+        after = compose_file(host.title, host.id, [*old, *(block(name, server) for name, server in mine)])
         wrong = problems_of(path, after, environ, [name for name, _ in mine])
         if not wrong:
             return Write(path, before, after)

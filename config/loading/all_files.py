@@ -21,11 +21,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from config.environment.own_file import Assignment, joined
+from config.environment.own_file import Assignment, join_own
 from config.errors import ConfigError
 from config.hub_paths import config_file
 from config.loading.document import SUFFIXES
-from config.loading.one_file import Layer, Source, find_config, read_source, resolved_settings
+from config.loading.one_file import Layer, Source, find_config, read_source, resolve_settings
 from config.loading.safe_reading import Findings, Problem, refuse_foreign
 from config.loading.variables import Unresolved, Variables
 
@@ -65,10 +65,10 @@ def gather(named: Path | None, environ: Mapping[str, str], texts: Mapping[Path, 
     own_lines: dict[str, Assignment] = {}
     for file in own:
         its = Findings(file)
-        with its.gathered():
+        with its.collect():
             own_lines = own_variables(file)
         findings.problems += its.problems
-    environ = joined(environ, {name: each.value for name, each in own_lines.items()}) if own_lines else environ
+    environ = join_own(environ, {name: each.value for name, each in own_lines.items()}) if own_lines else environ
     main = read_source(path, Layer.USER, environ, is_main=True, text=texts.get(path)) if found else None
     sources = [] if main is None else [main]
     directories: dict[Path, None] = {}
@@ -103,7 +103,7 @@ def token_of(named: Path | None, environ: Mapping[str, str]) -> str | None:
     main = gather(named, environ).main
     if main is None:
         return None
-    token = resolved_settings(main).get("token")
+    token = resolve_settings(main).get("token")
     if unclear := [each for each in main.findings.problems if each.keys in ((), ("token",))]:
         raise ConfigError.of(unclear)
     return token if isinstance(token, str) else None

@@ -25,7 +25,7 @@ from config.loading.check import (
 from config.loading.check_oauth import problems_of_oauth_in_fleet
 from config.loading.check_profiles import problems_of_new_names, warnings_of_profiles, warnings_of_unread
 from config.loading.convert import UPSTREAM, convert, convert_known, nearest
-from config.loading.one_file import resolved, resolved_settings
+from config.loading.one_file import resolve_settings, resolve_table
 from config.loading.precedence import Origin, Stack, makes_sense, stacks
 from config.loading.safe_reading import Findings, Keys, Problem
 from config.setting import declarations, reveal
@@ -75,10 +75,10 @@ def load_all(
     Raises:
         ConfigError: with all problems, each with file, line and key, and what to write instead.
     """
-    return loaded(gather(named, environ, texts), partly=partly)
+    return load_gathered(gather(named, environ, texts), partly=partly)
 
 
-def loaded(gathered: Gathered, *, partly: bool = False) -> Loaded:
+def load_gathered(gathered: Gathered, *, partly: bool = False) -> Loaded:
     """The configuration that the files make.
 
     Raises:
@@ -130,7 +130,7 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     origins: dict[Keys, Origin] = {}
     main = gathered.main
     if main is not None:
-        values, config = convert_known(resolved_settings(main), HubConfig, main.findings, tuple)
+        values, config = convert_known(resolve_settings(main), HubConfig, main.findings, tuple)
         config = msgspec.structs.replace(config, profiles=with_given(config.profiles, main.given, main.unread))
         for problem in problems_of_hub(config):
             main.findings.wrong(problem.keys, str(problem))
@@ -175,7 +175,7 @@ def upstream_of(
     is_disabled = stack.value("disabled") is True
     merged: dict[str, Any] = {}
     for entry in reversed(stack.used):
-        values = resolved(entry.source, entry.table, is_disabled=is_disabled)
+        values = resolve_table(entry.source, entry.table, is_disabled=is_disabled)
         values, upstream = convert_known(values, UpstreamConfig, entry.source.findings, entry.table.place)
         merged = _merge(merged, values)
     lowest = _plain_defaults(stack, defaults, is_disabled=is_disabled)
@@ -201,7 +201,7 @@ def _plain_defaults(stack: Stack, defaults: ServerSettings | None, *, is_disable
     """The values of `[defaults]` for the server of a stack. What is wrong with them was told of the whole table, but
     not what cannot be resolved: only servers that need it lack it."""
     if (entry := stack.defaults) is not None:
-        values = resolved(entry.source, entry.table, is_disabled=is_disabled)
+        values = resolve_table(entry.source, entry.table, is_disabled=is_disabled)
         return convert_known(values, ServerSettings, Findings(entry.source.path), entry.table.place)[0]
     if defaults is None or defaults == ServerSettings():
         return {}

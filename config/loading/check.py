@@ -21,7 +21,7 @@ from config.loading.check_profiles import problems_of_profiles, problems_of_rena
 from config.loading.safe_reading import Keys, Problem
 from config.name_globs import problem_of
 from config.names import RULE, is_reserved, is_server_id, is_usable, suggest_id
-from config.references import blanked, references_in
+from config.references import blank_references, references_in
 from config.setting import Secret, Setting, declarations
 from config.settings import HubConfig, UpstreamConfig
 from config.tables.registries import flaws_of
@@ -247,12 +247,12 @@ def _check_command(upstream: UpstreamConfig, command: str) -> Iterator[Problem]:
     if upstream.transport in ("http", "sse"):
         yield Problem(("transport",), f'"{upstream.transport}" needs a `url`; leave it out beside `command`')
     for name, value in (("command", command), ("cwd", upstream.cwd or ""), *_each("args", upstream.args)):
-        if "\0" in blanked(value):
+        if "\0" in blank_references(value):
             yield Problem((name,), "holds a NUL character, which no program can be given")
     for name, secret in upstream.env.items():
         if not _ENV_NAME.fullmatch(name):
             yield Problem(("env", name), "is no name for a variable: it is empty or holds `=`")
-        if "\0" in blanked(secret.reveal()):
+        if "\0" in blank_references(secret.reveal()):
             yield Problem(("env", name), "holds a NUL character, which no program can be given")
     yield from (Problem(("pass",), mistake) for mistake in mistakes(upstream.pass_))
 
@@ -293,7 +293,7 @@ def _check_url(upstream: UpstreamConfig, url: str) -> Iterator[Problem]:
         yield Problem(("transport",), '"stdio" needs a `command`; leave it out beside `url`')
     problem = Problem(("url",), 'expected an address such as "https://example.com/mcp"')
     begins_later = url.startswith("\0") and references_in(url)  # what it is then is checked when it is known
-    url = "https://x/" if begins_later else blanked(url)
+    url = "https://x/" if begins_later else blank_references(url)
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -312,7 +312,7 @@ def _check_url(upstream: UpstreamConfig, url: str) -> Iterator[Problem]:
     for name, secret in upstream.headers.items():
         if not _TOKEN.fullmatch(name):
             yield Problem(("headers", name), "is no name for a header: letters, digits and dashes")
-        value = blanked(secret.reveal())
+        value = blank_references(secret.reveal())
         if not _HEADER_VALUE.fullmatch(value) or value != value.strip() or not value.isascii():
             text = "is no value for a header: printable ASCII without line breaks or outer spaces"
             yield Problem(("headers", name), text)

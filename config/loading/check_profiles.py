@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
-from config.errors import quoted
+from config.errors import quote_toml
 from config.fixed_values import MAX_FIXED_BYTES, NOT_READ_YET, json_size, unread_arguments
 from config.loading.check_access import LABEL
 from config.loading.safe_reading import Keys, Problem
-from config.name_globs import MAX_CHARS, NameStarts, fixed_start, problem_of
+from config.name_globs import MAX_CHARS, NameStarts, literal_start, problem_of
 from config.names import RESERVED
 from config.settings import UpstreamConfig
 from config.tables.profiles import Profile, ToolOverride
@@ -64,9 +64,9 @@ def warnings_of_profiles(profiles: Mapping[str, Profile], servers: Mapping[str, 
         keys = ("profiles", name, "servers")
         unknown = [each for each in dict.fromkeys(profile.servers) if each not in servers and each != RESERVED]
         for server in unknown[:MAX_TOLD]:
-            text = f"there is no server {quoted(server[:MAX_QUOTED])} here, unless a project has one of that name"
+            text = f"there is no server {quote_toml(server[:MAX_QUOTED])} here, unless a project has one of that name"
             near = get_close_matches(server[:MAX_QUOTED], list(servers), 1)
-            yield Problem(keys, f"{text}; did you mean {quoted(near[0])}?" if near else text)
+            yield Problem(keys, f"{text}; did you mean {quote_toml(near[0])}?" if near else text)
         if len(unknown) > MAX_TOLD:
             yield Problem(keys, f"there are no servers of {len(unknown) - MAX_TOLD} more of these names")
         if unknown and {*unknown}.issuperset(profile.servers):
@@ -83,14 +83,16 @@ def warnings_of_unread(profiles: Mapping[str, Profile]) -> Iterator[Problem]:
     fills no log."""
     lacking = [(keys, why) for keys, why in unread_arguments(profiles) if why != NOT_READ_YET]
     for keys, why in lacking[:MAX_ARGUMENTS_TOLD]:
-        yield Problem(keys, f"{why}. Until that is mended profile {keys[1]} leaves {quoted(keys[3][:MAX_QUOTED])} out")
+        yield Problem(
+            keys, f"{why}. Until that is mended profile {keys[1]} leaves {quote_toml(keys[3][:MAX_QUOTED])} out"
+        )
     if len(lacking) > MAX_ARGUMENTS_TOLD:
         text = f"{len(lacking) - MAX_ARGUMENTS_TOLD} more fixed arguments have no value; their tools are left out, too"
         yield Problem(("profiles",), text)
 
 
 def _is_of_nobody(entry: str, starts: NameStarts) -> bool:
-    id, mark, _ = fixed_start(entry.removeprefix("!")).partition("__")
+    id, mark, _ = literal_start(entry.removeprefix("!")).partition("__")
     return bool(mark) and not _MADE_ID.search(id) and not starts.fit(entry)
 
 
@@ -198,7 +200,7 @@ def problems_of_renames(upstream: UpstreamConfig) -> Iterator[Problem]:
     """Problems of `rename` that are seen in one upstream alone."""
     taken: dict[str, str] = {}
     for own, new in upstream.rename.items():
-        keys, name = ("rename", own), quoted(new[:MAX_QUOTED_NAME])
+        keys, name = ("rename", own), quote_toml(new[:MAX_QUOTED_NAME])
         if not NEW_NAME.fullmatch(new):
             yield Problem(keys, f'{name} cannot name a tool: a letter, then letters, digits, "_" and "-"')
         elif new.startswith(f"{RESERVED}__"):
@@ -206,7 +208,7 @@ def problems_of_renames(upstream: UpstreamConfig) -> Iterator[Problem]:
                 keys, f'{name} begins with "{RESERVED}__", as tools of the hub itself do; choose another name'
             )
         elif (other := taken.setdefault(new, own)) != own:
-            text = f"{name} is the new name of {quoted(other[:MAX_QUOTED_NAME])} already; choose another name"
+            text = f"{name} is the new name of {quote_toml(other[:MAX_QUOTED_NAME])} already; choose another name"
             yield Problem(keys, text)
 
 
@@ -220,7 +222,7 @@ def problems_of_new_names(upstreams: Mapping[str, UpstreamConfig], budget: int) 
         prefix = name if upstream.prefix is None else upstream.prefix
         room = budget if prefix == "" else budget - min(len(prefix), budget - ID_ROOM) - len("__")
         for own, new in upstream.rename.items():
-            keys, visible = ("rename", own), quoted(new[:MAX_QUOTED_NAME])
+            keys, visible = ("rename", own), quote_toml(new[:MAX_QUOTED_NAME])
             if len(new) > room:
                 text = f"{visible} has {len(new)} characters, and the visible name has room for {room} (name_budget)"
                 yield name, Problem(keys, f"{text}; choose a shorter name")

@@ -103,7 +103,7 @@ class FieldTable(Struct, frozen=True):
     former: str = ""
     """The id that earlier versions made of the host's name; "": the same."""
 
-    def settled(self, said: Mapping[str, int], below: Collection[str] = ()) -> "FieldTable":
+    def settle(self, said: Mapping[str, int], below: Collection[str] = ()) -> "FieldTable":
         """The table with its former id as an alias, given how many tables of all files say each name, and the names of
         upstreams of the layers below. If others mean it by its former id, or another by the new one, it keeps the
         former."""

@@ -47,7 +47,7 @@ def servers(tree: Any, findings: Findings) -> list[FieldTable]:
     tables = []
     for name, (at, entry) in kept.items():
         keys = (*root, at)
-        with findings.gathered():
+        with findings.collect():
             if not isinstance(entry, dict):
                 raise Problem(keys, "expected an object with `command` or `url`")
             if ids[name] != name:

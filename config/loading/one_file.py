@@ -18,9 +18,9 @@ from config.hub_paths import config_file
 from config.loading.convert import HUB, NO_POLICY, POLICY
 from config.loading.document import parse, with_text_days
 from config.loading.host_files import SUFFIXES, FieldTable, is_dialect, refuse_crowd, servers
-from config.loading.safe_reading import Content, Findings, Keys, Problem, decoded, fetch, refuse_large
+from config.loading.safe_reading import Content, Findings, Keys, Problem, decode_content, fetch, refuse_large
 from config.loading.variables import NO_NUL, Missing, Unresolved, Variables
-from config.references import NUL, blanked, references_in
+from config.references import NUL, blank_references, references_in
 from config.setting import declarations
 from config.settings import HubConfig, UpstreamConfig
 
@@ -87,13 +87,13 @@ def read_source(
     """
     source = Source(path, layer, Variables(environ, path.parent, project=project), is_main=is_main)
     findings = source.findings
-    with findings.gathered():
+    with findings.collect():
         if text is None:
             content = fetch(path) if content is None else content
             if isinstance(content, Problem):
                 raise content
             source.data = content.data
-            text = decoded(path, content)
+            text = decode_content(path, content)
         else:
             refuse_large(path, len(text.encode(errors="replace")))
         source.text = text
@@ -143,7 +143,7 @@ def _refuse_settings(source: Source) -> None:
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def resolved(source: Source, table: FieldTable, *, is_disabled: bool) -> dict[str, Any]:
+def resolve_table(source: Source, table: FieldTable, *, is_disabled: bool) -> dict[str, Any]:
     """The values of a table with variables replaced, files of variables read, and paths made absolute.
 
     What cannot be resolved is among the findings. A disabled upstream needs no variables, so none are looked up.
@@ -170,7 +170,7 @@ def _expand_settings(
     return found
 
 
-def resolved_settings(source: Source) -> dict[str, Any]:
+def resolve_settings(source: Source) -> dict[str, Any]:
     """The hub's own settings, likewise. What cannot be resolved is left out, too: there is nothing to judge."""
     return _resolve(source.settings, HubConfig, (), source)
 
@@ -214,16 +214,16 @@ def _resolve_deeply(values: Mapping[str, Any], keys: Keys, source: Source) -> It
     given: list[str] = []
     unread: dict[str, str] = {}
 
-    def expanded(value: Any) -> Any:
+    def expand(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: expanded(each) for key, each in value.items()}
+            return {key: expand(each) for key, each in value.items()}
         if isinstance(value, list):
-            return [expanded(each) for each in value]
+            return [expand(each) for each in value]
         return source.variables.expand_fixed(value, given) if isinstance(value, str) else value
 
     for name, value in values.items():
         try:
-            yield name, expanded(value)
+            yield name, expand(value)
         except Missing as error:
             unread[name] = str(error)
         except Unresolved as error:
@@ -292,5 +292,10 @@ def _make_absolute(values: dict[str, Any], directory: Path) -> None:
     command, cwd = values.get("command"), values.get("cwd")
     if (isinstance(cwd, str) and not cwd.startswith(NUL)) or (isinstance(command, str) and cwd is None):
         values["cwd"] = cwd = str(directory / os.path.expanduser(cwd or ""))
-    if isinstance(command, str) and isinstance(cwd, str) and "/" in blanked(command) and not command.startswith(NUL):
+    if (
+        isinstance(command, str)
+        and isinstance(cwd, str)
+        and "/" in blank_references(command)
+        and not command.startswith(NUL)
+    ):
         values["command"] = str(Path(cwd) / os.path.expanduser(command))

@@ -113,7 +113,7 @@ def stacks(sources: Iterable[Source], below: Collection[str] = ()) -> dict[str, 
     said = names_said(source.tables for source in sources)
     for source in sources:
         main = source if source.is_main else main
-        for table in (each.settled(said, below) for each in source.tables):
+        for table in (each.settle(said, below) for each in source.tables):
             found.setdefault(table.name, []).append(TableInFile(source, table))
     return {name: _stack(name, entries, main) for name, entries in found.items()}
 

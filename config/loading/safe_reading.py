@@ -65,7 +65,7 @@ class Findings:
             self.warnings.append(Diagnostic(self.path, None, (), "there are more warnings; correct these first"))
 
     @contextmanager
-    def gathered(self) -> Iterator[None]:
+    def collect(self) -> Iterator[None]:
         """A `Problem` that is raised within becomes one of the problems."""
         try:
             yield
@@ -93,7 +93,7 @@ def read(path: Path) -> str:
     Raises:
         Problem: it cannot be read, is not a plain file, is too large or empty, or someone else could have written it.
     """
-    return decoded(path, fetch(path))
+    return decode_content(path, fetch(path))
 
 
 def fetch(path: Path) -> Content:
@@ -108,7 +108,7 @@ def fetch(path: Path) -> Content:
         raise Problem((), f"cannot be read: {error.strerror}") from None
 
 
-def decoded(path: Path, content: Content) -> str:
+def decode_content(path: Path, content: Content) -> str:
     """The text that was fetched.
 
     Raises:

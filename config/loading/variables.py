@@ -24,7 +24,7 @@ from config import directories
 from config.environment.own_file import Assignment, NotReadable, assignments
 from config.hub_paths import SECRETS_FILE
 from config.loading.safe_reading import read_plain
-from config.references import NUL, Malformed, Reference, marked, read
+from config.references import NUL, Malformed, Reference, mark_reference, read
 from config.secrets.file import SecretsUnreadable, read_secrets
 
 MAX_FILE_BYTES: Final = 1 << 16
@@ -96,9 +96,9 @@ class Variables:
 
     def _replace_or_mark(self, match: re.Match[str]) -> str:
         if (reference := _reference(match)) is not None:
-            return marked(self._defer(reference))
+            return mark_reference(self._defer(reference))
         if (reference := self._secret_of_variable(match)) is not None:
-            return marked(reference)
+            return mark_reference(reference)
         if NUL in (text := self._replace(match, SERVER_FORMS)):
             raise Unresolved(NO_NUL)
         return text
@@ -112,7 +112,7 @@ class Variables:
             reference = self._defer(reference)
             if reference.kind == "secret" and not reference.version:
                 raise Missing(f"there is no secret {reference.text}: run `hubd secret set {reference.text}`")
-            return marked(reference)
+            return mark_reference(reference)
         if NUL in (text := self._replace(match, FIXED_FORMS, given)):
             raise Missing(f"what `{match[0]}` leads to holds a NUL character, which no text here can have")
         return text

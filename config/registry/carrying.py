@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from config.registry.entry import Answers, texts
-from config.registry.filled_templates import Piece, as_setting, filled, literal_parts
+from config.registry.filled_templates import Piece, as_setting, fill_template, literal_parts
 from config.registry.slots import Asked, Slot
 from config.registry.ways import Way
 
@@ -168,7 +168,7 @@ def _between(slot: Slot, text: str) -> Iterator[tuple[str, str]] | None:
 def _literal(slot: Slot, text: str) -> str:
     """A part of a template without answers, as settings have it."""
     fixed = dict(slot.fixed)
-    return as_setting(filled(text, lambda name: Piece(fixed[name]) if name in fixed else None))
+    return as_setting(fill_template(text, lambda name: Piece(fixed[name]) if name in fixed else None))
 
 
 def _join(one: Found, other: Found) -> Found:

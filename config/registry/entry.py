@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from config.registry.filled_templates import Piece, as_setting, filled
+from config.registry.filled_templates import Piece, as_setting, fill_template
 from config.registry.names import RegistrySource
 from config.registry.packages import NotRunnable
 from config.registry.server_json import one_line
@@ -35,7 +35,7 @@ class Answers(Struct, frozen=True):
         return found[min(at, len(found) - 1)] if found else None
 
 
-def checked(slot: Slot, asked: Asked, text: str, absolute: Absolute, *, is_own: bool = True) -> str:
+def check_answer(slot: Slot, asked: Asked, text: str, absolute: Absolute, *, is_own: bool = True) -> str:
     """An answer in the form in which it is used. `is_own`: it is the user's, and may be a reference.
 
     Raises:
@@ -70,7 +70,7 @@ def default_of(slot: Slot, asked: Asked, absolute: Absolute) -> str:
     if not asked.input.default or asked.typed or asked.secret:
         return ""
     try:
-        return checked(slot, asked, asked.input.default, absolute, is_own=False)
+        return check_answer(slot, asked, asked.input.default, absolute, is_own=False)
     except ValueError:
         return ""
 
@@ -156,7 +156,7 @@ def _pieces(slot: Slot, answers: Answers) -> Iterator[list[Piece]]:
     keys = {asked.variable: asked.key for asked in slot.asked}
     turns = max((len(answers.values[key]) for key in keys.values()), default=1) if slot.repeated else 1
     for turn in range(turns):
-        yield filled(template, lambda name, turn=turn: _value(slot, name, keys, answers, turn))  # type: ignore[misc]
+        yield fill_template(template, lambda name, turn=turn: _value(slot, name, keys, answers, turn))  # type: ignore[misc]
 
 
 def _value(slot: Slot, name: str, keys: dict[str, str], answers: Answers, turn: int) -> Piece | None:
@@ -184,7 +184,7 @@ def _show(slot: Slot) -> str:
     keys = {asked.variable: asked.key for asked in slot.asked}
     if slot.template is None:
         return keys[""].upper()
-    return "".join(piece.text for piece in filled(slot.template, lambda name: _show_value(slot, name, keys)))
+    return "".join(piece.text for piece in fill_template(slot.template, lambda name: _show_value(slot, name, keys)))
 
 
 def _show_value(slot: Slot, name: str, keys: dict[str, str]) -> Piece | None:

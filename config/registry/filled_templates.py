@@ -24,7 +24,7 @@ def names_in(template: str, known: Mapping[str, object]) -> list[str]:
     return list(dict.fromkeys(name for name in _NAME.findall(template) if name in known))
 
 
-def filled(template: str, piece_of: Callable[[str], Piece | None]) -> list[Piece]:
+def fill_template(template: str, piece_of: Callable[[str], Piece | None]) -> list[Piece]:
     """The pieces of a template. What is in braces stays if `piece_of` knows nothing of it."""
     pieces, end = [], 0
     for found in _NAME.finditer(template):

@@ -57,7 +57,7 @@ def slots_of(
     found = [_slot("mount", each.name, each, keys, each.is_repeated, typed="source") for each in mounts]
     found += [_slot("argument", each.name, each, keys, each.is_repeated) for each in arguments]
     found += [_slot("variable", each.name, each, keys) for each in variables]
-    return _bound_to(found)
+    return _refuse_crowd(found)
 
 
 def slots_of_remote(remote: Transport) -> tuple[Slot, ...]:
@@ -69,7 +69,7 @@ def slots_of_remote(remote: Transport) -> tuple[Slot, ...]:
     keys: set[str] = set()
     address = ArgumentTemplate(value=remote.url, variables=dict(remote.variables), is_required=True)
     found = [_slot("address", "", address, keys)]
-    return _bound_to([*found, *(_slot("header", each.name, each, keys) for each in remote.headers)])
+    return _refuse_crowd([*found, *(_slot("header", each.name, each, keys) for each in remote.headers)])
 
 
 def all_asked(slots: Sequence[Slot]) -> Iterator[tuple[Slot, Asked]]:
@@ -77,7 +77,7 @@ def all_asked(slots: Sequence[Slot]) -> Iterator[tuple[Slot, Asked]]:
     return ((slot, asked) for slot in slots for asked in slot.asked)
 
 
-def _bound_to(slots: list[Slot]) -> tuple[Slot, ...]:
+def _refuse_crowd(slots: list[Slot]) -> tuple[Slot, ...]:
     if sum(len(slot.asked) for slot in slots) > MAX_ASKED:
         raise NotRunnable(f"it would ask for more than {MAX_ASKED} values")
     return tuple(slots)

@@ -42,7 +42,7 @@ def _projects(environ: Mapping[str, str]) -> Iterator[tuple[Path, Sequence[Sourc
     with suppress(OSError):
         for root in trust.roots():
             with suppress(OSError, ConfigError):
-                if allowed := trust.allowed(root, environ, HubConfig()):
+                if allowed := trust.load_allowed(root, environ, HubConfig()):
                     yield root, allowed[1]
 
 

@@ -30,7 +30,7 @@ class RegistryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Sent with each request; `${secret:NAME}` and the other references are looked up when it is asked."""
 
 
-def ordered(registries: Mapping[str, RegistryConfig]) -> dict[str, RegistryConfig]:
+def in_order(registries: Mapping[str, RegistryConfig]) -> dict[str, RegistryConfig]:
     """The registries in the order in which they are asked: as configured, then the official one, unless it is among
     them."""
     known = dict(registries)

@@ -17,7 +17,7 @@ from msgspec import UNSET, Raw, structs
 
 from cache.entry import DropCause
 from cache.statistics import CacheStatistics
-from config.effective import ShownEnvironment, shown_environment
+from config.effective import ShownEnvironment, show_environment
 from config.hub_paths import socket_path
 from config.name_globs import ALL
 from config.tables.profiles import DEFAULT_PROFILE
@@ -235,7 +235,7 @@ class DaemonApi:
         upstreams = self._hub.supervisor.upstreams
         if name is not None and name not in upstreams:
             raise self._unknown(name)
-        return shown_environment(self._reloader.loaded, name, None if name is None else upstreams[name].config)
+        return show_environment(self._reloader.loaded, name, None if name is None else upstreams[name].config)
 
     # --- what it does -------------------------------------------------------------------------------------------------
 

@@ -75,7 +75,7 @@ class TrustedProjects:
         before = running.get(root)
         try:
             goes_on = before if before is not None and self.allows(before) else None
-            found = self._trust.allowed(root, self._environ, base)
+            found = self._trust.load_allowed(root, self._environ, base)
         except OSError as error:
             return FoundProject(
                 root, before, f"{root}: cannot tell what you have allowed of this project: {error.strerror}"

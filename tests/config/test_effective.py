@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.effective import as_toml, masked_setting, shown_environment
+from config.effective import as_toml, mask_setting, show_environment
 from config.loading.assemble import load_all
 from config.setting import declarations
 from config.settings import CacheConfig, HubConfig, ReplicaConfig, UpstreamConfig
@@ -51,7 +51,7 @@ def test_values_are_written_as_toml_on_one_printable_line(value):
     ],
 )
 def test_settings_as_they_may_be_shown(struct, name, value, expected):
-    assert masked_setting(name, declarations(struct)[name], value) == expected
+    assert mask_setting(name, declarations(struct)[name], value) == expected
 
 
 TEXT = """[defaults]
@@ -83,7 +83,7 @@ def test_each_value_says_where_it_comes_from_and_secrets_stay_secret(tmp_path):
         (None, {"ALL": 2}, {"DISPLAY": "pattern", "HTTPS_PROXY": "secret", "MY_TOKEN": "secret"}),
         ("one", {"ALL": 2, "PATH": 6}, {"HTTPS_PROXY": "secret", "MY_TOKEN": "secret"}),
     ):
-        shown = shown_environment(loaded, name)
+        shown = show_environment(loaded, name)
         assert "canary" not in str(shown)
         by_name = {each.name: each for each in shown.variables}
         assert {each.name: each.line for each in shown.variables if each.source == "configuration"} == expected

@@ -136,18 +136,18 @@ def test_a_glob_is_met_by_the_names_that_it_chooses(globs, names):
     for name in (*names, "a" * (MAX_CHARS + 1)):
         meets.look_at(name)
     wanted = {glob for glob in globs if glob != "*" and any(name in NameChoice((glob,)) for name in names)}
-    assert meets.met() == wanted
-    assert each.meets().met() == frozenset(), "looking changes nothing for others"
+    assert meets.notes() == wanted
+    assert each.meets().notes() == frozenset(), "looking changes nothing for others"
 
 
 def test_a_name_with_a_star_in_it_is_met_by_itself_only():
     meets = EachGlob([], ["a*", "!b"]).meets()
     for name in ("ab", "b"):
         meets.look_at(name)
-    assert meets.met() == frozenset()
+    assert meets.notes() == frozenset()
     for name in ("a*", "!b"):
         meets.look_at(name)
-    assert meets.met() == {"a*", "!b"}
+    assert meets.notes() == {"a*", "!b"}
 
 
 @given(_text.filter(bool), st.sampled_from(["a", "b", "ab", "a_", "a__b", "_a"]), st.text("ab_", max_size=4))

@@ -185,7 +185,7 @@ def test_only_the_content_that_was_allowed_counts(root, tmp_path):
 def test_what_was_not_allowed_is_not_looked_into(root, tmp_path, text):
     (root / ".hubd.toml").write_text(text)
     trust = Trust(tmp_path / "trust.json")
-    assert trust.allowed(root, {}, HubConfig()) is None, "not even that it cannot be used is known"
+    assert trust.load_allowed(root, {}, HubConfig()) is None, "not even that it cannot be used is known"
     assert len(read_folder(root).contents[root / ".hubd.toml"].data) <= MAX_PROJECT_BYTES + 1
 
 
@@ -194,15 +194,15 @@ def test_what_was_allowed_is_what_was_compared(root, tmp_path):
     (root / ".env").write_text("A=1\n")
     (root / ".hubd.toml").write_text("[upstreams.a]\ncommand = 'x'\nenv = { A = '${file:.env}' }\n")
     trust.allow(load(root))
-    found = trust.allowed(root, {}, HubConfig())
+    found = trust.load_allowed(root, {}, HubConfig())
     assert found is not None
     assert found[0] == load(root)
     (root / ".env").write_text("A=2\n")
-    assert trust.allowed(root, {}, HubConfig()) is None
+    assert trust.load_allowed(root, {}, HubConfig()) is None
     (root / ".env").write_text("A=1\n")
     (root / ".mcp.json").symlink_to("nowhere")
     with pytest.raises(ConfigError, match="cannot be read"):
-        trust.allowed(root, {}, HubConfig())
+        trust.load_allowed(root, {}, HubConfig())
 
 
 @pytest.mark.parametrize("name", [".hubd.toml", ".mcp.json"])

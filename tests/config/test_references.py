@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.references import Malformed, Reference, blanked, filled, is_name, marked, read, references_in, shown
+from config.references import (
+    Malformed,
+    Reference,
+    blank_references,
+    fill_references,
+    is_name,
+    mark_reference,
+    read,
+    references_in,
+    spell_references,
+)
 
 NAMES = st.text(string.ascii_letters + string.digits + "_-", min_size=1, max_size=64)
 WORDS = st.text(st.characters(exclude_characters="\0{}'\"\\", exclude_categories=["Cs"]), min_size=1).filter(str.strip)
@@ -21,7 +31,7 @@ TEXTS = st.lists(st.one_of(PLAIN, REFERENCES), max_size=6)
 
 
 def made(parts):
-    return "".join(marked(part) if isinstance(part, Reference) else part for part in parts)
+    return "".join(mark_reference(part) if isinstance(part, Reference) else part for part in parts)
 
 
 @given(TEXTS)
@@ -31,8 +41,8 @@ def test_what_is_marked_is_found_and_nothing_else(parts):
 
 @given(TEXTS)
 def test_shown_it_is_as_files_write_it(parts):
-    assert shown(made(parts)) == "".join(map(str, parts))
-    assert "\0" not in shown(made(parts)) + blanked(made(parts))
+    assert spell_references(made(parts)) == "".join(map(str, parts))
+    assert "\0" not in spell_references(made(parts)) + blank_references(made(parts))
 
 
 @given(TEXTS, st.data())
@@ -40,7 +50,7 @@ def test_values_take_the_places_of_their_references_and_are_not_looked_at_again(
     values = {
         part: data.draw(st.one_of(PLAIN, st.just("${secret:x}"))) for part in parts if isinstance(part, Reference)
     }
-    assert filled(made(parts), values) == "".join(values.get(part, part) for part in parts)
+    assert fill_references(made(parts), values) == "".join(values.get(part, part) for part in parts)
 
 
 @given(REFERENCES)

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from config.editing.imported import blocks_of, imported_text
+from config.editing.imported import blocks_of, compose_file
 from config.editing.text import jsonc, serverfile, toml, yaml
 from config.editing.text.change import EditRefused
 from config.errors import ConfigError
@@ -85,7 +85,7 @@ def test_a_file_of_a_project(name, seed, tmp_path):
     for data in inputs(seed):
         (root / name).write_bytes(data)
         assert find_project(root, tmp_path) == root
-        assert trust.allowed(root, {}, HubConfig()) is None
+        assert trust.load_allowed(root, {}, HubConfig()) is None
         with suppress(ConfigError):
             load_project(root, {}, HubConfig(), sources=read_project(root, {}))
 
@@ -118,7 +118,7 @@ def test_a_text_that_is_edited(module, seed):
 
 def test_files_of_variables_and_of_the_hub(tmp_path, caplog):
     env, memory = tmp_path / ".env", tmp_path / "memory.json"
-    imported = imported_text("T", "t", ['[upstreams.a]\ncommand = "x"']).encode()
+    imported = compose_file("T", "t", ['[upstreams.a]\ncommand = "x"']).encode()
     for data in inputs(b"A=1\nexport B='2' # c\n", b'{"format":1,"sections":{"a":{"b":[1]}}}', imported):
         env.write_bytes(data)
         memory.write_bytes(data)

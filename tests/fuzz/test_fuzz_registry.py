@@ -8,7 +8,7 @@ import os
 
 from config.loading.variables import Variables
 from config.registry.carrying import answers_in
-from config.registry.entry import Answers, about, checked, default_of, entry, words_without_answers
+from config.registry.entry import Answers, about, check_answer, default_of, entry, words_without_answers
 from config.registry.filled_templates import Piece
 from config.registry.names import RegistrySource
 from config.registry.packages import NotRunnable
@@ -35,7 +35,7 @@ def answers_for(way):
         text = default_of(slot, asked, absolute)
         for candidate in ("/x", "1", "true", *asked.input.choices):
             try:
-                text = text or checked(slot, asked, candidate, absolute)
+                text = text or check_answer(slot, asked, candidate, absolute)
             except ValueError:
                 continue
         if text:

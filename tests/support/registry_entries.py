@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from config.registry.entry import Answers, checked, default_of, entry
+from config.registry.entry import Answers, check_answer, default_of, entry
 from config.registry.filled_templates import Piece
 from config.registry.names import RegistrySource
 from config.registry.server_json import PublishedServer, read_server
@@ -37,7 +37,7 @@ def answers_of(way: Way, said: dict[str, str | list[str]]) -> Answers:
         texts = said.get(asked.key, [])
         given = [texts] if isinstance(texts, str) else texts
         if given:
-            values[asked.key] = tuple(Piece(checked(slot, asked, text, absolute), typed=True) for text in given)
+            values[asked.key] = tuple(Piece(check_answer(slot, asked, text, absolute), typed=True) for text in given)
         elif default := default_of(slot, asked, absolute):
             values[asked.key] = (Piece(default),)
     return Answers(values)

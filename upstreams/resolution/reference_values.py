@@ -14,7 +14,7 @@ import trio
 
 from config.loading.check import problems_of_upstream
 from config.loading.safe_reading import Problem
-from config.references import Reference, ResolvedConfig, in_headers, references_of, resolved
+from config.references import Reference, ResolvedConfig, in_headers, references_of, resolve_references
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnresolved
 from hub.link.rates import TokenBucket
@@ -59,7 +59,7 @@ class ReferenceValues:
     def fill(self, config: UpstreamConfig) -> UpstreamConfig:
         """`config`, which has the same references, with the values that were read last in their places."""
         assert self._values is not None
-        return resolved(config, self._values) if self._references else config
+        return resolve_references(config, self._values) if self._references else config
 
     async def read_anew(self) -> None:
         """Read all values, in place of those of before.
@@ -110,7 +110,7 @@ class ReferenceValues:
         except Unresolvable as error:
             raise UpstreamUnresolved(f"{self._name} is not started: {error}", upstream=self._name) from None
         self.mask.learn([*values.values()])
-        self._refuse_unfit(resolved(self._config, values))
+        self._refuse_unfit(resolve_references(self._config, values))
         self._values = values
 
     def _refuse_unfit(self, config: ResolvedConfig) -> None:

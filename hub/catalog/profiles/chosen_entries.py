@@ -243,7 +243,7 @@ class _Found:
         )
         hides = bool(self._hidden or self._unread)
         always = frozenset(self._always)
-        return ToolChoice(tuple(self._tools), self._wanted, self._fixed, always, self._meets.met(), hides, warnings)
+        return ToolChoice(tuple(self._tools), self._wanted, self._fixed, always, self._meets.notes(), hides, warnings)
 
 
 def _join_texts(texts: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from config.name_globs import ALL, EachGlob, NameChoice, NameStarts, fixed_start, is_wild
+from config.name_globs import ALL, EachGlob, NameChoice, NameStarts, is_wild, literal_start
 from config.names import RESERVED
 from hub.catalog.entries import UpstreamEntries
 from hub.catalog.names import name_id
@@ -151,7 +151,7 @@ def starts_of(rules: Iterable[UpstreamRule], budgets: Iterable[int]) -> NameStar
 
 
 def _is_of_nobody(entry: str, servers: NameStarts) -> bool:
-    return "__" in fixed_start(entry.removeprefix("!")) and not servers.fit(entry)
+    return "__" in literal_start(entry.removeprefix("!")) and not servers.fit(entry)
 
 
 class _Hints:
@@ -247,7 +247,7 @@ def doubts_of_upstream(part: UpstreamEntries) -> Generator[int, None, list[str]]
         meets.look_at(name)
         if not count % STEP:
             yield STEP
-    met, names = meets.met(), frozenset(own)
+    met, names = meets.notes(), frozenset(own)
     lost = {
         "entries of `tools` mean no tool of it": [
             each for each in dict.fromkeys(rule.tools) if each != "*" and each.removeprefix("!") not in met

@@ -63,7 +63,7 @@ def double_projects(examined: Examined) -> Iterator[Finding]:
     if root is None:
         return
     with suppress(ConfigError, OSError):
-        if Trust(examined.trust).allowed(root, examined.machine.environ, examined.config) is not None:
+        if Trust(examined.trust).load_allowed(root, examined.machine.environ, examined.config) is not None:
             titles, keys = started_anyway(root, examined.machine)
             if not titles:
                 return

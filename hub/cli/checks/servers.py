@@ -16,7 +16,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from config import directories
-from config.errors import dotted
+from config.errors import dot_keys
 from config.hosts.host_servers import Identity, identities
 from config.hosts.unwrap import bare, package_of
 from config.loading.document import parse
@@ -38,7 +38,7 @@ def configuration(examined: Examined) -> Iterator[Finding]:
         rows = () if examined.status is None else examined.status.upstreams
         resolved = {row.name for row in rows if row.state != "unresolved"}
         for problem in examined.error.diagnostics:
-            what = f"{problem.file}{f', line {problem.line}' if problem.line else ''}: {dotted(problem.keys)}"
+            what = f"{problem.file}{f', line {problem.line}' if problem.line else ''}: {dot_keys(problem.keys)}"
             then = f"the hub starts without {problem.unresolved}" if problem.unresolved else "the hub does not start"
             why = f"{problem.text}; until it is right {then}, or keeps what it had"
             if problem.unresolved in resolved:

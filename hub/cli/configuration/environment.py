@@ -12,7 +12,7 @@ import msgspec
 from msgspec import structs
 
 from config.editing.environment_file import Capture, capture, environment_file, write_capture
-from config.effective import ShownEnvironment, ShownVariable, shown_environment
+from config.effective import ShownEnvironment, ShownVariable, show_environment
 from config.environment.recording import why_not_unasked
 from config.errors import ConfigError, EditError
 from config.files import locked
@@ -96,7 +96,7 @@ def _of_shell(options: argparse.Namespace) -> ShownEnvironment:
     if options.name is not None and options.name not in known:
         hint = nearest(options.name, [*known, CAPTURE]) or f"there are: {', '.join(known) or 'none'}"
         raise UsageError(f"there is no server {options.name}; {hint}")
-    return shown_environment(loaded, options.name)
+    return show_environment(loaded, options.name)
 
 
 def _say_shown(shown: ShownEnvironment, environment: str, output: Output) -> None:

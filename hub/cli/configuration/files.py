@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from config.effective import ShownSetting, ShownUpstream, hub_settings, lines, shown_upstream, upstreams
+from config.effective import ShownSetting, ShownUpstream, hub_settings, lines, show_upstream, upstreams
 from config.errors import ConfigError, Diagnostic
 from config.hosts.doubts import mistyped_labels
 from config.hosts.facts import Machine
@@ -21,7 +21,7 @@ from config.hosts.import_writing import started_anyway
 from config.hub_paths import trust_path
 from config.json_schema import schema
 from config.loading.all_files import gather
-from config.loading.assemble import Loaded, load_all, loaded
+from config.loading.assemble import Loaded, load_all, load_gathered
 from config.loading.precedence import Origin, stacks
 from config.projects import PROJECT_FILES, Project, Trust, find_project, load_project, read_project
 from config.settings import HubConfig
@@ -65,7 +65,7 @@ def add_commands(commands: Any) -> None:
 
 def _config(options: argparse.Namespace) -> int:
     gathered = gather(options.config, os.environ)
-    base = loaded(gathered)
+    base = load_gathered(gathered)
     root, project, sources = _project_of(options.project, base.config)
     if project is not None:
         gathered = structs.replace(gathered, sources=(*sources, *gathered.sources))
@@ -94,7 +94,7 @@ def _project_of(named: Path | None, base: HubConfig) -> tuple[Path | None, Proje
         if named is not None:
             raise UsageError(f"--project: neither {named} nor a folder above it has a .hubd.toml or .mcp.json")
         return None, None, ()
-    found = Trust(trust_path()).allowed(root, os.environ, base)
+    found = Trust(trust_path()).load_allowed(root, os.environ, base)
     return (root, None, ()) if found is None else (root, found[0], tuple(found[1]))
 
 
@@ -238,7 +238,7 @@ def _say_who_else_starts(root: Path, output: Output) -> None:
 
 def _starts(sources: Any) -> list[ShownUpstream]:
     """The upstreams of a project."""
-    return [shown_upstream(name, stack, foreign=True) for name, stack in stacks(sources).items()]
+    return [show_upstream(name, stack, foreign=True) for name, stack in stacks(sources).items()]
 
 
 def _untrust(options: argparse.Namespace) -> int:

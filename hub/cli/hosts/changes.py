@@ -20,7 +20,7 @@ from config.hosts.facts import KnownHost, Machine, Place
 from config.hosts.install import Plan, carry_out
 from config.hosts.installed import Records
 from config.hosts.originals import Original, Originals
-from config.hub_paths import backup_dir, installed_path, originals_path, state_dir
+from config.hub_paths import backup_dir, install_records_path, originals_path, state_dir
 from config.loading.document import parse
 from config.loading.safe_reading import Problem
 from config.secrets.detection import masked, secrets_in
@@ -57,7 +57,7 @@ class HostChanges:
         if not self._may_write():
             return self._output.fail(EX_FAILED, "nothing was changed")
         with locked(state_dir()):
-            records = Records(installed_path())
+            records = Records(install_records_path())
             for place, decide in self._steps:
                 self._change(place, decide, records)
         if self._backups:
@@ -69,7 +69,7 @@ class HostChanges:
         options = self._options
         if options.yes or options.dry_run or not self._output.is_attended():
             return True
-        records, paths = Records(installed_path()), []
+        records, paths = Records(install_records_path()), []
         for place, decide in self._steps:
             try:
                 planned = decide(place, records)

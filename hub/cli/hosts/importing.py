@@ -30,7 +30,7 @@ from config.hosts.install import text_at
 from config.hosts.installed import Records, our_entries
 from config.hosts.leaving import leave_changed
 from config.hosts.secret_literals import NewSecrets
-from config.hub_paths import installed_path
+from config.hub_paths import install_records_path
 from config.loading.all_files import OWN_VARIABLES
 from config.secrets.detection import secrets_in
 from config.secrets.store import SecretStore
@@ -106,7 +106,7 @@ def _import(options: argparse.Namespace) -> int:
     present = load_present(options.config, os.environ)
     config, environ = present.config, present.environ
     output.set(dry_run=options.dry_run, files=[], commands=[], notes=output.listed("notes"))
-    records = Records(installed_path())
+    records = Records(install_records_path())
     servers, skipped, code = _survey(options, structs.replace(machine, environ=environ), records)
     servers, skipped = named_servers(options, servers, skipped)
     ours = known(config, directory, environ)

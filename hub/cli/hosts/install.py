@@ -18,7 +18,7 @@ from config.hosts.import_writing import imported_dir, known
 from config.hosts.install import Plan, own_program, plan_entries, plan_restore, plan_uninstall, text_at
 from config.hosts.installed import Records, our_entries
 from config.hosts.originals import Originals
-from config.hub_paths import config_file, installed_path, originals_path, runtime_dir, state_dir
+from config.hub_paths import config_file, install_records_path, originals_path, runtime_dir, state_dir
 from config.loading.assemble import load_all
 from hub.cli.configuration.environment import record_shell
 from hub.cli.hosts.changes import HostChanges, of_place, originals_of
@@ -119,7 +119,7 @@ def _uninstall(options: argparse.Namespace) -> int:
     def is_by_program(place: Place) -> bool:
         """True if a program of the host changes the file, so that servers are put back after it."""
         try:
-            return bool(plan(place, Records(installed_path())).program)
+            return bool(plan(place, Records(install_records_path())).program)
         except EditError:
             return False
 
@@ -179,7 +179,7 @@ def _remind(options: argparse.Namespace, machine: Machine) -> None:
 
 def _list(options: argparse.Namespace, machine: Machine, output: Output) -> int:
     """The hosts that are here, and whether they have the hub."""
-    records, project = Records(installed_path()), project_of(options)
+    records, project = Records(install_records_path()), project_of(options)
     places = [
         place
         for host in all_hosts().values()

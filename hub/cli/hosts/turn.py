@@ -31,7 +31,7 @@ from config.hub_paths import (
     backup_dir,
     config_file,
     had_before_path,
-    installed_path,
+    install_records_path,
     originals_path,
     secrets_path,
     state_dir,
@@ -105,7 +105,7 @@ def _remove_drafts(main: Path | None) -> None:
         imported.with_name(OWN_VARIABLES),
         *(imported / f"{host}.toml" for host in hosts),
     ]
-    files += [had_before_path(), installed_path(), originals_path(), secrets_path()]
+    files += [had_before_path(), install_records_path(), originals_path(), secrets_path()]
     for host in hosts.values():
         files += [place.path for place in (*user_places(host, machine), *every_user_file(host, machine))]
     with locked(state_dir()):

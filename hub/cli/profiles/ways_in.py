@@ -17,7 +17,7 @@ from config.hosts.entry import url_of
 from config.hosts.facts import Machine, all_hosts, every_user_file
 from config.hosts.install import text_at
 from config.hosts.installed import Records, our_entries
-from config.hub_paths import installed_path, tokens_path
+from config.hub_paths import install_records_path, tokens_path
 from config.loading.assemble import load_all
 from config.loading.host_entry import command_of
 from config.tables.access import AccessToken
@@ -70,7 +70,7 @@ def _entries(label: str) -> Iterator[WrittenEntry]:
     if host is None:
         return
     with suppress(EditError, OSError):
-        records = Records(installed_path())
+        records = Records(install_records_path())
         for place in every_user_file(host, Machine.this()):
             with suppress(EditError, EditRefused, OSError):
                 entries = serverfile.entries(place.kept, text_at(place.path))

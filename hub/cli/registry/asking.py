@@ -9,7 +9,7 @@ from getpass import getpass
 from typing import Final
 
 from config.hosts.secret_literals import NewSecrets
-from config.registry.entry import Answers, about, checked, default_of, missing
+from config.registry.entry import Answers, about, check_answer, default_of, missing
 from config.registry.filled_templates import Piece
 from config.registry.slots import Asked, Slot, all_asked
 from config.registry.ways import Way
@@ -46,7 +46,7 @@ def given(pairs: Sequence[str], way: Way) -> dict[str, list[str]]:
         if key in found and not slot.repeated:
             raise UsageError(f"--input {key}: it has a value already")
         try:
-            found.setdefault(key, []).append(checked(slot, asked, text, absolute))
+            found.setdefault(key, []).append(check_answer(slot, asked, text, absolute))
         except ValueError as error:
             raise UsageError(f"--input {key}: {error}") from None
     return found
@@ -127,7 +127,7 @@ def _ask(slot: Slot, asked: Asked, default: str) -> list[str]:
         try:
             if not text:
                 raise ValueError("it has to be said")
-            found.append(checked(slot, asked, text, absolute))
+            found.append(check_answer(slot, asked, text, absolute))
         except ValueError as error:
             failures += 1
             _say_again(asked.key, str(error))

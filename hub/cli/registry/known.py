@@ -7,8 +7,8 @@ from pathlib import Path
 from config.errors import ConfigError
 from config.loading.assemble import Loaded, load_all
 from config.loading.variables import Unresolved, Variables
-from config.references import filled, references_in
-from config.tables.registries import RegistryConfig, flaw_of_url, ordered
+from config.references import fill_references, references_in
+from config.tables.registries import RegistryConfig, flaw_of_url, in_order
 from hub.cli.registry.client import Registry, one_of
 from upstreams.resolution.sources import Unresolvable, read_references
 
@@ -20,7 +20,7 @@ class Known:
         """Raises: ConfigError, if the configuration cannot be used."""
         self._loaded: Loaded = load_all(named, os.environ, partly=True)
         self.upstreams = self._loaded.config.upstreams
-        self._registries = ordered(self._loaded.config.registries)
+        self._registries = in_order(self._loaded.config.registries)
         main = next(iter(self._loaded.sources), None)
         self._variables = Variables(self._loaded.environ or os.environ, main.parent if main else Path.cwd())
 
@@ -54,6 +54,6 @@ class Known:
 
         try:
             expanded = self._variables.expand_for_server(text)
-            return filled(expanded, read_references(references_in(expanded), self._variables.environ))
+            return fill_references(expanded, read_references(references_in(expanded), self._variables.environ))
         except (Unresolved, Unresolvable) as error:
             raise ConfigError(f"{setting}: {error}") from None

@@ -14,7 +14,7 @@ from msgspec import Struct
 from config.editing.draft import Draft
 from config.hosts.secret_literals import NewSecrets
 from config.registry.carrying import answers_in
-from config.registry.entry import checked
+from config.registry.entry import check_answer
 from config.registry.filled_templates import Piece
 from config.registry.names import LATEST, RegistrySource, is_older, source_of
 from config.registry.server_json import Listed
@@ -159,7 +159,7 @@ def _still_good(
             pieces = tuple(Piece(piece.text) for piece in pieces)
         try:
             for piece in pieces:
-                checked(*known[key], piece.text, absolute)
+                check_answer(*known[key], piece.text, absolute)
         except ValueError:
             continue
         yield key, pieces

@@ -16,7 +16,7 @@ from config.hosts.import_writing import Write, imported_dir, imported_files, kno
 from config.hosts.installed import Records
 from config.hosts.leaving import leave_changed
 from config.hosts.secret_literals import NewSecrets
-from config.hub_paths import config_file, installed_path
+from config.hub_paths import config_file, install_records_path
 from config.loading.all_files import OWN_VARIABLES
 from config.secrets.store import SecretStore
 from hub.cli.hosts.choices import say_elsewhere, settle_near_duplicates
@@ -91,7 +91,7 @@ class _Journey:
         self._machine = Machine.this()
         if any("\ud800" <= each <= "\udfff" for each in str(self._machine.home)):
             raise UsageError("the path of the home directory is not UTF-8, so no file can name it: set HOME to another")
-        self._records = Records(installed_path())
+        self._records = Records(install_records_path())
         self._directory = imported_dir(None)
         present = load_present(None, os.environ)
         self._config, self._environ = present.config, present.environ

@@ -15,10 +15,10 @@ from config.environment.own_file import (
     assignments,
     for_this_process,
     in_block,
-    joined,
+    join_own,
+    line_for,
     outside,
     with_block,
-    written,
 )
 
 HOSTS = {
@@ -33,12 +33,12 @@ HOSTS = {
 @pytest.mark.covers("FH-4")
 def test_the_file_wins_but_for_what_says_where_it_is():
     own = {"PATH": "/all", "HOME": "/no", "XDG_STATE_HOME": "/no", "HUBD_RUNTIME_DIR": "/no", "XDG_CACHE_HOME": "/c"}
-    assert joined(HOSTS, own) == {**HOSTS, "PATH": "/all", "XDG_CACHE_HOME": "/c"}
-    assert joined(HOSTS, {}) == HOSTS
+    assert join_own(HOSTS, own) == {**HOSTS, "PATH": "/all", "XDG_CACHE_HOME": "/c"}
+    assert join_own(HOSTS, {}) == HOSTS
 
 
 def test_the_hub_takes_over_nothing_that_would_move_its_files():
-    assert for_this_process(joined({}, HOSTS)) == {"PATH": "/usr/bin:/bin", "A": "1"}
+    assert for_this_process(join_own({}, HOSTS)) == {"PATH": "/usr/bin:/bin", "A": "1"}
 
 
 def test_the_current_environment_is_replaced_as_a_whole():
@@ -76,7 +76,7 @@ def test_lines_as_a_service_has_them():
 @given(files(), VALUES)
 def test_the_block_is_what_was_written_and_the_rest_is_as_it_was(data, values):
     after = with_block(data, values)
-    kept = {name: value for name, value in values.items() if written(name, value) is not None}
+    kept = {name: value for name, value in values.items() if line_for(name, value) is not None}
     assert in_block(after) == (kept or None)
     assert after.endswith(data)
     assert outside(after) == outside(data)
@@ -97,7 +97,7 @@ def test_a_block_is_replaced_where_it_stands(before, behind, first, second):
 
 @given(NAMES, st.text(max_size=30))
 def test_what_is_written_is_read_again(name, value):
-    line = written(name, value)
+    line = line_for(name, value)
     if line is not None:
         assert [(each.name, each.value) for each in assignments(line)] == [(name, value)]
         assert "\n" not in line
@@ -108,13 +108,13 @@ def test_what_is_written_is_read_again(name, value):
     ["/usr/bin:/home/me/bin", "/mnt/c/Program Files (x86)", "it's", 'a "b"', "a#b", " x ", "", "ü", "$HOME", "`"],
 )
 def test_usual_values_can_be_written(value):
-    assert written("A", value) is not None
+    assert line_for("A", value) is not None
 
 
 @pytest.mark.parametrize("value", ["a\nb", "a\0b", "a\rb", "'\"", "'$", "a\\", "\ud800", "a\u2028b"])
 def test_what_two_readers_take_for_different_things_is_not_written(value):
-    assert written("A", value) is None
-    assert written("A-B", "x") is written("1A", "x") is None
+    assert line_for("A", value) is None
+    assert line_for("A-B", "x") is line_for("1A", "x") is None
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from config.editing.imported import blocks_of, imported_text, removed_in, without
+from config.editing.imported import blocks_of, compose_file, removed_marks, without
 from config.editing.text.change import EditRefused
 from config.hosts.entry import KEY, stdio_entry
 from config.hosts.facts import Machine, Place, all_hosts, every_user_file, project_files
@@ -50,7 +50,7 @@ def taken(servers, secrets="keep", known=None, names=()):
 
 def written(result):
     """The upstreams in the file that an import would write."""
-    return tomllib.loads(imported_text("T", "t", [block(name, server) for name, server in result.taken])).get(
+    return tomllib.loads(compose_file("T", "t", [block(name, server) for name, server in result.taken])).get(
         "upstreams", {}
     )
 
@@ -74,7 +74,7 @@ def test_from_every_host(id, machine):
     host_homes.write(machine.home, id)
     servers, _ = surveyed(machine, id)
     assert tuple(server.name for server in servers) == HOMES[id].servers
-    text = imported_text("T", id, [block(server.name, server) for server in servers])
+    text = compose_file("T", id, [block(server.name, server) for server in servers])
     path = machine.home / f"{id}.toml"
     if servers:
         config = load_all(path, {**machine.environ}, texts={path: text}).config
@@ -356,7 +356,7 @@ def test_importing_again_finds_everything_known(id, machine):
     host_homes.write(machine.home, id)
     servers, _ = surveyed(machine, id)
     result = taken(servers)
-    text = imported_text("T", id, [block(name, server) for name, server in result.taken])
+    text = compose_file("T", id, [block(name, server) for name, server in result.taken])
     known = identities_in(text, Variables(machine.environ, machine.home))
     assert taken(servers, known=known).taken == []
 
@@ -364,7 +364,7 @@ def test_importing_again_finds_everything_known(id, machine):
 def test_the_file_says_whether_it_was_edited(machine):
     host_homes.write(machine.home, "continue")
     blocks = [block(server.name, server) for server in surveyed(machine, "continue")[0]]
-    text = imported_text("Continue", "continue", blocks)
+    text = compose_file("Continue", "continue", blocks)
     assert blocks_of(text) == blocks
     head, first = text.split("# Checksum", 1)
     assert 'cwd = "~"' in first
@@ -377,13 +377,13 @@ def test_the_file_says_whether_it_was_edited(machine):
 def test_what_was_removed_leaves_a_mark(machine):
     host_homes.write(machine.home, "continue")
     servers = surveyed(machine, "continue")[0]
-    text = imported_text("Continue", "continue", [block(server.name, server) for server in servers])
-    assert removed_in(text) == set()
+    text = compose_file("Continue", "continue", [block(server.name, server) for server in servers])
+    assert removed_marks(text) == set()
     gone = without(text, "browser").apply(text)
     assert len(blocks_of(gone)) == 2
     assert "DEBUG" not in gone
     assert list(tomllib.loads(gone)["upstreams"]) == ["remote"]
-    result = Import({}, [], "keep", removed_in(gone))
+    result = Import({}, [], "keep", removed_marks(gone))
     for server in servers:
         result.add(server)
     assert [name for name, _ in result.taken] == ["remote"]

@@ -8,7 +8,7 @@ import pytest
 from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.loading.check_oauth import problems_of_oauth, problems_of_oauth_in_hub
-from config.references import references_of, resolved
+from config.references import references_of, resolve_references
 from config.setting import Secret
 from config.settings import UpstreamConfig
 from config.tables.oauth import IdentityProvider, OAuthConfig, UpstreamOAuth
@@ -116,8 +116,8 @@ def test_the_secret_of_a_sign_in_may_be_a_reference_or_in_a_file(tmp_path: Path)
     assert (oauth.client_id, oauth.client_secret) == ("a", Secret("from a file"))
     later = config.upstreams["later"]
     (reference,) = references_of(later)
-    assert resolved(later, {reference: "kept"}).oauth.client_secret == Secret("kept")
-    assert "kept" not in repr(resolved(later, {reference: "kept"}))
+    assert resolve_references(later, {reference: "kept"}).oauth.client_secret == Secret("kept")
+    assert "kept" not in repr(resolve_references(later, {reference: "kept"}))
 
 
 def test_what_is_missing_below_it_is_told_with_file_and_line(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from config.errors import ConfigError
 from config.identity import config_key, source_of
 from config.loading.assemble import load_all
 from config.projects import load_project
-from config.references import Reference, in_headers, references_of, resolved, shown
+from config.references import Reference, in_headers, references_of, resolve_references, spell_references
 from config.settings import HubConfig
 
 SERVER = '[upstreams.a]\ncommand = "true"\n'
@@ -54,7 +54,7 @@ def test_they_stay_in_all_texts_of_a_server(state, tmp_path):
         Reference("cmd", "pass show x"),
         Reference("credential", "c"),
     )
-    filled = resolved(config, {each: each.kind.upper() for each in references_of(config)})
+    filled = resolve_references(config, {each: each.kind.upper() for each in references_of(config)})
     assert filled.args == ("--key=SECRET", "CMD")
     assert filled.env["T"].reveal() == "aCREDENTIALb"
     assert sorted(value.reveal() for value in filled.read) == ["CMD", "CREDENTIAL", "SECRET"]
@@ -66,12 +66,15 @@ def test_urls_headers_command_and_cwd_hold_them_too(state, tmp_path):
     keep(state, K="ab")
     config = one(tmp_path, URL.replace("/mcp", "/${secret:K}") + 'headers = { Authorization = "Bearer ${secret:K}" }\n')
     assert in_headers(config)
-    filled = resolved(config, {Reference("secret", "K", "ab"): "v"})
+    filled = resolve_references(config, {Reference("secret", "K", "ab"): "v"})
     assert (filled.url, filled.headers["Authorization"].reveal()) == ("https://example.com/v", "Bearer v")
     whole = one(tmp_path, '[upstreams.a]\nurl = "${secret:K}"\n')
-    assert shown(whole.url or "") == "${secret:K}"
+    assert spell_references(whole.url or "") == "${secret:K}"
     config = one(tmp_path, '[upstreams.a]\ncommand = "${cmd:which a/b}"\ncwd = "${credential:c}"\n')
-    assert (shown(config.command or ""), shown(config.cwd or "")) == ("${cmd:which a/b}", "${credential:c}")
+    assert (spell_references(config.command or ""), spell_references(config.cwd or "")) == (
+        "${cmd:which a/b}",
+        "${credential:c}",
+    )
 
 
 def test_what_comes_in_is_no_reference(state, tmp_path):

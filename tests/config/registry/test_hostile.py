@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.loading.variables import Variables
-from config.registry.entry import about, checked, default_of
-from config.registry.filled_templates import Piece, as_setting, filled
+from config.registry.entry import about, check_answer, default_of
+from config.registry.filled_templates import Piece, as_setting, fill_template
 from config.registry.server_json import (
     Unreadable,
     list_path,
@@ -270,7 +270,9 @@ def test_what_nobody_typed_means_itself(pieces):
 
 @given(st.text("{}ab$", max_size=20), st.text("{}ab$", max_size=6))
 def test_an_answer_stands_as_it_is_where_its_name_was(template, answer):
-    whole = "".join(piece.text for piece in filled(template, lambda name: Piece(answer) if name == "a" else None))
+    whole = "".join(
+        piece.text for piece in fill_template(template, lambda name: Piece(answer) if name == "a" else None)
+    )
     assert whole == template.replace("{a}", answer) if answer != "{a}" else True
 
 
@@ -296,7 +298,7 @@ def asked_of(**more):
     ],
 )
 def test_answers_that_will_do(input, text, used):
-    assert checked(*asked_of(**input), text, absolute) == used
+    assert check_answer(*asked_of(**input), text, absolute) == used
 
 
 @pytest.mark.parametrize(
@@ -313,14 +315,14 @@ def test_answers_that_will_do(input, text, used):
 )
 def test_answers_that_will_not_do(input, text, why):
     with pytest.raises(ValueError, match=why):
-        checked(*asked_of(**input), text, absolute)
+        check_answer(*asked_of(**input), text, absolute)
 
 
 @pytest.mark.parametrize("path", ["/a,dst=/etc", '/a"b', "/a$b", "${HOME}"])
 def test_a_folder_of_a_container_is_one_folder(path):
     [source, _] = all_asked(way_of(example("filesystem"), 1).slots[:1])
     with pytest.raises(ValueError, match="without commas"):
-        checked(*source, path, absolute)
+        check_answer(*source, path, absolute)
 
 
 def test_a_default_that_will_not_do_is_none():

@@ -7,7 +7,7 @@ from config.errors import ConfigError
 from config.loading.all_files import gather
 from config.loading.assemble import load_all
 from config.setting import Secret, secrets_of
-from config.tables.registries import OFFICIAL_URL, RegistryConfig, ordered
+from config.tables.registries import OFFICIAL_URL, RegistryConfig, in_order
 
 HEAD = "[upstreams.a]\ncommand = 'true'\n"
 
@@ -21,7 +21,7 @@ def load(tmp_path, text):
 
 def test_they_are_asked_in_their_order_and_the_official_one_last(tmp_path):
     text = '[registries.b]\nurl = "https://b.example"\n[registries.a]\nurl = "http://127.0.0.1:9/x"\n'
-    found = ordered(load(tmp_path, text).config.registries)
+    found = in_order(load(tmp_path, text).config.registries)
     assert [(name, each.url) for name, each in found.items()] == [
         ("b", "https://b.example"),
         ("a", "http://127.0.0.1:9/x"),
@@ -31,11 +31,11 @@ def test_they_are_asked_in_their_order_and_the_official_one_last(tmp_path):
 
 def test_the_official_one_can_be_moved_and_mirrored(tmp_path):
     text = '[registries.official]\n[registries.b]\nurl = "https://b.example"\n'
-    assert [*ordered(load(tmp_path, text).config.registries)] == ["official", "b"]
-    assert ordered({})["official"] == RegistryConfig(url=OFFICIAL_URL)
+    assert [*in_order(load(tmp_path, text).config.registries)] == ["official", "b"]
+    assert in_order({})["official"] == RegistryConfig(url=OFFICIAL_URL)
     mirror = RegistryConfig(url="https://mirror.example")
-    assert ordered({"official": mirror}) == {"official": mirror}
-    with_header = ordered({"official": RegistryConfig(headers={"A": Secret("b")})})["official"]
+    assert in_order({"official": mirror}) == {"official": mirror}
+    with_header = in_order({"official": RegistryConfig(headers={"A": Secret("b")})})["official"]
     assert (with_header.url, with_header.headers) == (OFFICIAL_URL, {"A": Secret("b")})
 
 

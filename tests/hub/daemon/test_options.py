@@ -8,7 +8,7 @@ import pytest
 
 from config.fixed_values import with_given
 from config.loading.assemble import Loaded
-from config.references import Reference, marked
+from config.references import Reference, mark_reference
 from config.settings import HubConfig
 from config.tables.profiles import Profile, ToolOverride
 from hub.daemon.options import START_PATIENCE_S, FixedReferences
@@ -154,7 +154,7 @@ def test_a_value_of_the_wrong_type_is_warned_of_and_the_tool_is_there(tmp_path):
 
 
 def profiles_with(*references):
-    fix = {str(number): marked(each) for number, each in enumerate(references)}
+    fix = {str(number): mark_reference(each) for number, each in enumerate(references)}
     return with_given({"p": Profile(override={"a__x": ToolOverride(fix=fix)})}, {}, {})
 
 

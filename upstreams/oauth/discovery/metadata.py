@@ -7,7 +7,7 @@ is wrong, what is needed makes the whole document worthless.
 from typing import Any, Final
 from urllib.parse import unquote_plus
 
-from config.errors import dotted, quoted
+from config.errors import dot_keys, quote_toml
 from config.secrets.detection import masked_url
 from config.tables.oauth import OWN_PARAMETERS, UpstreamOAuth
 from upstreams.oauth.discovery.addresses import (
@@ -31,7 +31,7 @@ MAX_QUERY_CHARS: Final = 2048
 
 def below(upstream: str) -> str:
     """The place of the settings of signing in at `upstream`, for texts."""
-    return f"below [{dotted(('upstreams', upstream, 'oauth'))}]"
+    return f"below [{dot_keys(('upstreams', upstream, 'oauth'))}]"
 
 
 class Terms:
@@ -107,7 +107,7 @@ def _identifier(named: str | None, place: str, terms: Terms) -> tuple[str, bool]
     other = show_url(masked_url(named))
     raise OAuthProblem(
         f"{terms.upstream} says that it is {other}, which is not {own}, so it is not trusted. "
-        f"If you know better, set resource = {quoted(other)} {below(terms.upstream)}."
+        f"If you know better, set resource = {quote_toml(other)} {below(terms.upstream)}."
     )
 
 
@@ -211,7 +211,7 @@ def _check_pkce(methods: object, issuer: str, terms: Terms) -> None:
             return
         raise OAuthProblem(
             f"{show_url(issuer)} does not say that it supports PKCE. If you know that it does, set pkce = "
-            f"{quoted('assume')} {below(terms.upstream)}."
+            f"{quote_toml('assume')} {below(terms.upstream)}."
         )
     if not isinstance(methods, list) or "S256" not in methods:
         raise OAuthProblem(

@@ -10,7 +10,7 @@ import trio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from config.errors import quoted
+from config.errors import quote_toml
 from config.tables.oauth import OAuthConfig, UpstreamOAuth
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.model import Allowed, Fetched, FetchFailed
@@ -122,7 +122,7 @@ def client_of_settings(
     """
     for setting, value in (("client_secret", settings.client_secret), ("private_key", settings.private_key)):
         if value is not None and not settings.issuer:
-            issuer = quoted(show_url(server.issuer))
+            issuer = quote_toml(show_url(server.issuer))
             raise OAuthProblem(
                 f"{upstream} has a {setting}, which belongs to one authorization server; write that down as "
                 f"issuer = {issuer} {below(upstream)}, if it is the right one. Otherwise whichever {upstream} names "
@@ -135,7 +135,9 @@ def client_of_settings(
     elif method == "private_key_jwt" and settings.private_key is None:
         missing = "private_key"
     if missing:
-        raise OAuthProblem(f"{upstream} has token_auth = {quoted(method)}, which needs {missing} {below(upstream)}.")
+        raise OAuthProblem(
+            f"{upstream} has token_auth = {quote_toml(method)}, which needs {missing} {below(upstream)}."
+        )
     return OAuthClient(
         issuer=server.issuer,
         client_id=settings.client_id,
@@ -184,7 +186,7 @@ def _pin(client: OAuthClient, upstream: str, clients: Clients) -> None:
         now = show_url(client.issuer)
         raise OAuthProblem(
             f"The client_id of {upstream} was first used at {show_url(first.issuer)}, and {upstream} now names {now}, "
-            f"where it was not tried. If that is right, set issuer = {quoted(now)} {below(upstream)}."
+            f"where it was not tried. If that is right, set issuer = {quote_toml(now)} {below(upstream)}."
         )
 
 
@@ -280,7 +282,9 @@ def _refusal(answer: Fetched) -> str:
 
 def needs_client_id(upstream: str, settings: UpstreamOAuth) -> str:
     """The sentence that nobody signs in by this grant without a client id."""
-    return f"{upstream} has grant = {quoted(settings.grant)}, for which client_id is needed; set it {below(upstream)}."
+    return (
+        f"{upstream} has grant = {quote_toml(settings.grant)}, for which client_id is needed; set it {below(upstream)}."
+    )
 
 
 def no_stranger(upstream: str, issuer: str, redirect_uri: str, answer: str = "") -> str:

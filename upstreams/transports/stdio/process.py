@@ -23,7 +23,7 @@ from typing import Final
 import trio
 from trio.lowlevel import checkpoint
 
-from config.environment.passing import passed
+from config.environment.passing import select_passed
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.rates import TokenBucket
@@ -216,7 +216,7 @@ def signal_name(number: int) -> str:
 
 def child_environment(config: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, str]:
     """Environment of a child: what of `environ` is passed to it, and over that what its configuration declares."""
-    return passed(environ, config.pass_) | {name: value.reveal() for name, value in config.env.items()}
+    return select_passed(environ, config.pass_) | {name: value.reveal() for name, value in config.env.items()}
 
 
 def is_found(config: UpstreamConfig, environ: Mapping[str, str] = os.environ) -> bool:
