@@ -17,7 +17,6 @@ from functools import partial
 from typing import Final
 
 import trio
-from msgspec import Struct
 
 from config.diff import compare
 from config.identity import config_key
@@ -79,17 +78,6 @@ class Generation:
                     await keep_going(f"Keeping {self.upstream.name}", self.runner.run)
         finally:
             self.stopped.set()
-
-
-class SupervisorStatistics(Struct, frozen=True):
-    """Numbers of upstreams."""
-
-    serving: int = 0
-    candidates: int = 0
-    """Upstreams that are to replace another as soon as they can."""
-    leaving: int = 0
-    """Upstreams that are being drained or stopped."""
-    journals: int = 0
 
 
 class Supervisor:
@@ -203,11 +191,6 @@ class Supervisor:
     def _note_connected(self, upstream: ManagedUpstream) -> None:
         if upstream.state is State.CONNECTED and upstream.offered.listed:
             self.last_connected.note(upstream.config)
-
-    def statistics(self) -> SupervisorStatistics:
-        """Numbers of the moment."""
-        leaving = sum(map(len, self._leaving.values()))
-        return SupervisorStatistics(len(self._generations), len(self._candidates), leaving, len(self.journals))
 
     async def reported(self, names: Iterable[str]) -> None:
         """Wait until each of these upstreams has listed what it offers, or has failed, but for those that were late the

@@ -11,7 +11,7 @@ The first SIGTERM or SIGINT stops the hub in order, the second at once.
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -83,7 +83,7 @@ class Daemon:
             wall=wall,
             pending=lambda: (*listener.pending, *hub.pending),
             environment=environment,
-            around=self._reloading,
+            around=systemd.reloading,
         )
         self._lines = LineServer(hub.router, hub.hosts)
         self._watch = LoopWatchdog()
@@ -160,12 +160,6 @@ class Daemon:
     def _announce(self) -> None:
         """Say where the hub listens now."""
         announce(self._listener, self._hub.config, shown=self._shown)
-
-    @asynccontextmanager
-    async def _reloading(self) -> AsyncIterator[None]:
-        """Entered around every reload that was asked for or changes something."""
-        with systemd.reloading():
-            yield
 
     def _summary(self) -> str:
         """The status line for the service manager."""

@@ -11,8 +11,8 @@ the others run. It is started as soon as its references can be resolved; until t
 """
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
@@ -35,11 +35,6 @@ log = logging.getLogger("hubd.reload")
 
 RETRY_S: Final = 5.0
 """Interval of retries with a configuration that cannot be used: not all that it needs can be watched."""
-
-
-@asynccontextmanager
-async def _plainly() -> AsyncIterator[None]:
-    yield
 
 
 class ReloadResult(Struct, frozen=True):
@@ -102,7 +97,7 @@ class Reloader:
         wall: Callable[[], float],
         pending: Callable[[], tuple[str, ...]] = tuple,
         environment: CurrentEnvironment | None = None,
-        around: Callable[[], AbstractAsyncContextManager[None]] = _plainly,
+        around: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.problem: str | None = None
         self._loaded = first
@@ -180,18 +175,18 @@ class Reloader:
         """One reload. Never raises."""
         asked, self._asked = self._asked, False
         if asked:
-            async with self._around():
+            with self._around():
                 return await self._try()
         return await self._try(around=self._around)
 
-    async def _try(self, around: Callable[[], AbstractAsyncContextManager[None]] = _plainly) -> ReloadResult:
+    async def _try(self, around: Callable[[], AbstractContextManager[None]] = nullcontext) -> ReloadResult:
         try:
             # A keyring may have the thread wait for a person; the hub can stop all the same
             loaded = await trio.to_thread.run_sync(self._read_all, abandon_on_cancel=True)
             found = difference(self._loaded.config, loaded.config)
             self._environment.replace(loaded.environ)
             if found:
-                async with around():
+                with around():
                     await self._apply(loaded, found)
         except ConfigError as error:
             self._environment.replace(self._loaded.environ)

@@ -174,17 +174,12 @@ class Crowd:
         """Close the guest that has been idle longest, of `principal` or of all guests; False: none is idle."""
         among = [guest for guest, whose in self._guests.items() if principal is None or whose == principal]
         idle = [guest for guest in among if guest.is_idle]
-        idle.sort(key=_deadline)
+        idle.sort(key=lambda guest: guest.deadline)
         for guest in idle:
             if not guest.has_sent():  # a request that has arrived would be lost
                 guest.abort()
                 return True
         return False
-
-
-def _deadline(visitor: Visitor) -> float:
-    """Time at which the connection will have been idle for too long."""
-    return visitor.deadline
 
 
 Handler = Callable[[HttpRequest, HttpResponse], Awaitable[None]]

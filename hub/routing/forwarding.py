@@ -8,12 +8,11 @@ from collections.abc import Awaitable
 from functools import partial
 
 import trio
-from msgspec import Raw
 
 from hub.bridge.bridge import EraBridge
 from hub.bridge.tasks.task_handles import Viewer
 from hub.catalog.entries import Route
-from hub.catalog.rewrite import LARGE_BYTES, Change, identity, localise, untag_arguments
+from hub.catalog.rewrite import LARGE_BYTES, identity, localise, untag_arguments
 from hub.link.hub_errors import UpstreamProtocolError, failure_from
 from hub.link.interface import Interim, Operation
 from hub.link.interface import Upstream as Seam
@@ -97,16 +96,14 @@ class OperationForwarder:
             params[named] = raw(route.original)
         if (arguments := params.get("arguments")) is not None:
             untag = self._live.of(exchange.view).untagger(route.upstream)
-            is_large = untag is not identity and memoryview(arguments).nbytes > LARGE_BYTES
-            params["arguments"] = (
-                await self._untag_large(arguments, untag) if is_large else untag_arguments(arguments, untag)
-            )
+            if untag is not identity and memoryview(arguments).nbytes > LARGE_BYTES:
+                work = partial(untag_arguments, arguments, untag)
+                params["arguments"] = await trio.to_thread.run_sync(work, limiter=self._untagging)
+            else:
+                params["arguments"] = untag_arguments(arguments, untag)
         if route.fixed is not None:  # last, so that it is sent as it was written
             params["arguments"] = route.fixed.fill(params.get("arguments"))
         return Operation(request.method, params_for_upstream(params), meta)
-
-    async def _untag_large(self, arguments: Raw, untag: Change) -> Raw:
-        return await trio.to_thread.run_sync(partial(untag_arguments, arguments, untag), limiter=self._untagging)
 
     def _send(
         self,

@@ -45,9 +45,8 @@ class ToolSearch:
         return refuse(unknown_tool(name, await self._index_of(catalog)))
 
     async def _index_of(self, catalog: Catalog) -> SearchIndex:
-        return await self._make_index(catalog) if catalog.index is None else catalog.index
-
-    async def _make_index(self, catalog: Catalog) -> SearchIndex:
+        if catalog.index is not None:
+            return catalog.index
         async with self._making:
             if catalog.index is not None:  # by whoever waited before
                 return catalog.index

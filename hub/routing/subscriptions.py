@@ -9,7 +9,7 @@ Both become listeners (`hub.routing.listeners`), which are kept and counted here
 from typing import Final
 
 import trio
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from hub.bridge.tasks.task_handles import TaskHandles
 from hub.catalog.view import View
@@ -37,15 +37,6 @@ MAX_LISTENS: Final = 64
 """Streams that one host listens to."""
 
 
-class SubscriptionStatistics(Struct, frozen=True):
-    """Numbers of listeners."""
-
-    sessions: int = 0
-    """Legacy sessions that subscribed to a resource."""
-    streams: int = 0
-    """Running `subscriptions/listen`."""
-
-
 class Subscriptions:
     """All listeners. `tasks` tells of tasks; None: there are none."""
 
@@ -57,17 +48,7 @@ class Subscriptions:
         self._ended = False
 
     def __repr__(self) -> str:
-        counts = self.statistics()
-        return f"<Subscriptions [{counts.sessions} sessions, {counts.streams} streams]>"
-
-    def statistics(self) -> SubscriptionStatistics:
-        """Numbers of listeners."""
-        return SubscriptionStatistics(len(self._sessions), sum(map(len, self._streams.values())))
-
-    @property
-    def streaming(self) -> frozenset[Tenant]:
-        """The hosts that have a `subscriptions/listen` running."""
-        return frozenset(self._streams)
+        return f"<Subscriptions [{len(self._sessions)} sessions, {sum(map(len, self._streams.values()))} streams]>"
 
     # --- legacy hosts
 

@@ -101,7 +101,7 @@ async def test_a_server_that_asks_for_roots_has_those_of_each_host_from_the_next
         assert (await told(host), await told(other), await told(host)) == (HERE, THERE, HERE)
         assert await told(bare) == "The host of this call does not answer roots/list"
         assert (upstream.status().withheld_roots, upstream.status().mode) == (1, "interactive")
-        assert len(upstream.pool.exclusive_sessions()) == 3
+        assert len(upstream.pool._by_host) == 3
 
 
 @pytest.mark.covers("G-11")

@@ -563,7 +563,7 @@ class House:
             assert upstream.in_flight == 0, upstream
             for pool in upstream.pools:
                 assert all(pooled.is_open for pooled in pool.extra_sessions), pool
-                exclusive = pool.exclusive_sessions()
+                exclusive = pool._by_host
                 attached = {host.tenant for host in self.hub.hosts}
                 assert {tenant for tenant in exclusive if tenant.conversation} <= attached, pool
                 for pooled in pool.open_sessions():
@@ -583,7 +583,7 @@ class House:
     def assert_watched_by_who_is_there(self) -> None:
         """Assert that only attached hosts are subscribed, each at the session that serves it."""
         attached = {host.tenant for host in self.hub.hosts}
-        listening = self.hub.subscriptions.streaming
+        listening = self.hub.subscriptions._streams
         for upstream in self.hub.supervisor.upstreams.values():
             found = {}
             for pooled in [pooled for pool in upstream.pools for pooled in pool.open_sessions()]:

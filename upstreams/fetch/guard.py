@@ -54,7 +54,8 @@ def judge_url(url: str, allowed: Allowed) -> FetchTarget:
         raise _refusal("A URL with spaces, backslashes or characters that cannot be printed is not asked")
     try:
         parts = urlsplit(url)
-        host, port = _ascii((parts.hostname or "").lower()), parts.port
+        host, port = (parts.hostname or "").lower(), parts.port
+        host = host if host.isascii() else host.encode("idna").decode("ascii").lower()
     except ValueError:  # brackets, a port that is no number, a name that cannot be
         raise _refusal("Something that is not a URL is not asked") from None
     if parts.scheme not in ("https", "http") or not _is_host(host) or port == 0:
@@ -137,10 +138,6 @@ def _private(target: FetchTarget) -> FetchFailed:
 
 def _refusal(text: str) -> FetchFailed:
     return FetchFailed(text, refused=True)
-
-
-def _ascii(host: str) -> str:
-    return host if host.isascii() else host.encode("idna").decode("ascii").lower()
 
 
 def _is_host(host: str) -> bool:

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import trio
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from config.identity import config_key
 from config.saved_state import Memory
@@ -42,19 +42,6 @@ MAX_GONE: Final = 64
 """Hosts that have left are remembered until all their calls must have noticed."""
 INTERACTIVE: Final = "interactive"
 """The section of the memory that lists upstreams that have asked questions."""
-
-
-class PoolStatistics(Struct, frozen=True):
-    """Numbers of sessions beside the main one, and of hosts."""
-
-    opening: int = 0
-    """Sessions that no call finds yet."""
-    exclusive: int = 0
-    """Sessions that one host has for itself; the main one may be among them."""
-    shared: int = 0
-    """Sessions that the hosts of one account share."""
-    departed: int = 0
-    """Hosts that are remembered because they have left."""
 
 
 class Pool:
@@ -92,14 +79,6 @@ class Pool:
     def __len__(self) -> int:
         """The number of open sessions."""
         return len(self.open_sessions())
-
-    def statistics(self) -> PoolStatistics:
-        """Numbers of the moment."""
-        return PoolStatistics(len(self._opening), len(self._by_host), len(self._by_account), len(self._departed))
-
-    def exclusive_sessions(self) -> dict[Tenant, PooledSession]:
-        """The sessions that one host has for itself, by host; those that are being opened are not among them."""
-        return dict(self._by_host)
 
     def open_sessions(self) -> list[PooledSession]:
         """All open sessions, the main one first."""

@@ -55,15 +55,12 @@ class Fanout:
             return []
         if ours and uri not in self._strays:
             return []
-        self._note_stray(uri)
+        # Told for the sake of another resource. A host that hears of it may read this one, and the hub observe it then;
+        # the host must hear of changes as before.
+        self._strays.put(uri, None)
         return list(
             {subscriber: None for subscription in subscriptions.values() for subscriber in subscription.subscribers}
         )
-
-    def _note_stray(self, uri: str) -> None:
-        """Note a change that was told for the sake of another resource. A host that hears of it may read the resource,
-        and the hub observe it then; the host must hear of changes as before."""
-        self._strays.put(uri, None)
 
 
 class Coverage:

@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 from operator import is_
 from typing import Final
 
-from msgspec import Raw, Struct, structs
+from msgspec import Struct, structs
 
 from hub.catalog.entries import NOTHING, Route, UpstreamEntries, VisibleEntry, mirrors_by_tool, quote_some
 from hub.catalog.profiles.fixed_arguments import CannotFix, FixedArguments, misfits, without
@@ -226,7 +226,8 @@ class _Found:
             tool = structs.replace(tool, fields=fields)
         if rules.is_always(names):
             self._always.append(tool.visible)
-            tool = structs.replace(tool, fields={**tool.fields, "_meta": _load_at_once(tool.fields.get("_meta"))})
+            meta = {**peek_object(tool.fields.get("_meta")), "anthropic/alwaysLoad": True}
+            tool = structs.replace(tool, fields={**tool.fields, "_meta": raw(meta)})
         self._tools.append(tool)
         if (new := rules.new_name(own)) is not None and new != tool.visible:
             self._wanted[tool.visible] = new
@@ -249,11 +250,6 @@ class _Found:
 def _join_texts(texts: Sequence[str]) -> str:
     more = "" if len(texts) <= MAX_TOLD else f" and {len(texts) - MAX_TOLD} more"
     return f"{', '.join(texts[:MAX_TOLD])}{more}"
-
-
-def _load_at_once(meta: Raw | None) -> Raw:
-    """`_meta` of a tool by which hosts that load tools when they are needed know to load it at once."""
-    return raw({**peek_object(meta), "anthropic/alwaysLoad": True})
 
 
 def rename_parts(

@@ -112,7 +112,8 @@ def misfits(schema: Raw | None, values: Mapping[str, Any]) -> Iterator[str]:
         types = [types] if isinstance(types, str) else types
         if isinstance(types, list) and types and not any(_may_be(value, each) for each in types):
             wanted = " or ".join(_TYPES[each] for each in dict.fromkeys(types))
-            yield f'"{name[:60]}" is to be {wanted}, and is {_type_of(value)}'
+            found = next(text for type, text in _TYPES.items() if _may_be(value, type))
+            yield f'"{name[:60]}" is to be {wanted}, and is {found}'
         elif isinstance(listed, list) and listed and not any(_equal(value, each) for each in listed):
             yield f'"{name[:60]}" is none of the values that its input schema lists'
 
@@ -160,10 +161,6 @@ def _may_be(value: Any, type: Any) -> bool:
             return value is None
         case _:
             return True
-
-
-def _type_of(value: Any) -> str:
-    return next(text for type, text in _TYPES.items() if _may_be(value, type))
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -82,7 +82,7 @@ def doubts_of_profile(
         lost = [
             each
             for each in getattr(rules.profile, setting)
-            if (meant := _spelling_that_meets(each, setting)) != "*"
+            if (meant := each.removeprefix("!") if setting in _GLOBS else each) != "*"
             and meant not in met
             and not waiting.fit(each)
             and not _is_of_nobody(each, all_servers)
@@ -112,10 +112,6 @@ _WHAT: Final = {
     "override": "its `override` names tools that are not there",
 }
 """The settings of a profile that name tools, by visible names."""
-
-
-def _spelling_that_meets(entry: str, setting: str) -> str:
-    return entry.removeprefix("!") if setting in _GLOBS else entry
 
 
 def _why_nothing(

@@ -187,7 +187,7 @@ class DurableSessions:
         return found
 
     def _is_youthful(self, found: _Handshake) -> bool:
-        return self._is_young(found.minted) and found.minted > self._floor()
+        return abs(self._wall() - found.minted) < LIFE_S and found.minted > self._floor()
 
     def origin(self, id: str, identity: Identity, view: View) -> Minted | None:
         """The origin of a session, by its id; None: there is no such session."""
@@ -227,9 +227,6 @@ class DurableSessions:
             tuple(known.missed),
             Shown(known.run, known.view, known.workplace),
         )
-
-    def _is_young(self, minted: int) -> bool:
-        return abs(self._wall() - minted) < LIFE_S
 
     def _floor(self) -> int:
         """Time before which sessions are not revived, since the journal has forgotten which of them are over."""

@@ -1,6 +1,6 @@
 """One reload at a time, none lost, and what is shown of them: with an applier that takes its time."""
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -45,8 +45,8 @@ class Stage:
         self.applied.append(loaded.config.page_size)
         self.has_applied.set()
 
-    @asynccontextmanager
-    async def be_around(self):
+    @contextmanager
+    def be_around(self):
         self.around += 1
         yield
 

@@ -15,7 +15,7 @@ from hub.wire.jsonrpc import Result, raw
 from hub.wire.mcp import L4, MODERN, Era
 from tests.support.fakes import FakeHost, FakeSession, FakeUpstream
 from upstreams.lifecycle import State
-from upstreams.sessions.pool import MAX_GONE, MAX_SESSIONS, PoolStatistics
+from upstreams.sessions.pool import MAX_GONE, MAX_SESSIONS
 from upstreams.sessions.sharing import Sharing, sharing_of, terms_of, union
 from upstreams.supervisor import Supervisor
 
@@ -72,8 +72,7 @@ class House:
 
     def assert_empty(self):
         """Nothing is left of any host."""
-        found = self.pool.statistics()
-        assert found == PoolStatistics(departed=found.departed)
+        assert (self.pool._opening, self.pool._by_host, self.pool._by_account) == ({}, {}, {})
         assert self.pool.extra_sessions == {}
 
 
@@ -411,14 +410,14 @@ async def test_calls_that_are_late_open_nothing_for_a_host_that_is_gone(nursery,
     house.assert_empty()
     for _ in range(MAX_GONE):
         house.upstream.host_left(Host().caller.tenant)
-    assert house.pool.statistics().departed == MAX_GONE
+    assert len(house.pool._departed) == MAX_GONE
 
     shared = await a_house(nursery)
     shared.upstream.host_left(host.caller.tenant)
     await do(shared, host)
     shared.upstream.notifications.asked("elicitation/create")
     assert await do(shared, Host("two")) == [1, 1]
-    assert host.caller.tenant not in shared.pool.exclusive_sessions()
+    assert host.caller.tenant not in shared.pool._by_host
 
 
 @pytest.mark.covers("F-H-20")
@@ -602,8 +601,8 @@ async def test_the_longest_idle_gives_way(nursery, autojump_clock):
     await do(house, hosts[0])
     await do(house, Host("one more"))
     assert len(house.pool) == MAX_SESSIONS + 1
-    assert hosts[1].caller.tenant not in house.pool.exclusive_sessions()
-    assert hosts[0].caller.tenant in house.pool.exclusive_sessions()
+    assert hosts[1].caller.tenant not in house.pool._by_host
+    assert hosts[0].caller.tenant in house.pool._by_host
     async with trio.open_nursery() as calls:
         for host in (*hosts[2:], hosts[0], hosts[1]):
             calls.start_soon(attempt, house, again(host), HANG)

@@ -98,7 +98,8 @@ class AnswerStream:
             size += len(event.data)
             self.events += 1
             if event.id is not None:
-                self.last_id = event.id if _is_sendable(event.id) else ""
+                may_go_into_a_header = len(event.id) <= MAX_EVENT_ID and event.id.isprintable()
+                self.last_id = event.id if may_go_into_a_header else ""
             if not event.data:
                 self._empty_events += 1
         if size > FREE_BYTES or self._reply.held:
@@ -169,11 +170,6 @@ def stream_headers(headers: bytes, last_id: str = "") -> bytes:
     """The lines of a GET for events, `headers` among them; with `last_id` for what came after that event."""
     resume = b"Last-Event-ID: %b\r\n" % last_id.encode() if last_id else b""
     return b"".join((b"Accept: text/event-stream\r\n", headers, resume))
-
-
-def _is_sendable(id: str) -> bool:
-    """True if an event id may go into a header. One that may not is as good as none."""
-    return len(id) <= MAX_EVENT_ID and id.isprintable()
 
 
 def pick(data: bytes, id: int, on_message: OnMessage, name: str) -> Reply | None:

@@ -129,7 +129,7 @@ class HttpReply:
             data, self._rest = self._rest, b""
             if not data and self._remaining != 0:
                 self._connection.acknowledge()
-                data = await self._connection.receive(self._receive_size())
+                data = await self._connection.receive(min(max(self._remaining, RECEIVE_BYTES), 1 << 20))
                 if not data:
                     return self._end()
             if self._chunks is not None and len(data) > PIECE_BYTES:
@@ -169,9 +169,6 @@ class HttpReply:
         if more < 0:
             account.give(-more)
         self.held += more
-
-    def _receive_size(self) -> int:
-        return min(max(self._remaining, RECEIVE_BYTES), 1 << 20)
 
     def _take(self, data: bytes) -> bytes:
         """`data` of the connection as data of the body."""

@@ -97,11 +97,6 @@ class SseChannel:
         return message
 
     @property
-    def unread_messages(self) -> int:
-        """Messages of the server that wait to be received."""
-        return self._messages.statistics().current_buffer_used
-
-    @property
     def queued_bytes(self) -> int:
         return self._queued_bytes
 

@@ -167,7 +167,7 @@ async def test_messages_of_the_one_stream_wait_in_it_and_not_in_the_inbox(autoju
             got: list[int] = []
             while len(got) < len(sizes):
                 await trio.testing.wait_all_tasks_blocked(0.01)
-                waiting = channel.unread_messages
+                waiting = channel._messages.statistics().current_buffer_used
                 assert sum(sizes[len(got) : len(got) + waiting - 1]) <= FREE_BYTES
                 assert budget.used <= 200_000
                 got.append(len(await channel.receive()))
