@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from hub.cli.clock import now_s
 from hub.cli.parser import Commands
-from hub.cli.subcommand import Output, Parser, add
+from hub.cli.subcommand import Desk, Parser, add
 from hub.wire.printable import printable
 
 PATIENCE_S: Final = 0.3
@@ -71,11 +71,10 @@ def add_commands(commands: Any) -> None:
     completion.add_argument("shell", choices=tuple(SCRIPTS), help="the script's first line says where it goes")
 
 
-def _print_script(options: argparse.Namespace) -> int:
-    output: Output = options.output
+def _print_script(options: Desk) -> int:
     script = SCRIPTS[options.shell]
-    output.set(shell=options.shell, script=script)
-    output.say(script.rstrip("\n"))
+    options.output.set(shell=options.shell, script=script)
+    options.output.say(script.rstrip("\n"))
     return EX_OK
 
 

@@ -1,6 +1,5 @@
 """`hubd doctor`: what is wrong on this machine, why that matters, and what to do."""
 
-import argparse
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +33,7 @@ from hub.cli.checks.shown_token import findings_on
 from hub.cli.configuration.saving import reload_hub, save
 from hub.cli.configuration.shell_variables import keep_of_hub
 from hub.cli.render.findings import findings_blocks
-from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, as_json, client, now, own_command
+from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, add_config, as_json, client, now, own_command
 from hub.control.answers import Status
 from hub.control.client import ControlClient
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning
@@ -60,11 +59,11 @@ def add_commands(commands: Any) -> None:
     add_config(doctor)
 
 
-def _doctor(options: argparse.Namespace) -> int:
+def _doctor(options: Desk) -> int:
     return _machine(options) if options.token is None else _show(findings_on(options.token, options.config), options)
 
 
-def _show(found: list[Finding], options: argparse.Namespace) -> int:
+def _show(found: list[Finding], options: Desk) -> int:
     if options.json:
         print(as_json([msgspec.to_builtins(finding.as_object()) for finding in found]))
     else:
@@ -72,7 +71,7 @@ def _show(found: list[Finding], options: argparse.Namespace) -> int:
     return EX_FAILED if any(finding.level != "note" for finding in found) else EX_OK
 
 
-def _machine(options: argparse.Namespace) -> int:
+def _machine(options: Desk) -> int:
     def examined() -> Examined:
         status, hangs = None, ""
         try:
@@ -166,7 +165,7 @@ def unresolved_texts(here: Sequence[Diagnostic], hub: Mapping[str, str]) -> Iter
 COMMAND_S: Final = 120
 
 
-def repair(found: Sequence[Finding], options: argparse.Namespace) -> bool:
+def repair(found: Sequence[Finding], options: Desk) -> bool:
     """Do the repairs of these findings; whether there were any. A repair that fails is said, and the next is done.
 
     Raises:
@@ -187,7 +186,7 @@ def repair(found: Sequence[Finding], options: argparse.Namespace) -> bool:
     return bool(repairs)
 
 
-def _write_commands(wanted: Sequence[WriteCommand], options: argparse.Namespace, output: Output) -> None:
+def _write_commands(wanted: Sequence[WriteCommand], options: Desk, output: Output) -> None:
     """Write the whole paths of commands, and wait for their servers."""
     changed: dict[Path, None] = {}
     written = []
@@ -202,7 +201,7 @@ def _write_commands(wanted: Sequence[WriteCommand], options: argparse.Namespace,
     reload_hub(list(changed), output, written)
 
 
-def _write_command(name: str, command: str, options: argparse.Namespace, output: Output) -> list[Path]:
+def _write_command(name: str, command: str, options: Desk, output: Output) -> list[Path]:
     """Write the whole path of one command; the files that changed.
 
     Raises:

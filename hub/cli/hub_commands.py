@@ -18,7 +18,7 @@ from hub.cli.render.answers import record
 from hub.cli.render.cache import cache
 from hub.cli.render.status import status
 from hub.cli.server_watch import say_outcomes, watch
-from hub.cli.subcommand import Output, UsageError, add, add_no_wait, as_json, as_line, client, load_when_run
+from hub.cli.subcommand import Desk, Output, UsageError, add, add_no_wait, as_json, as_line, client, load_when_run
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NothingListens
 from hub.control.methods import CACHE, CACHE_CLEAR, LOGS, RELOAD, RESTART, STATUS, read
 from hub.shim.main import run
@@ -69,9 +69,9 @@ def _add_cache(commands: Any) -> None:
 # --- the commands -----------------------------------------------------------------------------------------------------
 
 
-def _start(options: argparse.Namespace) -> int:
+def _start(options: Desk) -> int:
 
-    output: Output = options.output
+    output = options.output
     from hub.cli.start_hub import start_hub, start_service  # other commands do without service managers
 
     by_service = start_service(output)
@@ -89,14 +89,14 @@ def _start(options: argparse.Namespace) -> int:
     return EX_OK
 
 
-def _connect(options: argparse.Namespace) -> int:
+def _connect(options: Desk) -> int:
 
     return run([])
 
 
-def _status(options: argparse.Namespace) -> int:
+def _status(options: Desk) -> int:
 
-    output: Output = options.output
+    output = options.output
     try:
         with client() as hub:
             answer = hub.request_json(STATUS)
@@ -151,19 +151,18 @@ def _watch(output: Output, answer: Any) -> NoReturn:
             screen.show(*blocks)
 
 
-def _cache(options: argparse.Namespace) -> int:
+def _cache(options: Desk) -> int:
 
     with client() as hub:
         answer = hub.request_json(CACHE)
     if options.json:
         print(as_json(answer))
     else:
-        output: Output = options.output
-        output.screen.show(*cache(read(CACHE, answer)))
+        options.output.screen.show(*cache(read(CACHE, answer)))
     return EX_OK
 
 
-def _cache_clear(options: argparse.Namespace) -> int:
+def _cache_clear(options: Desk) -> int:
 
     with client() as hub:
         cleared = hub.request(CACHE_CLEAR, name=options.name).cleared
@@ -175,12 +174,12 @@ def _cache_clear(options: argparse.Namespace) -> int:
     return EX_OK
 
 
-def _restart(options: argparse.Namespace) -> int:
+def _restart(options: Desk) -> int:
     if options.name is None:
         text = "name a server. To restart the hub itself: `hubd stop`, then `hubd start`"
         raise UsageError(text, options.parser.format_usage())
 
-    output: Output = options.output
+    output = options.output
     with client() as hub:
         hub.request(RESTART, name=options.name)
         output.set(restarting=options.name)
@@ -188,8 +187,8 @@ def _restart(options: argparse.Namespace) -> int:
         return EX_OK if options.no_wait else say_outcomes(watch(hub, [options.name], output).values(), output)
 
 
-def _reload(options: argparse.Namespace) -> int:
-    output: Output = options.output
+def _reload(options: Desk) -> int:
+    output = options.output
 
     with client() as hub:
         answer = hub.request_json(RELOAD)
@@ -209,9 +208,8 @@ def _reload(options: argparse.Namespace) -> int:
     return EX_OK
 
 
-def _logs(options: argparse.Namespace) -> int:
+def _logs(options: Desk) -> int:
 
-    output: Output = options.output
     name, lines, entry, width = options.name, options.lines, None, 0
     try:
         with client() as hub:
@@ -223,18 +221,18 @@ def _logs(options: argparse.Namespace) -> int:
                     continue
                 found = convert(entry, JournalRecord)
                 width = 0 if name else min(MAX_NAME_CELLS, max(width, NAME_CELLS, len(found.name)))
-                output.screen.show(record(found, width))
+                options.output.screen.show(record(found, width))
     except HubNotRunning as error:
         return _logs_on_disk(options, error)
     if entry is None and lines and not options.json:
-        output.note(f"no log{f' of {name}' if name else ''} since the hub started")
+        options.output.note(f"no log{f' of {name}' if name else ''} since the hub started")
     return EX_OK
 
 
-def _logs_on_disk(options: argparse.Namespace, error: HubNotRunning) -> int:
+def _logs_on_disk(options: Desk, error: HubNotRunning) -> int:
     """Show what the last hub that ran in the background has left of its own log; the exit code."""
 
-    output: Output = options.output
+    output = options.output
     is_asked = isinstance(error, NothingListens) and options.name in (None, "hub") and not options.follow
     path = Path(directories.state_dir(), "hubd.log")
     if not is_asked or not (found := last_records(path, options.lines)):
@@ -260,8 +258,8 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _stop(options: argparse.Namespace) -> int:
-    output: Output = options.output
+def _stop(options: Desk) -> int:
+    output = options.output
     try:
         with client() as hub:
             hub.stop()

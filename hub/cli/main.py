@@ -1,6 +1,5 @@
 """The command line: the one place where errors become exit codes."""
 
-import argparse
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import TextIO, cast
 
 from config.errors import ConfigError, EditError
 from hub.cli.parser import make_parser
-from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, EX_USAGE, Command, Output, UsageError, load_when_run
+from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, EX_USAGE, Command, Desk, Output, UsageError, load_when_run
 from hub.control.errors import ControlFailed, HubHangs, HubNotRunning, NotUnderstood
 from hub.wire.printable import Printable
 
@@ -71,7 +70,7 @@ def _run(arguments: Sequence[str], words: Sequence[str], output: Output) -> int:
         OSError: standard output cannot be written.
     """
     try:
-        options, rest = make_parser().parse_known_args(arguments, argparse.Namespace(words=words, output=output))
+        options, rest = make_parser().parse_known_args(arguments, Desk(words=words, output=output))
         if rest:
             options.parser.refuse(rest)
         output.colour = getattr(options, "color", output.colour)

@@ -7,7 +7,7 @@ from importlib import import_module
 from os import EX_OK
 from typing import Any, Final
 
-from hub.cli.subcommand import EX_USAGE, Parser, add, add_color, as_json
+from hub.cli.subcommand import EX_USAGE, Desk, Parser, add, add_color, as_json
 
 FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
     "the hub": {
@@ -259,7 +259,7 @@ def add_commands(commands: Any) -> None:
     asked.add_argument("words_of_command", metavar="COMMAND", nargs="*", help="the command, such as cache clear")
 
 
-def _version(options: argparse.Namespace) -> int:
+def _version(options: Desk) -> int:
     from hub.wire.mcp import ALL_VERSIONS, HUBD_VERSION
 
     print(as_json({"version": HUBD_VERSION, "protocols": ALL_VERSIONS}) if options.json else f"hubd {HUBD_VERSION}")

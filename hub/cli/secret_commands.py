@@ -1,6 +1,5 @@
 """`hubd secret`: keep secrets of servers apart from configuration files, which name them as `${secret:NAME}`."""
 
-import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from config.secrets.file import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore, Stored, check_name
 from config.secrets.uses import secret_uses
 from hub.cli.render.screen import Table
-from hub.cli.subcommand import EX_FAILED, Output, Parser, UsageError, add, add_config
+from hub.cli.subcommand import EX_FAILED, Desk, Output, Parser, UsageError, add, add_config
 
 PLACES: Final = {"keyring": "the keyring", "file": "a file only you can read"}
 _LISTED_PLACES: Final = {"keyring": "the keyring", "file": "a file", None: "not set"}
@@ -55,11 +54,11 @@ def _usage(parser: Parser) -> int:
     raise UsageError("say what to do with secrets: set, ls or rm", parser.format_usage())
 
 
-def _keep(options: argparse.Namespace) -> int:
+def _keep(options: Desk) -> int:
 
     check_name(options.name)
     store = _store()
-    output: Output = options.output
+    output = options.output
     stored = store.set(options.name, _ask(options))
     servers = _uses(options).get(options.name, [])
     output.set(name=options.name, kept=stored.place, servers=servers)
@@ -104,7 +103,7 @@ def say_unused(names: Sequence[str], config: "Path | None", output: Output) -> N
             output.note(f"its secret {name} is kept; `hubd secret rm {name}` removes it")
 
 
-def _ask(options: argparse.Namespace) -> str:
+def _ask(options: Desk) -> str:
     """The secret: asked for without showing it, or the first line of standard input.
 
     Raises:
@@ -127,7 +126,7 @@ def _ask(options: argparse.Namespace) -> str:
     return line
 
 
-def _ls(options: argparse.Namespace) -> int:
+def _ls(options: Desk) -> int:
     kept, uses = _store().names(), _uses(options)
     names = sorted({*kept, *uses})
     rows = [{"name": name, "kept": kept.get(name), "servers": uses.get(name, [])} for name in names]
@@ -141,9 +140,9 @@ def _ls(options: argparse.Namespace) -> int:
     return EX_OK
 
 
-def _rm(options: argparse.Namespace) -> int:
+def _rm(options: Desk) -> int:
     store, servers = _store(), _uses(options).get(options.name, [])
-    output: Output = options.output
+    output = options.output
     if options.name in store.names() and servers and not options.force:
         text = f"{options.name} is used by {', '.join(servers)}; change these first, or pass --force"
         return output.fail(EX_FAILED, text)
@@ -160,6 +159,6 @@ def _store() -> "SecretStore":
     return SecretStore.open()
 
 
-def _uses(options: argparse.Namespace) -> dict[str, list[str]]:
+def _uses(options: Desk) -> dict[str, list[str]]:
 
     return secret_uses(options.config, os.environ)

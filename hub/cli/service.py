@@ -29,7 +29,7 @@ from hub.cli.service_manager import (
     states,
     write,
 )
-from hub.cli.subcommand import EX_FAILED, EX_USAGE, Output, add, client, now, own_command
+from hub.cli.subcommand import EX_FAILED, EX_USAGE, Desk, Output, add, client, now, own_command
 from hub.control.errors import HubNotRunning
 
 _MEMBERS: Final = """\
@@ -64,7 +64,7 @@ def _help(parser: argparse.ArgumentParser) -> int:
     return EX_USAGE
 
 
-def _service(options: argparse.Namespace) -> Service:
+def _service(options: Desk) -> Service:
     command = own_command()
     if options.system:
         return service_manager.system_service(command)
@@ -74,8 +74,8 @@ def _service(options: argparse.Namespace) -> Service:
 # --- install ----------------------------------------------------------------------------------------------------------
 
 
-def _install(options: argparse.Namespace) -> int:
-    output: Output = options.output
+def _install(options: Desk) -> int:
+    output = options.output
     try:
         service = _service(options)
         if options.show:
@@ -95,8 +95,8 @@ def _install(options: argparse.Namespace) -> int:
         return output.fail(EX_FAILED, str(error))
 
 
-def _place(service: Service, options: argparse.Namespace) -> int:
-    output: Output = options.output
+def _place(service: Service, options: Desk) -> int:
+    output = options.output
     if not options.system:
         record_shell(None, output)
     changed = write(service, now())
@@ -178,8 +178,8 @@ def _show(service: Service, output: Output) -> None:
 # --- uninstall, status ------------------------------------------------------------------------------------------------
 
 
-def _uninstall(options: argparse.Namespace) -> int:
-    output: Output = options.output
+def _uninstall(options: Desk) -> int:
+    output = options.output
     output.set(files=[])
     try:
         service = _service(options)
@@ -202,8 +202,8 @@ def _uninstall(options: argparse.Namespace) -> int:
     return EX_OK
 
 
-def _status(options: argparse.Namespace) -> int:
-    output: Output = options.output
+def _status(options: Desk) -> int:
+    output = options.output
     service = _service(options)
     reason = refusal(service)
     files = {str(path): _condition(path, text) for path, text in service.files.items()}

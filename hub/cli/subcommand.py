@@ -18,6 +18,7 @@ from hub.wire.printable import printable_json
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from config.loading.assemble import Loaded
     from hub.control.client import ControlClient
 
 EX_FAILED: Final = 1
@@ -37,7 +38,7 @@ MAX_ASKED: Final = 3
 LISTED: Final = re.compile(r" +\S+(?: \S+)* {2,}")
 """The name before a text in a list of the help."""
 
-Command = Callable[[argparse.Namespace], int]
+Command = Callable[["Desk"], int]
 """A command: takes its options, returns the exit code."""
 
 
@@ -143,6 +144,24 @@ class Output:
     def is_attended(self) -> bool:
         """True if there is a person to ask."""
         return not self.json and sys.stdin is not None and sys.stdin.isatty()
+
+
+class Desk(argparse.Namespace):
+    """The desk of one command: its options, and what it works with; each is read once, when it is first asked for."""
+
+    output: Output
+    json: bool
+
+    @cached_property
+    def loaded(self) -> "Loaded":
+        """The configuration as far as it can be used, as it was when the command first asked.
+
+        Raises:
+            ConfigError: nothing of it can be used.
+        """
+        from config.loading.assemble import load_all
+
+        return load_all(getattr(self, "config", None), os.environ, partly=True)
 
 
 class Parser(argparse.ArgumentParser):

@@ -10,11 +10,10 @@ from typing import Any, Final
 
 from config.hub_paths import token_path, tokens_path
 from config.loading.all_files import token_of
-from config.loading.assemble import Loaded, load_all
 from config.loading.check_access import token_problem
 from config.tables.access import AccessToken
 from hub.cli.render.screen import Table
-from hub.cli.subcommand import EX_FAILED, Output, Parser, add, add_config, as_json, client, now
+from hub.cli.subcommand import EX_FAILED, Desk, Output, Parser, add, add_config, as_json, client, now
 from hub.control.errors import HubNotRunning
 from hub.control.methods import READ_TOKENS
 from hub.downstream.access.host_tokens import HostTokens
@@ -79,7 +78,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _token(options: argparse.Namespace) -> int:
+def _token(options: Desk) -> int:
 
     configured = token_of(options.config, os.environ)
     token = read_or_make_token(token_path()) if configured is None else check_token(configured)
@@ -87,11 +86,11 @@ def _token(options: argparse.Namespace) -> int:
     return EX_OK
 
 
-def _new(options: argparse.Namespace) -> int:
+def _new(options: Desk) -> int:
 
-    output: Output = options.output
+    output = options.output
     name = options.name
-    profiles = _load(options).config.profiles
+    profiles = options.loaded.config.profiles
     problem = token_problem(name, options.principal, options.host, "", options.profile, profiles)
     if problem is not None:
         return output.fail(EX_FAILED, f"{problem.keys[0]}: {problem}; nothing was made")
@@ -105,8 +104,8 @@ def _new(options: argparse.Namespace) -> int:
     return _show(token, output, profile)
 
 
-def _rotate(options: argparse.Namespace) -> int:
-    output: Output = options.output
+def _rotate(options: Desk) -> int:
+    output = options.output
     if (where := _places_of_tokens(options).get(options.name)) is not None:
         return output.fail(EX_FAILED, f"{options.name} is a token of {where}: change it there")
 
@@ -133,8 +132,8 @@ def _show(token: str, output: Output, profile: str) -> int:
     return EX_OK
 
 
-def _revoke(options: argparse.Namespace) -> int:
-    output: Output = options.output
+def _revoke(options: Desk) -> int:
+    output = options.output
     if (where := _places_of_tokens(options).get(options.name)) is not None:
         return output.fail(EX_FAILED, f"{options.name} is a token of {where}: take it out there")
     _store().revoke(options.name)
@@ -144,9 +143,9 @@ def _revoke(options: argparse.Namespace) -> int:
     return EX_OK
 
 
-def _list(options: argparse.Namespace) -> int:
+def _list(options: Desk) -> int:
 
-    output: Output = options.output
+    output = options.output
     rows: list[dict[str, Any]] = [
         {
             "name": name,
@@ -200,18 +199,13 @@ def _store() -> "HostTokens":
     return HostTokens(tokens_path(), time.time)  # noqa: TID251  # it is kept, and shown to people
 
 
-def _load(options: argparse.Namespace) -> "Loaded":
-
-    return load_all(options.config, os.environ, partly=True)
-
-
-def _tokens_of_configuration(options: argparse.Namespace) -> "tuple[AccessToken, ...]":
-    return _load(options).config.access.tokens
+def _tokens_of_configuration(options: Desk) -> "tuple[AccessToken, ...]":
+    return options.loaded.config.access.tokens
 
 
-def _places_of_tokens(options: argparse.Namespace) -> dict[str, str]:
+def _places_of_tokens(options: Desk) -> dict[str, str]:
     """File and line of each configured token by its name."""
-    loaded = _load(options)
+    loaded = options.loaded
     found = {}
     for number, token in enumerate(loaded.config.access.tokens):
         origin = loaded.origins.get(("access", "tokens", str(number), "name"))

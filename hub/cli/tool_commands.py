@@ -1,6 +1,5 @@
 """`hubd tools`: the tools of all servers, listed; and one tool, as it is called."""
 
-import argparse
 from collections.abc import Sequence
 from os import EX_OK
 from typing import Any
@@ -15,7 +14,7 @@ from hub.cli.render.costs import costs, costs_json, costs_of, listed_json, tool_
 from hub.cli.render.screen import UNLIMITED, Table, styled
 from hub.cli.render.tables import about
 from hub.cli.render.unused import unused, unused_json
-from hub.cli.subcommand import Output, UsageError, add, add_config, as_json, client, nearest
+from hub.cli.subcommand import Desk, Output, UsageError, add, add_config, as_json, client, nearest
 from hub.control.answers import UpstreamRow
 from hub.control.errors import ControlFailed
 from hub.control.methods import STATUS
@@ -36,7 +35,7 @@ def add_commands(commands: Any) -> None:
     add_config(tools)
 
 
-def _tools(options: argparse.Namespace) -> int:
+def _tools(options: Desk) -> int:
 
     _refuse_together(options)
     if options.pick is not None:
@@ -55,7 +54,7 @@ def _tools(options: argparse.Namespace) -> int:
     elif options.name is not None:
         with client() as control:
             found = _tools_of(options.name, found, control.request(STATUS).upstreams, options.profile)
-    output: Output = options.output
+    output = options.output
     if options.profile is not None and not output.json and (searched := _note_search(options.profile)):
         output.note(searched)
     if options.cost:
@@ -94,7 +93,7 @@ def _note_search(profile: str) -> str:
     return f"hosts of the profile {profile} are shown {shown}, and find these by searching (search mode)"
 
 
-def _refuse_together(options: argparse.Namespace) -> None:
+def _refuse_together(options: Desk) -> None:
     """Raise, if options say what makes no sense together.
 
     Raises:
@@ -108,33 +107,31 @@ def _refuse_together(options: argparse.Namespace) -> None:
         raise UsageError("--unused is told of all hosts together: leave --profile out", options.parser.format_usage())
 
 
-def _costs(options: argparse.Namespace) -> int:
+def _costs(options: Desk) -> int:
 
     status, uses = status_and_uses(options)
-    output: Output = options.output
     if options.json:
         print(as_json(costs_json(status, uses)))
     else:
-        output.screen.show(*costs(status, uses))
+        options.output.screen.show(*costs(status, uses))
     return EX_OK
 
 
-def _list_unused(options: argparse.Namespace) -> int:
+def _list_unused(options: Desk) -> int:
 
     status, uses = status_and_uses(options)
     if options.name is not None and all(each.name != options.name for each in status.upstreams):
         known = [each.name for each in status.upstreams]
         meant = nearest(options.name, known) or f"there are: {', '.join(known) or 'none'}"
         raise ControlFailed(f"there is no server {options.name}; {meant}")
-    output: Output = options.output
     if options.json:
         print(as_json(unused_json(uses, options.name)))
     else:
-        output.screen.show(*unused(uses, options.name))
+        options.output.screen.show(*unused(uses, options.name))
     return EX_OK
 
 
-def _costs_of(options: argparse.Namespace, tools: list[dict[str, Any]], instructions: str) -> int:
+def _costs_of(options: Desk, tools: list[dict[str, Any]], instructions: str) -> int:
 
     found, output = costs_of(tools, instructions), options.output
     if options.json:

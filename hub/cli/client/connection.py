@@ -1,6 +1,5 @@
 """A session with the hub, as a host on its unix socket: blocking, without trio (which costs 90 ms to import)."""
 
-import argparse
 import json
 import socket
 import sys
@@ -12,7 +11,7 @@ from typing import Any, Final, Protocol
 from config.loading.check_profiles import OWN_LABEL
 from hub.cli.client.questions import Terminal
 from hub.cli.start_hub import connect_or_start
-from hub.cli.subcommand import Output
+from hub.cli.subcommand import Desk
 from hub.control.errors import ControlFailed, HubNotRunning, NotUnderstood
 from hub.wire.mcp import HUBD_VERSION, L4
 from hub.wire.vocabulary import METHOD_NOT_FOUND
@@ -175,14 +174,14 @@ def hub_session(
 
 
 @contextmanager
-def session(options: argparse.Namespace, profile: str | None = None) -> Iterator[HubSession]:
+def session(options: Desk, profile: str | None = None) -> Iterator[HubSession]:
     """A session with the hub, which is started if need be. Progress, logs and questions go to standard error.
     `profile`: as a host of this profile.
 
     Raises:
         HubNotRunning, ControlFailed, NotUnderstood: as `hub_session`.
     """
-    output: Output = options.output
+    output = options.output
     stream, started = connect_or_start()
     if started and not output.json:  # what these commands print for programs is the answer alone
         output.note("the hub was started")

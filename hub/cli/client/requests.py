@@ -1,6 +1,5 @@
 """Requests of the command line as a host: what any host can do, from a shell."""
 
-import argparse
 import base64
 import binascii
 import json
@@ -16,7 +15,7 @@ from hub.cli.client.connection import CallRefused, HubSession, session
 from hub.cli.client.starting import anyone, once_connected, owns, why_away
 from hub.cli.profiles.session import renamed_by, say_refused_file, session_as, why_refused
 from hub.cli.render.screen import Table
-from hub.cli.subcommand import EX_FAILED, Output, UsageError, as_json, nearest
+from hub.cli.subcommand import EX_FAILED, Desk, UsageError, as_json, nearest
 from hub.control.errors import ControlFailed
 from hub.wire.printable import printable
 from hub.wire.vocabulary import INVALID_PARAMS
@@ -29,9 +28,9 @@ Object = dict[str, Any]
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 
-def run_call(options: argparse.Namespace) -> int:
+def run_call(options: Desk) -> int:
 
-    output: Output = options.output
+    output = options.output
     failed: tuple[Object, str] | None = None
     with session_as(options, options.profile) as hub:
         tool = options.name
@@ -73,7 +72,7 @@ def _called(tool: str, arguments: Object, hub: "HubSession", *, quiet: bool) -> 
     return hub.request("tools/call", {"name": tool, "arguments": arguments, "_meta": {"progressToken": "call"}})
 
 
-def _tool_and_arguments(options: argparse.Namespace, hub: "HubSession") -> tuple[str, Object]:
+def _tool_and_arguments(options: Desk, hub: "HubSession") -> tuple[str, Object]:
     """The tool that is meant and its arguments, from `--json` or from words. `SERVER TOOL` is a tool's name, too.
 
     Raises:
@@ -160,9 +159,9 @@ def _standard_input() -> bytes:
 # --- resources --------------------------------------------------------------------------------------------------------
 
 
-def run_resources(options: argparse.Namespace) -> int:
+def run_resources(options: Desk) -> int:
 
-    output: Output = options.output
+    output = options.output
     with session(options) as hub:
         found = hub.items("resources/list", "resources")
         templates = hub.items("resources/templates/list", "resourceTemplates")
@@ -179,13 +178,12 @@ def run_resources(options: argparse.Namespace) -> int:
     return EX_OK
 
 
-def run_read(options: argparse.Namespace) -> int:
+def run_read(options: Desk) -> int:
 
-    output: Output = options.output
     with session(options) as hub:
         result = once_connected(lambda: hub.request("resources/read", {"uri": options.uri}), anyone)
-    if output.json:
-        output.set(**result)
+    if options.output.json:
+        options.output.set(**result)
         return EX_OK
     for part in result.get("contents") or ():
         if isinstance(part, dict):
@@ -222,9 +220,9 @@ def _write(part: Object) -> None:
 # --- prompts ----------------------------------------------------------------------------------------------------------
 
 
-def run_prompts(options: argparse.Namespace) -> int:
+def run_prompts(options: Desk) -> int:
 
-    output: Output = options.output
+    output = options.output
     with session(options) as hub:
         found = hub.items("prompts/list", "prompts")
     if options.name is not None:
@@ -238,9 +236,8 @@ def run_prompts(options: argparse.Namespace) -> int:
     return EX_OK
 
 
-def run_prompt(options: argparse.Namespace) -> int:
+def run_prompt(options: Desk) -> int:
 
-    output: Output = options.output
     with session(options) as hub:
         try:
             params = {"name": options.name, "arguments": _texts(options)}
@@ -253,16 +250,15 @@ def run_prompt(options: argparse.Namespace) -> int:
                 raise ControlFailed(f"{options.name} cannot be filled in: {away}") from refused
             meant = nearest(options.name, known) or "`hubd prompts` lists all"
             raise ControlFailed(f"there is no prompt {options.name}; {meant}") from refused
-    if output.json:
-        output.set(**result)
+    if options.output.json:
+        options.output.set(**result)
     else:
         print(prompt(result))
     return EX_OK
 
 
-def run_complete(options: argparse.Namespace) -> int:
+def run_complete(options: Desk) -> int:
 
-    output: Output = options.output
     texts = _texts(options)
     if not texts:
         raise UsageError("say which argument to complete: KEY=BEGINNING", options.parser.format_usage())
@@ -272,8 +268,8 @@ def run_complete(options: argparse.Namespace) -> int:
         params["context"] = {"arguments": texts}
     with session(options) as hub:
         result = hub.request("completion/complete", params)
-    if output.json:
-        output.set(**result)
+    if options.output.json:
+        options.output.set(**result)
     elif shown := completion(result):
         print(shown)
     return EX_OK
@@ -286,7 +282,7 @@ def _reference(name: str) -> Object:
     return {"type": "ref/prompt", "name": name}
 
 
-def _texts(options: argparse.Namespace) -> dict[str, str]:
+def _texts(options: Desk) -> dict[str, str]:
     """KEY=VALUE words; arguments of prompts are texts."""
 
     try:

@@ -1,6 +1,5 @@
 """`hubd add`: a new server, which is a command to run, a URL to open, or one of a registry (`hub.cli.registry`)."""
 
-import argparse
 import os
 import re
 import tomllib
@@ -9,7 +8,6 @@ from typing import Any, Final
 from config.editing.draft import Draft
 from config.errors import ConfigError
 from config.hosts.secret_literals import NewSecrets, spots_of, stored
-from config.loading.assemble import load_all
 from config.names import id_of_url
 from config.secrets.store import SecretStore
 from config.setting import declarations
@@ -18,7 +16,7 @@ from hub.cli.configuration.editing import MEMBERS, added, on_main_file
 from hub.cli.configuration.shell_variables import keep_in, settle_of_new
 from hub.cli.registry.commands import add_options, says_options
 from hub.cli.secret_commands import say_kept
-from hub.cli.subcommand import UsageError, add, add_config, add_no_wait, agreed, load_when_run, nearest
+from hub.cli.subcommand import Desk, UsageError, add, add_config, add_no_wait, agreed, load_when_run, nearest
 
 _EPILOG: Final = """examples:
   hubd add files -- npx -y @modelcontextprotocol/server-filesystem /home/me/notes
@@ -75,12 +73,12 @@ def add_commands(commands: Any) -> None:
 # --- add --------------------------------------------------------------------------------------------------------------
 
 
-def _add(options: argparse.Namespace) -> int:
+def _add(options: Desk) -> int:
     if _is_listed(options):
         return load_when_run("hub.cli.registry.adding:add_listed")(options, _own_settings(options, {}))
     if option := says_options(options):
         raise UsageError(f"{option} is for a server of a registry, such as `hubd add io.github.someone/something`")
-    options = argparse.Namespace(**{**vars(options), **_name_and_url(options)})
+    options = Desk(**{**vars(options), **_name_and_url(options)})
     values, new = _move(options, _settings_of(options))
 
     def change(draft: Draft) -> tuple[str, str]:
@@ -95,7 +93,7 @@ def _add(options: argparse.Namespace) -> int:
     return added(options, options.name, values, change)
 
 
-def _is_listed(options: argparse.Namespace) -> bool:
+def _is_listed(options: Desk) -> bool:
     """True if the name is one of a registry: it holds a slash, and no `://`.
 
     Raises:
@@ -115,7 +113,7 @@ def _is_listed(options: argparse.Namespace) -> bool:
     return True
 
 
-def _name_and_url(options: argparse.Namespace) -> dict[str, str | None]:
+def _name_and_url(options: Desk) -> dict[str, str | None]:
     """The options `name` and `url`: what holds `://` is a URL, and a name is made of one that stands alone.
 
     Raises:
@@ -134,9 +132,9 @@ def _name_and_url(options: argparse.Namespace) -> dict[str, str | None]:
     return {"name": name, "url": options.name}
 
 
-def _name_of(url: str, options: argparse.Namespace) -> str:
+def _name_of(url: str, options: Desk) -> str:
     try:
-        taken = load_all(options.config, os.environ, partly=True).config.upstreams
+        taken = options.loaded.config.upstreams
     except ConfigError:  # which is said when it is changed
         taken = {}
     try:
@@ -148,7 +146,7 @@ def _name_of(url: str, options: argparse.Namespace) -> str:
 # --- the settings of a new server -------------------------------------------------------------------------------------
 
 
-def _settings_of(options: argparse.Namespace) -> dict[str, Any]:
+def _settings_of(options: Desk) -> dict[str, Any]:
     """The settings of the new server, in the order in which they are written.
 
     Raises:
@@ -165,7 +163,7 @@ def _settings_of(options: argparse.Namespace) -> dict[str, Any]:
     return _own_settings(options, found)
 
 
-def _own_settings(options: argparse.Namespace, found: dict[str, Any]) -> dict[str, Any]:
+def _own_settings(options: Desk, found: dict[str, Any]) -> dict[str, Any]:
     """`found` with what the options say of it besides."""
     for setting, pairs in (("env", options.env), ("headers", options.header)):
         if pairs:
@@ -181,7 +179,7 @@ def _own_settings(options: argparse.Namespace, found: dict[str, Any]) -> dict[st
     return found
 
 
-def _move(options: argparse.Namespace, values: dict[str, Any]) -> tuple[dict[str, Any], NewSecrets | None]:
+def _move(options: Desk, values: dict[str, Any]) -> tuple[dict[str, Any], NewSecrets | None]:
     """The settings with references in the places of secrets, and the secrets; None: they stay where they are."""
     spots = spots_of(values)
     where = ", ".join(f"{setting}.{at}" if at else setting for setting, at in spots)

@@ -4,7 +4,6 @@ They work whether or not a hub runs. A change that would break the configuration
 The running hub may refuse what was saved, since it has an environment of its own: it is asked.
 """
 
-import argparse
 import os
 import re
 import shutil
@@ -23,7 +22,7 @@ from hub.cli.hosts.served import hosts_that_lost, say_lost
 from hub.cli.profiles.left_out import say_left_out
 from hub.cli.secret_commands import say_unused, secrets_of
 from hub.cli.sign_in.commands import offer_sign_in
-from hub.cli.subcommand import EX_FAILED, Command, Output, add, add_config, add_no_wait, client
+from hub.cli.subcommand import EX_FAILED, Command, Desk, add, add_config, add_no_wait, client
 from hub.control.errors import HubNotRunning
 from hub.control.methods import STATUS
 
@@ -56,7 +55,7 @@ def add_commands(commands: Any) -> None:
 # --- remove, enable, disable ------------------------------------------------------------------------------------------
 
 
-def _remove(options: argparse.Namespace) -> int:
+def _remove(options: Desk) -> int:
     lost = hosts_that_lost(options.name, options.config)
 
     def change(draft: Draft) -> tuple[str, str]:
@@ -74,7 +73,7 @@ def _remove(options: argparse.Namespace) -> int:
     return code
 
 
-def _switch(options: argparse.Namespace, *, disabled: bool) -> int:
+def _switch(options: Desk, *, disabled: bool) -> int:
     word = "disabled" if disabled else "enabled"
 
     def change(draft: Draft) -> tuple[str, str]:
@@ -89,7 +88,7 @@ def _switch(options: argparse.Namespace, *, disabled: bool) -> int:
 
 
 def changed(
-    options: argparse.Namespace,
+    options: Desk,
     change: Callable[[Draft], tuple[str, str]],
     warnings: Sequence[str] = (),
     *,
@@ -100,7 +99,7 @@ def changed(
 
     `waits`: the server should run then, so it is waited for; `offers`: if it wants a sign-in, a person is asked for it.
     """
-    output: Output = options.output
+    output = options.output
     output.set(name=options.name, warnings=output.listed("warnings"))
     with locked(state_dir()):
         draft = Draft(options.config, os.environ)
@@ -123,9 +122,9 @@ def on_main_file(command: Command) -> Command:
     """The same command, for the main file of the running hub where no option names one, which is noted: the usual
     file may be one that nobody reads. A hub that hangs is not waited for, and nothing is changed then (HubHangs)."""
 
-    def run(options: argparse.Namespace) -> int:
+    def run(options: Desk) -> int:
         if options.config is None and (used := _main_file_of_hub()) is not None:
-            options = argparse.Namespace(**{**vars(options), "config": used})
+            options = Desk(**{**vars(options), "config": used})
             options.output.note(f"this is about {used}, which the running hub uses; --config names another file")
         return command(options)
 
@@ -144,9 +143,7 @@ def _main_file_of_hub() -> Path | None:
     return Path(watched[0])
 
 
-def added(
-    options: argparse.Namespace, name: str, values: dict[str, Any], change: Callable[[Draft], tuple[str, str]]
-) -> int:
+def added(options: Desk, name: str, values: dict[str, Any], change: Callable[[Draft], tuple[str, str]]) -> int:
     """Make the change by which a new server is added, and say which profiles leave it out; the exit code."""
     waits = values.get("disabled") is not True
     code = changed(options, change, doubts_of(name, values), waits=waits, offers=True)

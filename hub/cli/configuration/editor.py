@@ -1,6 +1,5 @@
 """`hubd edit`: the main file in the user's editor. It is saved only once it is right."""
 
-import argparse
 import os
 import shlex
 import shutil
@@ -18,7 +17,7 @@ from config.loading.document import parse
 from config.loading.safe_reading import MAX_OWN_BYTES, Problem, read_plain
 from hub.cli.configuration.editing import MEMBERS, on_main_file
 from hub.cli.configuration.saving import reload_hub, save, say_problems
-from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, add_no_wait, agreed
+from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, add_config, add_no_wait, agreed
 
 EDITORS: Final = ("sensible-editor", "editor", "nano", "vi")
 """Editors to try when neither $VISUAL nor $EDITOR is set."""
@@ -31,8 +30,8 @@ def add_commands(commands: Any) -> None:
     add_config(parser)
 
 
-def _edit(options: argparse.Namespace) -> int:
-    output: Output = options.output
+def _edit(options: Desk) -> int:
+    output = options.output
     editor = editor_command(output, "or change hubd.toml by other means, and run `hubd validate`")
     draft = Draft(options.config, os.environ)
     was = draft.text()

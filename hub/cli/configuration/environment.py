@@ -1,6 +1,5 @@
 """`hubd env`: the environment of servers; `hubd env capture`: recording that of this shell in hubd.env."""
 
-import argparse
 import os
 import sys
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ from config.settings import HubConfig, UpstreamConfig
 from hub.cli.configuration.editing import on_main_file
 from hub.cli.configuration.shell_variables import keep_of_hub
 from hub.cli.render.screen import Table
-from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, client, nearest, now
+from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, add_config, client, nearest, now
 from hub.control.errors import ControlFailed, HubNotRunning
 from hub.control.methods import ENVIRONMENT, RELOAD
 
@@ -55,7 +54,7 @@ def add_commands(commands: Any) -> None:
     add_config(parser)
 
 
-def _env(options: argparse.Namespace) -> int:
+def _env(options: Desk) -> int:
     if options.name == CAPTURE:
         return on_main_file(_capture)(options)
     if options.dry_run:
@@ -66,8 +65,8 @@ def _env(options: argparse.Namespace) -> int:
 # --- what servers get -------------------------------------------------------------------------------------------------
 
 
-def _show(options: argparse.Namespace) -> int:
-    output: Output = options.output
+def _show(options: Desk) -> int:
+    output = options.output
     shown = None if options.config else _of_hub(options.name)
     is_of_hub = shown is not None
     if shown is None:
@@ -90,8 +89,8 @@ def _of_hub(name: str | None) -> ShownEnvironment | None:
         return None
 
 
-def _of_shell(options: argparse.Namespace) -> ShownEnvironment:
-    loaded = load_all(options.config, os.environ, partly=True)
+def _of_shell(options: Desk) -> ShownEnvironment:
+    loaded = options.loaded
     known = loaded.config.upstreams
     if options.name is not None and options.name not in known:
         hint = nearest(options.name, [*known, CAPTURE]) or f"there are: {', '.join(known) or 'none'}"
@@ -117,8 +116,8 @@ def _whence(variable: ShownVariable, environment: str) -> str:
 # --- capture ----------------------------------------------------------------------------------------------------------
 
 
-def _capture(options: argparse.Namespace) -> int:
-    output: Output = options.output
+def _capture(options: Desk) -> int:
+    output = options.output
     path = environment_file((options.config or config_file()).expanduser().absolute())
     if path is None:
         return output.fail(EX_FAILED, f"{options.config} is a host's own file, beside which no hubd.env counts")

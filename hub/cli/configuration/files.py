@@ -3,7 +3,6 @@
 None of them needs a running hub.
 """
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -28,7 +27,7 @@ from config.settings import HubConfig
 from hub.cli.configuration.saving import diagnostic_object
 from hub.cli.doctor import unresolved_in_hub, unresolved_texts
 from hub.cli.profiles.ways_in import tokens
-from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, agreed, as_json
+from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, add_config, agreed, as_json
 
 _MEMBERS: Final = """\
   project    its folder
@@ -63,7 +62,7 @@ def add_commands(commands: Any) -> None:
 # --- what it says -----------------------------------------------------------------------------------------------------
 
 
-def _config(options: argparse.Namespace) -> int:
+def _config(options: Desk) -> int:
     gathered = gather(options.config, os.environ)
     base = load_gathered(gathered)
     root, project, sources = _project_of(options.project, base.config)
@@ -142,7 +141,7 @@ def _say(warnings: Sequence[Diagnostic], output: Output) -> None:
 # --- whether it can be used -------------------------------------------------------------------------------------------
 
 
-def _validate(options: argparse.Namespace) -> int:
+def _validate(options: Desk) -> int:
     file: Path | None = options.file
     if file is not None and Path(os.path.abspath(file)) in gather(None, os.environ).files:
         file = None  # a part is judged by its place in the whole
@@ -191,7 +190,7 @@ def _doubts_of_labels(loaded: Loaded) -> list[Diagnostic]:
     return [Diagnostic(loaded.files[0], None, ("profiles", name, "hosts"), text) for name, text in doubts]
 
 
-def _schema(options: argparse.Namespace) -> int:
+def _schema(options: Desk) -> int:
     print(as_json(schema(project=options.project)))
     return EX_OK
 
@@ -199,8 +198,8 @@ def _schema(options: argparse.Namespace) -> int:
 # --- projects ---------------------------------------------------------------------------------------------------------
 
 
-def _trust(options: argparse.Namespace) -> int:
-    output: Output = options.output
+def _trust(options: Desk) -> int:
+    output = options.output
     root = _root(options.directory)
     sources = read_project(root, os.environ)
     project = load_project(root, os.environ, load_all(None, os.environ).config, sources=sources)
@@ -241,8 +240,8 @@ def _starts(sources: Any) -> list[ShownUpstream]:
     return [show_upstream(name, stack, foreign=True) for name, stack in stacks(sources).items()]
 
 
-def _untrust(options: argparse.Namespace) -> int:
-    output: Output = options.output
+def _untrust(options: Desk) -> int:
+    output = options.output
     named = Path(os.path.realpath(options.directory or Path.cwd()))
     trust = Trust(trust_path())
     for root in (named, *named.parents):

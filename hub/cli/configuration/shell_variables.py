@@ -1,7 +1,6 @@
 """Variables that only the shell has which a command runs in, although servers need them: kept as secrets of their names
 on request, so that servers have them whoever starts the hub."""
 
-import argparse
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from config.loading.all_files import gather
 from config.loading.precedence import stacks
 from config.secrets.store import SecretStore
 from hub.cli.secret_commands import say_kept
-from hub.cli.subcommand import Output, agreed
+from hub.cli.subcommand import Desk, Output, agreed
 
 
 def only_here(servers: Iterable[tuple[str, Mapping[str, Any]]], own: Collection[str]) -> dict[str, list[str]]:
@@ -72,26 +71,23 @@ def unkept(variables: Mapping[str, list[str]], kept: Collection[str]) -> dict[st
     return found
 
 
-def settle_of_import(
-    options: argparse.Namespace, result: Import, own: Collection[str]
-) -> tuple[list[str], dict[str, str]]:
+def settle_of_import(options: Desk, result: Import, own: Collection[str]) -> tuple[list[str], dict[str, str]]:
     """The variables that an import keeps: all with `--secrets store`, else those that somebody says yes to; and of
     the servers that lack one then why they must stay with their hosts, which is said. `own`: as of `only_here`.
 
     Raises:
         EditError: as `only_here`.
     """
-    output: Output = options.output
     wanted = only_here([(name, each.values) for name, each in (*result.taken, *result.known) if not each.off], own)
-    is_asked = output.is_attended() and not (options.yes or options.dry_run or options.secrets)
+    is_asked = options.output.is_attended() and not (options.yes or options.dry_run or options.secrets)
     kept = list(wanted) if options.secrets == "store" else asked_to_keep(wanted) if is_asked else []
     left = {name: why_not_kept(variables) for name, variables in unkept(wanted, kept).items()}
     for name, why in left.items():
-        output.note(f"{name} works only in a hub that this shell starts: {why}")
+        options.output.note(f"{name} works only in a hub that this shell starts: {why}")
     return kept, left
 
 
-def settle_of_new(options: argparse.Namespace, values: Mapping[str, Any]) -> list[str]:
+def settle_of_new(options: Desk, values: Mapping[str, Any]) -> list[str]:
     """The variables that `hubd add` keeps for a server of these settings: as of an import. What is not kept is noted.
 
     Raises:

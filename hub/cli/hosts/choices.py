@@ -4,7 +4,6 @@ Single servers are chosen by name, and one of several that are probably the same
 server and why, and what is left to do.
 """
 
-import argparse
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -26,13 +25,11 @@ from hub.cli.hosts.changes import below_home
 from hub.cli.hosts.turn import chosen_hosts
 from hub.cli.render.screen import Table
 from hub.cli.server_watch import ServerOutcome
-from hub.cli.subcommand import Output, UsageError, ask, nearest
+from hub.cli.subcommand import Desk, Output, UsageError, ask, nearest
 from hub.wire.printable import printable
 
 
-def named_servers(
-    options: argparse.Namespace, servers: list[Server], skipped: list[Skipped]
-) -> tuple[list[Server], list[Skipped]]:
+def named_servers(options: Desk, servers: list[Server], skipped: list[Skipped]) -> tuple[list[Server], list[Skipped]]:
     """The servers that `--server` names, by their host's name or as the hub would call them; all without it.
 
     Raises:
@@ -54,16 +51,14 @@ def named_servers(
     )
 
 
-def settle_near_duplicates(
-    options: argparse.Namespace, result: Import, config: HubConfig, costs: Mapping[str, str] = {}
-) -> None:
+def settle_near_duplicates(options: Desk, result: Import, config: HubConfig, costs: Mapping[str, str] = {}) -> None:
     """Ask which of the servers that are probably the same are to be kept; where nobody can or wants to be asked all are
     kept, which is said. `costs`: what each of them offers, as far as that is known.
 
     Raises:
         UsageError: there was no answer.
     """
-    output: Output = options.output
+    output = options.output
     groups = near_duplicates((*result.taken, *result.known), config.upstreams)
     for group in groups:
         output.append("near_duplicates", {"names": list(group.names), "why": group.why})
@@ -186,7 +181,7 @@ def _remarks(server: Server) -> str:
     return "; ".join((*((disabled_because(server.off),) if server.off else ()), *server.notes))
 
 
-def say_elsewhere(options: argparse.Namespace, machine: Machine, known: Mapping[Identity, str], output: Output) -> None:
+def say_elsewhere(options: Desk, machine: Machine, known: Mapping[Identity, str], output: Output) -> None:
     """Report servers of single folders in the user's files, put there unasked by hosts; only --project takes these."""
     if options.project is not None:
         return
@@ -222,7 +217,7 @@ def say_tried(result: Import, outcomes: Mapping[str, ServerOutcome], output: Out
         output.say(printable(f"{name} of {server.place.title}: {text}"))
 
 
-def say_next(options: argparse.Namespace, result: Import, machine: Machine, records: Records, output: Output) -> None:
+def say_next(options: Desk, result: Import, machine: Machine, records: Records, output: Output) -> None:
     """Report what is left to do after an import: put the hub into hosts, and take the servers out of them."""
     places = [server.place for _, server in (*result.taken, *result.known)]
     without = dict.fromkeys(place.host.id for place in places if not has_hub(place, machine, records))

@@ -3,7 +3,6 @@
 Rules of hosts that no longer match once tools come through the hub: they are reported, never changed.
 """
 
-import argparse
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -30,7 +29,7 @@ from config.settings import HubConfig
 from hub.catalog.names import name_id, visible_name
 from hub.cli.hosts.changes import originals_of
 from hub.cli.profiles.writing import status_now
-from hub.cli.subcommand import Output, UsageError, own_command
+from hub.cli.subcommand import Desk, Output, UsageError, own_command
 from hub.downstream.access.hub_token import check_token, read_or_make_token
 from hub.downstream.access.resource_metadata import resource_of, shows_token, ways_in, who_comes
 from hub.wire.printable import printable
@@ -42,7 +41,7 @@ Entries = dict[str, dict[str, Any]]
 class HostEntries:
     """The entries that each host is to have, by the options of the command line."""
 
-    def __init__(self, options: argparse.Namespace, machine: Machine) -> None:
+    def __init__(self, options: Desk, machine: Machine) -> None:
         """
         Raises:
             UsageError: the command `hubd` cannot be found, the hub has no fixed URL, or no server for `--each`.
@@ -75,9 +74,9 @@ class HostEntries:
             self._without_urls.append(place.title)
         return by_url or entry
 
-    def say(self, options: argparse.Namespace) -> None:
+    def say(self, options: Desk) -> None:
         """Note what is special about these entries."""
-        output: Output = options.output
+        output = options.output
         for title in self._without_urls:
             output.note(f"{title} takes no URLs, so it starts `hubd connect`")
         if self._variables and (self._door is None or self._without_urls):

@@ -1,6 +1,5 @@
 """`hubd import`: take over the servers that hosts have."""
 
-import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -43,7 +42,7 @@ from hub.cli.hosts.originals import ImportedOriginals, carry_out_writes, offered
 from hub.cli.hosts.served import tried
 from hub.cli.hosts.turn import chosen_hosts, in_turn, project_of
 from hub.cli.secret_commands import say_kept
-from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, add_config, agreed, ask
+from hub.cli.subcommand import EX_FAILED, Desk, UsageError, add, add_config, agreed, ask
 
 _MEMBERS: Final = """\
   dry_run   whether it was only tried
@@ -100,8 +99,8 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask whether to go on")
 
 
-def _import(options: argparse.Namespace) -> int:
-    output: Output = options.output
+def _import(options: Desk) -> int:
+    output = options.output
     machine, directory = Machine.this(), imported_dir(options.config)
     present = load_present(options.config, os.environ)
     config, environ = present.config, present.environ
@@ -173,7 +172,7 @@ def _import(options: argparse.Namespace) -> int:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def _survey(options: argparse.Namespace, machine: Machine, records: Records) -> tuple[list[Server], list[Skipped], int]:
+def _survey(options: Desk, machine: Machine, records: Records) -> tuple[list[Server], list[Skipped], int]:
     """The servers in all files, in the order of the hosts. An unreadable file is reported, and the code is not 0."""
     servers, skipped, code = [], [], EX_OK
     for place in _places(options, machine):
@@ -190,7 +189,7 @@ def _survey(options: argparse.Namespace, machine: Machine, records: Records) -> 
     return servers, skipped, code
 
 
-def _places(options: argparse.Namespace, machine: Machine) -> Iterator[Place]:
+def _places(options: Desk, machine: Machine) -> Iterator[Place]:
     chosen, project = chosen_hosts(options, machine), project_of(options)
     if not chosen and project is None:
         raise UsageError(f"no hosts are found on this machine; known are: {', '.join(all_hosts())}")
@@ -211,7 +210,7 @@ def _places(options: argparse.Namespace, machine: Machine) -> Iterator[Place]:
 # --- questions --------------------------------------------------------------------------------------------------------
 
 
-def _decide(options: argparse.Namespace, take: Callable[[Secrets], Import], directory: Path) -> tuple[Import, bool]:
+def _decide(options: Desk, take: Callable[[Secrets], Import], directory: Path) -> tuple[Import, bool]:
     """The import, after the decision about secrets; True if they go to the store. A trial asks nothing, and says so.
 
     Raises:
@@ -227,7 +226,7 @@ def _decide(options: argparse.Namespace, take: Callable[[Secrets], Import], dire
     return take(chosen), chosen == "store"
 
 
-def _secrets(options: argparse.Namespace, result: Import, directory: Path) -> Secrets:
+def _secrets(options: Desk, result: Import, directory: Path) -> Secrets:
     """The decision what to do with secrets.
 
     Raises:
@@ -262,7 +261,7 @@ def _list_held(result: Import) -> str:
     return "These servers hold what looks like secrets:\n" + "\n".join(lines)
 
 
-def _may_write(options: argparse.Namespace, writes: list[Write], originals: ImportedOriginals) -> bool:
+def _may_write(options: Desk, writes: list[Write], originals: ImportedOriginals) -> bool:
     """Ask whether to write; yes without asking, if nobody can or wants to be asked."""
     if options.yes or not options.output.is_attended():
         return True

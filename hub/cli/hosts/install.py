@@ -25,7 +25,7 @@ from hub.cli.hosts.changes import HostChanges, of_place, originals_of
 from hub.cli.hosts.entries import HostEntries, say_permissions
 from hub.cli.hosts.turn import chosen_hosts, chosen_places, in_turn, project_of
 from hub.cli.render.screen import Table
-from hub.cli.subcommand import Output, UsageError, add, add_config
+from hub.cli.subcommand import Desk, Output, UsageError, add, add_config
 from hub.shim.start_daemon import is_alive
 
 _MEMBERS: Final = """\
@@ -74,7 +74,7 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 # --- install and uninstall --------------------------------------------------------------------------------------------
 
 
-def _install(options: argparse.Namespace) -> int:
+def _install(options: Desk) -> int:
     machine, output = Machine.this(), options.output
     if not options.hosts and not options.all:
         return _list(options, machine, output)
@@ -98,7 +98,7 @@ def _install(options: argparse.Namespace) -> int:
     return code
 
 
-def _say_permissions(options: argparse.Namespace, places: Sequence[Place], machine: Machine) -> None:
+def _say_permissions(options: Desk, places: Sequence[Place], machine: Machine) -> None:
     """Report rules of hosts that name tools as they were called without the hub."""
     with suppress(ConfigError):  # without servers there are no names
         config = load_all(options.config, os.environ, partly=True).config
@@ -106,7 +106,7 @@ def _say_permissions(options: argparse.Namespace, places: Sequence[Place], machi
         say_permissions(places, config, servers, machine, options.output)
 
 
-def _uninstall(options: argparse.Namespace) -> int:
+def _uninstall(options: Desk) -> int:
     machine = Machine.this()
     if not options.hosts and not options.all:
         raise UsageError("name hosts, or write --all; `hubd install` lists them")
@@ -151,7 +151,7 @@ def _tell_what_stays(output: Output) -> None:
     )
 
 
-def _with_originals(options: argparse.Namespace, machine: Machine) -> list[Place]:
+def _with_originals(options: Desk, machine: Machine) -> list[Place]:
     """The files of the chosen hosts that an import took servers out of."""
     project, out = project_of(options), Originals(originals_path())
     return [
@@ -162,7 +162,7 @@ def _with_originals(options: argparse.Namespace, machine: Machine) -> list[Place
     ]
 
 
-def _remind(options: argparse.Namespace, machine: Machine) -> None:
+def _remind(options: Desk, machine: Machine) -> None:
     """Say which hosts are left without servers that they had before the hub."""
     for place in _with_originals(options, machine):
         with suppress(EditError, EditRefused):
@@ -177,7 +177,7 @@ def _remind(options: argparse.Namespace, machine: Machine) -> None:
                 )
 
 
-def _list(options: argparse.Namespace, machine: Machine, output: Output) -> int:
+def _list(options: Desk, machine: Machine, output: Output) -> int:
     """The hosts that are here, and whether they have the hub."""
     records, project = Records(install_records_path()), project_of(options)
     places = [

@@ -2,7 +2,6 @@
 starting what the hub serves and keep the rest.
 """
 
-import argparse
 import os
 import shlex
 from collections.abc import Mapping, Sequence
@@ -27,7 +26,7 @@ from config.hub_paths import config_file, had_before_path, originals_path, state
 from config.settings import HubConfig
 from hub.cli.hosts.changes import host_diff, text_diff
 from hub.cli.hosts.served import reasons, served, status_of
-from hub.cli.subcommand import EX_FAILED, Output, UsageError, nearest, now
+from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, nearest, now
 from hub.control.errors import ControlFailed, HubNotRunning
 
 
@@ -36,7 +35,7 @@ class ImportedOriginals:
 
     def __init__(
         self,
-        options: argparse.Namespace,
+        options: Desk,
         result: Import,
         config: HubConfig,
         machine: Machine,

@@ -5,7 +5,6 @@ names of secrets. `config.files.locked` is for the moments in which any command 
 plan to the end. The lock is the kernel's, so that it ends with the process, however that ends.
 """
 
-import argparse
 import fcntl
 import os
 import time
@@ -39,7 +38,7 @@ from config.hub_paths import (
 from config.leftovers import remove_drafts_of
 from config.loading.all_files import OWN_VARIABLES
 from hub.cli.clock import now_s
-from hub.cli.subcommand import Command, Output, UsageError, nearest, now
+from hub.cli.subcommand import Command, Desk, Output, UsageError, nearest, now
 
 PATIENCE_S: Final = 3.0
 """Seconds to wait for another command: one that sits at a question may do so for hours."""
@@ -50,7 +49,7 @@ MAX_HOLDER_BYTES: Final = 100
 def in_turn(command: Command) -> Command:
     """The same command, which waits for its turn, unless it is a trial, which writes nothing."""
 
-    def run(options: argparse.Namespace) -> int:
+    def run(options: Desk) -> int:
         if options.dry_run:
             return command(options)
         with _turn(options.parser.prog, options.output, getattr(options, "config", None)):
@@ -112,7 +111,7 @@ def _remove_drafts(main: Path | None) -> None:
         remove_drafts_of(map(str, files), str(backup_dir()), now().timestamp())
 
 
-def chosen_places(options: argparse.Namespace, machine: Machine) -> list[Place]:
+def chosen_places(options: Desk, machine: Machine) -> list[Place]:
     """The files of the named hosts, or of all hosts that are here; each file once.
 
     Raises:
@@ -136,7 +135,7 @@ def chosen_places(options: argparse.Namespace, machine: Machine) -> list[Place]:
     return places
 
 
-def project_of(options: argparse.Namespace) -> Path | None:
+def project_of(options: Desk) -> Path | None:
     """The folder of --project as an absolute path; None: the option is not given.
 
     Raises:
@@ -150,7 +149,7 @@ def project_of(options: argparse.Namespace) -> Path | None:
     return project
 
 
-def chosen_hosts(options: argparse.Namespace, machine: Machine) -> list[KnownHost]:
+def chosen_hosts(options: Desk, machine: Machine) -> list[KnownHost]:
     """The named hosts, else all that are here.
 
     Raises:

@@ -1,7 +1,6 @@
 """`hubd profiles`: what each profile shows. `hubd profile suggest HOST`: a profile for a host, to paste or to write.
 `hubd profile remove NAME`."""
 
-import argparse
 from collections.abc import Sequence
 from os import EX_OK
 from textwrap import wrap
@@ -15,7 +14,7 @@ from hub.cli.profiles.removing import remove
 from hub.cli.profiles.screens import comments, profiles, profiles_json
 from hub.cli.profiles.suggestion import suggested
 from hub.cli.profiles.writing import may_change, new_settings, say_arrivals, write
-from hub.cli.subcommand import Output, Parser, UsageError, add, add_config
+from hub.cli.subcommand import Desk, Output, Parser, UsageError, add, add_config
 from hub.control.answers import tokens_together
 
 MEMBERS: Final = """\
@@ -62,15 +61,15 @@ def _usage(parser: Parser) -> int:
     raise UsageError(text, parser.format_usage())
 
 
-def _remove(options: argparse.Namespace) -> int:
+def _remove(options: Desk) -> int:
 
     return remove(options)
 
 
-def _profiles(options: argparse.Namespace) -> int:
+def _profiles(options: Desk) -> int:
 
     evidence = gathered(options)
-    output: Output = options.output
+    output = options.output
     output.set(**profiles_json(evidence.status, evidence.profiles))
     output.show(*profiles(evidence.status, evidence.profiles))
     for warning in evidence.warnings:
@@ -78,9 +77,9 @@ def _profiles(options: argparse.Namespace) -> int:
     return EX_OK
 
 
-def _suggest(options: argparse.Namespace) -> int:
+def _suggest(options: Desk) -> int:
 
-    output: Output = options.output
+    output = options.output
     evidence, host = gathered(options), options.host
     evidence.refuse_unknown(host)
     tools = evidence.uses.tools

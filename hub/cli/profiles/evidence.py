@@ -1,7 +1,5 @@
 """The knowledge of tools, hosts and profiles: of the running hub, its configuration, and what earlier imports noted."""
 
-import argparse
-import os
 from collections.abc import Mapping
 from itertools import count
 from types import MappingProxyType
@@ -12,7 +10,6 @@ from config.errors import EditError
 from config.hosts.facts import KnownHost, all_hosts
 from config.hosts.remembered import HadBefore
 from config.hub_paths import had_before_path
-from config.loading.assemble import load_all
 from config.loading.check_profiles import OWN_LABEL
 from config.name_globs import ALL, union
 from config.tables.profiles import DEFAULT_PROFILE, Profile
@@ -20,7 +17,7 @@ from hub.catalog.names import name_id
 from hub.cli.client.connection import session
 from hub.cli.profiles.choice import Away, Choice, is_known, leaves_out_only
 from hub.cli.profiles.suggestion import Limits
-from hub.cli.subcommand import UsageError, client, nearest
+from hub.cli.subcommand import Desk, UsageError, client, nearest
 from hub.control.answers import Status, ToolUses
 from hub.control.methods import STATUS, TOOL_USE
 
@@ -121,7 +118,7 @@ class Evidence(Struct, frozen=True):
         raise UsageError(f"there is no host {label}; {meant}")
 
 
-def gathered(options: argparse.Namespace) -> Evidence:
+def gathered(options: Desk) -> Evidence:
     """The evidence; a hub is started if need be.
 
     Raises:
@@ -129,13 +126,13 @@ def gathered(options: argparse.Namespace) -> Evidence:
         ConfigError: the configuration cannot be used.
     """
 
-    loaded = load_all(options.config, os.environ, partly=True)
+    loaded = options.loaded
     warnings = tuple(str(each) for each in loaded.warnings if each.keys[:1] == ("profiles",))
     starts = {name: _start(name, upstream.prefix) for name, upstream in loaded.config.upstreams.items()}
     return Evidence(*status_and_uses(options), loaded.config.profiles, warnings, starts)
 
 
-def status_and_uses(options: argparse.Namespace) -> "tuple[Status, ToolUses]":
+def status_and_uses(options: Desk) -> "tuple[Status, ToolUses]":
     """The status of a hub that has listed its tools, which is started if need be, and the use of these."""
 
     with session(options) as hub:  # a hub that is only starting has them when it has listed them

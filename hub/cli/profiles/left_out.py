@@ -1,25 +1,23 @@
 """Profiles that leave a new server out: what `hubd add` says of them."""
 
-import argparse
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from config.errors import ConfigError
-from config.loading.assemble import load_all
 from config.name_globs import may_choose
 from config.tables.profiles import Profile
+from hub.cli.subcommand import Desk
 
 MAX_SAID: Final = 8
 """Profiles that are named; of further ones only their number."""
 SEPARATOR: Final = "__"
 
 
-def say_left_out(options: argparse.Namespace, name: str, values: Mapping[str, Any]) -> None:
+def say_left_out(options: Desk, name: str, values: Mapping[str, Any]) -> None:
     """Note which profiles do not show the new server `name`, and what to change. `values`: its settings."""
 
     try:
-        profiles = load_all(options.config, os.environ, partly=True).config.profiles
+        profiles = options.loaded.config.profiles
     except ConfigError:  # which was said when it was changed
         return
     prefix = values.get("prefix", name)

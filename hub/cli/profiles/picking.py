@@ -1,6 +1,5 @@
 """`hubd tools --pick NAME`: what a profile shows, chosen at a terminal, or in an editor on one line a tool."""
 
-import argparse
 import os
 import shutil
 import sys
@@ -26,7 +25,7 @@ from hub.cli.profiles.pick_list import LINE_CHARS, Picked, described, heading, p
 from hub.cli.profiles.suggestion import suggested
 from hub.cli.profiles.writing import new_settings, write
 from hub.cli.render.tables import about
-from hub.cli.subcommand import EX_FAILED, Output, UsageError, agreed, client
+from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, agreed, client
 from hub.control.answers import ToolUse, tokens_together
 from hub.control.methods import TOOLS
 
@@ -35,10 +34,10 @@ LIKE: Final = 0.8
 """Similarity above which a new name is taken for a misspelt one."""
 
 
-def pick(options: argparse.Namespace) -> int:
+def pick(options: Desk) -> int:
     """Have the user choose, and write what was chosen; the exit code."""
 
-    output: Output = options.output
+    output = options.output
     at_terminal = not options.edit and _has_arrows(output)
     editor = [] if at_terminal else editor_command(output, BY_HAND)
     evidence = gathered(options)
@@ -104,10 +103,10 @@ def _with_arrows(listed: ListToPick, output: Output) -> Picked | None:
     return picked("\n".join(each.name for each in rows if each.name in chooser.chosen), listed.tools, listed.away)
 
 
-def _in_editor(options: argparse.Namespace, evidence: Evidence, listed: ListToPick, editor: list[str]) -> int:
+def _in_editor(options: Desk, evidence: Evidence, listed: ListToPick, editor: list[str]) -> int:
     """Have the user choose in an editor, and write what was chosen; the exit code."""
 
-    output: Output = options.output
+    output = options.output
     text = pick_list(listed.name, listed.hosts, listed.tools, listed.chosen, listed.away, listed.texts())
     folder = Path(tempfile.mkdtemp(prefix="hubd-pick-"))
     copy = folder / f"{listed.name}.tools"
@@ -140,13 +139,13 @@ def _in_editor(options: argparse.Namespace, evidence: Evidence, listed: ListToPi
     return code
 
 
-def _write(options: argparse.Namespace, evidence: Evidence, listed: ListToPick, found: Picked) -> int:
+def _write(options: Desk, evidence: Evidence, listed: ListToPick, found: Picked) -> int:
     """Write what was chosen, or say why nothing is written; the exit code.
 
     Raises:
         EditError: hubd.toml cannot be edited for certain.
     """
-    output: Output = options.output
+    output = options.output
     name, hosts, tools = listed.name, listed.hosts, listed.tools
     output.set(profile=name, hosts=list(hosts))
     before = evidence.profiles.get(name)

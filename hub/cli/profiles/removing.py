@@ -1,6 +1,5 @@
 """`hubd profile remove NAME`: a profile taken out of hubd.toml, and what its hosts are shown then."""
 
-import argparse
 import os
 from collections.abc import Iterator, Sequence
 from os import EX_CONFIG, EX_OK
@@ -9,17 +8,16 @@ from config.editing.draft import Draft
 from config.files import locked
 from config.hosts.facts import hosts_that_list_once
 from config.hub_paths import state_dir
-from config.loading.assemble import load_all
 from config.tables.profiles import DEFAULT_PROFILE
 from hub.cli.configuration.saving import reload_hub, save, say_problems, show
 from hub.cli.profiles.ways_in import HostWays, ways_in
 from hub.cli.profiles.writing import status_now
 from hub.cli.render.tables import about
-from hub.cli.subcommand import Output, UsageError, nearest
+from hub.cli.subcommand import Desk, UsageError, nearest
 from hub.control.answers import HostRow, Status
 
 
-def remove(options: argparse.Namespace) -> int:
+def remove(options: Desk) -> int:
     """Remove it, and say what its hosts are shown; the exit code.
 
     Raises:
@@ -27,9 +25,9 @@ def remove(options: argparse.Namespace) -> int:
         EditError: it cannot be edited for certain.
     """
 
-    output: Output = options.output
+    output = options.output
     name = options.name
-    profiles = load_all(options.config, os.environ, partly=True).config.profiles
+    profiles = options.loaded.config.profiles
     if name not in profiles:
         raise UsageError(_unknown(name, sorted(profiles)))
     labels = profiles[name].hosts

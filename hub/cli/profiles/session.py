@@ -1,6 +1,5 @@
 """A session with the hub as a host of a profile, which is named by itself or by the label of a host."""
 
-import argparse
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -12,14 +11,14 @@ from config.loading.assemble import load_all
 from config.tables.profiles import DEFAULT_PROFILE, Profile
 from hub.cli.client.connection import CallRefused, HubSession, session
 from hub.cli.profiles.writing import status_now
-from hub.cli.subcommand import Output, client, nearest
+from hub.cli.subcommand import Desk, Output, client, nearest
 from hub.control.errors import ControlFailed
 from hub.control.methods import STATUS, TOOLS
 from hub.wire.vocabulary import INVALID_PARAMS
 
 
 @contextmanager
-def session_as(options: argparse.Namespace, name: str | None) -> "Iterator[HubSession]":
+def session_as(options: Desk, name: str | None) -> "Iterator[HubSession]":
     """A session as a host of the profile `name`, or of the one that hosts with this label have; None: of no profile.
 
     Raises:
@@ -76,7 +75,7 @@ def _profiles_of_hub() -> "Mapping[str, Profile]":
         return {}
 
 
-def _profile_of(options: argparse.Namespace, name: str, refused: "CallRefused") -> str:
+def _profile_of(options: Desk, name: str, refused: "CallRefused") -> str:
     """The profile of the hosts with the label `name`.
 
     Raises:
@@ -85,14 +84,13 @@ def _profile_of(options: argparse.Namespace, name: str, refused: "CallRefused") 
 
     say_refused_file(options.output)
     try:
-        profiles = load_all(getattr(options, "config", None), os.environ, partly=True).config.profiles
+        profiles = options.loaded.config.profiles
     except ConfigError:
         raise refused from None
     found = next((each for each, profile in profiles.items() if name in profile.hosts), None)
     if found is not None:
-        output: Output = options.output
-        if not output.json:  # what these commands print for programs is the answer alone
-            output.note(f"{name} is a label of the profile {found}")
+        if not options.output.json:  # what these commands print for programs is the answer alone
+            options.output.note(f"{name} is a label of the profile {found}")
         return found
     if name in all_hosts():
         searches = any(host.label == name and host.search for host in status_now().hosts)
@@ -111,7 +109,7 @@ def _without(label: str, profiles: "Mapping[str, Profile]", *, searches: bool) -
     return f"{label} has no profile of its own, so it {how} {shown}; `hubd tools --pick {label}` makes one"
 
 
-def why_refused(refused: "CallRefused", tool: str, hub: "HubSession", options: argparse.Namespace) -> str:
+def why_refused(refused: "CallRefused", tool: str, hub: "HubSession", options: Desk) -> str:
     """The answer to a host of the profile whose call is refused; for people also whether the profile is why."""
 
     if options.raw or refused.error.get("code") != INVALID_PARAMS:

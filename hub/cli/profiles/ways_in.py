@@ -1,6 +1,5 @@
 """The ways by which hosts reach the hub, as far as they are written down: entries in files of hosts, and tokens."""
 
-import argparse
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -22,6 +21,7 @@ from config.loading.assemble import load_all
 from config.loading.host_entry import command_of
 from config.tables.access import AccessToken
 from hub.catalog.view import PROFILE_MARK
+from hub.cli.subcommand import Desk
 from hub.downstream.access.host_tokens import TokensUnreadable, read_tokens
 
 
@@ -55,7 +55,7 @@ class HostWays(Struct, frozen=True):
     tokens: tuple[TokenWay, ...] = ()
 
 
-def ways_in(options: argparse.Namespace, hosts: list[str]) -> HostWays:
+def ways_in(options: Desk, hosts: list[str]) -> HostWays:
     """The entries of these hosts, and all tokens. What cannot be read is passed over: a sentence less is said."""
 
     configured: Sequence[AccessToken] = ()

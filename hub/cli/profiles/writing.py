@@ -1,6 +1,5 @@
 """A profile put into hubd.toml, and what became of it."""
 
-import argparse
 import os
 from collections.abc import Collection, Mapping, Sequence
 from os import EX_CONFIG, EX_OK
@@ -16,7 +15,7 @@ from hub.cli.profiles.choice import Choice, with_unknown
 from hub.cli.profiles.evidence import Evidence
 from hub.cli.profiles.ways_in import ways_in
 from hub.cli.render.tables import about
-from hub.cli.subcommand import Output, UsageError, agreed, client
+from hub.cli.subcommand import Desk, Output, UsageError, agreed, client
 from hub.control.answers import Status
 from hub.control.errors import HubNotRunning
 from hub.control.methods import STATUS
@@ -43,13 +42,13 @@ def new_settings(
     return settings
 
 
-def may_change(options: argparse.Namespace, name: str, before: "Profile", settings: Mapping[str, Any]) -> bool:
+def may_change(options: Desk, name: str, before: "Profile", settings: Mapping[str, Any]) -> bool:
     """Show what becomes of a profile that is there, and ask whether it may, unless `--yes` says so.
 
     Raises:
         UsageError: there is nobody to ask.
     """
-    output: Output = options.output
+    output = options.output
     if not output.json:
         output.show(f"the profile {name} is there already, and changes so:", *changes(name, before, settings))
     if options.yes:
@@ -70,7 +69,7 @@ def changes(name: str, before: "Profile", settings: Mapping[str, Any]) -> list[s
     return [f"{sign} {line}" for sign, found in zip("-+", lines, strict=True) for line in found]
 
 
-def write(options: argparse.Namespace, name: str, settings: Mapping[str, Any], of: Sequence[str]) -> int:
+def write(options: Desk, name: str, settings: Mapping[str, Any], of: Sequence[str]) -> int:
     """Write settings of a profile, have the running hub take it up, and tell who is shown it; the exit code.
 
     `of`: the labels of its hosts of which something is told.
@@ -79,7 +78,7 @@ def write(options: argparse.Namespace, name: str, settings: Mapping[str, Any], o
         EditError: hubd.toml cannot be edited for certain.
     """
 
-    output: Output = options.output
+    output = options.output
     draft = Draft(options.config, os.environ)
     draft.put_profile(name, settings)
     if problems := draft.problems():
@@ -122,9 +121,7 @@ def _say_shown(name: str, status: Status, output: Output) -> None:
         output.say(f"{name}: {tools}{tokens}{hosts}")
 
 
-def say_arrivals(
-    options: argparse.Namespace, name: str, labels: Sequence[str], status: Status, *, changed: bool = True
-) -> None:
+def say_arrivals(options: Desk, name: str, labels: Sequence[str], status: Status, *, changed: bool = True) -> None:
     """Note how hosts come to be shown the profile, or why they are not."""
 
     ways = ways_in(options, [*labels])

@@ -1,6 +1,5 @@
 """`hubd add NAME[@VERSION]`: a server of a registry, with its exact version."""
 
-import argparse
 import os
 import re
 from collections.abc import Mapping
@@ -22,14 +21,14 @@ from hub.cli.registry.finding import Found, find, judge
 from hub.cli.registry.known import Known
 from hub.cli.registry.screens import as_written, before_answers, status_of
 from hub.cli.secret_commands import say_kept
-from hub.cli.subcommand import EX_FAILED, UsageError, agreed
+from hub.cli.subcommand import EX_FAILED, Desk, UsageError, agreed
 
 _REFERRED: Final = re.compile(r"\$\{[^{}]+\}(?::\d{1,5})?")
 """A host that is wholly the user's own reference."""
 
 
 @report_failures(advises=True)
-def add_listed(options: argparse.Namespace, own: Mapping[str, Any]) -> int:
+def add_listed(options: Desk, own: Mapping[str, Any]) -> int:
     """Add a server of a registry. `own`: settings that the command line says besides.
 
     Raises:
@@ -65,10 +64,10 @@ def add_listed(options: argparse.Namespace, own: Mapping[str, Any]) -> int:
     return write(options, id, settings, new)
 
 
-def write(options: argparse.Namespace, id: str, settings: Mapping[str, Any], new: "NewSecrets") -> int:
+def write(options: Desk, id: str, settings: Mapping[str, Any], new: "NewSecrets") -> int:
     """Write a new upstream, and keep its secrets first; the exit code."""
 
-    options = argparse.Namespace(**{**vars(options), "name": id})
+    options = Desk(**{**vars(options), "name": id})
 
     def change(draft: "Draft") -> tuple[str, str]:
         draft.add(id, dict(settings))
@@ -136,7 +135,7 @@ def _is_typed(way: Way, got: Answers, url: str) -> bool:
     return piece is not None and piece.typed and urlsplit(piece.text).netloc == urlsplit(url).netloc != ""
 
 
-def is_agreed(question: str, options: argparse.Namespace, *, default: bool = True) -> bool:
+def is_agreed(question: str, options: Desk, *, default: bool = True) -> bool:
     """True if somebody says yes, or need not: with `--yes` or `--dry-run` nobody is asked.
 
     Raises:

@@ -1,6 +1,5 @@
 """The values that a server needs: given by `--input KEY=VALUE`, asked at the terminal, or the publisher's defaults."""
 
-import argparse
 import os
 import re
 import sys
@@ -14,7 +13,7 @@ from config.registry.filled_templates import Piece
 from config.registry.slots import Asked, Slot, all_asked
 from config.registry.ways import Way
 from hub.cli.registry.choosing import MAX_ASKED, is_asked
-from hub.cli.subcommand import UsageError, ask_text, nearest
+from hub.cli.subcommand import Desk, UsageError, ask_text, nearest
 from hub.wire.printable import printable
 
 MAX_REPEATED: Final = 64
@@ -54,7 +53,7 @@ def given(pairs: Sequence[str], way: Way) -> dict[str, list[str]]:
 
 def answers(
     way: Way,
-    options: argparse.Namespace,
+    options: Desk,
     server: str,
     new: "NewSecrets",
     known: Mapping[str, tuple[Piece, ...]] = {},

@@ -1,6 +1,5 @@
 """Choices that nobody makes silently: which registry, which way to run a server."""
 
-import argparse
 import shutil
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -10,7 +9,7 @@ from config.registry.server_json import one_line
 from config.registry.ways import Way, ways_of
 from hub.cli.registry.client import RegistryFailed
 from hub.cli.registry.finding import Found
-from hub.cli.subcommand import EX_FAILED, Output, UsageError, ask
+from hub.cli.subcommand import EX_FAILED, Desk, UsageError, ask
 from hub.wire.printable import printable
 
 MAX_ASKED: Final = 5
@@ -25,7 +24,7 @@ def report_failures(*, advises: bool = False) -> Callable[[Callable[..., int]], 
     is added without one."""
 
     def wrap(command: Callable[..., int]) -> Callable[..., int]:
-        def run(options: argparse.Namespace, *given: Any) -> int:
+        def run(options: Desk, *given: Any) -> int:
             try:
                 return command(options, *given)
             except RegistryFailed as error:
@@ -38,13 +37,12 @@ def report_failures(*, advises: bool = False) -> Callable[[Callable[..., int]], 
     return wrap
 
 
-def is_asked(options: argparse.Namespace) -> bool:
+def is_asked(options: Desk) -> bool:
     """True if there is somebody to ask."""
-    output: Output = options.output
-    return output.is_attended()
+    return options.output.is_attended()
 
 
-def chosen_registry(found: Sequence[Found], options: argparse.Namespace, name: str, version: str) -> Found:
+def chosen_registry(found: Sequence[Found], options: Desk, name: str, version: str) -> Found:
     """The one that is meant.
 
     Raises:
@@ -64,7 +62,7 @@ def chosen_registry(found: Sequence[Found], options: argparse.Namespace, name: s
     return found[_number(f"{name} is in several registries, which need not mean the same server:", titles, options)]
 
 
-def chosen_way(found: Found, options: argparse.Namespace) -> Way:
+def chosen_way(found: Found, options: Desk) -> Way:
     """The way to run a server that is meant.
 
     Raises:
@@ -103,7 +101,7 @@ def _engine() -> str:
     return "podman" if shutil.which("docker") is None and shutil.which("podman") is not None else "docker"
 
 
-def _is_asked_for(way: Way, options: argparse.Namespace) -> bool:
+def _is_asked_for(way: Way, options: Desk) -> bool:
     if options.remote:
         return way.kind == "remote"
     return options.package is None or way.kind == options.package
@@ -125,16 +123,15 @@ def _about(found: Found) -> str:
     return one_line(found.listed.server.description, 80)
 
 
-def _number(question: str, titles: Sequence[str], options: argparse.Namespace) -> int:
+def _number(question: str, titles: Sequence[str], options: Desk) -> int:
     """The place of the title that somebody chooses.
 
     Raises:
         UsageError: nobody does.
     """
-    output: Output = options.output
-    output.say(question)
+    options.output.say(question)
     for number, title in enumerate(titles, 1):
-        output.say(f"  {number}  {printable(title)}")
+        options.output.say(f"  {number}  {printable(title)}")
     for _ in range(MAX_ASKED):
         answer = ask(f"Which one? [1-{len(titles)}]")
         if answer.isascii() and answer.isdigit() and 0 < int(answer[:6]) <= len(titles):

@@ -1,11 +1,10 @@
 """The parsers of `search`, `outdated` and `update`, and of what `add` takes for a server of a registry."""
 
-import argparse
 from collections.abc import Mapping
 from typing import Any, Final
 
 from hub.cli.configuration.editing import MEMBERS, on_main_file
-from hub.cli.subcommand import Parser, add, add_config, add_no_wait, load_when_run
+from hub.cli.subcommand import Desk, Parser, add, add_config, add_no_wait, load_when_run
 
 PACKAGES: Final = ("npm", "pypi", "oci", "mcpb")
 _FOUND: Final = """\
@@ -46,7 +45,7 @@ def add_options(parser: Parser) -> None:
     _add_agreement(parser)
 
 
-def says_options(options: argparse.Namespace) -> str:
+def says_options(options: Desk) -> str:
     """An option that is for servers of registries alone, and that was given; ""."""
     given: Mapping[str, Any] = {
         "--as": options.called,

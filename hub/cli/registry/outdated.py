@@ -1,6 +1,5 @@
 """`hubd outdated`: servers of registries of which there is something newer, or that should not be used any more."""
 
-import argparse
 from collections.abc import Sequence
 from os import EX_OK, EX_UNAVAILABLE
 from typing import Any
@@ -14,7 +13,7 @@ from hub.cli.registry.choosing import report_failures
 from hub.cli.registry.client import Client, Registry, RegistryFailed, run
 from hub.cli.registry.known import Known
 from hub.cli.render.screen import Table
-from hub.cli.subcommand import Output, UsageError
+from hub.cli.subcommand import Desk, Output, UsageError
 
 GONE = "gone"
 
@@ -42,9 +41,9 @@ class UpdateState(Struct, frozen=True, kw_only=True):
 
 
 @report_failures()
-def outdated(options: argparse.Namespace) -> int:
+def outdated(options: Desk) -> int:
     """Show them; a registry that does not answer is said, and the exit code then."""
-    output: Output = options.output
+    output = options.output
     known = Known(options.config)
     sources = {name: source_of(each.source) for name, each in known.upstreams.items()}
     asked = {name: source for name, source in sources.items() if source is not None}

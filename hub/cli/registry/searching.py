@@ -1,6 +1,5 @@
 """`hubd search`: servers of registries by their names."""
 
-import argparse
 from collections.abc import Sequence
 from os import EX_OK, EX_UNAVAILABLE
 from typing import Any
@@ -13,15 +12,15 @@ from hub.cli.registry.choosing import report_failures
 from hub.cli.registry.client import Client, Matches, Registry, RegistryFailed, run
 from hub.cli.registry.known import Known
 from hub.cli.render.screen import Screen, Table
-from hub.cli.subcommand import Output, UsageError
+from hub.cli.subcommand import Desk, Output, UsageError
 
 Results = list[tuple[Registry, Matches]]
 
 
 @report_failures()
-def search(options: argparse.Namespace) -> int:
+def search(options: Desk) -> int:
     """Show the servers whose names hold the words."""
-    output: Output = options.output
+    output = options.output
     words = [word.lower() for text in options.words_of_search for word in text.split()]
     if not words or any(not word.isprintable() for word in words):
         raise UsageError("say what to look for: a part of a server's name")

@@ -1,6 +1,5 @@
 """`hubd update NAME`: the newest version of a server of a registry, once somebody has seen what changes."""
 
-import argparse
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -32,7 +31,7 @@ from hub.cli.registry.known import Known
 from hub.cli.registry.screens import head, status_of
 from hub.cli.render.screen import Screen
 from hub.cli.secret_commands import say_kept
-from hub.cli.subcommand import EX_FAILED, Output
+from hub.cli.subcommand import EX_FAILED, Desk
 
 SETTINGS = ("command", "args", "env", "url", "headers", "transport", "source")
 """The settings that an entry of a registry has, in the order in which a change of them is told."""
@@ -49,14 +48,14 @@ class Change(Struct, frozen=True):
 
 
 @report_failures()
-def update(options: argparse.Namespace) -> int:
+def update(options: Desk) -> int:
     """Update one server.
 
     Raises:
         NotAdded, RegistryFailed, UsageError, EditError: it stays as it is.
     """
 
-    output: Output = options.output
+    output = options.output
     known = Known(options.config)
     settings = Draft(options.config, os.environ).settings_of(options.name)
     source = source_of(str(settings.get("source", "")))
@@ -104,11 +103,8 @@ def _ask(registry: Registry, source: RegistrySource, screen: Screen) -> tuple[Fo
     return found, old
 
 
-def _change(
-    options: argparse.Namespace, settings: Mapping[str, Any], found: Found, old: Listed | None, new: "NewSecrets"
-) -> Change:
+def _change(options: Desk, settings: Mapping[str, Any], found: Found, old: Listed | None, new: "NewSecrets") -> Change:
     """The settings as the new version makes them."""
-    output: Output = options.output
     kind = _kind(settings)
     way = _way(found.listed, kind, settings)
     if isinstance(way, str):
@@ -124,7 +120,7 @@ def _change(
             f"{options.name}` at a terminal, without --yes"
         )
     if not fits:
-        output.warn(f"{options.name} was changed by hand, or its old version is gone: what runs is made anew")
+        options.output.warn(f"{options.name} was changed by hand, or its old version is gone: what runs is made anew")
     asked_before = {asked.key for _, asked in all_asked(before.slots)} if isinstance(before, Way) else set()
     got = answers(way, options, options.name, new, dict(_still_good(way, before, carried, settings)), asked_before)
     source = RegistrySource(found.registry.name, found.listed.server.name, found.listed.server.version)
@@ -141,7 +137,7 @@ def _change(
         made.setdefault("transport", "auto")
     if made.get("headers") and _host(made) != _host(settings):
         names = ", ".join(made["headers"])
-        output.warn(f"{_host(made)} would get what {_host(settings)} gets now: {names}")
+        options.output.warn(f"{_host(made)} would get what {_host(settings)} gets now: {names}")
     changes = {name: made[name] for name in SETTINGS if name in made and made[name] != settings.get(name)}
     return Change(changes, tuple(_say(settings, changes)))
 
@@ -254,9 +250,9 @@ def _say_table(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -
             yield f"{kind} {name}: another value"
 
 
-def _write(options: argparse.Namespace, change: Change, new: "NewSecrets", *, disabled: bool) -> int:
+def _write(options: Desk, change: Change, new: "NewSecrets", *, disabled: bool) -> int:
 
-    output: Output = options.output
+    output = options.output
 
     def assigned(draft: Draft) -> tuple[str, str]:
         for name, value in change.settings.items():

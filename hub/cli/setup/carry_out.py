@@ -1,6 +1,5 @@
 """Carrying a setup out: the hub's own files first, then the hub, and hosts' files only once it serves."""
 
-import argparse
 from collections.abc import Collection, Sequence
 from functools import partial
 from os import EX_OK
@@ -27,7 +26,7 @@ from hub.cli.setup.interrupts import Undo, held_back
 from hub.cli.setup.plan import SetupPlan, plan_installs, what_leaves
 from hub.cli.setup.probe import FAILURES, progress
 from hub.cli.setup.survey import why_not_served
-from hub.cli.subcommand import EX_FAILED, Output, client, now
+from hub.cli.subcommand import EX_FAILED, Desk, Output, client, now
 from hub.control.methods import STATUS
 
 LIMIT_S = 60.0
@@ -37,7 +36,7 @@ LIMIT_S = 60.0
 class CarryOut:
     """One plan being carried out, in a `with` block. Whatever ends it before hosts' files are changed is undone."""
 
-    def __init__(self, plan: SetupPlan, options: argparse.Namespace) -> None:
+    def __init__(self, plan: SetupPlan, options: Desk) -> None:
         self._plan = plan
         self._options = options
         self._output: Output = options.output

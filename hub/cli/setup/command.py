@@ -1,6 +1,5 @@
 """`hubd setup`: find what hosts have, try it, ask once, and put the hub between."""
 
-import argparse
 import os
 from collections.abc import Sequence
 from os import EX_OK
@@ -40,7 +39,7 @@ from hub.cli.setup.survey import (
     verdicts,
     without_refused,
 )
-from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, Output, UsageError, add
+from hub.cli.subcommand import EX_FAILED, EX_INTERRUPTED, Desk, Output, UsageError, add
 
 _MEMBERS: Final = """\
   dry_run  whether it was only tried
@@ -65,27 +64,26 @@ def add_commands(commands: Any) -> None:
     )
 
 
-def _setup(options: argparse.Namespace) -> int:
-    output: Output = options.output
+def _setup(options: Desk) -> int:
     journey: _Journey | None = None
     try:
         with as_ctrl_c():
             chosen_hosts(options, Machine.this())  # one that is unknown is said first
-            if not (options.yes or options.dry_run or output.is_attended()):
+            if not (options.yes or options.dry_run or options.output.is_attended()):
                 text = "not a terminal: pass --yes to take the defaults, or --dry-run to see what would be written"
                 raise UsageError(text)
             journey = _Journey(options)
             return journey.run()
     except KeyboardInterrupt:
         state = "nothing was changed" if journey is None else journey.state_of_files
-        output.fail(EX_INTERRUPTED, f"interrupted; {state}")
+        options.output.fail(EX_INTERRUPTED, f"interrupted; {state}")
         return EX_INTERRUPTED
 
 
 class _Journey:
     """One run of the command."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: Desk) -> None:
         self._options = options
         self._output: Output = options.output
         self._machine = Machine.this()
@@ -229,7 +227,7 @@ class _Journey:
         )
         taken = {server.identity: name for name, server in (*result.taken, *result.known)}
         say_permissions(survey.places, config, {**self._known, **taken}, self._machine, self._output)
-        options = argparse.Namespace(hosts=self._options.hosts, project=None)
+        options = Desk(hosts=self._options.hosts, project=None)
         say_elsewhere(options, self._machine, self._known, self._output)
 
     # --- doing

@@ -1,6 +1,5 @@
 """The questions of a setup. Where nobody can be asked, or `--yes` is given, the defaults are taken."""
 
-import argparse
 import sys
 from collections.abc import Collection, Sequence
 
@@ -11,17 +10,16 @@ from hub.cli.configuration.shell_variables import asked_to_keep, keep_in, only_h
 from hub.cli.render.screen import Block
 from hub.cli.setup import screens
 from hub.cli.setup.survey import ServerVerdict, leave
-from hub.cli.subcommand import Output, UsageError, ask
+from hub.cli.subcommand import Desk, Output, UsageError, ask
 
 
-def may_ask(options: argparse.Namespace) -> bool:
+def may_ask(options: Desk) -> bool:
     """True if somebody is to be asked."""
-    output: Output = options.output
-    return not options.yes and not options.dry_run and output.is_attended()
+    return not options.yes and not options.dry_run and options.output.is_attended()
 
 
 def keep_variables(
-    options: argparse.Namespace, result: Import, found: list[ServerVerdict], own: Collection[str]
+    options: Desk, result: Import, found: list[ServerVerdict], own: Collection[str]
 ) -> tuple[list[ServerVerdict], NewSecrets | None]:
     """Ask which variables that only this shell has are kept; servers that lack one then are left with their hosts. The
     verdicts, and what is to be kept. `own`: variables that `hubd.env` sets.
@@ -29,7 +27,7 @@ def keep_variables(
     Raises:
         EditError: the store of secrets cannot be read.
     """
-    output: Output = options.output
+    output = options.output
     wanted = only_here([(name, server.values) for name, server in (*result.taken, *result.known)], own)
     if not wanted:
         return found, None

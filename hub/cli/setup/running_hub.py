@@ -1,6 +1,5 @@
 """The hub that serves from now on: started as a service where there is one, else in the background."""
 
-import argparse
 import os
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ from hub.cli import service_manager
 from hub.cli.service_manager import Service, ServiceError
 from hub.cli.setup.interrupts import Undo, held_back
 from hub.cli.start_hub import start_hub
-from hub.cli.subcommand import Output, UsageError, client, now, own_command
+from hub.cli.subcommand import Desk, Output, UsageError, client, now, own_command
 from hub.control.answers import Status
 from hub.control.errors import ControlFailed, HubNotRunning
 from hub.control.methods import RELOAD, STATUS
@@ -48,7 +47,7 @@ def sign_ins() -> dict[str, str]:
     }
 
 
-def way_to_start(options: argparse.Namespace) -> Way:
+def way_to_start(options: Desk) -> Way:
     """The way in which the hub is started: as a service of systemd where it can be installed, unless that is not
     wanted; `running`: it need not be started."""
     if status() is not None:
@@ -56,7 +55,7 @@ def way_to_start(options: argparse.Namespace) -> Way:
     return "background" if service(options) is None else "service"
 
 
-def service(options: argparse.Namespace) -> Service | None:
+def service(options: Desk) -> Service | None:
     """The service of this user; None: there is no service manager, or it is not wanted."""
     if options.no_service:
         return None
@@ -67,7 +66,7 @@ def service(options: argparse.Namespace) -> Service | None:
     return None if service_manager.refusal(found) else found
 
 
-def start(way: Way, options: argparse.Namespace, undo: Undo) -> None:
+def start(way: Way, options: Desk, undo: Undo) -> None:
     """Start the hub, or have the one that runs take up its files.
 
     Raises:
@@ -91,7 +90,7 @@ def reload() -> None:
         raise UsageError(f"the running hub refuses its new configuration: {problem}")
 
 
-def _start_service(options: argparse.Namespace, undo: Undo) -> None:
+def _start_service(options: Desk, undo: Undo) -> None:
     found = service(options)
     assert found is not None
     try:

@@ -18,7 +18,7 @@ from hub.cli.server_watch import ServerOutcome, watch
 from hub.cli.sign_in.conversation import WHO, TokenWanted, Wishes, converse, how_long
 from hub.cli.sign_in.token import ask_token
 from hub.cli.start_hub import start_hub
-from hub.cli.subcommand import EX_FAILED, Output, UsageError, add, agreed, client, now
+from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, agreed, client, now
 from hub.control.methods import SIGN_IN_FINISH, SIGN_IN_STATUS, SIGN_OUT
 from hub.control.sign_ins import SignedOutAccount, SignInOutcome
 from hub.wire.printable import printable
@@ -86,7 +86,7 @@ def add_commands(commands: Any) -> None:
 # --- auth -------------------------------------------------------------------------------------------------------------
 
 
-def _auth(options: argparse.Namespace) -> int:
+def _auth(options: Desk) -> int:
     _refuse_contradictions(options)
 
     start_hub()
@@ -107,7 +107,7 @@ def _auth(options: argparse.Namespace) -> int:
     return sign_in(wishes, options.output)
 
 
-def _refuse_contradictions(options: argparse.Namespace) -> None:
+def _refuse_contradictions(options: Desk) -> None:
     """Raises: UsageError: the options do not belong together."""
     names = ("no_browser", "no_wait", "timeout", "reset", "scope", "yes")
     of_a_sign_in = [f"--{name.replace('_', '-')}" for name in names if getattr(options, name)]
@@ -179,7 +179,7 @@ def offer_sign_in(found: Collection[ServerOutcome], output: Output) -> int | Non
     return sign_in(Wishes(name, why_not=why_no_browser()), output)
 
 
-def _finish(options: argparse.Namespace) -> int:
+def _finish(options: Desk) -> int:
     """Hand the address on standard input to the hub, which waits for it."""
 
     line = "" if sys.stdin is None else sys.stdin.readline(MAX_ADDRESS_CHARS).strip()
@@ -233,22 +233,21 @@ def _with_server(name: str, said: str, output: Output) -> int:
 # --- what there is, and logout ----------------------------------------------------------------------------------------
 
 
-def _status(options: argparse.Namespace) -> int:
+def _status(options: Desk) -> int:
 
-    output: Output = options.output
     with client() as hub:
         found = hub.request_json(SIGN_IN_STATUS, name=options.name)
         accounts = hub.request(SIGN_IN_STATUS, name=options.name).accounts
-    output.set(accounts=found["accounts"])
-    output.show(*accounts_blocks(accounts, options.name))
+    options.output.set(accounts=found["accounts"])
+    options.output.show(*accounts_blocks(accounts, options.name))
     return EX_OK
 
 
-def _logout(options: argparse.Namespace) -> int:
+def _logout(options: Desk) -> int:
     if options.all == bool(options.name):
         raise UsageError("say of which server, or --all", options.parser.format_usage())
 
-    output: Output = options.output
+    output = options.output
     start_hub()
     with client() as hub:
         accounts = hub.request(SIGN_OUT, name=options.name, forget=options.forget).accounts
