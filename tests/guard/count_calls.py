@@ -16,9 +16,9 @@ from typing import NamedTuple, Protocol
 from tests.support.processes import Process, own_directories, running
 
 HERE = Path(__file__).parent
-CALLS = 1_000
+CALLS = 640
 WARM_UP = 256
-RUNS = 5
+RUNS = 3
 
 
 class Mode(NamedTuple):

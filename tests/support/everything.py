@@ -5,9 +5,13 @@ test of `make test` in its peer only.
 """
 
 from collections.abc import Collection, Iterable
+from itertools import product
+from random import Random
 from typing import Any
 
 import pytest
+
+from tests.support.seeds import RUN_SEED
 
 
 def everything_but(some: Collection[Any], all: Iterable[Any], *, packed: bool = False) -> list[Any]:
@@ -16,6 +20,13 @@ def everything_but(some: Collection[Any], all: Iterable[Any], *, packed: bool = 
     all = list(all)
     assert set(some) <= set(all), "a table lacks what it is to keep"
     return [each if each in some else _param(each, packed) for each in all]
+
+
+def draw(number: int, *values: Iterable[Any]) -> list[Any]:
+    """Parameters for each of these, or for each combination, marked `everything` but for so many that the seed of the
+    run draws: of cases that each start processes and go much the same way, all have had their turn after a few runs."""
+    all = list(product(*values)) if len(values) > 1 else list(values[0])
+    return everything_but(Random(f"{RUN_SEED} {all!r}").sample(all, number), all)
 
 
 def _param(each: Any, packed: bool) -> Any:

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.support.commands import run_hubd
+from tests.support.everything import draw
 from tests.support.processes import HUBD, running
 from tests.support.setup_home import WORKING, SetupHome
 from tests.support.unauthorized_server import unauthorized_server
@@ -25,6 +26,7 @@ def home(tmp_path):
         run_hubd(["stop"], home.env)
 
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 UNITS = ("hubd.socket", "hubd.service")
 
 
@@ -101,7 +103,7 @@ def test_without_a_terminal_it_says_what_to_pass(home):
 
 
 @pytest.mark.covers("FH-1")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", draw(1, SIGNALS))
 def test_an_interruption_while_servers_are_tried_leaves_everything_as_it_was(home, tmp_path, number):
     before = home.contents()
     with running([HUBD, "setup", "--yes", "--no-service"], tmp_path / "log", env=home.env, merged=True) as process:
@@ -175,8 +177,7 @@ def interrupted_after(home, place, number):
 
 
 @pytest.mark.covers("FH-1")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("place", ["imported/cline.toml", "imported/kiro.toml"])
+@pytest.mark.parametrize(("place", "number"), draw(1, ["imported/cline.toml", "imported/kiro.toml"], SIGNALS))
 def test_an_interruption_between_writes_of_the_hubs_files_leaves_everything_as_it_was(home, place, number):
     home.fetch()
     before = home.contents()
@@ -187,7 +188,7 @@ def test_an_interruption_between_writes_of_the_hubs_files_leaves_everything_as_i
 
 
 @pytest.mark.covers("FH-1")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", draw(1, SIGNALS))
 def test_an_interruption_between_writes_of_hosts_files_changes_all_of_them(home, number):
     home.fetch()
     place = "/".join(home.paths["cursor"].parts[-2:])
@@ -305,7 +306,7 @@ def test_a_file_that_cannot_be_written_keeps_its_servers(home):
 
 
 @pytest.mark.covers("FH-1")
-@pytest.mark.parametrize("place", [".config", ".local/state"])
+@pytest.mark.parametrize("place", draw(1, [".config", ".local/state"]))
 def test_a_directory_of_the_hub_that_cannot_be_made_leaves_everything_as_it_was(home, place):
     home.fetch()
     before = home.contents()

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.support.commands import run_hubd
+from tests.support.everything import draw
 from tests.support.processes import HUBD, NODE, PACKAGES, PYTHON_2
 from tests.support.setup_home import WORKING, SetupHome
 from tests.support.stdio_host import StdioHost
@@ -153,7 +154,7 @@ def test_enter_leaves_what_has_no_answer_yet_with_its_host(home):
 
 
 @pytest.mark.covers("FH-1")
-@pytest.mark.parametrize("place", ["Trying", "10 of 11 tried", *QUESTIONS])
+@pytest.mark.parametrize("place", draw(2, ["Trying", "10 of 11 tried", *QUESTIONS]))
 def test_ctrl_c_before_the_yes_leaves_everything_as_it_was(home, place):
     before = home.contents()
     if place in QUESTIONS:
