@@ -22,7 +22,7 @@ from config.settings import HubConfig, UpstreamConfig
 from hub.bridge.bridge import EraBridge
 from hub.bridge.parking.parking import PARK, ParkedCalls
 from hub.bridge.request_state import RequestStates
-from hub.bridge.sign_in_visits import SignInGuide
+from hub.bridge.sign_in_visits import FindGuide
 from hub.bridge.tasks.task_replies import Tasks
 from hub.catalog.uri_claims import UriClaims
 from hub.downstream.hosts import Hosts
@@ -213,9 +213,9 @@ class Hub:
 
     # --- signing in ---------------------------------------------------------------------------------------------------
 
-    def follow_sign_ins(self, guide: SignInGuide) -> None:
-        """Have hosts send people who must sign in at an upstream where `guide` says. To be called before `run`."""
-        self.bridge.follow_sign_ins(guide)
+    def follow_sign_ins(self, find_guide: FindGuide) -> None:
+        """Have hosts send people who must sign in at an upstream where the guide says. To be called before `run`."""
+        self.bridge.follow_sign_ins(find_guide)
         self.live.servers.show_sign_ins()
 
     def visit_done(self, upstream: str, visit: str) -> None:

@@ -26,7 +26,7 @@ from hub.bridge.request_state import (
     input_required,
     state_of,
 )
-from hub.bridge.sign_in_visits import SignInGuide, SignInVisits
+from hub.bridge.sign_in_visits import FindGuide, SignInVisits
 from hub.bridge.tasks.task_replies import ABSORBED, Tasks
 from hub.bridge.url_elicitation import AGAIN, PageVisits, UrlElicitations, round_of, wants_visits
 from hub.link.hub_errors import UpstreamUnauthorized
@@ -59,9 +59,9 @@ class EraBridge:
         self.parking.adjust(ttl_s, total_s)
         self.tasks.handles.adjust(ttl_s)
 
-    def follow_sign_ins(self, guide: SignInGuide) -> None:
-        """Send people who have to sign in where `guide` says, from now on."""
-        self._sign_ins.follow(guide)
+    def follow_sign_ins(self, find_guide: FindGuide) -> None:
+        """Send people who have to sign in where the guide says, from now on."""
+        self._sign_ins.follow(find_guide)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the tasks that outlive requests of hosts, until cancelled."""

@@ -5,7 +5,10 @@ page of its own, and knows when they are done. A host that sends nobody to pages
 always helps; so there is no capability that it would have to declare.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Protocol
+
+from msgspec import Struct
 
 from hub.bridge.input_requests import MAX_ROUNDS
 from hub.bridge.url_elicitation import UrlElicitations, page_of
@@ -17,21 +20,16 @@ from hub.wire.mcp import L4, MAY_ASK, Era
 from hub.wire.questions.question import QuestionRefusal
 
 
-class Visit(Protocol):
-    """A page on which a person signs in."""
+class SignInVisit(Struct, frozen=True):
+    """A page that a host may send its user to."""
 
-    @property
-    def url(self) -> str: ...
-
-    @property
-    def id(self) -> str:
-        """The hub's own id of the visit, which says nothing of where the page is."""
-        ...
-
-    @property
-    def message(self) -> str:
-        """The text for the person who is to go there."""
-        ...
+    url: str
+    id: str
+    """The hub's own id of this visit (`elicitationId`), which says nothing of where the page is."""
+    message: str
+    """The text for the person who is to go there."""
+    code: str = ""
+    """The code that the page asks for, in groups; "": it asks for none."""
 
 
 class SignInGuide(Protocol):
@@ -44,13 +42,17 @@ class SignInGuide(Protocol):
         """Find out, within some seconds, what `visit` and `advice` have to say. Raises nothing."""
         ...
 
-    def visit(self, upstream: str, caller: Caller) -> Visit | None:
+    def visit(self, upstream: str, caller: Caller) -> SignInVisit | None:
         """The page for the person behind `caller`; None: there is none that would work now."""
         ...
 
     def advice(self, upstream: str, caller: Caller) -> str:
         """The text for the model: what the person has to do, with the address of a page if one would work now."""
         ...
+
+
+FindGuide = Callable[[], Awaitable[SignInGuide]]
+"""Finds the guide, and loads it if that has not been done yet."""
 
 
 class SignInNeeded(UpstreamUnauthorized):
@@ -64,14 +66,11 @@ class SignInVisits:
 
     def __init__(self, urls: UrlElicitations) -> None:
         self._urls = urls
-        self._guide: SignInGuide | None = None
+        self._find_guide: FindGuide | None = None
 
-    def __repr__(self) -> str:
-        return f"<SignInVisits guided by {self._guide!r}>"
-
-    def follow(self, guide: SignInGuide) -> None:
-        """Send people where `guide` says, from now on."""
-        self._guide = guide
+    def follow(self, find_guide: FindGuide) -> None:
+        """Send people where the guide says, from now on."""
+        self._find_guide = find_guide
 
     async def ask(
         self, error: UpstreamUnauthorized, upstream: Upstream, caller: Caller, request: Request, *, round: int
@@ -82,9 +81,10 @@ class SignInVisits:
         Raises:
             SignInNeeded: the host can only be told what to do.
         """
-        guide, name = self._guide, upstream.name
-        if guide is None or not error.asks_person or not upstream.config.signs_in_by_person:
+        name = upstream.name
+        if self._find_guide is None or not error.asks_person or not upstream.config.signs_in_by_person:
             return None
+        guide = await self._find_guide()
         await guide.look(name, caller)
         if request.method in MAY_ASK and round <= MAX_ROUNDS and _visits_pages(caller):
             visit = guide.visit(name, caller)

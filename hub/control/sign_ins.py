@@ -98,7 +98,7 @@ class SignInAccounts(Struct, frozen=True):
     accounts: tuple[SignInAccount, ...] = ()
 
 
-class SignInTrial(Struct, frozen=True, kw_only=True):
+class SignInTrial(Struct, frozen=True):
     """The prospects of a sign-in that an upstream waits for."""
 
     upstream: str = ""

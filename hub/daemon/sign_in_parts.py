@@ -17,14 +17,13 @@ from hub.app import WALL, Hub
 from hub.daemon.binding import is_met_at
 from hub.daemon.http_listener import HttpListener
 from hub.link.fault_isolation import run_isolated
-from hub.link.interface import Caller
 from hub.link.loading import load
 from hub.link.sealing import Keys
 from hub.net.http_server import HttpRequest, HttpResponse
 
 if TYPE_CHECKING:
     from hub.sign_in.authorization_url import Listening
-    from hub.sign_in.sign_ins import SignIns, SignInVisit
+    from hub.sign_in.sign_ins import SignIns
     from upstreams.fetch.fetcher import Fetcher
     from upstreams.oauth.accounts import Accounts
     from upstreams.oauth.credential import UpstreamCredential
@@ -57,13 +56,10 @@ class SignInParts:
         self._nursery: trio.Nursery | None = None
         self._used = trio.Event()
 
-    def __repr__(self) -> str:
-        return f"<SignInParts{', in use' if self._used.is_set() else ''}>"
-
     def serves(self, hub: Hub, listener: HttpListener) -> None:
         """Note the hub that these are of, and its listener; its hosts send people here to sign in."""
         self._hub, self._listener = hub, listener
-        hub.follow_sign_ins(self)
+        hub.follow_sign_ins(self.guide)
 
     @property
     def hub(self) -> Hub:
@@ -103,23 +99,12 @@ class SignInParts:
 
     async def handle(self, request: HttpRequest, response: HttpResponse) -> None:
         """Answer a browser."""
+        await (await self.guide()).handle(request, response)
+
+    async def guide(self) -> "SignIns":
+        """The flow, loaded, which knows where hosts send people."""
         await self.ready()
-        await self.sign_ins.handle(request, response)
-
-    # --- for hosts, as `hub.bridge.sign_in_visits.SignInGuide` --------------------------------------------------------
-
-    async def look(self, upstream: str, caller: Caller) -> None:
-        """Find out, within some seconds, whether `visit` can offer a page."""
-        await self.ready()
-        await self.sign_ins.look(upstream, caller)
-
-    def visit(self, upstream: str, caller: Caller) -> "SignInVisit | None":
-        """The page on which the person behind `caller` signs in; None: there is none that would work now."""
-        return self.sign_ins.visit(upstream, caller)
-
-    def advice(self, upstream: str, caller: Caller) -> str:
-        """The text for the model of a host."""
-        return self.sign_ins.advice(upstream, caller)
+        return self.sign_ins
 
     # --- parts --------------------------------------------------------------------------------------------------------
 
@@ -151,23 +136,18 @@ class SignInParts:
     def sign_ins(self) -> "SignIns":
         """The flow."""
         from hub.sign_in.browser_end import BrowserEnds
-        from hub.sign_in.servers import RealServers
-        from hub.sign_in.surroundings import Surroundings
+        from hub.sign_in.servers import Servers, Surroundings
         from hub.sign_in.web import make_sign_ins
 
-        accounts = self.accounts
         return make_sign_ins(
             Surroundings(
                 config=lambda: self.hub.config,
                 upstream=self.config_of,
                 listening=self._listening,
-                credential=lambda upstream, config, principal: accounts.find(upstream, principal),
-                keeper=accounts.keeper,
-                keep=accounts.keep,
-                servers=RealServers(self.fetch, self._oauth, accounts.store, WALL),
+                accounts=self.accounts,
+                servers=Servers(self.fetch, self._oauth, self.accounts, WALL),
                 ends=BrowserEnds(),
                 signed_in=self._signed_in,
-                completed=self.hub.visit_done,
                 spawn=self._spawn,
                 wall=WALL,
             )
@@ -222,11 +202,12 @@ class SignInParts:
             return True
         return self._listener is not None and is_met_at(self._listener.address, address, port)
 
-    def _signed_in(self, upstream: str) -> None:
+    def _signed_in(self, upstream: str, visit: str) -> None:
         supervisor = self.hub.supervisor
         through_idp = [name for name, each in supervisor.upstreams.items() if each.config.oauth.grant == "id_jag"]
         for name in [upstream] if upstream else through_idp:
             supervisor.signed_in(name)
+        self.hub.visit_done(upstream, visit)
 
     def _spawn(self, task: Callable[[], Awaitable[None]]) -> None:
         assert self._nursery is not None, "it runs beside the hub"

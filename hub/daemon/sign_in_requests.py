@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 import trio
+from msgspec import structs
 
 from cache.entry import DropCause
 from config.settings import UpstreamConfig
@@ -34,7 +35,6 @@ from upstreams.lifecycle import State
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
 
 if TYPE_CHECKING:
-    from hub.sign_in.tickets import Outcome
     from upstreams.oauth.credential import UpstreamCredential
 
 log = logging.getLogger("hubd")
@@ -65,26 +65,12 @@ class SignInRequests:
         await self._parts.ready()
         by_program = await self._is_of_a_host()
         if by_program and (yes or scope):
-            command = f"hubd auth {name or '--idp'} {'--yes' if yes else '--scope'}"
-            raise UpstreamUnauthorized(_only_a_person(command))
+            raise _only_a_person(f"hubd auth {name or '--idp'} {'--yes' if yes else '--scope'}")
         sign_ins = self._parts.sign_ins
         begun = await sign_ins.begin(name, scope=scope, reset=reset, yes=yes, by_program=by_program)
-        config = self._parts.config_of(name)
-        yield SignInStep(
-            unusual=begun.unusual,
-            wants_token=begun.wants_token,
-            issuer=begun.issuer,
-            scope=begun.scope,
-            server_url="" if config is None else config.url or "",
-            url=begun.url,
-            authorization_url=begun.authorization_url,
-            code=begun.code,
-            port=begun.port,
-            expires_s=begun.expires_s,
-        )
+        yield SignInStep(**{member: getattr(begun, member) for member in SignInStep.__struct_fields__})
         if not (begun.unusual or begun.wants_token):
-            outcome = await sign_ins.wait(begun)
-            yield SignInStep(issuer=begun.issuer, outcome=_outcome_of(outcome))
+            yield SignInStep(issuer=begun.issuer, outcome=await sign_ins.wait(begun))
 
     def facts(self, name: str) -> SignInFacts | None:
         """The sign-in of the hub at an upstream, as far as it is known without asking anybody; None: it does not
@@ -117,8 +103,8 @@ class SignInRequests:
         """
         await self._parts.ready()
         if await self._is_of_a_host():
-            raise UpstreamUnauthorized(_only_a_person("hubd auth --finish"))
-        return _outcome_of(await self._parts.sign_ins.finish(address))
+            raise _only_a_person("hubd auth --finish")
+        return await self._parts.sign_ins.finish(address)
 
     async def trials(self) -> SignInTrials:
         """The prospects of the sign-ins that upstreams wait for, of some of them at least."""
@@ -132,13 +118,10 @@ class SignInRequests:
 
         async def look(name: str) -> None:
             try:
-                trial = await self._parts.sign_ins.trial(name)
+                tried = await self._parts.sign_ins.trial(name)
+                found[name] = SignInTrial(name, tried.problem, tried.is_passing, tried.wants_token)
             except HubError as error:
-                found[name] = SignInTrial(upstream=name, problem=str(error))
-            else:
-                found[name] = SignInTrial(
-                    upstream=name, problem=trial.problem, is_passing=trial.is_passing, wants_token=trial.wants_token
-                )
+                found[name] = SignInTrial(name, str(error))
 
         async with trio.open_nursery() as nursery:
             for name in waiting[:MAX_TRIALS]:
@@ -201,16 +184,7 @@ class SignInRequests:
             if upstream:
                 parts.hub.supervisor.signed_out(upstream)
                 parts.hub.reads.invalidate(upstream, DropCause.CLEARED)
-            done.append(
-                SignedOutAccount(
-                    upstream=upstream,
-                    principal=principal,
-                    was_signed_in=out.was_signed_in,
-                    revoked=out.revoked,
-                    why_not=out.why_not,
-                    forgot_client=out.forgot_client,
-                )
-            )
+            done.append(SignedOutAccount(upstream=upstream, principal=principal, **structs.asdict(out)))
         return SignedOut(tuple(done))
 
     async def _credential(self, upstream: str, config: UpstreamConfig, principal: str) -> "UpstreamCredential | None":
@@ -230,20 +204,7 @@ class SignInRequests:
         return bool(why)
 
 
-def _only_a_person(command: str) -> str:
-    from hub.sign_in import texts
-
-    return texts.refused_to_hosts(command)
-
-
-def _outcome_of(outcome: "Outcome") -> SignInOutcome:
-    return SignInOutcome(
-        upstream=outcome.upstream,
-        principal=outcome.principal,
-        state=outcome.state,
-        text=outcome.text,
-        issuer=outcome.issuer,
-        scope=outcome.scope,
-        until=outcome.until,
-        renewable=outcome.renewable,
+def _only_a_person(command: str) -> UpstreamUnauthorized:
+    return UpstreamUnauthorized(
+        f'"{command}" was run by a program of a host or a server, and only a person may do that. Run it in a terminal.'
     )

@@ -163,7 +163,7 @@ class RedirectUri(NamedTuple):
         return self.host in ("127.0.0.1", "::1", "localhost")
 
 
-def taken_apart(uri: str) -> RedirectUri:
+def parse_redirect(uri: str) -> RedirectUri:
     """Read a redirect URI.
 
     Raises:

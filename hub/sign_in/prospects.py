@@ -14,8 +14,7 @@ from msgspec import Struct, structs
 
 from config.settings import UpstreamConfig
 from hub.link.recent import Recent
-from hub.sign_in import texts
-from hub.sign_in.surroundings import Surroundings
+from hub.sign_in.servers import Surroundings
 from hub.sign_in.tickets import IDENTITY_PROVIDER, Target, target_of
 from upstreams.oauth.discovery.challenge import fits, permit_scopes, readable_scopes
 from upstreams.oauth.discovery.discover import too_many_scopes
@@ -60,7 +59,7 @@ class Prospect(Struct, frozen=True):
 
 
 class Prospects:
-    """Those of all upstreams and principals. Servers are asked once at a time for each."""
+    """The prospects of all upstreams and principals. Servers are asked once at a time for each."""
 
     def __init__(self, around: Surroundings, now: Callable[[], float]) -> None:
         self._around = around
@@ -68,7 +67,7 @@ class Prospects:
         self._known: Recent[tuple[str, str], Prospect] = Recent(MAX_PROSPECTS)
         self._turns: Recent[tuple[str, str], trio.Lock] = Recent(MAX_PROSPECTS)
 
-    def known(self, upstream: str, principal: str) -> Prospect | None:
+    def find(self, upstream: str, principal: str) -> Prospect | None:
         """The prospect that was found within the last minute, for the settings of now; a failure, for longer if a
         server said so."""
         found, config = self._known.get((upstream, principal)), self._around.upstream(upstream)
@@ -82,17 +81,17 @@ class Prospects:
 
     def note_slow(self, upstream: str, config: UpstreamConfig, principal: str) -> None:
         """Nothing was found out in the time that there was; hosts wait for it no more until a minute from now."""
-        if self.known(upstream, principal) is None:
-            slow = OAuthUnavailable(texts.too_slow(upstream or IDENTITY_PROVIDER))
+        if self.find(upstream, principal) is None:
+            slow = OAuthUnavailable(too_slow(upstream or IDENTITY_PROVIDER))
             self._known.put((upstream, principal), Prospect(self._now(), target_of(config), failure=slow))
 
     async def look(self, upstream: str, config: UpstreamConfig, principal: str) -> Prospect:
         """Find out what a sign-in would begin with, unless that is known, be it that there is none."""
         async with self._turn(upstream, principal):
-            if self.known(upstream, principal) is None:
+            if self.find(upstream, principal) is None:
                 with suppress(OAuthProblem, OAuthUnavailable):
                     await self._ask(upstream, config, principal)
-        return self.known(upstream, principal) or Prospect(self._now(), target_of(config))
+        return self.find(upstream, principal) or Prospect(self._now(), target_of(config))
 
     async def discover(self, upstream: str, config: UpstreamConfig, principal: str, *, anew: bool = False) -> Discovery:
         """Find out what a sign-in begins with, which a person waits for. `anew`: whatever is known.
@@ -101,7 +100,7 @@ class Prospects:
             OAuthProblem, OAuthUnavailable: as `Servers`.
         """
         async with self._turn(upstream, principal):
-            known = None if anew else self.known(upstream, principal)
+            known = None if anew else self.find(upstream, principal)
             if known is not None and known.discovery is not None:
                 return known.discovery
             if known is not None and known.failure is not None and known.at + known.pause_s > self._now():
@@ -118,13 +117,13 @@ class Prospects:
 
     async def _ask(self, upstream: str, config: UpstreamConfig, principal: str) -> Discovery:
         key = upstream, principal
-        around = self._around
-        credential = around.credential(upstream, config, principal)
+        accounts = self._around.accounts
+        credential = accounts.find(upstream, principal)
         wants = Challenge() if credential is None else credential.challenge
         try:
-            grant = await around.keeper().find(upstream, principal)
+            grant = await accounts.keeper().find(upstream, principal)
             preferred = () if grant is None else (grant.key.issuer,)
-            found = await around.servers.discover(upstream, config, wants, preferred)
+            found = await self._around.servers.discover(upstream, config, wants, preferred)
             unusual = await self._unusual(upstream, config, principal, found.server.issuer, grant)
         except (OAuthProblem, OAuthUnavailable) as error:
             self._known.put(key, Prospect(self._now(), target_of(config), failure=_again(error)))
@@ -133,7 +132,7 @@ class Prospects:
             raise
         if grant is not None and wants.error == "insufficient_scope" and not config.oauth.scopes:
             before = "" if credential is None else credential.wanted_scope
-            scope = joined(before or joined(grant.scope, grant.asked_scope), found.scope)
+            scope = join_scopes(before or join_scopes(grant.scope, grant.asked_scope), found.scope)
             found = structs.replace(found, scope=" ".join(permit_scopes(scope.split(), config.oauth.max_scopes)))
         self._known.put(key, Prospect(self._now(), target_of(config), found, unusual=unusual))
         return found
@@ -141,18 +140,25 @@ class Prospects:
     async def _unusual(
         self, upstream: str, config: UpstreamConfig, principal: str, issuer: str, grant: Grant | None
     ) -> str:
-        keeper = self._around.keeper()
+        keeper = self._around.accounts.keeper()
         if same_issuer(config.oauth.issuer, issuer) or await keeper.is_agreed(upstream, principal, issuer):
             return ""
         if grant is not None and not same_issuer(grant.key.issuer, issuer):
-            return texts.another_server(upstream, issuer, grant.key.issuer)
+            return (
+                f"{upstream} now names {issuer} as its authorization server; until now it was {grant.key.issuer}."
+                f' If you expect that, run "hubd auth {upstream}" in a terminal.'
+            )
         for key in await keeper.keys():
             if (
                 same_issuer(key.issuer, issuer)
                 and key.upstream != upstream
                 and self._is_elsewhere(key.upstream, config)
             ):
-                return texts.used_by_another(upstream, issuer, key.upstream or IDENTITY_PROVIDER)
+                return (
+                    f"{upstream} names {issuer} as its authorization server, where you are signed in for"
+                    f" {key.upstream or IDENTITY_PROVIDER}, which is somewhere else; a token for one may be good for"
+                    f' the other. If you expect that, run "hubd auth {upstream}" in a terminal.'
+                )
         return ""
 
     def _is_elsewhere(self, other: str, config: UpstreamConfig) -> bool:
@@ -166,8 +172,13 @@ class Prospects:
 
     def why_not(self, upstream: str, principal: str) -> str | None:
         """The reason why hosts are given no address; "": they are; None: that is not known."""
-        known = self.known(upstream, principal)
+        known = self.find(upstream, principal)
         return None if known is None else known.problem or known.unusual
+
+
+def too_slow(upstream: str) -> str:
+    """The text if nothing was found out in the time that there was."""
+    return f"What {upstream} names as its authorization server did not say in time how to sign in there"
 
 
 def _again(failure: OAuthProblem | OAuthUnavailable) -> OAuthProblem | OAuthUnavailable:
@@ -177,18 +188,18 @@ def _again(failure: OAuthProblem | OAuthUnavailable) -> OAuthProblem | OAuthUnav
     return OAuthUnavailable(str(failure), retry_after_s=failure.retry_after_s, sent=failure.sent)
 
 
-def joined(*scopes: str) -> str:
+def join_scopes(*scopes: str) -> str:
     """All scopes, each once."""
     return " ".join(dict.fromkeys(scope for text in scopes for scope in text.split(" ") if scope))
 
 
-def asked_for(upstream: str, config: UpstreamConfig, *scopes: str) -> str:
+def choose_scope(upstream: str, config: UpstreamConfig, *scopes: str) -> str:
     """The scopes of a request: all of these that `max_scopes` permits.
 
     Raises:
         OAuthProblem: they are too many.
     """
-    final = permit_scopes(joined(*scopes).split(), config.oauth.max_scopes)
+    final = permit_scopes(join_scopes(*scopes).split(), config.oauth.max_scopes)
     if not fits(final):
         raise OAuthProblem(too_many_scopes(upstream or IDENTITY_PROVIDER))
     return " ".join(final)
@@ -202,9 +213,14 @@ def check_scope(upstream: str, config: UpstreamConfig, scope: str) -> None:
     """
     wanted = readable_scopes(scope)
     if scope.strip(" ") and not wanted:
-        raise OAuthProblem(texts.NO_SCOPES)
+        raise OAuthProblem(
+            "What --scope names are no scopes: those are visible ASCII without quotes, joined by single spaces."
+        )
     if beyond := set(wanted).difference(permit_scopes(wanted, config.oauth.max_scopes)):
-        raise OAuthProblem(texts.forbidden_scopes(upstream or IDENTITY_PROVIDER, " ".join(sorted(beyond)[:8])))
+        raise OAuthProblem(
+            f"max_scopes of {upstream or IDENTITY_PROVIDER} does not permit {' '.join(sorted(beyond)[:8])}. Change it"
+            " in the configuration, or leave them out."
+        )
 
 
 def origin(url: str) -> str:

@@ -9,13 +9,13 @@ from typing import Final
 import trio
 
 from config.setting import Secret
+from hub.control.sign_ins import SignInOutcome
 from hub.link.hub_errors import HubError
-from hub.sign_in import texts
 from hub.sign_in.callback import Expected, RefusedResponse, judge
 from hub.sign_in.prospects import Prospects
 from hub.sign_in.return_address import ReturnAddresses
-from hub.sign_in.surroundings import Code, Surroundings
-from hub.sign_in.tickets import Outcome, SignInRecord, Ticket, Tickets, target_of
+from hub.sign_in.servers import Code, Surroundings
+from hub.sign_in.tickets import SignInRecord, Ticket, Tickets, target_of
 from upstreams.oauth.model import Grant, GrantKey, OAuthProblem, OAuthUnavailable
 
 log = logging.getLogger("hubd")
@@ -35,13 +35,13 @@ class Responses:
         self._prospects = prospects
         self._addresses = addresses
 
-    async def answered(self, record: SignInRecord, parameters: dict[str, str]) -> Outcome:
+    async def use(self, record: SignInRecord, parameters: dict[str, str]) -> SignInOutcome:
         """Carry on with the response that a record waits for, which is spent by that.
 
         Cancellation: it goes on all the same, since a code works once.
         """
         record.ticket.is_unanswered = False
-        done: list[Outcome] = []
+        done: list[SignInOutcome] = []
         over = trio.Event()
 
         async def carry_on() -> None:
@@ -55,12 +55,14 @@ class Responses:
         await over.wait()
         return done[0] if done else self._failure(record, "The hub failed at it; its log says more")
 
-    async def _answer(self, record: SignInRecord, parameters: dict[str, str]) -> Outcome:
+    async def _answer(self, record: SignInRecord, parameters: dict[str, str]) -> SignInOutcome:
         ticket, server = record.ticket, record.discovery.server
         try:
             code = judge(parameters, Expected(server.issuer, server.sends_issuer))
             grant = await self._redeem(record, code)
-            await self._keep(ticket, grant)
+            await self._around.accounts.keep(grant)
+            if ticket.agreed == grant.key.issuer:
+                await self._around.accounts.keeper().agree(ticket.upstream, ticket.principal, grant.key.issuer)
         except RefusedResponse as error:
             self._learn(ticket, error.code)
             outcome = self._failure(record, str(error), "denied" if error.code == "access_denied" else "failed")
@@ -86,7 +88,10 @@ class Responses:
         if config is None or config.url is None:
             raise OAuthProblem(f"{ticket.server_name} was removed meanwhile")
         if target_of(config) != record.target:
-            raise OAuthProblem(texts.changed_meanwhile(ticket.server_name))
+            raise OAuthProblem(
+                f"The configuration of {ticket.server_name} has changed since this sign-in began, so what it came back"
+                " with is not used. Begin it again."
+            )
         resource = discovery.resource.resource or config.url
         what = Code(
             key=GrantKey(discovery.server.issuer, resource, ticket.upstream, ticket.principal),
@@ -101,27 +106,16 @@ class Responses:
         )
         return await self._around.servers.redeem(config, what)
 
-    async def _keep(self, ticket: Ticket, grant: Grant) -> None:
-        """Have a grant kept, then used.
-
-        Raises:
-            OAuthProblem: it cannot be kept, and is not used.
-        """
-        await self._around.keep(grant)
-        if ticket.agreed == grant.key.issuer:
-            await self._around.keeper().agree(ticket.upstream, ticket.principal, grant.key.issuer)
-
-    def _success(self, record: SignInRecord, grant: Grant) -> Outcome:
+    def _success(self, record: SignInRecord, grant: Grant) -> SignInOutcome:
         """End the ticket, start the upstream, and tell everybody."""
         ticket = record.ticket
         self._tickets.end(ticket)
         self._prospects.forget(ticket.upstream, ticket.principal)
         self._addresses.release(record.redirect)
-        self._around.signed_in(ticket.upstream)
-        self._around.completed(ticket.upstream, ticket.visit)
+        self._around.signed_in(ticket.upstream, ticket.visit)
         lacking = set(record.scope.split()) - set(grant.scope.split()) - {"offline_access"}
         less = f" Not granted: {', '.join(sorted(lacking))}." if lacking else ""
-        return Outcome(
+        return SignInOutcome(
             upstream=ticket.upstream,
             principal=ticket.principal,
             state="signed_in",
@@ -132,9 +126,11 @@ class Responses:
             renewable=grant.refresh_token is not None,
         )
 
-    def _failure(self, record: SignInRecord, text: str, state: str = "failed") -> Outcome:
+    def _failure(self, record: SignInRecord, text: str, state: str = "failed") -> SignInOutcome:
         ticket, issuer = record.ticket, record.discovery.server.issuer
-        return Outcome(upstream=ticket.upstream, principal=ticket.principal, state=state, text=text, issuer=issuer)
+        return SignInOutcome(
+            upstream=ticket.upstream, principal=ticket.principal, state=state, text=text, issuer=issuer
+        )
 
     def _learn(self, ticket: Ticket, code: str) -> None:
         """Do the next try another way, if the error says so."""

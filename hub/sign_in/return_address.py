@@ -20,27 +20,24 @@ import trio
 from config.settings import UpstreamConfig
 from hub.net.http_message import EarlyReply, HttpRequest
 from hub.net.http_server import Handler, HttpLimits, HttpServer
-from hub.sign_in import texts
-from hub.sign_in.authorization_url import CALLBACK, RedirectUri, base_url, callback_at, taken_apart
-from hub.sign_in.surroundings import Surroundings
+from hub.sign_in.authorization_url import CALLBACK, RedirectUri, base_url, callback_at, parse_redirect
+from hub.sign_in.servers import Surroundings
 from upstreams.oauth.model import AuthorizationServer, OAuthProblem
 
 PROXIED: Final = "proxy/"
 """Principals that a trusted proxy has named begin so."""
+NO_PORT: Final = "No port of 127.0.0.1 is free for a browser to come back to"
 _PORT = re.compile(r":[0-9]+\Z")
 
 
 class ReturnAddresses:
-    """Those of all sign-ins of a hub."""
+    """Chooses redirect URIs and listens at them."""
 
     def __init__(self, around: Surroundings, handler: Handler) -> None:
         self._around = around
         self._listeners = CallbackListeners(handler, around.spawn)
 
-    def __repr__(self) -> str:
-        return f"<ReturnAddresses {self._listeners!r}>"
-
-    def proxied(self) -> str | None:
+    def proxy_origin(self) -> str | None:
         """The origin at which browsers reach the hub through its proxy; None: it has none. Names
         without a port are those with the listener's, as everywhere."""
         config = self._around.config()
@@ -56,7 +53,7 @@ class ReturnAddresses:
 
         Behind a proxy nobody is known but by what the proxy says: a page is for those whom it names.
         """
-        if (proxied := self.proxied()) is not None:
+        if (proxied := self.proxy_origin()) is not None:
             is_named = self._around.config().auth == "proxy" and principal.startswith(PROXIED)
             return proxied if is_named else None
         listening = self._around.listening()
@@ -76,19 +73,19 @@ class ReturnAddresses:
         if configured:
             if not server.sends_issuer:
                 await self._claim(configured, server.issuer)
-            return self.also(configured, for_s)
+            return self.listen_at(configured, for_s)
         number = await self._number(server)
         if (base := self._lasting_base()) is not None:
-            return taken_apart(callback_at(base, number))
+            return parse_redirect(callback_at(base, number))
         return await self._keep_port(number, for_s)
 
-    async def expected(self, config: UpstreamConfig, server: AuthorizationServer) -> str:
+    async def expect(self, config: UpstreamConfig, server: AuthorizationServer) -> str:
         """The redirect URI that a sign-in at `server` would use. Nothing listens there for that.
 
         Raises:
             OAuthProblem: there is none.
         """
-        keeper = self._around.keeper()
+        keeper = self._around.accounts.keeper()
         if configured := config.oauth.redirect_uri or self._around.config().oauth.redirect_uri:
             return configured
         base = self._lasting_base()
@@ -98,17 +95,17 @@ class ReturnAddresses:
                 try:
                     port = self._listeners.hold(0)
                 except PortTaken:
-                    raise OAuthProblem(texts.NO_PORT) from None
+                    raise OAuthProblem(NO_PORT) from None
                 await keeper.keep_port(port)
             base = base_url("127.0.0.1", port)
         return callback_at(base, await self._number(server))
 
     async def _number(self, server: AuthorizationServer) -> int:
-        return 0 if server.sends_issuer else await self._around.keeper().redirect_number(server.issuer)
+        return 0 if server.sends_issuer else await self._around.accounts.keeper().redirect_number(server.issuer)
 
     def _lasting_base(self) -> str | None:
         """The origin at which browsers reach the hub, next time, too; None: there is none."""
-        if (proxied := self.proxied()) is not None:
+        if (proxied := self.proxy_origin()) is not None:
             return proxied
         listening = self._around.listening()
         if listening is None or not listening.is_lasting or listening.reached_at is None:
@@ -117,36 +114,40 @@ class ReturnAddresses:
 
     async def _claim(self, uri: str, issuer: str) -> None:
         """Let one issuer alone use a redirect URI: none of them says who sends an answer."""
-        before = await self._around.keeper().only_for(uri, issuer)
+        before = await self._around.accounts.keeper().only_for(uri, issuer)
         if before != issuer:
-            raise OAuthProblem(texts.used_at_another(uri, before, issuer))
+            raise OAuthProblem(
+                f"{uri} is the redirect_uri for {before}, and neither that nor {issuer} says who sends an answer, so it"
+                f" cannot be used for both; register another one. If the hub is registered at {before} no more, stop"
+                f" the hub and take {uri} out of only_for in oauth/facts.json of its state directory."
+            )
 
     async def _keep_port(self, number: int, for_s: float) -> RedirectUri:
         """At the port that is kept for this, or at another one if that is taken."""
-        keeper = self._around.keeper()
+        keeper = self._around.accounts.keeper()
         known = await keeper.port() or 0
         try:
-            redirect = taken_apart(callback_at(base_url("127.0.0.1", known), number))
+            redirect = parse_redirect(callback_at(base_url("127.0.0.1", known), number))
             if not known:
                 raise PortTaken
             self._listeners.listen(redirect, redirect.addresses, for_s)
         except PortTaken:
             try:
                 port = self._listeners.hold(0)
-                redirect = taken_apart(callback_at(base_url("127.0.0.1", port), number))
+                redirect = parse_redirect(callback_at(base_url("127.0.0.1", port), number))
                 self._listeners.listen(redirect, redirect.addresses, for_s)
             except PortTaken:
-                raise OAuthProblem(texts.NO_PORT) from None
+                raise OAuthProblem(NO_PORT) from None
             await keeper.keep_port(port)
         return redirect
 
-    def also(self, uri: str, for_s: float) -> RedirectUri:
+    def listen_at(self, uri: str, for_s: float) -> RedirectUri:
         """Listen at this redirect URI, exactly.
 
         Raises:
             OAuthProblem: another program has its port, or it is none that can be listened at.
         """
-        redirect = taken_apart(uri)
+        redirect = parse_redirect(uri)
         if not redirect.is_loopback:
             return redirect
         listening = self._around.listening()
@@ -156,7 +157,9 @@ class ReturnAddresses:
         try:
             self._listeners.listen(redirect, [each for each in redirect.addresses if each not in covered], for_s)
         except PortTaken:
-            raise OAuthProblem(texts.port_taken(redirect.port)) from None
+            raise OAuthProblem(
+                f"Port {redirect.port} of redirect_uri is taken by another program; stop it, or register another URI."
+            ) from None
         return redirect
 
     def is_open(self, address: str, port: int) -> bool:

@@ -13,20 +13,20 @@ from functools import partial
 from typing import Final
 
 import trio
-from msgspec import Struct
 
 from config.settings import ReplicaConfig, UpstreamConfig
+from hub.bridge.sign_in_visits import SignInVisit
+from hub.control.sign_ins import SignInOutcome, SignInStep
 from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.interface import OWNER, Caller
 from hub.net.http_server import Handler
-from hub.sign_in import texts
 from hub.sign_in.authorization_url import WILDCARDS, AuthorizationRequest, authorization_url, host_of, new_secrets
 from hub.sign_in.callback import BadResponse, read_pasted
-from hub.sign_in.prospects import Prospects, asked_for, check_scope
+from hub.sign_in.prospects import Prospects, check_scope, choose_scope, too_slow
 from hub.sign_in.responses import Responses
 from hub.sign_in.return_address import ReturnAddresses
-from hub.sign_in.surroundings import Surroundings
-from hub.sign_in.tickets import RECORD_S, Invitation, Outcome, SignInRecord, Ticket, Tickets, record_of, target_of
+from hub.sign_in.servers import Surroundings
+from hub.sign_in.tickets import RECORD_S, Invitation, SignInRecord, Ticket, Tickets, state_hash, target_of
 from upstreams.oauth.model import Challenge, NoSignIn, OAuthProblem, OAuthUnavailable
 from upstreams.oauth.registration.trial import SignInProspect
 
@@ -34,37 +34,14 @@ LOOK_S: Final = 5.0
 """Time that a host's call waits for what a sign-in would begin with."""
 
 
-class SignInVisit(Struct, frozen=True):
-    """A page that a host may send its user to."""
-
-    url: str
-    id: str
-    """The hub's own id of this visit (`elicitationId`)."""
-    message: str
-    code: str = ""
-    """The code that the page asks for, in groups; "": it asks for none."""
-
-
-class Begun(Struct, frozen=True, kw_only=True):
+class Begun(SignInStep, frozen=True, kw_only=True):
     """A sign-in that a terminal has begun; or `unusual`, if a person has to agree first, or `wants_token`, if there is
     no sign-in."""
 
     ticket: Ticket | None = None
     told: trio.Event | None = None
     """Set when there is an outcome."""
-    url: str = ""
-    """Opened on this machine it leads on to the authorization server; "": no browser of this machine can be told from
-    another user's."""
-    authorization_url: str = ""
-    code: str = ""
-    """The code that the page at `authorization_url` asks for, which is the hub's own; "": it is not."""
-    issuer: str = ""
-    scope: str = ""
-    port: int = 0
-    """The port of this machine that the browser comes back to; 0: it comes back by a proxy."""
     expires_s: float = RECORD_S
-    unusual: str = ""
-    wants_token: str = ""
 
 
 class SignIns:
@@ -77,10 +54,7 @@ class SignIns:
         self.prospects = Prospects(around, trio.current_time)
         self.handle: Handler = pages(self, around)
         self.addresses = ReturnAddresses(around, self.handle)
-        self._responses = Responses(around, self.tickets, self.prospects, self.addresses)
-
-    def __repr__(self) -> str:
-        return f"<SignIns {self.tickets!r}>"
+        self.responses = Responses(around, self.tickets, self.prospects, self.addresses)
 
     # --- for hosts ----------------------------------------------------------------------------------------------------
 
@@ -117,7 +91,8 @@ class SignIns:
         return SignInVisit(
             f"{base}/oauth/begin/{invitation.id}",
             ticket.visit,
-            texts.visit(upstream, self._server(upstream, principal), code),
+            f"{upstream} needs you to sign in at {self._server(upstream, principal)}."
+            + (f" The page asks for this code: {code}" if code else ""),
             code,
         )
 
@@ -128,25 +103,36 @@ class SignIns:
         listening = self._around.listening()
         is_met_from_elsewhere = listening is not None and listening.host in WILDCARDS
         cannot_tell = self._around.ends.blind or is_met_from_elsewhere
-        return cannot_tell and principal == OWNER and self.addresses.proxied() is None
+        return cannot_tell and principal == OWNER and self.addresses.proxy_origin() is None
 
     def advice(self, upstream: str, caller: Caller) -> str:
         """The text for a host's model about a call that needs a sign-in first."""
         config = self._around.upstream(upstream)
         principal = None if config is None else self._account(config, caller)
         if config is None or principal is None:
-            return texts.owner_needed(upstream, shared=config is not None and config.across_principals)
+            if config is not None and config.across_principals:
+                return (
+                    f"{upstream} needs a sign-in, and its owner has to sign in:"
+                    " all of this hub use the owner's account."
+                )
+            return (
+                f"{upstream} needs a sign-in, and the owner of this hub does not share an account there. In the owner's"
+                f" hubd.toml, below [upstreams.{upstream}], across_principals = true shares it, and oauth.account ="
+                ' "each" lets everybody sign in.'
+            )
         if self._is_one_of_several:
-            return texts.one_of_several(upstream)
-        known = self.prospects.known(upstream, principal)
+            return _one_of_several(upstream)
+        known = self.prospects.find(upstream, principal)
         why = self.prospects.why_not(upstream, principal)
         if why and known is not None and (known.discovery is not None or isinstance(known.failure, NoSignIn)):
             return why
         visit = self.visit(upstream, caller)
         if visit is None and not why and not self.tickets.may_ask(upstream, principal):
-            return texts.too_many(upstream)
-        url, code = (visit.url, visit.code) if visit else ("", "")
-        return texts.sign_in_needed(upstream, self._server(upstream, principal), url, code)
+            return _too_many(upstream)
+        server = self._server(upstream, principal)
+        at, way = f" at {server}" if server else "", f" or to open {visit.url}" if visit else ""
+        way += f" and type the code {visit.code} there" if visit and visit.code else ""
+        return f'{upstream} needs you to sign in{at}. Ask the user to run "hubd auth {upstream}"{way}, then try again.'
 
     def _account(self, config: UpstreamConfig, caller: Caller) -> str | None:
         """The principal whose sign-in a call of `caller` needs; None: that is not the caller's to do."""
@@ -156,7 +142,7 @@ class SignIns:
         return OWNER if principal == OWNER else None
 
     def _server(self, upstream: str, principal: str) -> str:
-        known = self.prospects.known(upstream, principal)
+        known = self.prospects.find(upstream, principal)
         return "" if known is None or known.discovery is None else host_of(known.discovery.server.issuer)
 
     # --- for terminals ------------------------------------------------------------------------------------------------
@@ -179,23 +165,24 @@ class SignIns:
             HubError: it cannot begin; the text says why.
         """
         config = self._load_configured(upstream)
+        url = config.url or ""
         try:
             check_scope(upstream, config, scope)
             discovery = await self.prospects.discover(upstream, config, principal, anew=True)
             unusual = self.prospects.unusual(upstream, principal)
             agreed = discovery.server.issuer if unusual else ""
             if not unusual and not self.tickets.may_ask(upstream, principal):
-                unusual = texts.too_many(upstream)
+                unusual = _too_many(upstream)
             if unusual and not yes:
-                return Begun(issuer=discovery.server.issuer, scope=discovery.scope, unusual=unusual)
+                return Begun(issuer=discovery.server.issuer, scope=discovery.scope, server_url=url, unusual=unusual)
             ticket = self.tickets.obtain(upstream, principal)
             invitation = self.tickets.invite(ticket, by, is_told=True)
             ticket.agreed = agreed or ticket.agreed
             ticket.scope, ticket.anew = scope, ticket.anew or reset or ticket.is_unanswered
-            record, url = await self.prepare(ticket, invitation, on_terminal=not by_program)
+            record, opened = await self.prepare(ticket, invitation, on_terminal=not by_program)
             ticket.is_unanswered = True
         except NoSignIn as error:
-            return Begun(wants_token=str(error))
+            return Begun(wants_token=str(error), server_url=url)
         except (OAuthProblem, OAuthUnavailable) as error:
             raise UpstreamUnauthorized(str(error), upstream=upstream) from None
         base = self.addresses.begin_base(principal, record.redirect)
@@ -204,8 +191,9 @@ class SignIns:
         return Begun(
             ticket=ticket,
             told=ticket.changed,
+            server_url=url,
             url="" if self._around.ends.blind else page,
-            authorization_url=page if tells else url,
+            authorization_url=page if tells else opened,
             code=invitation.shown_code if tells else "",
             issuer=discovery.server.issuer,
             scope=record.scope,
@@ -219,15 +207,15 @@ class SignIns:
             HubError: no sign-in is made there.
         """
         config = self._load_configured(upstream)
-        credential = self._around.credential(upstream, config, OWNER)
+        credential = self._around.accounts.find(upstream, OWNER)
         challenge = Challenge() if credential is None else credential.challenge
         with trio.move_on_after(LOOK_S):
-            redirect_of = partial(self.addresses.expected, config)
+            redirect_of = partial(self.addresses.expect, config)
             found = await self._around.servers.trial(upstream, config, challenge, redirect_of)
             if found.wants_token and credential is not None:
                 credential.note_problem(found.problem)
             return found
-        return SignInProspect(problem=f"{texts.too_slow(upstream)}.", is_passing=True)
+        return SignInProspect(problem=f"{too_slow(upstream)}.", is_passing=True)
 
     def _load_configured(self, upstream: str) -> UpstreamConfig:
         config = self._around.upstream(upstream)
@@ -239,7 +227,7 @@ class SignIns:
             text = f'{upstream} is a program and signs in by itself; "hubd logs {upstream}" shows what it says.'
             raise UpstreamUnavailable(text, upstream=upstream)
         if self._is_one_of_several:
-            raise UpstreamUnavailable(texts.one_of_several(upstream), upstream=upstream)
+            raise UpstreamUnavailable(_one_of_several(upstream), upstream=upstream)
         if config.oauth.grant != "authorization_code" or any(
             name.lower() == "authorization" for name in config.headers
         ):
@@ -252,7 +240,7 @@ class SignIns:
         """True if other hubs serve the same hosts, which would not have what people sign in for here."""
         return self._around.config().replica != ReplicaConfig()
 
-    async def wait(self, begun: Begun, within_s: float = RECORD_S) -> Outcome:
+    async def wait(self, begun: Begun, within_s: float = RECORD_S) -> SignInOutcome:
         """The outcome of a sign-in that was begun. Cancellation: it stands as it is."""
         assert begun.ticket is not None, "there is one unless a person has to agree"
         assert begun.told is not None
@@ -262,11 +250,11 @@ class SignIns:
         if begun.told.is_set() and ticket.outcome is not None:
             return ticket.outcome
         text = f"Nobody signed in at {begun.issuer} within {within_s / 60:.0f} minutes; nothing was changed"
-        return Outcome(
+        return SignInOutcome(
             upstream=ticket.upstream, principal=ticket.principal, state="timed_out", text=text, issuer=begun.issuer
         )
 
-    async def finish(self, address: str) -> Outcome:
+    async def finish(self, address: str) -> SignInOutcome:
         """Carry on with the address of a page that did not load, which a person has copied.
 
         Raises:
@@ -276,12 +264,12 @@ class SignIns:
             path, parameters = read_pasted(address)
         except BadResponse as error:
             raise UpstreamUnavailable(str(error)) from None
-        record = self.tickets.awaited(parameters["state"])
+        record = self.tickets.find_record(parameters["state"])
         if record is None or record.redirect.path != path:
             raise UpstreamUnavailable(
                 "This hub did not begin the sign-in of that address, or it is over; begin it again"
             )
-        return await self.answered(record, parameters)
+        return await self.responses.use(record, parameters)
 
     # --- the request --------------------------------------------------------------------------------------------------
 
@@ -307,8 +295,8 @@ class SignIns:
             client = await make(anew=ticket.anew, other_method=ticket.other_method, with_scope=ticket.with_scope)
             ticket.anew = ticket.other_method = ticket.with_scope = False
             if client.redirect_uri and client.redirect_uri != redirect.text:
-                redirect = self.addresses.also(client.redirect_uri, RECORD_S)
-            scope = asked_for(upstream, config, discovery.scope, ticket.scope)
+                redirect = self.addresses.listen_at(client.redirect_uri, RECORD_S)
+            scope = choose_scope(upstream, config, discovery.scope, ticket.scope)
             resource = "" if config.oauth.resource_parameter == "omit" else discovery.resource.resource
             tied = new_secrets()
             request = AuthorizationRequest(
@@ -320,27 +308,29 @@ class SignIns:
                 extra=config.oauth.extra,
             )
             url = authorization_url(request, tied)
-            ends_at = trio.current_time() + RECORD_S
-            terms = {"scope": scope, "resource": resource, "cookie": cookie}
-            record = record_of(
-                ticket,
-                invitation,
-                tied,
-                target_of(config),
-                discovery,
-                client,
-                redirect,
+            record = SignInRecord(
+                state=state_hash(tied.state),
+                verifier=tied.verifier,
+                nonce=tied.nonce,
+                ticket=ticket,
+                invitation=invitation,
+                target=target_of(config),
+                discovery=discovery,
+                client=client,
+                redirect=redirect,
+                scope=scope,
+                resource=resource,
                 on_terminal=on_terminal,
-                ends_at=ends_at,
-                **terms,
+                ends_at=trio.current_time() + RECORD_S,
+                cookie=cookie,
             )
             self.tickets.keep(record)
-            self._tell_asking(ticket, config)
+            self._tell_asking(ticket)
             return record, url
 
-    def _tell_asking(self, ticket: Ticket, config: UpstreamConfig) -> None:
+    def _tell_asking(self, ticket: Ticket) -> None:
         """Have the credential know that a person is being asked, until there is an outcome or time is up."""
-        credential = self._around.credential(ticket.upstream, config, ticket.principal)
+        credential = self._around.accounts.find(ticket.upstream, ticket.principal)
         if credential is None or ticket.is_asked:
             return
 
@@ -356,14 +346,21 @@ class SignIns:
         ticket.is_asked, told = True, ticket.changed
         self._around.spawn(ask)
 
-    # --- the response -------------------------------------------------------------------------------------------------
 
-    async def answered(self, record: SignInRecord, parameters: dict[str, str]) -> Outcome:
-        """Carry on with the response that a record waits for, which is spent by that.
+def _one_of_several(upstream: str) -> str:
+    who = upstream or "The identity provider"
+    return (
+        f"{who} needs a sign-in, and this hub is one of several ([replica]), which do not share sign-ins. The operator"
+        f" can set headers.Authorization of {who} instead, or have the hubs come as themselves"
+        ' (oauth.grant = "client_credentials").'
+    )
 
-        Cancellation: it goes on all the same, since a code works once.
-        """
-        return await self._responses.answered(record, parameters)
+
+def _too_many(upstream: str) -> str:
+    return (
+        f"{upstream} has asked for more than three sign-ins within an hour. If you want another one, run"
+        f' "hubd auth {upstream}" in a terminal.'
+    )
 
 
 PagesOf = Callable[[SignIns, Surroundings], Handler]

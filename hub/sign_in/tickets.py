@@ -18,8 +18,9 @@ from msgspec import Struct, field
 
 from config.settings import UpstreamConfig
 from config.tables.oauth import UpstreamOAuth
+from hub.control.sign_ins import SignInOutcome
 from hub.link.recent import Recent
-from hub.sign_in.authorization_url import RedirectUri, RequestSecrets
+from hub.sign_in.authorization_url import RedirectUri
 from upstreams.oauth.model import Discovery, OAuthClient
 
 TICKET_S: Final = 3600.0
@@ -50,22 +51,6 @@ class Target(NamedTuple):
 def target_of(config: UpstreamConfig) -> Target:
     """The target of a sign-in at an upstream of these settings."""
     return Target(config.url, config.oauth)
-
-
-class Outcome(Struct, frozen=True, kw_only=True):
-    """The end of a sign-in."""
-
-    upstream: str
-    principal: str
-    state: str
-    """`signed_in`, `denied`, `failed` or `timed_out`."""
-    text: str
-    """A sentence for a person."""
-    issuer: str = ""
-    scope: str = ""
-    until: float | None = None
-    """Wall time at which the access token ends; None: nobody knows."""
-    renewable: bool = False
 
 
 class SignInRecord(Struct, frozen=True, eq=False, kw_only=True):
@@ -149,7 +134,7 @@ class Ticket(Struct, eq=False, kw_only=True):
     with_scope: bool = False
     """The hub is to register with the scopes that it wants."""
     records: deque[SignInRecord] = field(default_factory=lambda: deque(maxlen=PER_TICKET))
-    outcome: Outcome | None = None
+    outcome: SignInOutcome | None = None
     """The latest one; after a failure another try may follow."""
     changed: trio.Event = field(default_factory=trio.Event)
     lock: trio.Lock = field(default_factory=trio.Lock)
@@ -167,7 +152,7 @@ class Ticket(Struct, eq=False, kw_only=True):
         """For people."""
         return self.upstream or IDENTITY_PROVIDER
 
-    def tell(self, outcome: Outcome) -> None:
+    def tell(self, outcome: SignInOutcome) -> None:
         """Note an outcome, and wake whoever waits for one."""
         self.outcome = outcome
         self.changed.set()
@@ -183,7 +168,7 @@ class Tickets:
         self._of: Recent[tuple[str, str], Ticket] = Recent(MAX_TICKETS)
         self._asked: Recent[tuple[str, str], deque[float]] = Recent(MAX_TICKETS)
         self._records: Recent[bytes, SignInRecord] = Recent(MAX_RECORDS)
-        self._done: Recent[str, tuple[float, Outcome, str]] = Recent(MAX_DONE)
+        self._done: Recent[str, tuple[float, SignInOutcome, str]] = Recent(MAX_DONE)
         self._unanswered: Recent[tuple[str, str], bool] = Recent(MAX_TICKETS)
 
     def __repr__(self) -> str:
@@ -273,7 +258,7 @@ class Tickets:
         ticket.records.append(record)
         self._records.put(record.state, record)
 
-    def awaited(self, state: str) -> SignInRecord | None:
+    def find_record(self, state: str) -> SignInRecord | None:
         """The record of a state, which stays what it is."""
         record = self._records.get(state_hash(state))
         return None if record is None or record.ends_at <= self._now() or record.ticket.over else record
@@ -286,13 +271,13 @@ class Tickets:
 
     # --- what a browser is shown at the end
 
-    def put_done(self, outcome: Outcome, again: str = "") -> str:
+    def put_outcome(self, outcome: SignInOutcome, again: str = "") -> str:
         """Keep an outcome to be shown; the id of its page. `again`: where the sign-in may be tried once more."""
         id = _id()
         self._done.put(id, (self._now() + DONE_S, outcome, again))
         return id
 
-    def done(self, id: str) -> tuple[Outcome, str] | None:
+    def find_outcome(self, id: str) -> tuple[SignInOutcome, str] | None:
         """The outcome of this id, and where to try again."""
         ends_at, outcome, again = self._done.get(id, (0.0, None, ""))
         return None if outcome is None or ends_at <= self._now() else (outcome, again)
@@ -305,37 +290,3 @@ def state_hash(state: str) -> bytes:
 
 def _id() -> str:
     return secrets.token_urlsafe(ID_BYTES)
-
-
-def record_of(
-    ticket: Ticket,
-    invitation: Invitation,
-    tied: RequestSecrets,
-    target: Target,
-    discovery: Discovery,
-    client: OAuthClient,
-    redirect: RedirectUri,
-    *,
-    scope: str,
-    resource: str,
-    on_terminal: bool,
-    ends_at: float,
-    cookie: str = "",
-) -> SignInRecord:
-    """The record of a request with these secrets."""
-    return SignInRecord(
-        state=state_hash(tied.state),
-        verifier=tied.verifier,
-        nonce=tied.nonce,
-        ticket=ticket,
-        invitation=invitation,
-        target=target,
-        discovery=discovery,
-        client=client,
-        redirect=redirect,
-        scope=scope,
-        resource=resource,
-        on_terminal=on_terminal,
-        ends_at=ends_at,
-        cookie=cookie,
-    )

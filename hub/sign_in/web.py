@@ -17,14 +17,13 @@ import msgspec
 
 from hub.link.hub_errors import HubError
 from hub.net.http_server import HttpRequest, HttpResponse
-from hub.sign_in import texts
 from hub.sign_in.authorization_url import host_of
 from hub.sign_in.browser_end import LOOPBACK_HOST, Who, is_forwarded, is_from_here
 from hub.sign_in.callback import BadResponse, is_navigation, read_query
 from hub.sign_in.pages import CODE, HEADERS, HTML, begin_page, code_page, page
 from hub.sign_in.return_address import PROXIED
+from hub.sign_in.servers import Surroundings
 from hub.sign_in.sign_ins import SignIns
-from hub.sign_in.surroundings import Surroundings
 from hub.sign_in.tickets import IDENTITY_PROVIDER, MAX_TRIES, Invitation, SignInRecord, Ticket
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
 
@@ -33,6 +32,10 @@ DONE: Final = "/oauth/done/"
 DOCUMENT: Final = "/oauth/client.json"
 COOKIE: Final = "__Host-hubd-signin"
 COOKIE_S: Final = 600
+NO_SUCH_SIGN_IN: Final = (
+    'This hub did not begin this sign-in, or it is over. If you began it with "hubd auth" on another machine, paste'
+    " this page's address into that terminal. If somebody sent you here, close it: its address opens your account."
+)
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -73,7 +76,12 @@ class Browsers:
         if not is_navigation(request.headers):
             _tell(response, 403, "Not here", "Open this address in a window of its own.")
         elif found is None or found[1].tries >= MAX_TRIES:
-            _tell(response, 404, "Over", texts.ticket_over())
+            _tell(
+                response,
+                404,
+                "Over",
+                'This sign-in was never asked for, or it is over. To sign in, run "hubd auth NAME".',
+            )
         elif not (refusal := await self._refusal(request, found[0])):
             await self._go_on(request, response, *found)
         elif not self._is_for_code(request, found[0], refusal):
@@ -87,7 +95,7 @@ class Browsers:
         """True if whoever is not let go on for this reason may show by the code that the sign-in is theirs."""
         is_near = LOOPBACK_HOST.fullmatch(request.headers.get("host", "")) and not is_forwarded(request.headers)
         tells = self._sign_ins.tells_codes(ticket.principal)
-        return bool(is_near and tells) and refusal == texts.unknown_browser(ticket.server_name)
+        return bool(is_near and tells) and refusal == _unknown_browser(ticket.server_name)
 
     async def _go_on(
         self,
@@ -133,23 +141,23 @@ class Browsers:
     async def _callback(self, request: HttpRequest, response: HttpResponse) -> None:
         """Take an authorization response, and send the browser to an address without its code."""
         if not is_navigation(request.headers):
-            _tell(response, 403, "Not here", texts.NO_SUCH_SIGN_IN)
+            _tell(response, 403, "Not here", NO_SUCH_SIGN_IN)
             return
         try:
             parameters = read_query(request.query)
         except BadResponse:
             parameters = {}
-        record = self._sign_ins.tickets.awaited(parameters.get("state", ""))
+        record = self._sign_ins.tickets.find_record(parameters.get("state", ""))
         if record is None or not _came_to(request, record):
-            _tell(response, 403, "No such sign-in", texts.NO_SUCH_SIGN_IN)
+            _tell(response, 403, "No such sign-in", NO_SUCH_SIGN_IN)
             return
         is_shown = record.on_terminal
         if not is_shown and (refusal := await self._refusal(request, record.ticket, record)):
             _tell(response, 403, "Not this browser", refusal)
             return
-        outcome = await self._sign_ins.answered(record, parameters)
+        outcome = await self._sign_ins.responses.use(record, parameters)
         again = "" if outcome.state == "signed_in" or is_shown else f"{BEGIN}{record.invitation.id}"
-        done = self._sign_ins.tickets.put_done(outcome, again)
+        done = self._sign_ins.tickets.put_outcome(outcome, again)
         gone = (
             (("Set-Cookie", f"{COOKIE}=; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age=0"),) if record.cookie else ()
         )
@@ -159,14 +167,19 @@ class Browsers:
 
     async def _refusal(self, request: HttpRequest, ticket: Ticket, record: SignInRecord | None = None) -> str:
         """The reason why the browser is not let go on; "": it is that of the person who is to sign in."""
-        unknown = texts.unknown_browser(ticket.server_name)
+        unknown = _unknown_browser(ticket.server_name)
         if record is not None and record.cookie:
             shown = _cookie(request)
             if not hmac.compare_digest(shown.encode(), record.cookie.encode()):
                 return unknown
-        if is_from_here(request) and self._sign_ins.addresses.proxied() is None:
+        if is_from_here(request) and self._sign_ins.addresses.proxy_origin() is None:
             who = await self._around.ends.who(request)
-            return {Who.OWN: "", Who.SERVER: texts.browser_of_a_server(ticket.server_name)}.get(who, unknown)
+            of_a_server = (
+                "This browser was started by a server that hubd runs, and a server must not sign in for you. Open this"
+                " address in a browser that you have started yourself, or run"
+                f' "hubd auth {ticket.server_name} --no-browser" in a terminal.'
+            )
+            return {Who.OWN: "", Who.SERVER: of_a_server}.get(who, unknown)
         identity = request.identity
         if identity is None or not identity.principal.startswith(PROXIED):
             return unknown
@@ -175,7 +188,7 @@ class Browsers:
     # --- the rest -----------------------------------------------------------------------------------------------------
 
     def _done(self, response: HttpResponse, id: str) -> None:
-        found = self._sign_ins.tickets.done(id)
+        found = self._sign_ins.tickets.find_outcome(id)
         if found is None:
             _tell(response, 404, "Over", "There is nothing here any more. You can close this page.")
             return
@@ -191,12 +204,16 @@ class Browsers:
 
     def _document(self, response: HttpResponse) -> None:
         """The client metadata document of a hub that has a public address of its own."""
-        base = self._sign_ins.addresses.proxied()
+        base = self._sign_ins.addresses.proxy_origin()
         if base is None:
             _tell(response, 404, "Nothing here", "This hub publishes no document about itself.")
             return
         body = msgspec.json.encode(self._around.servers.document(base))
         response.reply(200, body, (("Cache-Control", "max-age=300"), ("X-Content-Type-Options", "nosniff")))
+
+
+def _unknown_browser(upstream: str) -> str:
+    return f'hubd cannot see that this browser is yours. Run "hubd auth {upstream} --no-browser" where hubd runs.'
 
 
 def _came_to(request: HttpRequest, record: SignInRecord) -> bool:

@@ -650,7 +650,12 @@ async def a_house(
         used=used,
     )
     if guide is not None:
-        hub.follow_sign_ins(guide)
+        signs_in = guide
+
+        async def find_guide() -> SignInGuide:
+            return signs_in
+
+        hub.follow_sign_ins(find_guide)
     async with trio.open_nursery() as nursery:
         await nursery.start(hub.run)
         house = House(fakes, nursery, hub, durable or make_durable_sessions())

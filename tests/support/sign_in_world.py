@@ -8,6 +8,7 @@ async with world() as it:
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from urllib.parse import parse_qsl, quote, urlsplit
 
 import trio
@@ -21,7 +22,7 @@ from hub.downstream.access.access import Access
 from hub.link.interface import OWNER, Caller, Identity
 from hub.sign_in.authorization_url import Listening
 from hub.sign_in.browser_end import BrowserEnds
-from hub.sign_in.surroundings import Code, Surroundings
+from hub.sign_in.servers import Code, Surroundings
 from hub.sign_in.tickets import Invitation, Ticket
 from hub.sign_in.web import make_sign_ins
 from hub.wire.mcp import L4
@@ -216,32 +217,26 @@ class World:
                 config=lambda: self.config,
                 upstream=lambda name: self.upstreams.get(name),
                 listening=lambda: self.listening,
-                credential=lambda name, config, principal: self.credential(name, principal),
-                keeper=lambda: self.keeper,
-                keep=self.keep,
+                accounts=SimpleNamespace(find=self.credential, keeper=lambda: self.keeper, keep=self.keep),
                 servers=self.servers,
                 ends=self.ends,
                 signed_in=self.signed_in,
-                completed=self.visit_done,
                 spawn=nursery.start_soon,
                 wall=lambda: 1000.0,
             )
         )
 
-    def signed_in(self, upstream: str) -> None:
+    def signed_in(self, upstream: str, visit: str) -> None:
         self.started.append(upstream)
+        self.completed.append((upstream, visit))
         if self.hub is not None:
             self.hub.supervisor.signed_in(upstream)
+            self.hub.visit_done(upstream, visit)
 
     async def keep(self, grant: Grant) -> Grant:
         await self.keeper.save(grant)
         self.credential(grant.key.upstream, grant.key.principal).grants.append(grant)
         return grant
-
-    def visit_done(self, upstream: str, visit: str) -> None:
-        self.completed.append((upstream, visit))
-        if self.hub is not None:
-            self.hub.visit_done(upstream, visit)
 
     def settle(self, upstream: str = "notes", **settings) -> None:
         """Give an upstream OAuth settings."""
