@@ -16,7 +16,7 @@ from hub.sign_in.authorization_url import (
     host_of,
     is_openable,
     new_secrets,
-    taken_apart,
+    parse_redirect,
 )
 from upstreams.oauth.model import OAuthProblem
 
@@ -163,13 +163,13 @@ def test_with_and_without_a_number():
     ],
 )
 def test_what_is_listened_at(uri, addresses, path):
-    redirect = taken_apart(uri)
+    redirect = parse_redirect(uri)
     assert (redirect.addresses, redirect.path) == (addresses, path)
     assert redirect.is_loopback
 
 
 def test_one_behind_a_proxy():
-    redirect = taken_apart("https://hub.example/oauth/callback/2")
+    redirect = parse_redirect("https://hub.example/oauth/callback/2")
     assert not redirect.is_loopback
     assert (redirect.host, redirect.port) == ("hub.example", 443)
 
@@ -194,7 +194,7 @@ def test_one_behind_a_proxy():
 )
 def test_what_nobody_can_come_back_to(uri):
     with pytest.raises(OAuthProblem, match="redirect_uri"):
-        taken_apart(uri)
+        parse_redirect(uri)
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ async def test_another_machine_pastes_the_address():
 async def test_a_response_that_nobody_can_carry_on_with_is_not_spent():
     async with world() as it:
         begun = await it.sign_ins.begin("notes")
-        responses = it.sign_ins._responses
+        responses = it.sign_ins.responses
         around = responses._around
 
         def refuse(task):
