@@ -144,14 +144,17 @@ def _status() -> Status | None:
         return None
 
 
-def unresolved_in_hub() -> dict[str, str]:
-    """The servers that the running hub cannot resolve in its own environment, with the reasons; none, if none runs."""
+def words_of_hub() -> tuple[dict[str, str], list[str]]:
+    """The servers that the running hub cannot resolve in its own environment, with the reasons; and sentences: why it
+    refuses its files, and its doubts about profiles, for which it takes the lists of servers. Empty, if none runs."""
     try:
-        status = _status()
+        status = _status() or Status()
     except HubHangs:
-        return {}
-    rows = () if status is None else status.upstreams
-    return {row.name: row.last_error or "" for row in rows if row.state == "unresolved"}
+        status = Status()
+    unresolved = {row.name: row.last_error or "" for row in status.upstreams if row.state == "unresolved"}
+    doubts = dict.fromkeys(text for row in status.profiles for text in row.warnings)
+    refusals = [f"it keeps its configuration of before: {text}" for text in status.config.problems]
+    return unresolved, [*refusals, *doubts]
 
 
 def unresolved_texts(here: Sequence[Diagnostic], hub: Mapping[str, str]) -> Iterator[str]:

@@ -138,6 +138,8 @@ class ConfigStatus(Struct, frozen=True, kw_only=True):
     """ISO 8601, UTC."""
     problem: str | None = None
     """The reason why the files are used as they were before, not as they are now."""
+    problems: tuple[str, ...] = ()
+    """All such reasons."""
     pending: tuple[str, ...] = ()
     """Settings that take effect at the next start."""
     warnings: tuple[str, ...] = ()

@@ -100,6 +100,8 @@ class Reloader:
         around: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.problem: str | None = None
+        self._problems: tuple[str, ...] = ()
+        """All that `problem` stands for."""
         self._loaded = first
         self._loaded_at = wall()
         self._there = {path for path in first.named_directories if path.is_dir()}
@@ -152,6 +154,7 @@ class Reloader:
             watched=tuple(str(path) for path in (*self._loaded.files, *self._loaded.directories)),
             loaded_at=datetime.fromtimestamp(self._loaded_at, UTC).isoformat(timespec="seconds"),
             problem=self.problem,
+            problems=self._problems,
             pending=self._pending(),
             warnings=tuple(str(warning) for warning in self._loaded.warnings),
         )
@@ -191,7 +194,7 @@ class Reloader:
         except ConfigError as error:
             self._environment.replace(self._loaded.environ)
             self._watch_what_is_wrong(error)
-            return self._fail(str(error))
+            return self._fail(str(error), tuple(map(str, error.diagnostics)))
         except Exception as error:
             self._environment.replace(self._loaded.environ)
             log.exception("the configuration could not be applied")
@@ -224,11 +227,11 @@ class Reloader:
         directories = (*self._loaded.directories, *getattr(error, "directories", ()))
         self._watcher.watch(dict.fromkeys(files), dict.fromkeys(directories))
 
-    def _fail(self, problem: str) -> ReloadResult:
+    def _fail(self, problem: str, problems: tuple[str, ...] = ()) -> ReloadResult:
         if problem != self.problem:
             log.error("the configuration has errors, the previous one is still in use: %s", problem)
             self._watcher.look_again()
-        self.problem = problem
+        self.problem, self._problems = problem, problems or (problem,)
         return ReloadResult(problem=problem, pending=self._pending())
 
     def _succeed(self, loaded: Loaded, found: Difference) -> ReloadResult:
@@ -241,7 +244,7 @@ class Reloader:
         for warning in loaded.warnings:
             if warning not in self._loaded.warnings:
                 log.warning("%s", warning)
-        self.problem = None
+        self.problem, self._problems = None, ()
         self._loaded = loaded
         self._loaded_at = self._wall()
         self._there = {path for path in loaded.named_directories if path.is_dir()}

@@ -25,7 +25,7 @@ from config.loading.precedence import Origin, stacks
 from config.projects import PROJECT_FILES, Project, Trust, find_project, load_project, read_project
 from config.settings import HubConfig
 from hub.cli.configuration.saving import diagnostic_object
-from hub.cli.doctor import unresolved_in_hub, unresolved_texts
+from hub.cli.doctor import unresolved_texts, words_of_hub
 from hub.cli.profiles.ways_in import tokens
 from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, add_config, agreed, as_json
 
@@ -160,13 +160,15 @@ def _validate(options: Desk) -> int:
         problems, warnings = list(error.diagnostics), list(error.warnings)
         if not problems:
             raise
-    hub = unresolved_in_hub() if file is None else {}
+    hub, words = words_of_hub() if file is None else ({}, [])
+    words = [text for text in words if not any(each.text == text for each in warnings)]
     if options.json:
         found = {
             "problems": [diagnostic_object(each) for each in problems],
             "warnings": [diagnostic_object(each) for each in warnings],
             "unresolved": [diagnostic_object(each) for each in unresolved],
             "hub": hub,
+            "hub_warnings": words,
         }
         print(as_json({"sound": not problems, **found}))
     else:
@@ -175,6 +177,8 @@ def _validate(options: Desk) -> int:
         _say(warnings, options.output)
         for text in unresolved_texts(unresolved, hub):
             options.output.warn(text)
+        for text in words:
+            options.output.warn(f"the running hub: {text}")
         if not problems:
             print(f"ok: {len(names)} server{'s' * (len(names) != 1)}")
     return EX_CONFIG if problems else EX_OK

@@ -72,6 +72,7 @@ async def test_names_of_files_need_not_be_utf_8(tmp_path):
             return {
                 "summary": "",
                 "warnings": [],
+                "problems": [],
                 "pending": [],
                 "config": {"files": ("/caf\udce9/hubd.toml",), "caf\udce9": 1},
             }

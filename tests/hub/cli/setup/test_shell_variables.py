@@ -1,11 +1,13 @@
 """`hubd setup` in a shell that has a variable which no hub has that a host starts: real processes, one server."""
 
 import json
+import re
 import subprocess
 import sys
 
 import pytest
 
+from tests.support.looking import until_connected
 from tests.support.processes import HUBD
 from tests.support.setup_home import SCRIPTED, SetupHome
 from tests.support.stdio_host import StdioHost
@@ -166,3 +168,26 @@ def test_add_and_env_capture_keep_it_for_servers_of_the_hub(home):
         assert screen.end()[0] == 0, screen.text
     assert [each["name"] for each in home.told("secret", "ls")["secrets"]] == ["TRACKER_TOKEN"]
     assert "TRACKER_TOKEN" not in home.run("doctor", code=1)
+
+
+def test_what_only_the_running_hub_knows_is_said_by_validate(home):
+    """Every problem of its environment that is more than a missing variable; and its doubts about tools of profiles."""
+    main = home.home / ".config" / "hubd" / "hubd.toml"
+    main.parent.mkdir(parents=True)
+    (main.parent / "hubd.env").write_text("")
+    server = f'[upstreams.tracker]\ncommand = "{home.home}/bin/tracker-mcp"\nenv = {{ TRACKER_TOKEN = "x" }}\n'
+    main.write_text(server + '[profiles.work]\ntools = ["tracker__find_isue"]\n')
+    home.run("start")
+    until_connected(home.env, "tracker")
+    assert any("find_isue" in text for text in home.told("validate")["hub_warnings"])
+    assert re.search(r"the running hub: .*find_isue", " ".join(home.run("validate").split()))
+    shell = home.env | {"OUR_LEVEL": "debug", "OUR_TOKEN": 40 * "x"}
+    main.write_text('token = "${OUR_TOKEN}"\n' + server + 'args = ["${OUR_LEVEL}"]\n')
+    home.run("reload", code=78)
+    home.env = shell
+    said = home.told("validate")
+    assert said["sound"]
+    assert {found[0] for text in said["hub_warnings"] if (found := re.search(r"OUR_[A-Z]+", text))} == {
+        "OUR_LEVEL",
+        "OUR_TOKEN",
+    }
