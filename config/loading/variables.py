@@ -25,7 +25,8 @@ from config.environment.own_file import Assignment, NotReadable, assignments
 from config.hub_paths import SECRETS_FILE
 from config.loading.safe_reading import read_plain
 from config.references import NUL, Malformed, Reference, mark_reference, read
-from config.secrets.file import SecretsUnreadable, read_secrets
+from config.secrets.file import read_secrets
+from config.secrets.state_file import StateUnreadable
 
 MAX_FILE_BYTES: Final = 1 << 16
 MAX_FILES_BYTES: Final = 1 << 22
@@ -140,7 +141,7 @@ class Variables:
         self.files.setdefault(path, b"")
         try:
             kept = read_secrets(path).get(reference.text)
-        except SecretsUnreadable as error:
+        except StateUnreadable as error:
             raise Missing(str(error)) from None
         return reference if kept is None else reference._replace(version=kept.version)
 

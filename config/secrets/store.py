@@ -22,8 +22,9 @@ from config.errors import EditError
 from config.files import locked, replace_private
 from config.hub_paths import secrets_path
 from config.references import NAME_RULE, NUL, is_name
-from config.secrets.file import MAX_FILE_BYTES, MAX_VALUE_BYTES, KeptSecret, SecretsUnreadable, encoded, read_secrets
+from config.secrets.file import MAX_VALUE_BYTES, SECRETS, KeptSecret, read_secrets
 from config.secrets.keyring import Keyring, KeyringRefused, NoKeyring, system_keyring
+from config.secrets.state_file import MAX_FILE_BYTES, StateUnreadable
 
 Place = Literal["keyring", "file"]
 
@@ -75,7 +76,7 @@ class SecretStore:
         """
         try:
             kept = read_secrets(self.path).get(name)
-        except SecretsUnreadable as error:
+        except StateUnreadable as error:
             raise SecretUnavailable(str(error)) from None
         if kept is None:
             raise SecretUnavailable(f"there is no secret {name}: run `hubd secret set {name}`")
@@ -172,11 +173,11 @@ class SecretStore:
     def _read(self) -> dict[str, KeptSecret]:
         try:
             return read_secrets(self.path)
-        except SecretsUnreadable as error:
+        except StateUnreadable as error:
             raise EditError(str(error)) from None
 
     def _write(self, known: dict[str, KeptSecret]) -> None:
-        data = encoded(known)
+        data = SECRETS.encode(known)
         if len(data) > MAX_FILE_BYTES:
             raise EditError(f"{self.path}: all secrets together are larger than {MAX_FILE_BYTES >> 20} MB; remove some")
         try:

@@ -13,7 +13,8 @@ from config.loading.all_files import gather
 from config.loading.one_file import Source
 from config.loading.precedence import stacks
 from config.projects import Trust
-from config.secrets.file import SecretsUnreadable, read_secrets
+from config.secrets.file import read_secrets
+from config.secrets.state_file import StateUnreadable
 from config.settings import HubConfig
 
 _USE: Final = re.compile(r"(?<!\$)\$\{secret:([A-Za-z0-9_.-]{1,64})\}")
@@ -26,7 +27,7 @@ def secret_uses(named: Path | None, environ: Mapping[str, str]) -> dict[str, lis
     found: dict[str, list[str]] = {}
     gathered = gather(named, environ)
     kept: Collection[str] = ()
-    with suppress(SecretsUnreadable):
+    with suppress(StateUnreadable):
         kept = read_secrets(secrets_path())
     _add(found, gathered.sources, "", kept)
     for profile, secret in _uses_in_profiles({} if gathered.main is None else gathered.main.settings.get("profiles")):

@@ -18,9 +18,10 @@ from config.hosts.installed import is_ours
 from config.loading.check import split_listen
 from config.loading.host_entry import command_of
 from config.projects import Trust, find_project
+from config.secrets.state_file import StateUnreadable
 from config.settings import HubConfig
 from hub.cli.checks.evidence import GUI_PATH, Examined, Finding, HostFile, InstallHub, about, listed
-from hub.downstream.access.host_tokens import TokensUnreadable, hash_of, read_tokens
+from hub.downstream.access.host_tokens import TOKENS, hash_of
 from hub.downstream.access.resource_metadata import resource_of, shows_token, ways_in
 from hub.link.interface import OWNER
 
@@ -144,8 +145,8 @@ def _has_token(file: HostFile, examined: Examined) -> bool:
     if examined.wanted is not None and examined.wanted in shown:
         return True
     named = {token.token.reveal() for token in examined.config.access.tokens if token.token is not None}
-    with suppress(TokensUnreadable):
-        made = {kept.hash for kept in read_tokens(Path(directories.state_dir(), "tokens.json")).values()}
+    with suppress(StateUnreadable):
+        made = {kept.hash for kept in TOKENS.read(Path(directories.state_dir(), "tokens.json")).values()}
         return any(token in named or hash_of(token) in made for token in shown)
     return not named.isdisjoint(shown)
 
@@ -184,8 +185,8 @@ def _others(config: HubConfig) -> list[str]:
     if config.auth == "none":
         return []
     made = {}
-    with suppress(TokensUnreadable):
-        made = read_tokens(Path(directories.state_dir(), "tokens.json"))
+    with suppress(StateUnreadable):
+        made = TOKENS.read(Path(directories.state_dir(), "tokens.json"))
     named = [kept.principal for kept in made.values()] + [token.principal for token in config.access.tokens]
     found = [name for name in named if name not in ("", OWNER)]
     if config.auth == "oauth":

@@ -19,10 +19,11 @@ from config.hosts.installed import Records, our_entries
 from config.hub_paths import install_records_path, tokens_path
 from config.loading.assemble import load_all
 from config.loading.host_entry import command_of
+from config.secrets.state_file import StateUnreadable
 from config.tables.access import AccessToken
 from hub.catalog.view import PROFILE_MARK
 from hub.cli.subcommand import Desk
-from hub.downstream.access.host_tokens import TokensUnreadable, read_tokens
+from hub.downstream.access.host_tokens import TOKENS
 
 
 class WrittenEntry(Struct, frozen=True):
@@ -112,8 +113,8 @@ def _say(words: list[str], option: str) -> str:
 def tokens(configured: "Sequence[AccessToken]") -> Iterator[TokenWay]:
     """The tokens of `hubd token new`, as far as they can be read, and those of the configuration."""
 
-    with suppress(TokensUnreadable):
-        for name, kept in read_tokens(tokens_path()).items():
+    with suppress(StateUnreadable):
+        for name, kept in TOKENS.read(tokens_path()).items():
             yield TokenWay(name, kept.host or name, kept.profile)
     for each in configured:
         yield TokenWay(each.name, each.host or each.name, each.profile)

@@ -10,7 +10,6 @@ written is refused as a whole: no token in it counts. All methods block.
 """
 
 import secrets
-import shlex
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -21,11 +20,9 @@ from msgspec import Struct
 
 from config.errors import EditError
 from config.files import locked, replace_private
-from config.loading.safe_reading import is_foreign, read_private
+from config.secrets.state_file import StateFile, StateUnreadable
 
 PREFIX: Final = "hubd_"
-FORMAT: Final = 1
-MAX_FILE_BYTES: Final = 1 << 20
 MAX_TOKENS: Final = 1000
 
 
@@ -54,43 +51,12 @@ class KeptToken(Struct, frozen=True, kw_only=True):
     former: Former | None = None
 
 
-class _File(Struct, frozen=True):
-    format: int
-    tokens: dict[str, KeptToken]
-
-
-class TokensUnreadable(Exception):
-    """The file cannot be used. The text names it, says why, and what to do."""
+TOKENS: Final = StateFile("tokens", KeptToken, if_damaged="make its tokens again")
 
 
 def hash_of(token: str) -> str:
     """The hash under which a token is kept."""
     return sha256(token.encode()).hexdigest()
-
-
-def read_tokens(path: Path) -> dict[str, KeptToken]:
-    """All tokens by name; none if there is no file.
-
-    Raises:
-        TokensUnreadable: the file is not as hubd writes it, or cannot be read.
-    """
-    try:
-        data, found = read_private(path, MAX_FILE_BYTES)
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise TokensUnreadable(f"cannot read {path}: {error.strerror}") from None
-    if is_foreign(found):
-        raise TokensUnreadable(f"{path} belongs to another user (uid {found.st_uid}): move it away")
-    if found.st_mode & 0o077:
-        raise TokensUnreadable(f"other users may read {path}: run `chmod 600 {shlex.quote(str(path))}`")
-    try:
-        file = msgspec.json.decode(data, type=_File)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise TokensUnreadable(f"{path} is damaged: move it away, and make its tokens again") from None
-    if file.format != FORMAT:
-        raise TokensUnreadable(f"{path} was written by another version of hubd, which can read it")
-    return file.tokens
 
 
 class HostTokens:
@@ -107,8 +73,8 @@ class HostTokens:
             EditError: the file cannot be used.
         """
         try:
-            return read_tokens(self.path)
-        except TokensUnreadable as error:
+            return TOKENS.read(self.path)
+        except StateUnreadable as error:
             raise EditError(str(error)) from None
 
     def make(
@@ -160,9 +126,8 @@ class HostTokens:
             self._write(known)
 
     def _write(self, tokens: dict[str, KeptToken]) -> None:
-        data = msgspec.json.format(msgspec.json.encode(_File(FORMAT, tokens)), indent=1)
         try:
-            replace_private(self.path, data)
+            replace_private(self.path, TOKENS.encode(tokens))
         except OSError as error:
             raise EditError(f"{self.path}: cannot be written: {error.strerror}; nothing was changed") from None
 

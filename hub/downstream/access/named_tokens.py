@@ -15,8 +15,9 @@ import trio
 from msgspec import Struct
 
 from config.loading.check_access import day
+from config.secrets.state_file import StateUnreadable
 from config.tables.access import AccessToken
-from hub.downstream.access.host_tokens import PREFIX, KeptToken, TokensUnreadable, hash_of, read_tokens
+from hub.downstream.access.host_tokens import PREFIX, TOKENS, KeptToken, hash_of
 from hub.link.interface import OWNER, Identity
 from hub.link.lease import Lease
 
@@ -111,8 +112,8 @@ class NamedTokens:
         if self._path is None:
             return {}
         try:
-            found, problem = read_tokens(self._path), ""
-        except TokensUnreadable as error:
+            found, problem = TOKENS.read(self._path), ""
+        except StateUnreadable as error:
             found, problem = {}, f"no token of a host counts but the configured ones: {error}"
         if problem and problem != self.problem:
             log.warning("%s", problem)

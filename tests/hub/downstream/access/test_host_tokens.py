@@ -9,7 +9,7 @@ from config.errors import EditError
 from config.setting import Secret
 from config.tables.access import AccessToken
 from hub.downstream.access.access import Access, Credentials
-from hub.downstream.access.host_tokens import HostTokens, read_tokens
+from hub.downstream.access.host_tokens import TOKENS, HostTokens
 from hub.downstream.access.named_tokens import NamedTokens
 from hub.downstream.access.refusals import NO_TOKEN, WRONG_TOKEN
 from hub.link.interface import Identity
@@ -73,7 +73,7 @@ def test_hashes_alone_are_kept_and_nobody_else_reads_them(tokens):
     text = tokens.path.read_text()
     assert token not in text
     assert token.removeprefix("hubd_") not in text
-    assert read_tokens(tokens.path)["ci"].made == NOW
+    assert TOKENS.read(tokens.path)["ci"].made == NOW
 
 
 async def test_a_token_ends_when_it_expires(tokens, access, wall):
