@@ -27,7 +27,7 @@ from cache.index import is_trackable
 from cache.interfaces import ReadablePooledSession, ReadableUpstream, SharedStore
 from cache.memory import CachedEntry
 from cache.statistics import CacheStatistics
-from config.identity import source_of
+from config.diff import source_of
 from config.settings import CacheConfig, UpstreamConfig
 from hub.link.hub_errors import DeadlineExceeded, UpstreamLoop, UpstreamLost, UpstreamUnavailable
 from hub.link.interface import Caller, Exchange, Operation, Tenant

@@ -1,4 +1,5 @@
-"""Differences between two configurations, and what each setting's `reload` makes of them. Pure.
+"""Differences between two configurations, what each setting's `reload` makes of them, and what makes two upstreams the
+same: digests of the settings that are declared with an `identity`. Pure.
 
 An upstream of which only `live` settings changed keeps its sessions; any other change replaces it. A change may also
 withdraw a right: then the old upstream may not be asked for anything more, whether the new one works or not.
@@ -6,12 +7,16 @@ withdraw a right: then the old upstream may not be asked for anything more, whet
 A setting of the hub is taken over while it runs, unless it is declared as `restart`: then it is pending.
 """
 
+import secrets
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
-from config.setting import Secret, Setting, declarations
+from config.references import references_of, spell_references
+from config.setting import Secret, Setting, declarations, reveal
 from config.settings import HubConfig, UpstreamConfig
 
 _BREADTH: Final = {"per_host": 0, "auto": 1, "shared": 2, "singleton": 3}
@@ -126,3 +131,49 @@ def _tells_less(old: Any, new: Any) -> bool:
     if isinstance(old, tuple):
         return not (isinstance(new, tuple) and set(old) <= set(new))
     return (isinstance(new, tuple) and old != "none") or (not isinstance(new, tuple) and _ROOTS[new] < _ROOTS[old])
+
+
+_THIS_RUN: Final = secrets.token_bytes(16)
+
+
+def config_key(config: UpstreamConfig) -> str:
+    """The digest under which a server is remembered: what is started or reached, not what it is called.
+
+    Of `env` and `headers` only the names count, so the key tells nothing of their values. `args` and `url` do count:
+    whoever may read the memory (0600) can tell whether a guess at them is right, and no more. That is one more reason
+    to keep secrets out of both.
+    """
+    values, names = [], {}
+    for name, declared in declarations(UpstreamConfig).items():
+        if declared.setting.identity == "server":
+            value = getattr(config, declared.attribute)
+            if declared.holds_secrets:
+                names[name] = sorted(value)
+            else:
+                values.append(_show(value))
+    return sha256(msgspec.json.encode((values, [names[name] for name in sorted(names)]))).hexdigest()[:32]
+
+
+def _show(value: Any) -> Any:
+    """A value as files write it: a server remains the same when a secret that it refers to changes."""
+    if isinstance(value, str):
+        return spell_references(value)
+    return tuple(map(_show, value)) if isinstance(value, tuple) else value
+
+
+def source_of(config: UpstreamConfig) -> str:
+    """The digest under which hubs share what they read from a server: which it is, and how it is asked. It covers
+    secrets, so it is for stores of hubs only.
+
+    What a reference stands for is not known here. A changed secret has another version, which no other hub has; of a
+    credential or a command nobody knows what it was in another run, so nothing is shared with that.
+    """
+    settings = declarations(UpstreamConfig).items()
+    values = {
+        name: getattr(config, declared.attribute)
+        for name, declared in settings
+        if declared.setting.identity is not None
+    }
+    text = msgspec.json.encode(values, enc_hook=reveal, order="deterministic")
+    apart = _THIS_RUN if any(each.kind != "secret" for each in references_of(config)) else b""
+    return sha256(text + apart).hexdigest()[:32]

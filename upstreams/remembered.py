@@ -7,7 +7,7 @@ out of hosts what was connected, and had listed what it offers, within a day.
 from collections.abc import Callable
 from typing import Final
 
-from config.identity import config_key
+from config.diff import config_key
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
 

@@ -18,8 +18,7 @@ from typing import Final
 
 import trio
 
-from config.diff import compare
-from config.identity import config_key
+from config.diff import compare, config_key
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.fault_isolation import keep_going, run_isolated

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from cache.entry import DropCause
-from config.identity import source_of
+from config.diff import source_of
 from config.setting import Secret
 from config.settings import CacheConfig, UpstreamConfig
 from hub.link.hub_errors import DeadlineExceeded, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable

@@ -16,7 +16,7 @@ from typing import Final
 import trio
 from msgspec import structs
 
-from config.identity import config_key
+from config.diff import config_key
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from upstreams.cold_start.package_runner import PackageRun, recognise

@@ -24,8 +24,8 @@ import msgspec
 import trio
 from msgspec import Struct, structs
 
+from config.diff import config_key
 from config.files import replace_private
-from config.identity import config_key
 from config.loading.safe_reading import read_private
 from config.names import is_server_id, suggest_id
 from config.saved_state import Memory

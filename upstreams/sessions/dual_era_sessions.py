@@ -13,7 +13,7 @@ from typing import Final
 import trio
 from msgspec import structs
 
-from config.identity import config_key
+from config.diff import config_key
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamProtocolError, UpstreamUnavailable, UpstreamVersionError
 from hub.link.interface import Caller, Exchange

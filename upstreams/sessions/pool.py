@@ -22,7 +22,7 @@ from typing import Any, Final
 import trio
 from msgspec import Raw
 
-from config.identity import config_key
+from config.diff import config_key
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, Overloaded, UpstreamUnavailable

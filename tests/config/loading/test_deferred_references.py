@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from config.diff import compare
+from config.diff import compare, config_key, source_of
 from config.errors import ConfigError
-from config.identity import config_key, source_of
 from config.loading.assemble import load_all
 from config.projects import load_project
 from config.references import Reference, in_headers, references_of, resolve_references, spell_references
@@ -188,7 +187,7 @@ def test_nothing_is_shared_with_other_runs_where_nobody_knows_what_it_was(state,
 
 def _in_another_run(config):
     made = f"UpstreamConfig(command='true', cwd={config.cwd!r}, args=('\\0cmd::id\\0',))"
-    code = f"from config.identity import *; print(source_of({made}))"
+    code = f"from config.diff import *; print(source_of({made}))"
     argv = [sys.executable, "-c", code]
     return subprocess.run(
         argv, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]

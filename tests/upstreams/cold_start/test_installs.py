@@ -12,7 +12,7 @@ import pytest
 import trio
 from msgspec import structs
 
-from config.identity import config_key
+from config.diff import config_key
 from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import Restart, Timeouts, UpstreamConfig

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import trio
 
-from config.identity import config_key
+from config.diff import config_key
 from config.saved_state import Memory
 from config.setting import Secret
 from config.settings import Timeouts, UpstreamConfig

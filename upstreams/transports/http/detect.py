@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from config.identity import config_key
+from config.diff import config_key
 from config.saved_state import Memory
 from config.settings import UpstreamConfig
 from hub.link.budget import Budget
