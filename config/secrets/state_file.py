@@ -1,4 +1,4 @@
-"""Files of secrets, of hubd's own making and in its state directory: read as a whole, or refused as a whole.
+"""Files of secrets, of hubd's own making and in its state directory: read or refused as a whole.
 
 Of a file that somebody else may have read or written nothing is used.
 """
@@ -26,7 +26,7 @@ class StateFile(Generic[T]):
     def __init__(self, member: str, type: type[T], *, if_damaged: str, if_exposed: str = "") -> None:
         """`if_damaged`, `if_exposed`: the end of the advice for a file that is damaged, or that others may read."""
         self._member, self._if_damaged, self._if_exposed = member, if_damaged, if_exposed
-        self._type: Any = msgspec.defstruct("File", [("format", int), (member, dict[str, type])])
+        self._type: Any = msgspec.defstruct("File", [("format", int), (member, dict[str, type])])  # type: ignore[valid-type]
 
     def __repr__(self) -> str:
         return f"<StateFile of {self._member}>"
