@@ -25,7 +25,7 @@ PATIENCE_S: Final = 0.3
 MAX_BYTES: Final = 32 << 20
 DESCRIPTION_CHARS: Final = 80
 NAME_CHARS: Final = 256
-SAFE: Final = re.compile(r"[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+:,./=-]*")
+SAFE: Final = re.compile(r"[A-Za-z0-9_@+:,./-][A-Za-z0-9_@%+:,./=-]*")
 """Names that mean themselves in every shell."""
 
 Found = Iterable[tuple[str, str]]

@@ -239,3 +239,10 @@ def test_registries_are_those_of_the_file_and_the_official_one(tmp_path, monkeyp
     assert names("search", "--registry=") == ["--registry=official"]
     file.write_text("x")
     assert names("search", "x", "--registry", "off") == ["official"]
+
+
+def test_names_that_shells_expand_as_jobs_are_left_out():
+    def hub(method):
+        return {"upstreams": [{"name": name, "state": "connected"} for name in ("%1", "%self", "time")]}
+
+    assert names("restart", "", ask=hub) == ["time"]
