@@ -31,6 +31,7 @@ MAX_CALLED: Final = 5_000
 _CALLS: Final = "calls"
 _FACTS: Final = "facts"
 _SINCE: Final = "since"
+_SEEN: Final = "seen"
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 Called = tuple[str, str, str]
@@ -133,8 +134,13 @@ class ToolUsage:
                 self.memory.put(section, key, None)
 
     def _prune(self) -> None:
-        """Drop numbers that are too old, and what has none left. A clock that is wrong drops no later ones."""
-        oldest = (self._today() - timedelta(KEEP_DAYS)).isoformat()
+        """Drop numbers that are too old, and what has none left. A clock that is wrong drops no later ones, and none
+        where it is far ahead of the day on which this was looked at last: they have to wait for another day."""
+        today, seen = self._today(), self.memory.get(_FACTS, _SEEN)
+        self.memory.put(_FACTS, _SEEN, today.isoformat())
+        if not isinstance(seen, str) or seen < (today - timedelta(RECENT_DAYS)).isoformat():
+            return
+        oldest = (today - timedelta(KEEP_DAYS)).isoformat()
         for server in self.memory.keys(_CALLS):
             self._keep_days(server, lambda tool, host, day: day > oldest)
 

@@ -1,7 +1,7 @@
 """Requests to a registry: bounded in time, size and pages, and to no other host than the one that was configured."""
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from os import EX_UNAVAILABLE
 from typing import Any, Final, TypeVar
 from urllib.parse import urljoin, urlsplit
@@ -32,10 +32,13 @@ SAY_AFTER_S: Final = 1.5
 DRAW_S: Final = 0.5
 MAX_BODY_BYTES: Final = 5 << 20
 MAX_PAGES: Final = 3
+AT_ONCE: Final = 8
+"""Questions that are asked at the same time."""
 MAX_REDIRECTS: Final = 3
 WITHOUT: Final = "`hubd add NAME -- COMMAND` works without it"
 _MOVED: Final = frozenset({301, 302, 303, 307, 308})
 _GONE: Final = frozenset({404, 410})
+Item = TypeVar("Item")
 T = TypeVar("T")
 
 
@@ -109,6 +112,24 @@ def run(ask: Callable[["Client"], Awaitable[T]], screen: Screen | None = None) -
         if group.subgroup(KeyboardInterrupt) is not None:  # it came while some task ran
             raise KeyboardInterrupt from None
         raise
+
+
+async def ask_all(ask: Callable[[Item], Awaitable[T]], items: Collection[Item]) -> list["T | RegistryFailed"]:
+    """The answer to each question, in their order, or the reason why there is none. Some are asked at the same time."""
+    found: dict[int, T | RegistryFailed] = {}
+    at_once = trio.CapacityLimiter(AT_ONCE)
+
+    async def one(at: int, item: Item) -> None:
+        async with at_once:
+            try:
+                found[at] = await ask(item)
+            except RegistryFailed as error:
+                found[at] = error
+
+    async with trio.open_nursery() as nursery:
+        for at, item in enumerate(items):
+            nursery.start_soon(one, at, item)
+    return [found[at] for at in range(len(items))]
 
 
 async def _say_asked(client: "Client", screen: Screen) -> None:

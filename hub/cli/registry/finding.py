@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from config.registry.server_json import Listed
-from hub.cli.registry.client import Client, Registry, run
+from hub.cli.registry.client import Client, Registry, RegistryFailed, ask_all, run
 from hub.cli.render.screen import Screen
 
 
@@ -23,15 +23,16 @@ def find(registries: Sequence[Registry], name: str, version: str, screen: Screen
         RegistryFailed: one of them does not say: what it has may be another server of that name.
     """
 
-    async def ask(client: Client) -> list[Found]:
-        found = []
-        for registry in registries:
-            listed = await client.version(registry, name, version)
-            if listed is not None:
-                found.append(Found(registry, listed))
-        return found
+    async def ask(client: Client) -> list[Listed | RegistryFailed | None]:
+        return await ask_all(lambda registry: client.version(registry, name, version), registries)
 
-    return run(ask, screen)
+    found = []
+    for registry, listed in zip(registries, run(ask, screen), strict=True):
+        if isinstance(listed, RegistryFailed):
+            raise listed
+        if listed is not None:
+            found.append(Found(registry, listed))
+    return found
 
 
 def judge(registry: Registry, url: str) -> None:

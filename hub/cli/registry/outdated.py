@@ -10,7 +10,7 @@ from config.errors import ConfigError
 from config.registry.names import RegistrySource, is_older, source_of
 from config.registry.server_json import Listed, one_line
 from hub.cli.registry.choosing import report_failures
-from hub.cli.registry.client import Client, Registry, RegistryFailed, run
+from hub.cli.registry.client import Client, Registry, RegistryFailed, ask_all, run
 from hub.cli.registry.known import Known
 from hub.cli.render.screen import Table
 from hub.cli.subcommand import Desk, Output, UsageError
@@ -71,20 +71,22 @@ def _states(asked: dict[str, RegistrySource], known: Known, output: Output) -> l
             except (UsageError, ConfigError) as error:
                 registries[source.registry] = str(error)
 
-    async def ask(client: Client) -> list[UpdateState]:
-        found = []
-        for name, source in asked.items():
+    async def ask(client: Client) -> list[list[Listed] | RegistryFailed]:
+
+        async def one(source: RegistrySource) -> list[Listed]:
             registry = registries[source.registry]
             if isinstance(registry, str):
-                found.append(UpdateState(name=name, source=source, problem=registry))
-                continue
-            try:
-                found.append(_state(name, source, await client.versions(registry, source.name)))
-            except RegistryFailed as error:
-                found.append(UpdateState(name=name, source=source, problem=str(error)))
-        return found
+                raise RegistryFailed(registry)
+            return await client.versions(registry, source.name)
 
-    return run(ask, output.progress)
+        return await ask_all(one, asked.values())
+
+    return [
+        UpdateState(name=name, source=source, problem=str(said))
+        if isinstance(said, RegistryFailed)
+        else _state(name, source, said)
+        for (name, source), said in zip(asked.items(), run(ask, output.progress), strict=True)
+    ]
 
 
 def _state(name: str, source: RegistrySource, versions: Sequence[Listed]) -> UpdateState:

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from os import EX_OK, EX_UNAVAILABLE
 from typing import Any
 
-import trio
-
 from config.registry.server_json import Listed, one_line
 from config.registry.ways import kinds_of
 from hub.cli.registry.choosing import report_failures
-from hub.cli.registry.client import Client, Matches, Registry, RegistryFailed, run
+from hub.cli.registry.client import Client, Matches, Registry, RegistryFailed, ask_all, run
 from hub.cli.registry.known import Known
 from hub.cli.render.screen import Screen, Table
 from hub.cli.subcommand import Desk, Output, UsageError
@@ -46,24 +44,13 @@ def _ask(registries: Sequence[Registry], words: Sequence[str], screen: Screen) -
     """The finds of each registry, and the reasons why some do not say; all are asked at once. Registries look for one
     text; it is the longest word."""
     longest = max(words, key=len)
-    failed: list[RegistryFailed] = []
-    found: dict[str, Matches] = {}
 
-    async def ask(client: Client) -> None:
+    async def ask(client: Client) -> list[Matches | RegistryFailed]:
+        return await ask_all(lambda registry: client.search(registry, longest), registries)
 
-        async def one(registry: Registry) -> None:
-            try:
-                found[registry.name] = await client.search(registry, longest)
-            except RegistryFailed as error:
-                failed.append(error)
-
-        async with trio.open_nursery() as nursery:
-            for registry in registries:
-                nursery.start_soon(one, registry)
-
-    run(ask, screen)
-    failed.sort(key=lambda error: [each.name for each in registries].index(error.registry))
-    return [(each, found[each.name]) for each in registries if each.name in found], failed
+    answers = run(ask, screen)
+    found = [(each, said) for each, said in zip(registries, answers, strict=True) if isinstance(said, Matches)]
+    return found, [said for said in answers if isinstance(said, RegistryFailed)]
 
 
 def _together(failed: Sequence[RegistryFailed]) -> str:

@@ -57,7 +57,7 @@ def test_a_restart_keeps_the_record_and_nothing_but_names_and_counts_is_in_it(tm
     usage.memory.save()
     assert path.stat().st_mode & 0o777 == 0o600
     assert json.loads(path.read_bytes())["sections"] == {
-        "facts": {"since": "2026-11-23"},
+        "facts": {"since": "2026-11-23", "seen": "2026-11-23"},
         "calls": {"files": {"read": {"cursor": {"2026-11-23": 1}}}},
     }
     clock.now += DAY
@@ -84,6 +84,18 @@ def test_after_30_days_a_call_is_not_recent_and_after_90_it_is_forgotten():
     clock.now += DAY
     assert usage.recent() == {}
     assert usage.memory.keys("calls") == []
+
+
+def test_a_clock_that_is_years_ahead_for_once_loses_nothing():
+    clock = Clock()
+    usage = ToolUsage(Memory(None), clock)
+    call(usage)
+    usage.fold()
+    clock.now += 3650 * DAY
+    call(usage)
+    assert usage.recent()["files", "read"].calls == {"cursor": 1}
+    clock.now = NOON
+    assert usage.recent()["files", "read"].calls == {"cursor": 1}
 
 
 def test_a_clock_that_goes_back_loses_nothing():

@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import socket
+import threading
 import tomllib
 from pathlib import Path
 
@@ -493,6 +494,31 @@ def test_outdated_says_what_is_newer_deprecated_gone(home, recorded):
     meta = next(each for each in recorded.entries if each["server"]["version"] == "0.6.2")["_meta"]
     meta["io.modelcontextprotocol.registry/official"]["status"] = "deleted"
     assert re.search(r"^everything +0\.6\.2 +0\.7\.0 +deleted: a hole$", home.run("outdated"), re.M)
+
+
+def test_registries_and_servers_are_asked_at_the_same_time(home, recorded):
+    for name in ("io.example/everything", "io.github.example/pinned"):
+        home.run("add", name, "--yes", "--disabled", *(("--input", "token=x") if "pinned" in name else ()))
+    together = threading.Barrier(2, timeout=30)
+    wait_for_each_other(recorded, together)
+    assert "there is nothing newer of any of 2 servers" in home.run("outdated")
+    with registry_server() as other:
+        other.add(EXAMPLES["monorepo"])
+        wait_for_each_other(other, together)
+        with home.file.open("a") as file:
+            file.write(f'[registries.acme]\nurl = "{other.url}"\n')
+        assert "is in several registries" in home.run("add", "io.example/everything", "--yes", code=2)
+
+
+def wait_for_each_other(registry, together):
+    """Requests are answered once another one is there as well."""
+    answer = registry.answer
+
+    def wait(target, headers):
+        together.wait()
+        return answer(target, headers)
+
+    registry.answer = wait
 
 
 def test_a_version_ahead_of_the_newest_stays(home, recorded):

@@ -317,6 +317,17 @@ async def test_small_facts(tmp_path):
     assert await keeper.redirect_number("c") == 1
 
 
+def test_a_start_with_a_clock_years_ahead_removes_no_grants(tmp_path):
+    store, day = store_at(tmp_path), 86_400
+    store.save(grant())
+    assert store.drop_removed([], START) == []
+    assert store.drop_removed([], START + 3650 * day) == []
+    assert store.drop_removed([], START + 1 * day) == []
+    assert store.load(KEY) is not None
+    assert store.drop_removed([], START + 20 * day) == []
+    assert store.drop_removed([], START + 31 * day) == ["notes"]
+
+
 def test_grants_of_upstreams_that_are_gone_are_kept_for_thirty_days(tmp_path):
     store, day = store_at(tmp_path), 86_400
     store.save(grant())
