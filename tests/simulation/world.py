@@ -53,6 +53,8 @@ class World(Readers, Visitors):
         able = {name: {} for name in CAPABILITIES if name != "roots"} if self.dice.random() < 0.3 else CAPABILITIES
         host = await self.house.host(carrier, version, identity=identity, capabilities=dict(able), program=program)
         await host.set_level("error")
+        if self.dice.random() < 0.2:
+            host.via = "hub__call_tool"  # its model sees the tools of search mode
         label = identity.host if program == "host" else f"{identity.host}-{program}"
         self.people.append(Person(label, host, self.dice))
 
