@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from getpass import getpass
 from os import EX_OK
 from pathlib import Path
@@ -12,6 +13,7 @@ from config.errors import ConfigError, EditError
 from config.secrets.file import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore, Stored, check_name
 from config.secrets.uses import secret_uses
+from hub.cli.configuration.saving import on_main_file
 from hub.cli.render.screen import Table
 from hub.cli.subcommand import EX_FAILED, Desk, Output, Parser, UsageError, add, add_config
 
@@ -32,17 +34,12 @@ def add_commands(commands: Any) -> None:
     """`secret`, with its commands `set`, `ls` and `rm`."""
     secret = add(commands, "secret", lambda options: _usage(secret))
     actions = secret.add_subparsers(metavar="COMMAND", parser_class=Parser, prog="hubd secret")
-    new = add(actions, "set", _keep, "ask for a secret and keep it, in the keyring if one answers", json=_SET)
+    of_hub = partial(on_main_file, needs_answer=False)
+    new = add(actions, "set", of_hub(_keep), "ask for a secret and keep it, in the keyring if one answers", json=_SET)
     new.epilog = f"Without a terminal the secret is the first line of standard input.\n\n{new.epilog}"
-    ls = add(
-        actions,
-        "ls",
-        _ls,
-        "list the secrets, where each is kept and which servers use it",
-        json=_LISTED,
-        aliases=("list",),
-    )
-    rm = add(actions, "rm", _rm, "forget a secret", json=_REMOVED, aliases=("remove",))
+    text = "list the secrets, where each is kept and which servers use it"
+    ls = add(actions, "ls", of_hub(_ls), text, json=_LISTED, aliases=("list",))
+    rm = add(actions, "rm", of_hub(_rm), "forget a secret", json=_REMOVED, aliases=("remove",))
     rm.add_argument("--force", action="store_true", help="even if servers use it")
     for each in (new, rm):
         each.add_argument("name", metavar="NAME", help="letters, digits, dots, dashes and underscores")
@@ -57,10 +54,10 @@ def _usage(parser: Parser) -> int:
 def _keep(options: Desk) -> int:
 
     check_name(options.name)
-    store = _store()
+    store = SecretStore.open()
     output = options.output
     stored = store.set(options.name, _ask(options))
-    servers = _uses(options).get(options.name, [])
+    servers = secret_uses(options.config, os.environ).get(options.name, [])
     output.set(name=options.name, kept=stored.place, servers=servers)
     if stored.why:
         output.set(why=stored.why)
@@ -88,7 +85,7 @@ def secrets_of(server: str, config: "Path | None") -> list[str]:
 
     try:
         uses = secret_uses(config, os.environ)
-        kept = _store().names() if uses else {}
+        kept = SecretStore.open().names() if uses else {}
     except (ConfigError, EditError):  # nobody is kept from removing a server by that
         return []
     return sorted(name for name, servers in uses.items() if server in servers and name in kept)
@@ -127,7 +124,7 @@ def _ask(options: Desk) -> str:
 
 
 def _ls(options: Desk) -> int:
-    kept, uses = _store().names(), _uses(options)
+    kept, uses = SecretStore.open().names(), secret_uses(options.config, os.environ)
     names = sorted({*kept, *uses})
     rows = [{"name": name, "kept": kept.get(name), "servers": uses.get(name, [])} for name in names]
     options.output.set(secrets=rows)
@@ -141,7 +138,7 @@ def _ls(options: Desk) -> int:
 
 
 def _rm(options: Desk) -> int:
-    store, servers = _store(), _uses(options).get(options.name, [])
+    store, servers = SecretStore.open(), secret_uses(options.config, os.environ).get(options.name, [])
     output = options.output
     if options.name in store.names() and servers and not options.force:
         text = f"{options.name} is used by {', '.join(servers)}; change these first, or pass --force"
@@ -152,13 +149,3 @@ def _rm(options: Desk) -> int:
     if note:
         output.warn(note)
     return EX_OK
-
-
-def _store() -> "SecretStore":
-
-    return SecretStore.open()
-
-
-def _uses(options: Desk) -> dict[str, list[str]]:
-
-    return secret_uses(options.config, os.environ)

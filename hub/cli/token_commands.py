@@ -5,6 +5,7 @@ import os
 import re
 import time
 from datetime import UTC, datetime
+from functools import partial
 from os import EX_OK
 from typing import Any, Final
 
@@ -12,8 +13,9 @@ from config.hub_paths import token_path, tokens_path
 from config.loading.all_files import token_of
 from config.loading.check_access import token_problem
 from config.tables.access import AccessToken
+from hub.cli.configuration.saving import on_main_file
 from hub.cli.render.screen import Table
-from hub.cli.subcommand import EX_FAILED, Desk, Output, Parser, add, add_config, as_json, client, now
+from hub.cli.subcommand import EX_FAILED, Desk, Output, Parser, add, add_config, client, now
 from hub.control.errors import HubNotRunning
 from hub.control.methods import READ_TOKENS
 from hub.downstream.access.host_tokens import HostTokens
@@ -37,30 +39,25 @@ _REVOKED: Final = """\
 
 def add_commands(commands: Any) -> None:
     """`token`, with its commands `new`, `list`, `rotate` and `revoke`."""
-    token = add(commands, "token", _token)
+    of_hub = partial(on_main_file, needs_answer=False)
+    token = add(commands, "token", of_hub(_token))
     token.add_argument("--json", action="store_true", help="print JSON")
     add_config(token)
     actions = token.add_subparsers(metavar="COMMAND", parser_class=Parser, prog="hubd token")
-    new = add(actions, "new", _new, "make a token for one host, and print it once", json=_MADE)
+    new = add(actions, "new", of_hub(_new), "make a token for one host, and print it once", json=_MADE)
     new.add_argument("--principal", default="", metavar="P", help="the account of the host, in place of the owner's")
     new.add_argument("--host", default="", metavar="LABEL", help="the label of the host, in place of NAME")
     new.add_argument("--profile", default="", metavar="NAME", help="the profile that it opens, and nothing else")
     new.add_argument("--expires", type=_seconds, metavar="TIME", help="how long it counts, such as 90d or 12h")
-    rotate = add(actions, "rotate", _rotate, "replace a token, and print the new one once", json=_MADE)
-    rotate.add_argument(
-        "--grace",
-        type=_seconds,
-        default=0,
-        metavar="TIME",
-        help="how long the one before counts, such as 24h; else not",
-    )
+    rotate = add(actions, "rotate", of_hub(_rotate), "replace a token, and print the new one once", json=_MADE)
+    text = "how long the one before counts, such as 24h; else not"
+    rotate.add_argument("--grace", type=_seconds, default=0, metavar="TIME", help=text)
     text = "take a token back; whoever uses it is cut off at once"
-    revoke = add(actions, "revoke", _revoke, text, json=_REVOKED, aliases=("rm", "remove"))
+    revoke = add(actions, "revoke", of_hub(_revoke), text, json=_REVOKED, aliases=("rm", "remove"))
+    text = "its name: lower-case letters, digits, dots, dashes, underscores"
     for each in (new, rotate, revoke):
-        each.add_argument(
-            "name", metavar="NAME", help="its name: lower-case letters, digits, dots, dashes, underscores"
-        )
-    listed = add(actions, "list", _list, "list the tokens of hosts", json=_LISTED, aliases=("ls",))
+        each.add_argument("name", metavar="NAME", help=text)
+    listed = add(actions, "list", of_hub(_list), "list the tokens of hosts", json=_LISTED, aliases=("ls",))
     for each in (new, rotate, revoke, listed):
         add_config(each)
 
@@ -82,7 +79,10 @@ def _token(options: Desk) -> int:
 
     configured = token_of(options.config, os.environ)
     token = read_or_make_token(token_path()) if configured is None else check_token(configured)
-    print(as_json({"token": token}) if options.json else token)
+    if options.json:
+        options.output.set(token=token)
+    else:
+        print(token)
     return EX_OK
 
 

@@ -10,21 +10,18 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from os import EX_CONFIG, EX_OK
-from pathlib import Path
 from typing import Any, Final
 
 from config.editing.draft import Draft
 from config.files import locked
-from config.hub_paths import config_file, state_dir
+from config.hub_paths import state_dir
 from config.secrets.detection import secrets_in
-from hub.cli.configuration.saving import reload_hub, save, say_problems, show
+from hub.cli.configuration.saving import on_main_file, reload_hub, save, say_problems, show
 from hub.cli.hosts.served import hosts_that_lost, say_lost
 from hub.cli.profiles.left_out import say_left_out
 from hub.cli.secret_commands import say_unused, secrets_of
 from hub.cli.sign_in.commands import offer_sign_in
-from hub.cli.subcommand import EX_FAILED, Command, Desk, add, add_config, add_no_wait, client
-from hub.control.errors import HubNotRunning
-from hub.control.methods import STATUS
+from hub.cli.subcommand import EX_FAILED, Desk, add, add_config, add_no_wait
 
 MEMBERS: Final = """\
   name, did  the server, and added, removed, enabled, disabled, edited, updated or unchanged
@@ -116,31 +113,6 @@ def changed(
     wait = not getattr(options, "no_wait", False)
     offer = offer_sign_in if offers else None
     return reload_hub(saved, output, [options.name] if waits else (), wait=wait, offer=offer)
-
-
-def on_main_file(command: Command) -> Command:
-    """The same command, for the main file of the running hub where no option names one, which is noted: the usual
-    file may be one that nobody reads. A hub that hangs is not waited for, and nothing is changed then (HubHangs)."""
-
-    def run(options: Desk) -> int:
-        if options.config is None and (used := _main_file_of_hub()) is not None:
-            options = Desk(**{**vars(options), "config": used})
-            options.output.note(f"this is about {used}, which the running hub uses; --config names another file")
-        return command(options)
-
-    return run
-
-
-def _main_file_of_hub() -> Path | None:
-    """The main file of the running hub; None: none runs, or it uses the usual one."""
-    try:
-        with client() as hub:
-            watched = hub.request(STATUS).config.watched
-    except HubNotRunning:
-        return None
-    if not watched or os.path.realpath(watched[0]) == os.path.realpath(config_file()):
-        return None
-    return Path(watched[0])
 
 
 def added(options: Desk, name: str, values: dict[str, Any], change: Callable[[Draft], tuple[str, str]]) -> int:

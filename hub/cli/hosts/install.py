@@ -21,6 +21,7 @@ from config.hosts.originals import Originals
 from config.hub_paths import config_file, install_records_path, originals_path, runtime_dir, state_dir
 from config.loading.assemble import load_all
 from hub.cli.configuration.environment import record_shell
+from hub.cli.configuration.saving import on_main_file
 from hub.cli.hosts.changes import HostChanges, of_place, originals_of
 from hub.cli.hosts.entries import HostEntries, say_permissions
 from hub.cli.hosts.turn import chosen_hosts, chosen_places, in_turn, project_of
@@ -75,9 +76,13 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def _install(options: Desk) -> int:
-    machine, output = Machine.this(), options.output
     if not options.hosts and not options.all:
-        return _list(options, machine, output)
+        return _list(options, Machine.this(), options.output)
+    return on_main_file(_put, needs_answer=False)(options)
+
+
+def _put(options: Desk) -> int:
+    machine, output = Machine.this(), options.output
     entries = HostEntries(options, machine)
 
     def plan(place: Place, records: Records) -> Plan:

@@ -318,6 +318,25 @@ def serving(home, tmp_path):
         yield
 
 
+def test_secrets_tokens_and_the_record_of_the_shell_are_of_the_hub_that_runs(home, tmp_path):
+    own = 40 * "t"
+    uses = "[upstreams.demo]\ncommand = 'true'\nargs = ['${secret:OURS}']\n"
+    home.write("")
+    with running_hub(tmp_path, f"token = '{own}'\n{uses}[profiles.work]\n", auth="none") as hub:
+        note = f"this is about {hub.config}, which the running hub uses; --config names another file"
+        listed = json.loads(home.run("secret", "ls", "--json"))
+        assert [(each["name"], each["servers"]) for each in listed["secrets"]] == [("OURS", ["demo"])]
+        assert listed["notes"] == [note]
+        done = run_hubd(["token"], home.env)
+        assert done.stdout.strip() == own
+        assert note in " ".join(done.stderr.split())
+        assert json.loads(home.run("token", "--json")) == {"token": own, "notes": [note]}
+        assert json.loads(home.run("token", "new", "laptop", "--profile", "work", "--json"))["notes"][0] == note
+        home.run("install", "cursor")
+        assert hub.config.with_name("hubd.env").exists()
+        assert not home.file.with_name("hubd.env").exists()
+
+
 def test_a_hub_that_has_only_read_what_was_imported_takes_up_the_first_file_of_the_user(home, tmp_path):
     (imported := home.file.parent / "imported").mkdir(parents=True, mode=0o700)
     (imported / "cursor.toml").write_text("[upstreams.one]\ncommand = 'true'\ndisabled = true\n")
