@@ -78,10 +78,10 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 def _install(options: Desk) -> int:
     if not options.hosts and not options.all:
         return _list(options, Machine.this(), options.output)
-    return on_main_file(_put, needs_answer=False)(options)
+    return on_main_file(_write, needs_answer=False)(options)
 
 
-def _put(options: Desk) -> int:
+def _write(options: Desk) -> int:
     machine, output = Machine.this(), options.output
     entries = HostEntries(options, machine)
 
