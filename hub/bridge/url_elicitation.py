@@ -63,6 +63,9 @@ class PageVisits:
     def __init__(self) -> None:
         self._begun: Recent[str, Recent[int, None]] = Recent(MAX_VISITS)
 
+    def __repr__(self) -> str:
+        return f"<PageVisits [{len(self._begun)} begun]>"
+
     def on_question(self, question: Question, caller: Caller) -> None:
         """`question` is about to be put to `caller`, a host of a legacy session; others have no ids."""
         if question.method != ELICIT or caller.version != L4 or mode_of(question) != URL:
