@@ -13,7 +13,7 @@ from config.errors import ConfigError, EditError
 from config.secrets.file import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore, Stored, check_name
 from config.secrets.uses import secret_uses
-from hub.cli.configuration.saving import on_main_file
+from hub.cli.configuration.main_file import on_main_file
 from hub.cli.render.screen import Table
 from hub.cli.subcommand import EX_FAILED, Desk, Output, Parser, UsageError, add, add_config
 

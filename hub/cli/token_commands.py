@@ -13,7 +13,7 @@ from config.hub_paths import token_path, tokens_path
 from config.loading.all_files import token_of
 from config.loading.check_access import token_problem
 from config.tables.access import AccessToken
-from hub.cli.configuration.saving import on_main_file
+from hub.cli.configuration.main_file import on_main_file
 from hub.cli.render.screen import Table
 from hub.cli.subcommand import EX_FAILED, Desk, Output, Parser, add, add_config, client, now
 from hub.control.errors import HubNotRunning

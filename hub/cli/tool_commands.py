@@ -5,7 +5,7 @@ from os import EX_OK
 from typing import Any
 
 from hub.cli.client.signature import arguments, example, signature
-from hub.cli.configuration.saving import on_main_file
+from hub.cli.configuration.main_file import on_main_file
 from hub.cli.profiles.evidence import status_and_uses
 from hub.cli.profiles.picking import pick
 from hub.cli.profiles.session import say_refused_file, session_as, why_not_shown

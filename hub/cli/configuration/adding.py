@@ -13,7 +13,7 @@ from config.secrets.store import SecretStore
 from config.setting import declarations
 from config.settings import UpstreamConfig
 from hub.cli.configuration.editing import MEMBERS, added
-from hub.cli.configuration.saving import on_main_file
+from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.shell_variables import keep_in, settle_of_new
 from hub.cli.registry.commands import add_options, says_options
 from hub.cli.secret_commands import say_kept

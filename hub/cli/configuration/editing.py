@@ -16,7 +16,8 @@ from config.editing.draft import Draft
 from config.files import locked
 from config.hub_paths import state_dir
 from config.secrets.detection import secrets_in
-from hub.cli.configuration.saving import on_main_file, reload_hub, save, say_problems, show
+from hub.cli.configuration.main_file import on_main_file
+from hub.cli.configuration.saving import reload_hub, save, say_problems, show
 from hub.cli.hosts.served import hosts_that_lost, say_lost
 from hub.cli.profiles.left_out import say_left_out
 from hub.cli.secret_commands import say_unused, secrets_of

@@ -16,7 +16,8 @@ from config.errors import Diagnostic, EditError
 from config.loading.document import parse
 from config.loading.safe_reading import MAX_OWN_BYTES, Problem, read_plain
 from hub.cli.configuration.editing import MEMBERS
-from hub.cli.configuration.saving import on_main_file, reload_hub, save, say_problems
+from hub.cli.configuration.main_file import on_main_file
+from hub.cli.configuration.saving import reload_hub, save, say_problems
 from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, add_config, add_no_wait, agreed
 
 EDITORS: Final = ("sensible-editor", "editor", "nano", "vi")

@@ -18,7 +18,7 @@ from config.files import locked
 from config.hub_paths import backup_dir, config_file, state_dir
 from config.loading.assemble import load_all
 from config.settings import HubConfig, UpstreamConfig
-from hub.cli.configuration.saving import on_main_file
+from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.shell_variables import keep_of_hub
 from hub.cli.render.screen import Table
 from hub.cli.subcommand import EX_FAILED, Desk, Output, UsageError, add, add_config, client, nearest, now

@@ -1,54 +1,23 @@
-"""The file that a change of the configuration is for; saving it, and its report: problems, diffs, and whether the
-running hub takes it up."""
+"""Saving of a changed configuration, and its report: problems, diffs, and whether the running hub takes it up."""
 
 import os
 import sys
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from os import EX_CONFIG, EX_OK
 from pathlib import Path
 from typing import Any
 
 from config.editing.draft import Draft, FileChange
 from config.errors import Diagnostic
-from config.hub_paths import backup_dir, config_file
+from config.hub_paths import backup_dir
 from hub.cli.hosts.changes import configuration_diff
 from hub.cli.server_watch import ServerOutcome, say_outcomes, watch
-from hub.cli.subcommand import Command, Desk, Output, client, now
+from hub.cli.subcommand import Output, client, now
 from hub.control.answers import ConfigStatus
-from hub.control.errors import ControlFailed, HubHangs, HubNotRunning
+from hub.control.errors import HubNotRunning
 from hub.control.methods import RELOAD, STATUS
 
 Offer = Callable[[Collection[ServerOutcome], Output], int | None]
-
-
-def on_main_file(command: Command, *, needs_answer: bool = True) -> Command:
-    """The same command, for the main file of the running hub where no option names one, which is noted: the usual
-    file may be one that nobody reads. A hub that hangs is not waited for, and nothing is changed then (HubHangs),
-    unless the command does without its answer."""
-
-    def run(options: Desk) -> int:
-        used = None
-        with suppress(*(() if needs_answer else (HubHangs, ControlFailed))):
-            used = _main_file_of_hub() if options.config is None else None
-        if used is not None:
-            options = Desk(**{**vars(options), "config": used})
-            options.output.note(f"this is about {used}, which the running hub uses; --config names another file")
-        return command(options)
-
-    return run
-
-
-def _main_file_of_hub() -> Path | None:
-    """The main file of the running hub; None: none runs, or it uses the usual one."""
-    try:
-        with client() as hub:
-            watched = hub.request(STATUS).config.watched
-    except HubNotRunning:
-        return None
-    if not watched or os.path.realpath(watched[0]) == os.path.realpath(config_file()):
-        return None
-    return Path(watched[0])
 
 
 def diagnostic_object(diagnostic: Diagnostic) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from config.loading.all_files import OWN_VARIABLES
 from config.secrets.detection import secrets_in
 from config.secrets.store import SecretStore
 from hub.cli.configuration.environment import record_shell
-from hub.cli.configuration.saving import on_main_file
+from hub.cli.configuration.main_file import on_main_file
 from hub.cli.configuration.shell_variables import keep_in, settle_of_import
 from hub.cli.hosts.changes import below_home
 from hub.cli.hosts.choices import named_servers, say_elsewhere, say_next, say_tried, settle_near_duplicates, summarise

@@ -21,7 +21,7 @@ from config.hosts.originals import Originals
 from config.hub_paths import config_file, install_records_path, originals_path, runtime_dir, state_dir
 from config.loading.assemble import load_all
 from hub.cli.configuration.environment import record_shell
-from hub.cli.configuration.saving import on_main_file
+from hub.cli.configuration.main_file import on_main_file
 from hub.cli.hosts.changes import HostChanges, of_place, originals_of
 from hub.cli.hosts.entries import HostEntries, say_permissions
 from hub.cli.hosts.turn import chosen_hosts, chosen_places, in_turn, project_of

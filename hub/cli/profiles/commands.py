@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import Any, Final
 
 from config.editing.text import toml
-from hub.cli.configuration.saving import on_main_file
+from hub.cli.configuration.main_file import on_main_file
 from hub.cli.profiles.choice import choice_of
 from hub.cli.profiles.evidence import gathered, had_before
 from hub.cli.profiles.removing import remove

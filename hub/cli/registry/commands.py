@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hub.cli.configuration.editing import MEMBERS
-from hub.cli.configuration.saving import on_main_file
+from hub.cli.configuration.main_file import on_main_file
 from hub.cli.subcommand import Desk, Parser, add, add_config, add_no_wait, load_when_run
 
 PACKAGES: Final = ("npm", "pypi", "oci", "mcpb")

@@ -49,7 +49,7 @@ MEMBERS = {
     "projects": "root endpoint hosts",
     "buffer": "used limit highest refused evicted",
     "listen": "url socket wanted also squatted",
-    "config": "files watched loaded_at problem pending warnings",
+    "config": "files watched loaded_at problem problems pending warnings",
     "loop": "blocked longest_s",
     "replica": "name run url registered peers looking",
     "peers": "name run url",

@@ -1,0 +1,39 @@
+"""The main file that a command is about: that of the running hub, where no option names one."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from config.hub_paths import config_file
+from hub.cli.subcommand import Command, Desk, client
+from hub.control.errors import ControlFailed, HubHangs, HubNotRunning
+from hub.control.methods import STATUS
+
+
+def on_main_file(command: Command, *, needs_answer: bool = True) -> Command:
+    """The same command, for the main file of the running hub where no option names one, which is noted: the usual
+    file may be one that nobody reads. A hub that hangs is not waited for, and nothing is changed then (HubHangs),
+    unless the command does without its answer."""
+
+    def run(options: Desk) -> int:
+        used = None
+        with suppress(*(() if needs_answer else (HubHangs, ControlFailed))):
+            used = _main_file_of_hub() if options.config is None else None
+        if used is not None:
+            options = Desk(**{**vars(options), "config": used})
+            options.output.note(f"this is about {used}, which the running hub uses; --config names another file")
+        return command(options)
+
+    return run
+
+
+def _main_file_of_hub() -> Path | None:
+    """The main file of the running hub; None: none runs, or it uses the usual one."""
+    try:
+        with client() as hub:
+            watched = hub.request(STATUS).config.watched
+    except HubNotRunning:
+        return None
+    if not watched or os.path.realpath(watched[0]) == os.path.realpath(config_file()):
+        return None
+    return Path(watched[0])
