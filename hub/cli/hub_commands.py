@@ -70,10 +70,9 @@ def _add_cache(commands: Any) -> None:
 
 
 def _start(options: Desk) -> int:
-
-    output = options.output
     from hub.cli.start_hub import start_hub, start_service  # other commands do without service managers
 
+    output = options.output
     by_service = start_service(output)
     started = start_hub()
     by = "service" if by_service else "command" if started else None
@@ -90,12 +89,10 @@ def _start(options: Desk) -> int:
 
 
 def _connect(options: Desk) -> int:
-
     return run([])
 
 
 def _status(options: Desk) -> int:
-
     output = options.output
     try:
         with client() as hub:
@@ -152,7 +149,6 @@ def _watch(output: Output, answer: Any) -> NoReturn:
 
 
 def _cache(options: Desk) -> int:
-
     with client() as hub:
         answer = hub.request_json(CACHE)
     if options.json:
@@ -163,7 +159,6 @@ def _cache(options: Desk) -> int:
 
 
 def _cache_clear(options: Desk) -> int:
-
     with client() as hub:
         cleared = hub.request(CACHE_CLEAR, name=options.name).cleared
     if options.json:
@@ -209,7 +204,6 @@ def _reload(options: Desk) -> int:
 
 
 def _logs(options: Desk) -> int:
-
     name, lines, entry, width = options.name, options.lines, None, 0
     try:
         with client() as hub:

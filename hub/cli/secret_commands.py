@@ -52,7 +52,6 @@ def _usage(parser: Parser) -> int:
 
 
 def _keep(options: Desk) -> int:
-
     check_name(options.name)
     store = SecretStore.open()
     output = options.output

@@ -163,6 +163,10 @@ class Desk(argparse.Namespace):
 
         return load_all(getattr(self, "config", None), os.environ, partly=True)
 
+    def replace(self, **changes: Any) -> "Desk":
+        """The same desk with some options changed; what these may bear on is read anew."""
+        return Desk(**{name: value for name, value in {**vars(self), **changes}.items() if name != "loaded"})
+
 
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises its errors, and suggests what was probably meant."""

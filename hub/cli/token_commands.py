@@ -76,7 +76,6 @@ def _seconds(text: str) -> float:
 
 
 def _token(options: Desk) -> int:
-
     configured = token_of(options.config, os.environ)
     token = read_or_make_token(token_path()) if configured is None else check_token(configured)
     if options.json:
@@ -87,7 +86,6 @@ def _token(options: Desk) -> int:
 
 
 def _new(options: Desk) -> int:
-
     output = options.output
     name = options.name
     profiles = options.loaded.config.profiles
@@ -144,7 +142,6 @@ def _revoke(options: Desk) -> int:
 
 
 def _list(options: Desk) -> int:
-
     output = options.output
     rows: list[dict[str, Any]] = [
         {
@@ -190,12 +187,10 @@ def _list(options: Desk) -> int:
 
 
 def _moment(at: float | None) -> str | None:
-
     return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
 def _store() -> "HostTokens":
-
     return HostTokens(tokens_path(), time.time)  # noqa: TID251  # it is kept, and shown to people
 
 

@@ -36,7 +36,6 @@ def add_commands(commands: Any) -> None:
 
 
 def _tools(options: Desk) -> int:
-
     _refuse_together(options)
     if options.pick is not None:
         return on_main_file(pick)(options)
@@ -108,7 +107,6 @@ def _refuse_together(options: Desk) -> None:
 
 
 def _costs(options: Desk) -> int:
-
     status, uses = status_and_uses(options)
     if options.json:
         print(as_json(costs_json(status, uses)))
@@ -118,7 +116,6 @@ def _costs(options: Desk) -> int:
 
 
 def _list_unused(options: Desk) -> int:
-
     status, uses = status_and_uses(options)
     if options.name is not None and all(each.name != options.name for each in status.upstreams):
         known = [each.name for each in status.upstreams]
@@ -132,7 +129,6 @@ def _list_unused(options: Desk) -> int:
 
 
 def _costs_of(options: Desk, tools: list[dict[str, Any]], instructions: str) -> int:
-
     found, output = costs_of(tools, instructions), options.output
     if options.json:
         print(as_json(listed_json(found)))

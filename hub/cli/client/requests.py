@@ -29,7 +29,6 @@ Object = dict[str, Any]
 
 
 def run_call(options: Desk) -> int:
-
     output = options.output
     failed: tuple[Object, str] | None = None
     with session_as(options, options.profile) as hub:
@@ -160,7 +159,6 @@ def _standard_input() -> bytes:
 
 
 def run_resources(options: Desk) -> int:
-
     output = options.output
     with session(options) as hub:
         found = hub.items("resources/list", "resources")
@@ -179,7 +177,6 @@ def run_resources(options: Desk) -> int:
 
 
 def run_read(options: Desk) -> int:
-
     with session(options) as hub:
         result = once_connected(lambda: hub.request("resources/read", {"uri": options.uri}), anyone)
     if options.output.json:
@@ -221,7 +218,6 @@ def _write(part: Object) -> None:
 
 
 def run_prompts(options: Desk) -> int:
-
     output = options.output
     with session(options) as hub:
         found = hub.items("prompts/list", "prompts")
@@ -237,7 +233,6 @@ def run_prompts(options: Desk) -> int:
 
 
 def run_prompt(options: Desk) -> int:
-
     with session(options) as hub:
         try:
             params = {"name": options.name, "arguments": _texts(options)}
@@ -258,7 +253,6 @@ def run_prompt(options: Desk) -> int:
 
 
 def run_complete(options: Desk) -> int:
-
     texts = _texts(options)
     if not texts:
         raise UsageError("say which argument to complete: KEY=BEGINNING", options.parser.format_usage())

@@ -124,7 +124,6 @@ def why_away(concerns: Concerns) -> str:
 
 
 def _status() -> "Status":
-
     with client() as control:
         return control.request(STATUS)
 

@@ -79,8 +79,8 @@ def _add(options: Desk) -> int:
         return load_when_run("hub.cli.registry.adding:add_listed")(options, _own_settings(options, {}))
     if option := says_options(options):
         raise UsageError(f"{option} is for a server of a registry, such as `hubd add io.github.someone/something`")
-    options = Desk(**{**vars(options), **_name_and_url(options)})
-    values, new = _move(options, _settings_of(options))
+    options = options.replace(**_name_and_url(options))
+    values, new = _take_out_secrets(options, _settings_of(options))
 
     def change(draft: Draft) -> tuple[str, str]:
         draft.add(options.name, values)
@@ -180,7 +180,7 @@ def _own_settings(options: Desk, found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _move(options: Desk, values: dict[str, Any]) -> tuple[dict[str, Any], NewSecrets | None]:
+def _take_out_secrets(options: Desk, values: dict[str, Any]) -> tuple[dict[str, Any], NewSecrets | None]:
     """The settings with references in the places of secrets, and the secrets; None: they stay where they are."""
     spots = spots_of(values)
     where = ", ".join(f"{setting}.{at}" if at else setting for setting, at in spots)
@@ -222,10 +222,10 @@ def _set(values: dict[str, Any], path: str, text: str) -> None:
             raise UsageError(f"--set {path}: {key} has a value already")
     if last in values:
         raise UsageError(f"--set {path}: it has a value already")
-    values[last] = _type(text)
+    values[last] = _read_value(text)
 
 
-def _type(text: str) -> Any:
+def _read_value(text: str) -> Any:
     """The text as a TOML value; if it is none, the text itself."""
     try:
         value = tomllib.loads(f"value = {text}")

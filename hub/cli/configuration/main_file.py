@@ -1,7 +1,6 @@
 """The main file that a command is about: that of the running hub, where no option names one."""
 
 import os
-from contextlib import suppress
 from pathlib import Path
 
 from config.hub_paths import config_file
@@ -15,12 +14,17 @@ def on_main_file(command: Command, *, needs_answer: bool = True) -> Command:
     file may be one that nobody reads. A hub that hangs is not waited for, and nothing is changed then (HubHangs),
     unless the command does without its answer."""
 
+    def find() -> Path | None:
+        try:
+            return _main_file_of_hub()
+        except (HubHangs, ControlFailed):
+            if needs_answer:
+                raise
+            return None
+
     def run(options: Desk) -> int:
-        used = None
-        with suppress(*(() if needs_answer else (HubHangs, ControlFailed))):
-            used = _main_file_of_hub() if options.config is None else None
-        if used is not None:
-            options = Desk(**{**vars(options), "config": used})
+        if options.config is None and (used := find()) is not None:
+            options = options.replace(config=used)
             options.output.note(f"this is about {used}, which the running hub uses; --config names another file")
         return command(options)
 

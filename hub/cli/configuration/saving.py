@@ -104,12 +104,17 @@ def reload_hub(
             signed_in = offer(found.values(), output) if offer else None
             return say_outcomes(found.values(), output) if signed_in is None else signed_in
     output.set(hub="refused")
-    own = Path((config.watched or config.files)[0]).with_name("hubd.env")
+    own = Path(_read_by(config)[0]).with_name("hubd.env")
     text = f"saved, but the running hub refuses it and keeps its configuration: {problem}. That hub does not have the"
     return output.fail(EX_CONFIG, f"{text} variables of this shell: write those it needs into {own}")
 
 
+def _read_by(config: ConfigStatus) -> Sequence[str]:
+    """The paths that a hub of this configuration reads, the main file first."""
+    return config.watched or config.files
+
+
 def _is_watched(changed: Sequence[Path], config: ConfigStatus) -> bool:
     """True if a hub of this configuration reads any of the changed files."""
-    watched = [path for path in config.watched or config.files if os.path.exists(path)]
+    watched = [path for path in _read_by(config) if os.path.exists(path)]
     return any(os.path.samefile(place, path) for each in changed for place in (each, each.parent) for path in watched)

@@ -62,12 +62,10 @@ def _usage(parser: Parser) -> int:
 
 
 def _remove(options: Desk) -> int:
-
     return remove(options)
 
 
 def _profiles(options: Desk) -> int:
-
     evidence = gathered(options)
     output = options.output
     output.set(**profiles_json(evidence.status, evidence.profiles))
@@ -78,7 +76,6 @@ def _profiles(options: Desk) -> int:
 
 
 def _suggest(options: Desk) -> int:
-
     output = options.output
     evidence, host = gathered(options), options.host
     evidence.refuse_unknown(host)

@@ -66,7 +66,6 @@ def ways_in(options: Desk, hosts: list[str]) -> HostWays:
 
 
 def _entries(label: str) -> Iterator[WrittenEntry]:
-
     host = all_hosts().get(label)
     if host is None:
         return

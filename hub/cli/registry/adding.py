@@ -67,7 +67,7 @@ def add_listed(options: Desk, own: Mapping[str, Any]) -> int:
 def write(options: Desk, id: str, settings: Mapping[str, Any], new: "NewSecrets") -> int:
     """Write a new upstream, and keep its secrets first; the exit code."""
 
-    options = Desk(**{**vars(options), "name": id})
+    options = options.replace(name=id)
 
     def change(draft: "Draft") -> tuple[str, str]:
         draft.add(id, dict(settings))

@@ -120,7 +120,7 @@ def _ask(slot: Slot, asked: Asked, default: str) -> list[str]:
     found: list[str] = []
     failures = 0
     while len(found) < MAX_REPEATED and failures < MAX_ASKED:
-        text = _type(asked, default if not found else "", again=bool(found))
+        text = _read_answer(asked, default if not found else "", again=bool(found))
         if not text and (found or default or not asked.required):
             return found  # without one the default counts, which is the publisher's text
         try:
@@ -142,7 +142,7 @@ def _say_again(key: str, why: str) -> None:
     print(f"{key}: {printable(why)}", file=sys.stderr)
 
 
-def _type(asked: Asked, default: str, *, again: bool) -> str:
+def _read_answer(asked: Asked, default: str, *, again: bool) -> str:
     shown = f" [{printable(default)}]" if default else "" if asked.required and not again else " [Enter: none]"
     question = f"{asked.key}{_why(asked) if not again else ' (another one)'}{shown}:"
     if not asked.secret:

@@ -51,7 +51,6 @@ class Known:
         return Registry(name, url, headers)
 
     def _text(self, setting: str, text: str) -> str:
-
         try:
             expanded = self._variables.expand_for_server(text)
             return fill_references(expanded, read_references(references_in(expanded), self._variables.environ))

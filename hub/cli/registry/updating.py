@@ -251,7 +251,6 @@ def _say_table(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -
 
 
 def _write(options: Desk, change: Change, new: "NewSecrets", *, disabled: bool) -> int:
-
     output = options.output
 
     def assigned(draft: Draft) -> tuple[str, str]:

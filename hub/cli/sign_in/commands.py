@@ -234,7 +234,6 @@ def _with_server(name: str, said: str, output: Output) -> int:
 
 
 def _status(options: Desk) -> int:
-
     with client() as hub:
         found = hub.request_json(SIGN_IN_STATUS, name=options.name)
         accounts = hub.request(SIGN_IN_STATUS, name=options.name).accounts
@@ -260,7 +259,6 @@ def _logout(options: Desk) -> int:
 
 
 def _say_signed_out(account: SignedOutAccount) -> str:
-
     title = account.upstream or WHO
     also = "; the hub's registration there is forgotten" if account.forgot_client else ""
     if not account.was_signed_in:

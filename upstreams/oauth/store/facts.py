@@ -22,8 +22,8 @@ from upstreams.oauth.store.folder import NotKept, make_private, move_aside, read
 VERSION: Final = 1
 MAX_AGREED: Final = 1000
 MAX_URIS: Final = 256
-DAY_S: Final = 86_400
-REMOVED_FOR_S: Final = 30 * 86_400.0
+DAY_S: Final = 86_400.0
+REMOVED_FOR_S: Final = 30 * DAY_S
 """A grant outlives its upstream's place in the configuration by so long."""
 R = TypeVar("R")
 
@@ -104,15 +104,14 @@ class FactsFile:
 
     def long_removed(self, kept: Collection[str], configured: Collection[str], now: float) -> list[str]:
         """The upstreams among `kept` that have not been `configured` for 30 days. `now` is wall time; to be called
-        at each start, since that is when it is noted. None, if the start before was as long ago: the clock may be
+        at each start, since that is when it is noted. Empty if the start before was as long ago: the clock may be
         ahead."""
 
         def note(file: _File) -> tuple[list[str], _File]:
             missing = {name for name in kept if name not in configured}
             removed = {name: min(file.removed.get(name, now), now) for name in missing}
-            gone = sorted(name for name, since in removed.items() if now - since > REMOVED_FOR_S)
-            if now - file.started > REMOVED_FOR_S:
-                gone = []
+            is_credible = now - file.started <= REMOVED_FOR_S
+            gone = sorted(name for name, since in removed.items() if is_credible and now - since > REMOVED_FOR_S)
             started = file.started if abs(now - file.started) < DAY_S else now
             removed = {name: at for name, at in removed.items() if name not in gone}
             return gone, replace(file, removed=removed, started=started)
